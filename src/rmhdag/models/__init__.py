@@ -1,0 +1,1 @@
+"""The vocabulary: rows, messages, enums and transition tables. Imports nothing of ours."""

@@ -1,0 +1,1 @@
+"""YAML text in, checked workflow definition out; every problem with its position."""
