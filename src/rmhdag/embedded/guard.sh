@@ -1,0 +1,20 @@
+# Becomes the server (exec), after leaving a watcher behind that stops it when the starter is gone, however it went.
+# $1: data folder, $2: folder to remove in the end or "", the rest: the server's command. Input ends with the starter.
+data=$1 remove=$2
+shift 2
+server=$$
+exec 3<&0 </dev/null
+
+watch() {
+    # A line means that the starter has stopped the server itself; the end of file without one, that it died.
+    read -r _ <&3 && exit 0
+    exec 3<&-
+    # The number may belong to somebody else by now: believe it only while the data folder names it.
+    read -r pid <"$data/postmaster.pid" && [ "$pid" = "$server" ] && kill -INT "$server"
+    while kill -0 "$server"; do sleep 0.1; done
+    [ -z "$remove" ] || rm -rf -- "$remove"
+}
+
+# Through a subshell that ends at once, so that the watcher is no child of the server.
+(watch 2>/dev/null >/dev/null &)
+exec "$@" 3<&-

