@@ -1,0 +1,405 @@
+"""Syntax trees to closures over typed values: an allow-list of tree nodes, constants folded, names checked.
+
+A closure takes the run and gives a value. What depends on no name is computed here, so that a mistake in it is found
+when the workflow is checked and not when it runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from jinja2 import nodes
+
+from rmhdag.workflow.expressions.budget import Evaluator, Path, Run, refuse_long_text
+from rmhdag.workflow.expressions.errors import ExpressionError, Missing
+from rmhdag.workflow.expressions.filters import DEFAULT_FILTER, FILTERS, PRESENCE_TESTS, TESTS
+from rmhdag.workflow.expressions.operators import ARITHMETIC, COMPARISONS, number
+from rmhdag.workflow.expressions.parser import error_at
+from rmhdag.workflow.expressions.values import MAX_INTEGER, kind, member, text_of, truth
+
+ROOTS = ("inputs", "nodes", "env", "item", "index", "fan_out")
+NODE_FIELDS = ("output", "status")
+FAN_OUT_FIELDS = ("item", "index", "total")
+
+
+class Reference(NamedTuple):
+    """A name with the longest literal path after it: `{{ nodes.a.output.x[0] }}` → nodes, (a, output, x, 0)."""
+
+    root: str
+    path: Path
+
+    def __str__(self) -> str:
+        steps = (f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{step!r}]" for step in self.path)
+        return self.root + "".join(steps)
+
+
+class Code(NamedTuple):
+    """Either a constant (then `run` is None) or a closure; `lone` is set where the closure is just one look-up."""
+
+    run: Evaluator | None
+    constant: Any = None
+    lone: Reference | None = None
+
+    def closure(self) -> Evaluator:
+        if self.run is not None:
+            return self.run
+        constant = self.constant
+        return lambda run: constant
+
+
+class _NoScope:
+    def lookup(self, root: str, path: Path) -> Any:
+        raise Missing(f"{root} has no value here")
+
+
+NO_SCOPE = _NoScope()
+
+_ARITHMETIC_NODES: dict[type[nodes.Node], str] = {
+    nodes.Add: "+",
+    nodes.Sub: "-",
+    nodes.Mul: "*",
+    nodes.Div: "/",
+    nodes.FloorDiv: "//",
+    nodes.Mod: "%",
+}
+
+_REFUSED: dict[type[nodes.Node], str] = {
+    nodes.Call: "calls are not allowed in templates. Use a filter, for example `{{ inputs.name | lower }}`",
+    nodes.Pow: "`**` is not allowed in templates. Compute this in a handler",
+    nodes.Slice: "slices are not allowed in templates. Use `first`, `last` or one position such as `[0]`",
+}
+
+
+class Compiler:
+    """Compiles the expressions of one template, collecting its references; `subject` is a name with its own code."""
+
+    def __init__(self, text: str, subject: tuple[str, Code] | None = None) -> None:
+        self.text = text
+        self.subject = subject
+        self.references: dict[Reference, int] = {}
+
+    def compile(self, node: nodes.Expr) -> Code:
+        build = _BUILDERS.get(type(node))
+        if build is not None:
+            return build(self, node)
+        symbol = _ARITHMETIC_NODES.get(type(node))
+        if symbol is not None and isinstance(node, nodes.BinExpr):
+            return self._binary(node, ARITHMETIC[symbol])
+        refusal = _REFUSED.get(
+            type(node), f"{type(node).__name__} is not allowed in templates. Use values, operators and filters"
+        )
+        raise self._error(node, refusal)
+
+    def _error(self, node: nodes.Node, message: str) -> ExpressionError:
+        return error_at(self.text, node.lineno, message)
+
+    def _fold(self, node: nodes.Node, parts: list[Code], evaluator: Evaluator) -> Code:
+        return self.fold_at(node.lineno, parts, evaluator)
+
+    def fold_at(self, offset: int, parts: list[Code], evaluator: Evaluator) -> Code:
+        """Compute at once what has only constant parts."""
+        if any(part.run is not None for part in parts):
+            return Code(evaluator)
+        try:
+            return Code(None, evaluator(Run(NO_SCOPE)))
+        except ExpressionError as error:
+            raise error_at(self.text, offset, error.message) from None
+
+    def _binary(self, node: nodes.BinExpr, apply: Callable[[Run, Any, Any], Any]) -> Code:
+        left, right = self.compile(node.left), self.compile(node.right)
+        run_left, run_right = left.closure(), right.closure()
+        return self._fold(node, [left, right], lambda run: apply(run, run_left(run), run_right(run)))
+
+    def _constant(self, node: nodes.Const) -> Code:
+        value = node.value
+        if isinstance(value, str):
+            if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in value):
+                raise self._error(node, "the text holds a NUL or a lone surrogate. Remove the escape")
+        elif isinstance(value, float):
+            if not math.isfinite(value):
+                raise self._error(node, "the number is not finite. Use a smaller number")
+        elif isinstance(value, int) and not isinstance(value, bool) and value > MAX_INTEGER:
+            raise self._error(node, "the number does not fit 64 bits. Use a smaller number")
+        return Code(None, value)
+
+    def _list(self, node: nodes.List | nodes.Tuple) -> Code:
+        parts = [self.compile(item) for item in node.items]
+        closures = [part.closure() for part in parts]
+        return self._fold(node, parts, lambda run: [closure(run) for closure in closures])
+
+    def _dict(self, node: nodes.Dict) -> Code:
+        keys: list[str] = []
+        parts: list[Code] = []
+        for pair in node.items:
+            if not isinstance(pair.key, nodes.Const) or not isinstance(pair.key.value, str):
+                raise self._error(pair, "an object's keys are quoted text. Write `{'key': value}`")
+            keys.append(pair.key.value)
+            parts.append(self.compile(pair.value))
+        closures = [(key, part.closure()) for key, part in zip(keys, parts, strict=True)]
+        return self._fold(node, parts, lambda run: {key: closure(run) for key, closure in closures})
+
+    def _compare(self, node: nodes.Compare) -> Code:
+        first = self.compile(node.expr)
+        rest = [(COMPARISONS[operand.op], self.compile(operand.expr)) for operand in node.ops]
+        run_first = first.closure()
+        links = [(apply, code.closure()) for apply, code in rest]
+
+        def evaluate(run: Run) -> bool:
+            left = run_first(run)
+            for apply, closure in links:
+                right = closure(run)
+                if not apply(run, left, right):
+                    return False
+                left = right
+            return True
+
+        return self._fold(node.expr, [first, *(code for _, code in rest)], evaluate)
+
+    def _and(self, node: nodes.And) -> Code:
+        left, right = self.compile(node.left), self.compile(node.right)
+        run_left, run_right = left.closure(), right.closure()
+
+        def evaluate(run: Run) -> Any:
+            value = run_left(run)
+            return run_right(run) if truth(value) else value
+
+        return self._fold(node, [left, right], evaluate)
+
+    def _or(self, node: nodes.Or) -> Code:
+        left, right = self.compile(node.left), self.compile(node.right)
+        run_left, run_right = left.closure(), right.closure()
+
+        def evaluate(run: Run) -> Any:
+            value = run_left(run)
+            return value if truth(value) else run_right(run)
+
+        return self._fold(node, [left, right], evaluate)
+
+    def _not(self, node: nodes.Not) -> Code:
+        inner = self.compile(node.node)
+        run_inner = inner.closure()
+        return self._fold(node, [inner], lambda run: not truth(run_inner(run)))
+
+    def _negative(self, node: nodes.Neg) -> Code:
+        inner = self.compile(node.node)
+        run_inner = inner.closure()
+        return self._fold(node, [inner], lambda run: number(-number(run_inner(run), "-"), "-"))
+
+    def _positive(self, node: nodes.Pos) -> Code:
+        inner = self.compile(node.node)
+        run_inner = inner.closure()
+        return self._fold(node, [inner], lambda run: number(run_inner(run), "+"))
+
+    def _concat(self, node: nodes.Concat) -> Code:
+        parts = [self.compile(part) for part in node.nodes]
+        return self._fold(node, parts, join_texts([part.closure() for part in parts]))
+
+    def _choice(self, node: nodes.CondExpr) -> Code:
+        if node.expr2 is None:
+            raise self._error(node, "a choice needs both sides. Write `a if condition else b`")
+        parts = [self.compile(part) for part in (node.test, node.expr1, node.expr2)]
+        test, when_true, when_false = (part.closure() for part in parts)
+        return self._fold(node, parts, lambda run: when_true(run) if truth(test(run)) else when_false(run))
+
+    def _filter(self, node: nodes.Filter) -> Code:
+        if node.dyn_args is not None or node.dyn_kwargs is not None or node.node is None:
+            raise self._error(node, "`*` in a filter's arguments is not allowed. Write the arguments out")
+        arguments = self._arguments(node)
+        value = self.compile(node.node)
+        closures = {name: code.closure() for name, code in arguments.items()}
+        run_value = value.closure()
+        if node.name == DEFAULT_FILTER:
+            fallback = closures["value"]
+
+            def with_default(run: Run) -> Any:
+                try:
+                    found = run_value(run)
+                except Missing:
+                    return fallback(run)
+                return fallback(run) if found is None else found
+
+            return self._fold(node, [value, *arguments.values()], with_default)
+        apply = FILTERS[node.name].apply
+        if not closures:
+            return self._fold(node, [value], lambda run: apply(run, run_value(run)))
+        return self._fold(
+            node,
+            [value, *arguments.values()],
+            lambda run: apply(run, run_value(run), **{name: closure(run) for name, closure in closures.items()}),
+        )
+
+    def _arguments(self, node: nodes.Filter) -> dict[str, Code]:
+        """A filter's arguments by the names of its parameters."""
+        if node.name == DEFAULT_FILTER:
+            parameters: tuple[str, ...] = ("value",)
+            required = 1
+        elif node.name in FILTERS:
+            parameters, required = FILTERS[node.name].parameters, FILTERS[node.name].required
+        else:
+            raise self._error(
+                node, f"there is no filter `{node.name}`. {suggest(node.name, (*FILTERS, DEFAULT_FILTER))}"
+            )
+        arguments: dict[str, Code] = dict(zip(parameters, map(self.compile, node.args), strict=False))
+        keywords: list[Any] = list(node.kwargs)  # Jinja2 says Pair, but makes Keyword
+        for keyword in keywords:
+            if keyword.key not in parameters or keyword.key in arguments:
+                raise self._error(
+                    node, f"`{node.name}` has no parameter `{keyword.key}`. It takes ({', '.join(parameters)})"
+                )
+            arguments[keyword.key] = self.compile(keyword.value)
+        if len(node.args) > len(parameters) or any(name not in arguments for name in parameters[:required]):
+            raise self._error(node, f"`{node.name}` takes ({', '.join(parameters)}). Give these arguments")
+        return arguments
+
+    def _test(self, node: nodes.Test) -> Code:
+        if node.args or node.kwargs:
+            raise self._error(node, f"`is {node.name}` takes no argument. Compare with `==` instead")
+        value = self.compile(node.node)
+        run_value = value.closure()
+        wanted = PRESENCE_TESTS.get(node.name)
+        if wanted is not None:
+
+            def is_present(run: Run) -> bool:
+                try:
+                    run_value(run)
+                except Missing:
+                    return not wanted
+                return bool(wanted)
+
+            return self._fold(node, [value], is_present)
+        test = TESTS.get(node.name)
+        if test is None:
+            raise self._error(node, f"there is no test `{node.name}`. {suggest(node.name, (*TESTS, *PRESENCE_TESTS))}")
+        return self._fold(node, [value], lambda run: test(run_value(run)))
+
+    def _name(self, node: nodes.Name) -> Code:
+        return self._path(node)
+
+    def _path(self, node: nodes.Name | nodes.Getattr | nodes.Getitem) -> Code:
+        """A name and what follows it: literal steps go into one look-up, the rest is walked."""
+        steps: list[tuple[nodes.Node, str | int | nodes.Expr]] = []
+        current: nodes.Expr = node
+        while isinstance(current, (nodes.Getattr, nodes.Getitem)):
+            steps.append((current, current.attr if isinstance(current, nodes.Getattr) else _literal_step(current.arg)))
+            current = current.node
+        steps.reverse()
+        if isinstance(current, nodes.Name):
+            base, walked = self._look_up(current, steps)
+        else:
+            base, walked = self.compile(current), 0
+        parts = [base]
+        evaluator = base.closure()
+        for _, step in steps[walked:]:
+            if isinstance(step, nodes.Expr):
+                key = self.compile(step)
+                parts.append(key)
+                evaluator = _step(evaluator, key.closure())
+            else:
+                evaluator = _step(evaluator, Code(None, step).closure())
+        if len(parts) == 1 and walked == len(steps):
+            return base
+        return self._fold(node, parts, evaluator)
+
+    def _look_up(self, name: nodes.Name, steps: list[tuple[nodes.Node, str | int | nodes.Expr]]) -> tuple[Code, int]:
+        if self.subject is not None and name.name == self.subject[0]:
+            return self.subject[1], 0
+        if name.name == "null":
+            return Code(None, None), 0
+        if name.name not in ROOTS:
+            raise self._error(name, f"unknown name `{name.name}`. {suggest(name.name, ROOTS)}")
+        path: list[str | int] = []
+        for _, step in steps:
+            if isinstance(step, nodes.Expr):
+                break
+            path.append(step)
+        reference = Reference(name.name, tuple(path))
+        self._check(reference, name, has_more=len(path) < len(steps))
+        self.references.setdefault(reference, name.lineno)
+        root, whole_path = reference
+        return Code(lambda run: run.lookup(root, whole_path), lone=reference), len(path)
+
+    def _check(self, reference: Reference, name: nodes.Name, has_more: bool) -> None:
+        """Names must be literal where the graph or the allow-list depends on them."""
+        root, path = reference
+        if root == "nodes":
+            if not path or not isinstance(path[0], str):
+                raise self._error(name, "a node's name is written out. Write `nodes.<name>.output`")
+            if len(path) == 1 or path[1] not in NODE_FIELDS:
+                given = f"not `{path[1]}`" if len(path) > 1 else "and one of them must follow"
+                raise self._error(name, f"a node has `output` and `status`, {given}. Write `nodes.{path[0]}.output`")
+            if path[1] == "status" and (len(path) > 2 or has_more):
+                raise self._error(name, f"a status is a word and has no parts. Write `nodes.{path[0]}.status`")
+        elif root == "env":
+            if len(path) != 1 or has_more or not isinstance(path[0], str):
+                raise self._error(name, "a variable's name is written out. Write `env.NAME`")
+        elif root == "fan_out":
+            if not path or path[0] not in FAN_OUT_FIELDS:
+                raise self._error(name, "`fan_out` has `item`, `index` and `total`. Write for example `fan_out.item`")
+            if path[0] != "item" and (len(path) > 1 or has_more):
+                raise self._error(name, f"`fan_out.{path[0]}` is a number and has no parts. Leave out what follows it")
+        elif root == "index" and (path or has_more):
+            raise self._error(name, "`index` is a number and has no parts. Leave out what follows it")
+
+
+def _literal_step(argument: nodes.Expr) -> str | int | nodes.Expr:
+    if isinstance(argument, nodes.Neg) and isinstance(argument.node, nodes.Const) and type(argument.node.value) is int:
+        return -argument.node.value
+    if isinstance(argument, nodes.Const) and type(argument.value) in (str, int):
+        return argument.value  # type: ignore[no-any-return]
+    return argument
+
+
+def _step(evaluator: Evaluator, key: Evaluator) -> Evaluator:
+    def walk(run: Run) -> Any:
+        value, wanted = evaluator(run), key(run)
+        if isinstance(wanted, bool) or not isinstance(wanted, (str, int)):
+            raise ExpressionError(f"a key is text or a whole number, not {kind(wanted)}. Convert it first")
+        return member(value, wanted)
+
+    return walk
+
+
+def join_texts(closures: list[Evaluator]) -> Evaluator:
+    """The texts of all values one after the other; refused before it gets too long."""
+
+    def evaluate(run: Run) -> str:
+        texts: list[str] = []
+        length = 0
+        for closure in closures:
+            text = text_of(closure(run))
+            length += len(text)
+            refuse_long_text(length)
+            texts.append(text)
+        run.charge(length)
+        return "".join(texts)
+
+    return evaluate
+
+
+def suggest(name: str, known: tuple[str, ...]) -> str:
+    close = get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"Did you mean `{close[0]}`?" if close else f"Known are {', '.join(sorted(known))}"
+
+
+_BUILDERS: dict[type[nodes.Node], Callable[[Compiler, Any], Code]] = {
+    nodes.Const: Compiler._constant,
+    nodes.Name: Compiler._name,
+    nodes.Getattr: Compiler._path,
+    nodes.Getitem: Compiler._path,
+    nodes.Compare: Compiler._compare,
+    nodes.And: Compiler._and,
+    nodes.Or: Compiler._or,
+    nodes.Not: Compiler._not,
+    nodes.Filter: Compiler._filter,
+    nodes.Test: Compiler._test,
+    nodes.Concat: Compiler._concat,
+    nodes.CondExpr: Compiler._choice,
+    nodes.List: Compiler._list,
+    nodes.Tuple: Compiler._list,
+    nodes.Dict: Compiler._dict,
+    nodes.Neg: Compiler._negative,
+    nodes.Pos: Compiler._positive,
+}

@@ -1,0 +1,152 @@
+"""What the rest of rmhdag sees of the expression language: compile once, evaluate often.
+
+Values are data: what a look-up returns is passed on as it is and never read as a template again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rmhdag.workflow.expressions.budget import Evaluator, Run, Scope
+from rmhdag.workflow.expressions.compiler import Code, Compiler, Reference, join_texts
+from rmhdag.workflow.expressions.errors import ExpressionError
+from rmhdag.workflow.expressions.parser import Tree, parse_branch_condition, parse_expression, place, split_template
+from rmhdag.workflow.expressions.values import truth
+
+_SUBJECT = "the_subject"
+
+MAX_VALUE_DEPTH = 64
+
+
+class CompiledTemplate:
+    """`positions` gives line and column of the first use of each reference, where the template is one text."""
+
+    __slots__ = ("code", "evaluate", "is_static", "positions", "references")
+
+    evaluate: Callable[[Scope], Any]
+
+    def __init__(self, code: Code, positions: Mapping[Reference, tuple[int, int]]) -> None:
+        self.code = code
+        self.positions = positions
+        self.references = frozenset(positions)
+        self.is_static = code.run is None
+        if code.run is None:
+            constant = code.constant
+            self.evaluate = lambda scope: constant
+        elif code.lone is not None:
+            root, path = code.lone
+            self.evaluate = lambda scope: scope.lookup(root, path)
+        else:
+            evaluator = code.run
+            self.evaluate = lambda scope: evaluator(Run(scope))
+
+
+def compile_template(text: str) -> CompiledTemplate:
+    """A lone `{{ x }}` keeps its type; with text around it becomes text; text without `{{` is itself."""
+    parts = split_template(text)
+    if not any(isinstance(part, Tree) for part in parts):
+        return CompiledTemplate(Code(None, text), {})
+    compiler = Compiler(text)
+    codes = [Code(None, part) if isinstance(part, str) else compiler.compile(part.expression) for part in parts]
+    if len(codes) == 1:
+        return _finish(codes[0], compiler, text)
+    return _finish(compiler.fold_at(0, codes, join_texts([code.closure() for code in codes])), compiler, text)
+
+
+def compile_condition(text: str) -> CompiledTemplate:
+    """A bare expression, or one in `{{ }}`; gives a typed value, to be judged by `truth`."""
+    stripped = text.strip()
+    if "{{" in stripped:
+        parts = split_template(text)
+        trees = [part for part in parts if isinstance(part, Tree)]
+        if len(trees) != 1 or any(isinstance(part, str) and part.strip() for part in parts):
+            raise ExpressionError(
+                "a condition is one expression. Write it without braces, for example `inputs.size > 5`", 1, 1
+            )
+        expression = trees[0].expression
+    else:
+        expression = parse_expression(text)
+    compiler = Compiler(text)
+    return _finish(compiler.compile(expression), compiler, text)
+
+
+def compile_branch(subject_text: str, condition: str) -> CompiledTemplate:
+    """`< 100`, `== 'a'`, `in ['a', 'b']`, `>= 10 and < 100` applied to the subject; gives true or false."""
+    subject = compile_condition(subject_text)
+    compiler = Compiler(condition, (_SUBJECT, subject.code))
+    code = compiler.compile(parse_branch_condition(condition, _SUBJECT))
+    evaluator = code.closure()
+    judged = Code(lambda run: truth(evaluator(run))) if code.run is not None else Code(None, truth(code.constant))
+    compiled = _finish(judged, compiler, condition)
+    return CompiledTemplate(compiled.code, {**subject.positions, **compiled.positions})
+
+
+def compile_value(value: Any) -> CompiledTemplate:
+    """A JSON value with templates in its texts. Keys are never templates; static parts are shared, not copied."""
+    positions: dict[Reference, tuple[int, int]] = {}
+    code = _compile_part(value, positions, 0)
+    return CompiledTemplate(code, positions)
+
+
+def _compile_part(value: Any, positions: dict[Reference, tuple[int, int]], depth: int) -> Code:
+    if depth > MAX_VALUE_DEPTH:
+        raise ExpressionError(f"the value is nested deeper than {MAX_VALUE_DEPTH} levels. Make it flatter")
+    if isinstance(value, str):
+        compiled = compile_template(value)
+        positions.update(compiled.positions)
+        return compiled.code
+    if isinstance(value, dict):
+        codes = {key: _compile_part(part, positions, depth + 1) for key, part in value.items()}
+        if all(code.run is None for code in codes.values()):
+            return Code(None, _unless_changed(value, {key: code.constant for key, code in codes.items()}))
+        fixed = {key: code.constant for key, code in codes.items()}
+        moving = [(key, code.run) for key, code in codes.items() if code.run is not None]
+
+        def fill(run: Run) -> dict[str, Any]:
+            filled = fixed.copy()
+            for key, evaluator in moving:
+                found = evaluator(run)
+                if isinstance(found, str):
+                    run.charge(len(found))
+                filled[key] = found
+            return filled
+
+        return Code(fill)
+    if isinstance(value, (list, tuple)):
+        parts = [_compile_part(part, positions, depth + 1) for part in value]
+        if all(code.run is None for code in parts):
+            return Code(None, _unless_changed(value, [code.constant for code in parts]))
+        closures = [code.closure() for code in parts]
+        return Code(lambda run: [closure(run) for closure in closures])
+    return Code(None, value)
+
+
+def _naming_source(evaluator: Evaluator, text: str) -> Evaluator:
+    """Errors found while evaluating say in which template."""
+    source = text if len(text) <= 100 else text[:99] + "…"
+
+    def evaluate(run: Run) -> Any:
+        try:
+            return evaluator(run)
+        except ExpressionError as error:
+            error.source = error.source or source
+            raise
+
+    return evaluate
+
+
+def _unless_changed(value: Any, folded: Any) -> Any:
+    """The very same object, unless a constant expression such as `{{ '{{' }}` inside it was computed."""
+    parts = (
+        zip(value.values(), folded.values(), strict=True)
+        if isinstance(value, dict)
+        else zip(value, folded, strict=True)
+    )
+    return value if all(old is new for old, new in parts) else folded
+
+
+def _finish(code: Code, compiler: Compiler, text: str) -> CompiledTemplate:
+    if code.run is not None:
+        code = code._replace(run=_naming_source(code.run, text))
+    return CompiledTemplate(code, {reference: place(text, offset) for reference, offset in compiler.references.items()})
