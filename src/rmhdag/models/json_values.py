@@ -1,4 +1,4 @@
-"""What counts as JSON here: values that PostgreSQL's jsonb takes and gives back unchanged, of bounded depth and size."""
+"""What counts as JSON here: values that PostgreSQL's jsonb takes and gives back, of bounded depth and size."""
 
 from __future__ import annotations
 

@@ -1,0 +1,36 @@
+"""All tables of the schema, and the version that they make up."""
+
+from __future__ import annotations
+
+from rmhdag.models.history import JobEvent, OrchestratorEvent
+from rmhdag.models.jobs import Job, JobCommand, NodeState
+from rmhdag.models.queues import DeadLetter, InboxRow, OutboxRow, QueueMessage
+from rmhdag.models.registry import ApiKey, Handler, Orchestrator, SchemaMeta, Worker, Workflow
+from rmhdag.models.table import Row
+from rmhdag.models.tasks import Checkpoint, Payload, TaskLog, TaskResult
+
+# Grows with every change of a table. Code of a version below OLDEST_CODE_VERSION would damage such a database.
+SCHEMA_VERSION = 1
+OLDEST_CODE_VERSION = 1
+
+ROWS: tuple[type[Row], ...] = (
+    SchemaMeta,
+    Workflow,
+    Handler,
+    Orchestrator,
+    Worker,
+    ApiKey,
+    Job,
+    NodeState,
+    JobCommand,
+    TaskResult,
+    Checkpoint,
+    Payload,
+    QueueMessage,
+    InboxRow,
+    OutboxRow,
+    DeadLetter,
+    JobEvent,
+    TaskLog,
+    OrchestratorEvent,
+)

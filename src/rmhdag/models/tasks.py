@@ -1,0 +1,157 @@
+"""What workers report about tasks: results, checkpoints, logs, and the values too large to stand inline."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from rmhdag.models.columns import (
+    Attempt,
+    Chunk,
+    Count,
+    Flag,
+    Id,
+    JsonObject,
+    JsonValue,
+    Label,
+    LogText,
+    Message,
+    Milliseconds,
+    Name,
+    Namespace,
+    Number,
+    NumberedByDatabase,
+    Percent,
+    Sha256,
+    Stamped,
+    Timestamp,
+)
+from rmhdag.models.events import ErrorKind
+from rmhdag.models.states import TaskStatus
+from rmhdag.models.table import Check, Index, Row, Table, one_of
+
+# The outcomes of which a task can have only one, whatever number of leases it took.
+ACCEPTED = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED})
+
+
+class TaskResult(Row):
+    """What became of one lease of a task. Leases that were lost keep their row; one row per task is accepted.
+
+    `processed` is for people; the orchestrator works from the inbox.
+    """
+
+    table: ClassVar[Table] = Table(
+        name="dag_task_results",
+        key=("task_id", "lease_epoch"),
+        indexes=(
+            Index("accepted", ("task_id",), unique=True, where=one_of("status", ACCEPTED)),
+            Index("reported", ("reported_at",), method="brin"),
+        ),
+        checks=(
+            Check("attempt_positive", "attempt >= 1"),
+            Check("lease_positive", "lease_epoch >= 1"),
+            Check("duration_not_negative", "execution_duration_ms >= 0"),
+            Check("percent_range", "progress_percent BETWEEN 0 AND 100"),
+            Check("progress_not_negative", "progress_current >= 0 AND progress_total >= 0"),
+            Check("failed_has_kind", "status <> 'failed' OR error_kind IS NOT NULL"),
+        ),
+        storage={
+            "fillfactor": "85",
+            "autovacuum_vacuum_scale_factor": "0.05",
+            "autovacuum_vacuum_insert_scale_factor": "0.1",
+        },
+    )
+
+    task_id: Id
+    lease_epoch: Number
+    job_id: Id
+    node_id: Id
+    attempt: Attempt
+    status: TaskStatus
+    processed: Flag = False
+    worker_id: Id | None = None
+    error_kind: ErrorKind | None = None
+    execution_duration_ms: Milliseconds | None = None
+    progress_current: Number | None = None
+    progress_total: Number | None = None
+    progress_percent: Percent | None = None
+    started_at: Timestamp | None = None
+    reported_at: Stamped
+    checkpoint_phase: Name | None = None
+    progress_message: Message | None = None
+    error_message: Message | None = None
+    metrics: JsonObject = Field(default_factory=dict)
+    checkpoint_data: JsonValue | None = None
+    output: JsonValue | None = None
+
+
+class Checkpoint(Row):
+    """The history of saved checkpoints; the node row holds the one that a resume uses."""
+
+    table: ClassVar[Table] = Table(
+        name="dag_checkpoints",
+        key=("checkpoint_id",),
+        indexes=(Index("node", ("job_id", "node_id", "checkpoint_id")),),
+        checks=(Check("lease_positive", "lease_epoch >= 1"),),
+    )
+
+    checkpoint_id: NumberedByDatabase | None = None
+    task_id: Id
+    lease_epoch: Number
+    job_id: Id
+    node_id: Id
+    phase: Name
+    artifact_hash: Sha256 | None = None
+    saved_at: Stamped
+    data: JsonValue | None = None
+
+
+class Payload(Row):
+    """One chunk of a value that is stored once under its hash; a reference names hash, size and media type."""
+
+    table: ClassVar[Table] = Table(
+        name="dag_payloads",
+        key=("namespace", "sha256", "chunk_index"),
+        indexes=(Index("age", ("created_at",), method="brin"),),
+        checks=(
+            Check("chunk_of_many", "chunk_index >= 0 AND chunk_index < chunk_count"),
+            Check("size_range", "size_bytes BETWEEN 0 AND 67108864"),
+            Check("chunk_size", "octet_length(data) <= 1048576"),
+        ),
+    )
+
+    namespace: Namespace = "default"
+    sha256: Sha256
+    chunk_index: Count
+    chunk_count: Attempt
+    size_bytes: Number
+    media_type: Label = "application/json"
+    created_at: Stamped
+    data: Chunk
+
+
+class TaskLog(Row):
+    """A piece of what a task wrote; at most 1 MB per lease, then `truncated`."""
+
+    table: ClassVar[Table] = Table(
+        name="dag_task_logs",
+        key=("task_id", "lease_epoch", "chunk_index", "created_at"),
+        checks=(
+            Check("lease_positive", "lease_epoch >= 1"),
+            Check("chunk_not_negative", "chunk_index >= 0 AND line_count >= 0"),
+            Check("chunk_size", "octet_length(content) <= 65536"),
+        ),
+        storage={"autovacuum_vacuum_insert_scale_factor": "0.2"},
+        partition_by="created_at",
+    )
+
+    task_id: Id
+    lease_epoch: Number
+    chunk_index: Count
+    created_at: Stamped
+    job_id: Id
+    node_id: Id
+    line_count: Count
+    truncated: Flag = False
+    content: LogText
