@@ -1,0 +1,181 @@
+"""How a job ends: completed when nothing is left, or drained after a failure or a cancel.
+
+`ending` is set first; from then on nothing starts. The job becomes terminal with the last task that is settled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmhdag.engine import flow
+from rmhdag.engine.effects import (
+    ChildJobCancelled,
+    ChildrenCancelled,
+    CommandAnswered,
+    ContinueLater,
+    JobChanged,
+    ParentNotified,
+    TasksWithdrawn,
+)
+from rmhdag.engine.inputs import CancelJob
+from rmhdag.engine.slots import (
+    CANCEL_READY,
+    CANCELLED,
+    PENDING,
+    READY,
+    RUNNING,
+    TERMINAL,
+    FanOutState,
+    Slot,
+)
+from rmhdag.models.events import EventStatus, EventType
+from rmhdag.models.states import JobEnding, JobStatus
+from rmhdag.workflow.expressions import ExpressionError, Missing
+
+if TYPE_CHECKING:
+    from rmhdag.engine.run import JobRun
+
+# Cancelling is an UPDATE without templates, so a chunk may be larger than one of an expansion.
+CANCEL_CHUNK = 5_000
+NAMED_NODES = 100
+MAX_MESSAGE = 2_000
+
+
+def complete_job(run: JobRun) -> None:
+    """Every node is settled and none failed: compute the result."""
+    try:
+        result = _result(run)
+    except (ExpressionError, Missing) as error:
+        run.ending = JobEnding.FAILED
+        run.error_message = f"the outputs of the workflow cannot be resolved: {error}"
+        end_job(run)
+        return
+    run.status = JobStatus.COMPLETED
+    run.effects.append(JobChanged(JobStatus.COMPLETED, None, result))
+    total = len(run.slots) + sum(slot.fan.total for slot in run.slots if slot.fan is not None)
+    seconds = (run.now - run.started_at).total_seconds() if run.started_at is not None else None
+    data = {"duration_seconds": seconds, "node_count": total}
+    run.record(EventType.JOB_COMPLETED, EventStatus.SUCCESS, None, data)
+    _notify_parent(run, result, None)
+
+
+def _result(run: JobRun) -> dict[str, Any]:
+    if run.plan.result is not None:
+        result = run.plan.result.evaluate(run.scope)
+        assert isinstance(result, dict)
+        return result
+    outputs = run.outputs
+    paths = ((node_id, (node_id, "output")) for node_id in run.plan.final_nodes)
+    return {node_id: outputs[path] for node_id, path in paths if path in outputs}
+
+
+def begin_failing(run: JobRun, slot: Slot, message: str) -> None:
+    """A node failed for good. The first one decides that the job fails, later ones are only named."""
+    if len(run.failed_nodes) < NAMED_NODES:
+        run.failed_nodes.append(slot.node_id)
+    if run.ending is None:
+        run.error_message = f"node {slot.node_id!r} failed: {message}"[:MAX_MESSAGE]
+        _begin_ending(run, JobEnding.FAILED)
+
+
+def cancel_job(run: JobRun, given: CancelJob) -> None:
+    if run.is_terminal:
+        run.effects.append(CommandAnswered(False, f"the job is already {run.status}"))
+        return
+    if run.ending is not None:
+        run.effects.append(CommandAnswered(False, f"the job is already ending as {run.ending}"))
+        return
+    reason = f": {given.reason}" if given.reason else ""
+    run.error_message = f"cancelled by {given.cancelled_by}{reason}"[:MAX_MESSAGE]
+    if run.status is JobStatus.PENDING:
+        run.ending = JobEnding.CANCELLED
+        end_job(run)
+    else:
+        _begin_ending(run, JobEnding.CANCELLED)
+    run.effects.append(CommandAnswered(True, "the job is being cancelled"))
+
+
+def _begin_ending(run: JobRun, ending: JobEnding) -> None:
+    run.ending = ending
+    run.effects.append(JobChanged(JobStatus.RUNNING, ending, None, run.error_message))
+    for lane in run.lanes.values():
+        lane.waiting.clear()
+        lane.fan_outs.clear()
+    for slot in run.slots:
+        if not TERMINAL[slot.status]:
+            _stop_node(run, slot)
+    if run.in_flight:
+        run.effects.append(TasksWithdrawn())
+
+
+def _stop_node(run: JobRun, slot: Slot) -> None:
+    """Nodes without a task under way end now; the others end when their task, child job or children do."""
+    if slot.fan is not None:
+        if slot.status == RUNNING:
+            slot.fan.cancel_cursor = 0
+            run.cancelling += 1
+            cancel_next_children(run, slot.fan)
+    elif slot.child_job_id is not None and slot.status == RUNNING:
+        run.effects.append(ChildJobCancelled(slot.child_job_id, f"the parent job is ending as {run.ending}"))
+    elif slot.status == PENDING and run.ending is JobEnding.FAILED:
+        flow.skip(run, slot, "job_failed")
+    elif slot.status in (PENDING, READY) or slot.task is None:
+        cancel_node(run, slot)
+
+
+def cancel_node(run: JobRun, slot: Slot, **data: Any) -> None:
+    run.move(slot, CANCELLED)
+    slot.next_attempt_at = slot.deadline_at = None
+    run.write(slot)
+    run.record(EventType.NODE_CANCELLED, EventStatus.INFO, slot.node_id, data)
+
+
+def cancel_next_children(run: JobRun, fan: FanOutState) -> None:
+    """Cancel one chunk of the children that were never sent or wait for a retry."""
+    if fan.cancel_cursor is None:
+        return
+    start, stop = fan.cancel_cursor, min(fan.cancel_cursor + CANCEL_CHUNK, fan.expanded)
+    chunk = fan.statuses[start:stop]
+    waiting = chunk.count(READY)
+    if waiting:
+        fan.statuses[start:stop] = chunk.translate(CANCEL_READY)
+        for counts in (run.counts, fan.counts):
+            counts[READY] -= waiting
+            counts[CANCELLED] += waiting
+        run.effects.append(ChildrenCancelled(fan.slot.node_id, start, stop))
+    if stop < fan.expanded:
+        fan.cancel_cursor = stop
+        run.effects.append(ContinueLater(fan.slot.node_id))
+        return
+    fan.cancel_cursor = None
+    fan.items = None
+    # Children that were never expanded have no rows: they vanish from the counts.
+    unborn = fan.total - fan.expanded
+    run.counts[PENDING] -= unborn
+    fan.counts[PENDING] -= unborn
+    fan.active = {index: child for index, child in fan.active.items() if fan.statuses[index] != CANCELLED}
+    run.cancelling -= 1
+    close_cancelled_fan_out(run, fan)
+
+
+def close_cancelled_fan_out(run: JobRun, fan: FanOutState) -> None:
+    if fan.cancel_cursor is None and fan.in_flight == 0 and fan.settled == fan.expanded:
+        cancel_node(run, fan.slot, children_cancelled=fan.counts[CANCELLED])
+
+
+def end_job(run: JobRun) -> None:
+    """Nothing is under way any more: the job is terminal, once and for all."""
+    if run.ending is JobEnding.CANCELLED:
+        run.status = JobStatus.CANCELLED
+        run.record(EventType.JOB_CANCELLED, EventStatus.WARNING, None, {"reason": run.error_message})
+    else:
+        run.status = JobStatus.FAILED
+        data = {"failed_nodes": list(run.failed_nodes)}
+        run.record(EventType.JOB_FAILED, EventStatus.FAILURE, None, data, None, run.error_message)
+    run.effects.append(JobChanged(run.status, run.ending, None, run.error_message))
+    _notify_parent(run, None, run.error_message)
+
+
+def _notify_parent(run: JobRun, result: dict[str, Any] | None, error_message: str | None) -> None:
+    if run.parent_job_id is not None and run.parent_node_id is not None:
+        run.effects.append(ParentNotified(run.parent_job_id, run.parent_node_id, run.status, result, error_message))

@@ -1,0 +1,248 @@
+"""Fan-out and fan-in: expansion in chunks, children as counters, and the moment when all of them are done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmhdag.engine import endings, flow, tasks
+from rmhdag.engine.effects import AggregationRequested, ChildrenCreated, ContinueLater, NewChild
+from rmhdag.engine.inputs import ChildrenReduced, Continue, Output
+from rmhdag.engine.outputs import ChildScope, keep_read_paths
+from rmhdag.engine.reducer import empty_output
+from rmhdag.engine.slots import COMPLETED, FAILED, PENDING, READY, RUNNING, FanOutState, Lane, Slot
+from rmhdag.models.events import ErrorKind, EventStatus, EventType
+from rmhdag.models.states import NodeType
+from rmhdag.workflow.expressions import ExpressionError, Missing
+
+if TYPE_CHECKING:
+    from rmhdag.engine.run import JobRun
+
+# One transaction for 100,000 children takes longer than an orchestrator may trust itself without a heartbeat.
+CHUNK = 1_000
+MAX_CHILDREN = 500_000
+NAMED_FAILURES = 100
+
+
+def begin_fan_out(run: JobRun, slot: Slot) -> None:
+    run.record_ready(slot)
+    try:
+        items = source_items(run, slot)
+    except (ExpressionError, Missing) as error:
+        flow.fail_node(run, slot, ErrorKind.FAN_OUT_SOURCE, f"the source cannot be resolved: {error}")
+        return
+    total = len(items)
+    if total > MAX_CHILDREN:
+        message = (
+            f"the source has {total:,} items, at most {MAX_CHILDREN:,} are possible; hand out batches of items instead"
+        )
+        flow.fail_node(run, slot, ErrorKind.FAN_OUT_SOURCE, message)
+        return
+    run.move(slot, RUNNING)
+    fan = slot.fan = FanOutState(slot, items, total)
+    fan.reused = dict(run.reused_children.get(slot.node_id, {}))
+    run.counts[PENDING] += total
+    run.write(slot, output=_output_of(fan))
+    expand(run, fan)
+
+
+def source_items(run: JobRun, slot: Slot) -> list[Any]:
+    """The array to expand; the same each time, because inputs and finished outputs do not change."""
+    assert slot.plan.source is not None
+    items = slot.plan.source.evaluate(run.scope)
+    if not isinstance(items, list):
+        found = (
+            "null"
+            if items is None
+            else {"str": "text", "dict": "an object"}.get(type(items).__name__, "a single value")
+        )
+        raise ExpressionError(f"a fan-out needs a list, the source is {found}")
+    return items
+
+
+def expand(run: JobRun, fan: FanOutState) -> None:
+    """Create the next chunk of children and ask to be continued if there are more."""
+    assert fan.items is not None
+    start, stop = fan.expanded, min(fan.expanded + CHUNK, fan.total)
+    scope = ChildScope(run, fan.total)
+    children = [_new_child(fan, scope, index) for index in range(start, stop)]
+    fan.expanded = stop
+    if children:
+        retry = fan.slot.plan.task.retry if fan.slot.plan.task is not None else None
+        max_retries = 0 if retry is None else retry.max_attempts - 1
+        run.effects.append(ChildrenCreated(fan.slot.node_id, children, max_retries))
+        _count_new_children(run, fan, children)
+    if stop < fan.total:
+        run.effects.append(ContinueLater(fan.slot.node_id))
+    else:
+        fan.items = None
+    offer(run, fan)
+    if fan.slot.plan.task is not None:
+        tasks.fill_lane(run, run.lane(fan.slot.plan.task.queue))
+    child_settled(run, fan)
+
+
+def _new_child(fan: FanOutState, scope: ChildScope, index: int) -> NewChild:
+    assert fan.items is not None
+    assert fan.slot.plan.task is not None
+    scope.item = fan.items[index]
+    scope.index = index
+    child = NewChild(index, fan.child_id(index), {})
+    try:
+        child.input_params = fan.slot.plan.task.params.evaluate(scope)
+        if fan.slot.plan.item_key is not None:
+            child.item_key = str(fan.slot.plan.item_key.evaluate(scope))[:64]
+    except (ExpressionError, Missing) as error:
+        child.error_message = f"the parameters cannot be resolved: {error}"
+        return child
+    child.reused_task_id = fan.reused.get(index)
+    return child
+
+
+def _count_new_children(run: JobRun, fan: FanOutState, children: list[NewChild]) -> None:
+    born = [0, 0, 0]
+    for child in children:
+        if child.error_message is not None:
+            status = FAILED
+            fan.attempts[child.index] = 1
+            if len(fan.failed) < NAMED_FAILURES:
+                fan.failed.append(child.index)
+            data = {"error_kind": str(ErrorKind.TEMPLATE_ERROR), "will_retry": False}
+            run.record(EventType.NODE_FAILED, EventStatus.FAILURE, child.node_id, data, None, child.error_message)
+        else:
+            status = READY if child.reused_task_id is None else COMPLETED
+        fan.statuses[child.index] = status
+        born[0 if status == READY else 1 if status == COMPLETED else 2] += 1
+    for counts in (run.counts, fan.counts):
+        counts[PENDING] -= len(children)
+        counts[READY] += born[0]
+        counts[COMPLETED] += born[1]
+        counts[FAILED] += born[2]
+
+
+def offer(run: JobRun, fan: FanOutState) -> None:
+    """Put the fan-out in line for its queue, unless it stands there or has nothing to send."""
+    if not fan.in_lane and run.ending is None and fan.has_work():
+        assert fan.slot.plan.task is not None
+        fan.in_lane = True
+        run.lane(fan.slot.plan.task.queue).fan_outs.append(fan)
+
+
+def queue_next_child(run: JobRun, lane: Lane) -> None:
+    """Send one child of the fan-out whose turn it is, then let the next fan-out have its turn."""
+    fan = lane.fan_outs.popleft()
+    fan.in_lane = False
+    if not fan.has_work():
+        return
+    if fan.due:
+        tasks.queue_task(run, fan.due.popleft(), lane, None)
+    elif (index := fan.take_next_child()) is not None:
+        slot = Slot(fan.slot.plan, fan.child_id(index), fan.slot.plan.task, fan, index)
+        fan.active[index] = slot
+        tasks.queue_task(run, slot, lane, None)
+    offer(run, fan)
+
+
+def continue_fan_out(run: JobRun, given: Continue) -> None:
+    slot = run.find(given.node_id)
+    if slot is None or slot.fan is None or slot.status != RUNNING:
+        return
+    if run.ending is not None:
+        endings.cancel_next_children(run, slot.fan)
+    elif slot.fan.expanded < slot.fan.total:
+        expand(run, slot.fan)
+
+
+def child_failed(run: JobRun, fan: FanOutState, child: Slot) -> None:
+    fan.attempts[child.index] = child.attempt
+    if len(fan.failed) < NAMED_FAILURES:
+        fan.failed.append(child.index)
+    child_settled(run, fan)
+
+
+def child_settled(run: JobRun, fan: FanOutState) -> None:
+    """Close the fan-out once its last child is settled; whether failures matter is the fan-in's to say."""
+    slot = fan.slot
+    if slot.status != RUNNING:
+        return
+    if run.ending is not None:
+        endings.close_cancelled_fan_out(run, fan)
+    elif fan.expanded == fan.total == fan.settled:
+        if fan.counts[FAILED] and slot.plan.fan_in_index < 0:
+            flow.fail_node(run, slot, ErrorKind.CHILDREN_FAILED, name_failures(fan))
+        else:
+            flow.complete_node(run, slot, None, {"children_created": fan.total})
+            keep_read_paths(run, slot.plan, Output(_output_of(fan)))
+
+
+def _output_of(fan: FanOutState) -> dict[str, Any]:
+    ends = [fan.child_id(0), fan.child_id(fan.total - 1)] if fan.total else []
+    return {"dynamic_nodes": ends, "total": fan.total}
+
+
+def name_failures(fan: FanOutState) -> str:
+    count = fan.counts[FAILED]
+    named = ", ".join(fan.child_id(index) for index in sorted(fan.failed))
+    more = f" and {count - len(fan.failed)} more" if count > len(fan.failed) else ""
+    return f"{count} of {fan.total} children failed: {named}{more}"
+
+
+def revive_child(run: JobRun, node_id: str) -> Slot:
+    """Give a failed child a slot again, still failed, so that it can be retried."""
+    found = run.find_child(node_id)
+    assert found is not None
+    fan, index = found
+    slot = Slot(fan.slot.plan, node_id, fan.slot.plan.task, fan, index)
+    slot.status = FAILED
+    slot.attempt = fan.attempts[index] or 1
+    fan.active[index] = slot
+    if index in fan.failed:
+        fan.failed.remove(index)
+    return slot
+
+
+def begin_fan_in(run: JobRun, slot: Slot) -> None:
+    """All children are settled: judge the failures, then have the outputs reduced outside the transaction."""
+    run.record_ready(slot)
+    fan = run.slots[slot.plan.source_index].fan
+    failed = 0 if fan is None else fan.counts[FAILED]
+    total = 0 if fan is None else fan.total
+    if fan is not None and failed > _tolerated(slot, total):
+        flow.fail_node(run, slot, ErrorKind.CHILDREN_FAILED, name_failures(fan))
+        return
+    if total == 0:
+        empty = empty_output(slot.plan.definition)
+        flow.complete_node(run, slot, Output(empty), {"aggregated_count": 0})
+        return
+    run.write(slot)
+    request_aggregation(run, slot)
+
+
+def request_aggregation(run: JobRun, slot: Slot) -> None:
+    fan = run.slots[slot.plan.source_index].fan
+    assert fan is not None
+    node = slot.plan.definition
+    run.effects.append(
+        AggregationRequested(
+            slot.node_id, fan.slot.node_id, node.aggregation, node.field, fan.total, fan.counts[FAILED]
+        )
+    )
+
+
+def _tolerated(slot: Slot, total: int) -> int:
+    tolerance = slot.plan.definition.tolerate
+    if tolerance is None:
+        return 0
+    if tolerance.count is not None:
+        return int(tolerance.count)
+    return int(total * tolerance.percent / 100)
+
+
+def children_reduced(run: JobRun, given: ChildrenReduced) -> None:
+    slot = run.find(given.node_id)
+    if slot is None or slot.plan.type is not NodeType.FAN_IN or slot.status != READY or run.ending is not None:
+        return
+    if given.error_message is not None:
+        flow.fail_node(run, slot, ErrorKind.AGGREGATION_FAILED, given.error_message)
+        return
+    fan = run.slots[slot.plan.source_index].fan
+    flow.complete_node(run, slot, given.output, {"aggregated_count": 0 if fan is None else fan.counts[COMPLETED]})

@@ -1,0 +1,124 @@
+"""What expressions can see: the job's inputs, and of finished nodes only the paths that somebody reads."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from rmhdag.engine.inputs import Output, Path
+from rmhdag.engine.slots import COMPLETED, STATUSES
+from rmhdag.workflow.expressions import Missing, resolve_path
+
+if TYPE_CHECKING:
+    from rmhdag.engine.plan import NodePlan
+    from rmhdag.engine.run import JobRun
+
+SUMMARY_KEYS = 20
+SUMMARY_TEXT = 80
+_SECRET_WORDS = ("password", "passwd", "secret", "token", "credential", "connection_string", "api_key", "apikey", "sas")
+
+
+def keep_read_paths(run: JobRun, plan: NodePlan, output: Output | None) -> None:
+    """Remember of an output just what the definition reads; everything else is left to the store."""
+    if not plan.reads or output is None:
+        return
+    kept = run.outputs
+    for path in plan.reads:
+        inside = path[2:]
+        if output.reference is None:
+            try:
+                kept[path] = resolve_path(output.value, inside)
+            except Missing:
+                continue
+        elif not inside:
+            kept[path] = output.reference.as_json()
+        elif inside in output.excerpts:
+            kept[path] = output.excerpts[inside]
+
+
+def _dotted(path: Path) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+
+
+class JobScope:
+    """Names that mean the same for every node of a job."""
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: JobRun) -> None:
+        self.run = run
+
+    def lookup(self, root: str, path: Path) -> Any:
+        run = self.run
+        if root == "nodes":
+            if path in run.outputs:
+                return run.outputs[path]
+            return self._other(path)
+        if root == "inputs":
+            return resolve_path(run.input_params, path)
+        if root == "env":
+            return resolve_path(run.env, path)
+        raise Missing(f"{root!r} has a meaning only inside a fan-out")
+
+    def _other(self, path: Path) -> Any:
+        plan = self.run.plan.by_id.get(str(path[0]))
+        if plan is None:
+            raise Missing(f"there is no node {path[0]!r}")
+        slot = self.run.slots[plan.index]
+        if path[1:] == ("status",):
+            return str(STATUSES[slot.status])
+        if slot.status != COMPLETED:
+            raise Missing(f"node {path[0]!r} is {STATUSES[slot.status]} and has no output")
+        raise Missing(f"the output of node {path[0]!r} has no {_dotted(path[2:])!r}, or it is too large to look into")
+
+
+class ChildScope(JobScope):
+    """Adds what one child of a fan-out sees: its item, its index and the total."""
+
+    __slots__ = ("index", "item", "total")
+
+    def __init__(self, run: JobRun, total: int) -> None:
+        super().__init__(run)
+        self.item: Any = None
+        self.index = 0
+        self.total = total
+
+    def lookup(self, root: str, path: Path) -> Any:
+        if root == "item":
+            return resolve_path(self.item, path)
+        if root == "index":
+            return self.index
+        if root == "fan_out":
+            if path[0] == "item":
+                return resolve_path(self.item, path[1:])
+            return self.index if path[0] == "index" else self.total
+        return super().lookup(root, path)
+
+
+def summarise(value: Any) -> dict[str, Any]:
+    """A few words about an output for the audit trail: small values as they are, large ones by size, secrets never."""
+    if not isinstance(value, dict):
+        return {"type": type(value).__name__}
+    summary: dict[str, Any] = {}
+    for key, part in value.items():
+        if len(summary) == SUMMARY_KEYS:
+            summary["…"] = f"{len(value) - SUMMARY_KEYS} more"
+            break
+        summary[key if len(key) <= SUMMARY_TEXT else key[:SUMMARY_TEXT]] = _in_short(key, part)
+    return summary
+
+
+@lru_cache(maxsize=4096)
+def _is_secret(key: str) -> bool:
+    lowered = key.lower()
+    return any(word in lowered for word in _SECRET_WORDS)
+
+
+def _in_short(key: str, part: Any) -> Any:
+    if _is_secret(key):
+        return "***"
+    if part is None or isinstance(part, int | float):
+        return part
+    if isinstance(part, str):
+        return part if len(part) <= SUMMARY_TEXT else part[:SUMMARY_TEXT] + "…"
+    return f"{len(part)} items" if isinstance(part, list) else f"{len(part)} keys"

@@ -1,0 +1,243 @@
+"""A workflow definition made ready to run: numbered nodes, merged edges, compiled templates, read sets.
+
+Compiled once per definition and shared by all its jobs; nothing in it ever changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rmhdag.engine.inputs import Path
+from rmhdag.models.states import NodeType
+from rmhdag.workflow.definition import (
+    ApprovalNode,
+    ConditionalNode,
+    EndNode,
+    FanInNode,
+    FanOutNode,
+    RetryRule,
+    StartNode,
+    TaskNode,
+    TaskSpec,
+    WorkflowDefinition,
+    WorkflowNode,
+)
+from rmhdag.workflow.edges import definition_edges
+from rmhdag.workflow.expressions import (
+    CompiledTemplate,
+    compile_branch,
+    compile_condition,
+    compile_template,
+    compile_value,
+)
+
+NO_RETRY = RetryRule(max_attempts=1)
+
+
+class PlanError(Exception):
+    """The definition cannot run here, for example because no queue is known for a handler."""
+
+
+class TaskPlan:
+    """What is sent to a worker, with its parameters compiled."""
+
+    __slots__ = ("handler", "params", "queue", "retry", "start_timeout_seconds", "timeout_seconds")
+
+    def __init__(self, spec: TaskSpec, queue: str) -> None:
+        self.handler = spec.handler
+        self.queue = queue
+        self.params = compile_value(spec.params)
+        self.timeout_seconds = spec.timeout_seconds
+        self.start_timeout_seconds = spec.start_timeout_seconds
+        self.retry = spec.retry
+
+
+# target, whether the edge is in the target's any_of group, branches that make it live (None: always)
+OutEdge = tuple[int, bool, frozenset[int] | None]
+
+
+class NodePlan:
+    """One static node. Which of the optional fields are set follows from `type`."""
+
+    __slots__ = (
+        "all_count",
+        "any_count",
+        "branches",
+        "definition",
+        "fan_in_index",
+        "index",
+        "inputs_of",
+        "item_key",
+        "max_parallel",
+        "message",
+        "node_id",
+        "out",
+        "params",
+        "reads",
+        "references",
+        "retry",
+        "source",
+        "source_index",
+        "task",
+        "type",
+    )
+
+    def __init__(self, index: int, node_id: str, node_type: NodeType, definition: Any) -> None:
+        self.index = index
+        self.node_id = node_id
+        self.type = node_type
+        self.definition = definition
+        self.out: tuple[OutEdge, ...] = ()
+        self.inputs_of: list[tuple[int, bool]] = []  # sources with their group, for `explain`
+        self.all_count = 0
+        self.any_count = 0
+        self.task: TaskPlan | None = None
+        self.params: CompiledTemplate | None = None
+        self.message: CompiledTemplate | None = None
+        self.source: CompiledTemplate | None = None
+        self.item_key: CompiledTemplate | None = None
+        self.max_parallel: int | None = None
+        self.branches: tuple[CompiledTemplate | None, ...] = ()  # None: the default branch
+        self.source_index = -1  # fan-in: its fan-out
+        self.fan_in_index = -1  # fan-out: its fan-in, -1 if none
+        self.retry = NO_RETRY
+        self.reads: tuple[Path, ...] = ()  # full paths ("node", "output", …) that somebody reads of this node
+        self.references: frozenset[Any] = frozenset()
+
+    @property
+    def max_attempts(self) -> int:
+        return self.retry.max_attempts
+
+
+class Plan:
+    """The whole definition, compiled."""
+
+    def __init__(self, definition: WorkflowDefinition, handler_queues: Mapping[str, str] | None = None) -> None:
+        self.definition = definition
+        self.nodes: list[NodePlan] = []
+        self.by_id: dict[str, NodePlan] = {}
+        for node_id, node in definition.nodes.items():
+            if isinstance(node, TaskNode) and node.template_of is not None:
+                continue
+            compiled = NodePlan(len(self.nodes), node_id, node.type, node)
+            self.nodes.append(compiled)
+            self.by_id[node_id] = compiled
+        for compiled in self.nodes:
+            self._compile_node(compiled, handler_queues or {})
+        self._connect()
+        self._compile_result()
+        self._collect_reads()
+        self.node_ids = [node.node_id for node in self.nodes]
+        self.max_retries = [node.retry.max_attempts - 1 for node in self.nodes]
+        self.roots = [node.index for node in self.nodes if not node.all_count and not node.any_count]
+
+    def read_paths(self, node_id: str) -> list[Path]:
+        """The paths inside a node's output that expressions read: what to cut out of a large output."""
+        return [path[2:] for path in self.by_id[node_id].reads]
+
+    def _compile_node(self, node: NodePlan, handler_queues: Mapping[str, str]) -> None:
+        templates: list[CompiledTemplate | None] = []
+        match node.definition:
+            case TaskNode(task=spec):
+                node.task = self._task(node, spec, handler_queues)
+                node.retry = spec.retry
+                templates = [node.task.params]
+            case ConditionalNode(subject=subject, branches=branches):
+                node.branches = tuple(
+                    None
+                    if branch.condition is None
+                    else compile_condition(branch.condition)
+                    if subject is None
+                    else compile_branch(subject, branch.condition)
+                    for branch in branches
+                )
+                templates = list(node.branches)
+            case FanOutNode() as fan_out:
+                node.task = self._task(node, fan_out.task, handler_queues)
+                node.max_parallel = fan_out.max_parallel
+                node.source = (
+                    compile_template(fan_out.source)
+                    if isinstance(fan_out.source, str)
+                    else compile_value(list(fan_out.source))
+                )
+                node.item_key = compile_template(fan_out.item_key) if fan_out.item_key is not None else None
+                templates = [node.task.params, node.source, node.item_key]
+            case ApprovalNode() as approval:
+                node.params = compile_value(approval.params)
+                node.message = compile_template(approval.message) if approval.message is not None else None
+                templates = [node.params, node.message]
+            case WorkflowNode() as child:
+                node.params = compile_value(child.params)
+                node.retry = child.retry
+                templates = [node.params]
+            case StartNode() | EndNode() | FanInNode():
+                pass
+        node.references = frozenset().union(*(template.references for template in templates if template is not None))
+
+    def _task(self, node: NodePlan, spec: TaskSpec, handler_queues: Mapping[str, str]) -> TaskPlan:
+        queue = spec.queue or handler_queues.get(spec.handler)
+        if queue is None:
+            raise PlanError(
+                f"no queue for node {node.node_id!r}: neither the workflow nor handler {spec.handler!r} names one; "
+                f"add `queue:` to the node or to `defaults`"
+            )
+        return TaskPlan(spec, queue)
+
+    def _connect(self) -> None:
+        merged: dict[tuple[int, int], tuple[bool, set[int] | None]] = {}
+        for edge in definition_edges(self.definition):
+            if edge.source not in self.by_id or edge.target not in self.by_id:
+                continue
+            key = (self.by_id[edge.source].index, self.by_id[edge.target].index)
+            is_any, branches = merged.get(key, (False, set()))
+            # An edge that does not hang on a branch is live whatever the conditional decides.
+            branches = None if edge.branch_index is None or branches is None else branches | {edge.branch_index}
+            merged[key] = (is_any or edge.group == "any_of", branches)
+        out: dict[int, list[OutEdge]] = {}
+        for (source, target), (is_any, branches) in merged.items():
+            out.setdefault(source, []).append((target, is_any, None if branches is None else frozenset(branches)))
+            node = self.nodes[target]
+            node.inputs_of.append((source, is_any))
+            if is_any:
+                node.any_count += 1
+            else:
+                node.all_count += 1
+        for source, edges in out.items():
+            self.nodes[source].out = tuple(edges)
+        for node in self.nodes:
+            if isinstance(node.definition, FanInNode):
+                fan_out = self.by_id[node.definition.source_node]
+                node.source_index = fan_out.index
+                fan_out.fan_in_index = node.index
+
+    def _compile_result(self) -> None:
+        """The job's result: the declared outputs, or the outputs of the nodes that lead into END."""
+        if self.definition.outputs is not None:
+            self.result: CompiledTemplate | None = compile_value(self.definition.outputs)
+            self.final_nodes: tuple[str, ...] = ()
+            return
+        self.result = None
+        ends = {node.index for node in self.nodes if node.type is NodeType.END}
+        final = [
+            node
+            for node in self.nodes
+            if node.definition.ends
+            or any(target in ends for target, _, _ in node.out)
+            or (isinstance(node.definition, ConditionalNode) and any(not b.next for b in node.definition.branches))
+        ]
+        if not final:
+            final = [node for node in self.nodes if not node.out]
+        self.final_nodes = tuple(node.node_id for node in final if node.type not in (NodeType.START, NodeType.END))
+
+    def _collect_reads(self) -> None:
+        wanted: dict[str, set[Path]] = {node_id: {(node_id, "output")} for node_id in self.final_nodes}
+        references = set().union(*(node.references for node in self.nodes))
+        if self.result is not None:
+            references |= self.result.references
+        for reference in references:
+            if reference.root == "nodes" and len(reference.path) >= 2 and reference.path[1] == "output":
+                wanted.setdefault(str(reference.path[0]), set()).add(reference.path)
+        for node_id, paths in wanted.items():
+            if node_id in self.by_id:
+                self.by_id[node_id].reads = tuple(sorted(paths, key=repr))

@@ -1,0 +1,438 @@
+"""The life of a task as the engine sees it: dispatch within the window, start, report, loss, time-out, retry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmhdag.engine import endings, fan_outs, waiting
+from rmhdag.engine.effects import (
+    CommandAnswered,
+    NodeChanged,
+    RecordsPublished,
+    TaskDeadLettered,
+    TaskQueued,
+    TaskRequeued,
+    TaskRevoked,
+)
+from rmhdag.engine.inputs import (
+    RetryNode,
+    TaskCheckpointed,
+    TaskLost,
+    TaskReported,
+    TaskSnoozed,
+    TaskStarted,
+    TaskWithdrawn,
+    Timer,
+    TimerDue,
+)
+from rmhdag.engine.outputs import keep_read_paths, summarise
+from rmhdag.engine.retry import retry_delay_seconds
+from rmhdag.engine.slots import (
+    CANCELLED,
+    COMPLETED,
+    DISPATCHED,
+    FAILED,
+    READY,
+    RUNNING,
+    STATUSES,
+    Lane,
+    Slot,
+)
+from rmhdag.models.events import NEVER_RETRIED, ErrorKind, EventStatus, EventType
+from rmhdag.models.states import JobStatus, NodeStatus, NodeType
+from rmhdag.workflow.expressions import ExpressionError, Missing
+
+if TYPE_CHECKING:
+    from rmhdag.engine.run import JobRun
+
+MAX_LEASE_LOSSES = 3
+# The worker enforces a time-out itself; the engine steps in only when the worker did not.
+TIMEOUT_GRACE_SECONDS = 10.0
+MAX_ATTEMPTS_EVER = 250
+
+
+def prepare_task(run: JobRun, slot: Slot) -> None:
+    """Resolve the parameters of a node that has just become ready, then queue it or let it wait for room."""
+    task = slot.task
+    assert task is not None
+    run.record_ready(slot)
+    try:
+        params = task.params.evaluate(run.scope)
+    except (ExpressionError, Missing) as error:
+        fail_attempt(run, slot, ErrorKind.TEMPLATE_ERROR, f"the parameters cannot be resolved: {error}", None)
+        return
+    lane = run.lane(task.queue)
+    if lane.unclaimed < lane.limit:
+        queue_task(run, slot, lane, params)
+    else:
+        run.write(slot, input_params=params)
+        lane.waiting.append(slot)
+
+
+def queue_task(run: JobRun, slot: Slot, lane: Lane, params: dict[str, Any] | None) -> None:
+    """Send the current attempt; `params` None means that the node row has them already."""
+    task = slot.task
+    assert task is not None
+    run.move(slot, DISPATCHED)
+    slot.next_attempt_at = None
+    slot.deadline_at = None if task.start_timeout_seconds is None else run.after(task.start_timeout_seconds)
+    lane.unclaimed += 1
+    run.in_flight += 1
+    if slot.parent is not None:
+        slot.parent.in_flight += 1
+    task_id = run.task_id(slot)
+    run.effects.append(
+        NodeChanged(
+            slot.node_id,
+            NodeStatus.DISPATCHED,
+            slot.attempt,
+            task_id,
+            slot.lease_losses,
+            None,
+            slot.deadline_at,
+            params,
+        )
+    )
+    run.effects.append(
+        TaskQueued(
+            task_id,
+            slot.node_id,
+            slot.attempt,
+            task.queue,
+            task.handler,
+            task.timeout_seconds,
+            params,
+            slot.lease_losses,
+        )
+    )
+    run.record(
+        EventType.NODE_DISPATCHED,
+        EventStatus.INFO,
+        slot.node_id,
+        {"queue": task.queue, "task_id": task_id},
+        task_id,
+    )
+
+
+def fill_lane(run: JobRun, lane: Lane) -> None:
+    """Queue what waits, while the window has room; fan-outs take turns."""
+    if run.ending is not None:
+        return
+    while lane.unclaimed < lane.limit:
+        if lane.waiting:
+            queue_task(run, lane.waiting.popleft(), lane, None)
+        elif lane.fan_outs:
+            fan_outs.queue_next_child(run, lane)
+        else:
+            return
+
+
+def _current(run: JobRun, node_id: str, attempt: int) -> Slot | None:
+    """The slot if this attempt is the one that is out; everything else is late, stale or a duplicate."""
+    slot = run.find(node_id)
+    if slot is None or slot.attempt != attempt or slot.task is None:
+        return None
+    return slot if slot.status in (DISPATCHED, RUNNING) else None
+
+
+def _release(run: JobRun, slot: Slot) -> Lane:
+    """The task is no longer out, whatever became of it; call before its status changes."""
+    assert slot.task is not None
+    lane = run.lane(slot.task.queue)
+    if slot.status == DISPATCHED:
+        lane.unclaimed -= 1
+    run.in_flight -= 1
+    if slot.parent is not None:
+        slot.parent.in_flight -= 1
+        fan_outs.offer(run, slot.parent)
+    slot.deadline_at = None
+    return lane
+
+
+def task_started(run: JobRun, given: TaskStarted) -> None:
+    slot = _current(run, given.node_id, given.attempt)
+    if slot is None or slot.status != DISPATCHED or given.lease_epoch <= slot.lost_epoch:
+        return
+    assert slot.task is not None
+    lane = run.lane(slot.task.queue)
+    lane.unclaimed -= 1
+    run.move(slot, RUNNING)
+    slot.deadline_at = run.after(slot.task.timeout_seconds + TIMEOUT_GRACE_SECONDS)
+    run.write(slot, task_id=given.task_id)
+    run.record(EventType.NODE_RUNNING, EventStatus.INFO, slot.node_id, {"worker_id": given.worker_id}, given.task_id)
+    fill_lane(run, lane)
+
+
+def task_reported(run: JobRun, given: TaskReported) -> None:
+    slot = _current(run, given.node_id, given.attempt)
+    if slot is None:
+        return
+    lane = _release(run, slot)
+    if given.success:
+        _complete_task(run, slot, given)
+    else:
+        fail_attempt(
+            run,
+            slot,
+            given.error_kind or ErrorKind.HANDLER_ERROR,
+            given.error_message or "the handler reported a failure without a message",
+            given.task_id,
+            given.duration_ms,
+        )
+    fill_lane(run, lane)
+
+
+def _complete_task(run: JobRun, slot: Slot, given: TaskReported) -> None:
+    run.move(slot, COMPLETED)
+    run.effects.append(NodeChanged(slot.node_id, NodeStatus.COMPLETED, slot.attempt, given.task_id, slot.lease_losses))
+    output = given.output
+    data: dict[str, Any] = {}
+    if output is not None:
+        summary = {"size_bytes": output.reference.size_bytes} if output.reference else summarise(output.value)
+        data = {"output_summary": summary}
+    run.record(
+        EventType.NODE_COMPLETED,
+        EventStatus.SUCCESS,
+        slot.node_id,
+        data,
+        given.task_id,
+        None,
+        given.duration_ms,
+    )
+    if given.records:
+        run.effects.append(RecordsPublished(slot.node_id, given.task_id, given.records))
+    if slot.parent is None:
+        keep_read_paths(run, slot.plan, output)
+        run.settled.append(slot)
+    else:
+        fan_outs.child_settled(run, slot.parent)
+
+
+def fail_attempt(
+    run: JobRun, slot: Slot, kind: ErrorKind, message: str, task_id: str | None, duration_ms: int | None = None
+) -> None:
+    """An attempt failed: schedule the next one, or let the node fail for good."""
+    retry = slot.task.retry if slot.task is not None else slot.plan.retry
+    allowed = min(retry.max_attempts + slot.extra_attempts, MAX_ATTEMPTS_EVER)
+    if run.ending is not None or kind in NEVER_RETRIED or slot.attempt >= allowed:
+        write_failure(run, slot, kind, message, task_id, duration_ms)
+        if slot.parent is not None:
+            fan_outs.child_failed(run, slot.parent, slot)
+        else:
+            endings.begin_failing(run, slot, message)
+        return
+    _record_failure(run, slot, kind, message, task_id, duration_ms, will_retry=True)
+    run.move(slot, FAILED)
+    _schedule_retry(run, slot, retry_delay_seconds(retry, slot.attempt, run.jitter), message)
+
+
+def write_failure(
+    run: JobRun,
+    slot: Slot,
+    kind: ErrorKind,
+    message: str,
+    task_id: str | None = None,
+    duration_ms: int | None = None,
+) -> None:
+    _record_failure(run, slot, kind, message, task_id, duration_ms, will_retry=False)
+    run.move(slot, FAILED)
+    slot.deadline_at = slot.next_attempt_at = None
+    slot.reason = message
+    run.write(slot, error_message=message, task_id=task_id)
+
+
+def _record_failure(
+    run: JobRun,
+    slot: Slot,
+    kind: ErrorKind,
+    message: str,
+    task_id: str | None,
+    duration_ms: int | None,
+    *,
+    will_retry: bool,
+) -> None:
+    status = EventStatus.WARNING if will_retry else EventStatus.FAILURE
+    data = {"error_kind": str(kind), "will_retry": will_retry}
+    run.record(EventType.NODE_FAILED, status, slot.node_id, data, task_id, message, duration_ms)
+
+
+def _schedule_retry(run: JobRun, slot: Slot, delay_seconds: float, message: str | None) -> None:
+    run.move(slot, READY)
+    slot.attempt += 1
+    slot.lease_losses = 0
+    slot.lost_epoch = -1
+    slot.deadline_at = None
+    due = run.after(delay_seconds)
+    run.record(
+        EventType.NODE_RETRYING,
+        EventStatus.INFO,
+        slot.node_id,
+        {"retry_count": slot.attempt - 1, "next_attempt_at": due.isoformat()},
+    )
+    slot.next_attempt_at = due
+    run.write(slot, error_message=message)
+    if delay_seconds <= 0:
+        _retry_is_due(run, slot)
+
+
+def _retry_is_due(run: JobRun, slot: Slot) -> None:
+    slot.next_attempt_at = None
+    if slot.plan.type is NodeType.WORKFLOW:
+        waiting.request_child_job(run, slot)
+        return
+    assert slot.task is not None
+    lane = run.lane(slot.task.queue)
+    if slot.parent is not None:
+        slot.parent.due.append(slot)
+        fan_outs.offer(run, slot.parent)
+    else:
+        lane.waiting.append(slot)
+    fill_lane(run, lane)
+    if slot.status == READY:
+        run.write(slot)
+
+
+def task_snoozed(run: JobRun, given: TaskSnoozed) -> None:
+    slot = _current(run, given.node_id, given.attempt)
+    if slot is None or given.lease_epoch <= slot.lost_epoch:
+        return
+    if run.ending is not None:
+        run.effects.append(TaskRevoked(given.task_id))
+        _cancel_task(run, slot, given.task_id)
+        return
+    slot.lost_epoch = given.lease_epoch
+    _back_to_queue(run, slot)
+    run.write(slot, task_id=given.task_id)
+    data = {
+        "retry_count": slot.attempt - 1,
+        "next_attempt_at": run.after(given.delay_seconds).isoformat(),
+        "snoozed": True,
+    }
+    run.record(EventType.NODE_RETRYING, EventStatus.INFO, slot.node_id, data, given.task_id)
+
+
+def _back_to_queue(run: JobRun, slot: Slot) -> None:
+    """The same attempt waits in its queue again."""
+    assert slot.task is not None
+    if slot.status == RUNNING:
+        run.lane(slot.task.queue).unclaimed += 1
+    run.move(slot, READY)
+    run.move(slot, DISPATCHED)
+    slot.deadline_at = None if slot.task.start_timeout_seconds is None else run.after(slot.task.start_timeout_seconds)
+
+
+def task_lost(run: JobRun, given: TaskLost) -> None:
+    slot = _current(run, given.node_id, given.attempt)
+    if slot is None or given.lease_epoch <= slot.lost_epoch:
+        return
+    slot.lost_epoch = given.lease_epoch
+    slot.lease_losses += given.started
+    data = {"worker_id": given.worker_id, "lease_losses": slot.lease_losses}
+    run.record(EventType.NODE_LOST, EventStatus.WARNING, slot.node_id, data, given.task_id)
+    if slot.lease_losses >= MAX_LEASE_LOSSES:
+        message = (
+            f"its worker was lost {slot.lease_losses} times, last {given.worker_id}; the task may be what kills it"
+        )
+        run.effects.append(TaskRevoked(given.task_id))
+        run.effects.append(TaskDeadLettered(given.task_id, slot.node_id, message))
+        lane = _release(run, slot)
+        fail_attempt(run, slot, ErrorKind.LEASE_LOST, message, given.task_id)
+        fill_lane(run, lane)
+    elif run.ending is not None:
+        run.effects.append(TaskRevoked(given.task_id))
+        _cancel_task(run, slot, given.task_id)
+    else:
+        _back_to_queue(run, slot)
+        run.write(slot, task_id=given.task_id)
+        run.effects.append(TaskRequeued(given.task_id, given.lease_epoch, slot.lease_losses))
+
+
+def task_checkpointed(run: JobRun, given: TaskCheckpointed) -> None:
+    slot = _current(run, given.node_id, given.attempt)
+    if slot is None or given.lease_epoch <= slot.lost_epoch:
+        return
+    run.write(slot, task_id=given.task_id, checkpoint_phase=given.phase, checkpoint_data=given.data)
+    run.record(EventType.NODE_CHECKPOINT, EventStatus.INFO, slot.node_id, {"phase": given.phase}, given.task_id)
+
+
+def task_withdrawn(run: JobRun, given: TaskWithdrawn) -> None:
+    slot = _current(run, given.node_id, given.attempt)
+    if slot is not None and run.ending is not None:
+        _cancel_task(run, slot, given.task_id)
+
+
+def _cancel_task(run: JobRun, slot: Slot, task_id: str) -> None:
+    _release(run, slot)
+    run.move(slot, CANCELLED)
+    run.write(slot, task_id=task_id)
+    run.record(EventType.NODE_CANCELLED, EventStatus.INFO, slot.node_id, {}, task_id)
+    if slot.parent is not None:
+        fan_outs.child_settled(run, slot.parent)
+
+
+def timer_due(run: JobRun, given: TimerDue) -> None:
+    slot = run.find(given.node_id)
+    if slot is None or slot.attempt != given.attempt or run.status is not JobStatus.RUNNING:
+        return
+    if given.timer is Timer.RETRY:
+        due = slot.next_attempt_at
+        if run.ending is None and slot.status == READY and due is not None and due <= run.now:
+            _retry_is_due(run, slot)
+        return
+    if slot.deadline_at is None or slot.deadline_at > run.now:
+        return
+    if slot.plan.type in (NodeType.APPROVAL, NodeType.WORKFLOW):
+        waiting.wait_timed_out(run, slot)
+    elif slot.status in (DISPATCHED, RUNNING):
+        _time_out_task(run, slot)
+
+
+def _time_out_task(run: JobRun, slot: Slot) -> None:
+    assert slot.task is not None
+    if slot.status == RUNNING:
+        kind = ErrorKind.TIMEOUT
+        message = f"it ran longer than its {slot.task.timeout_seconds} s"
+    else:
+        kind = ErrorKind.START_TIMEOUT
+        message = f"no worker started it within {slot.task.start_timeout_seconds} s"
+    task_id = run.task_id(slot)
+    run.effects.append(TaskRevoked(task_id))
+    lane = _release(run, slot)
+    fail_attempt(run, slot, kind, message, task_id)
+    fill_lane(run, lane)
+
+
+def retry_node(run: JobRun, given: RetryNode) -> None:
+    """By hand, in a job that is still running: skip the wait, or give a failed child one more attempt."""
+    refusal = _why_not_retry(run, given.node_id)
+    if refusal is not None:
+        run.effects.append(CommandAnswered(False, refusal))
+        return
+    slot = run.find(given.node_id)
+    if slot is None:
+        slot = fan_outs.revive_child(run, given.node_id)
+        slot.extra_attempts += 1
+        _schedule_retry(run, slot, 0.0, None)
+    else:
+        _retry_is_due(run, slot)
+    run.effects.append(CommandAnswered(True, f"{given.node_id} is tried again, attempt {slot.attempt}"))
+
+
+def _why_not_retry(run: JobRun, node_id: str) -> str | None:
+    if run.status is not JobStatus.RUNNING:
+        return f"the job is {run.status}; rerun it as a new job instead"
+    if run.ending is not None:
+        return "the job is ending; wait for its end, then rerun it as a new job"
+    slot = run.find(node_id)
+    if slot is not None:
+        waits = slot.status == READY and slot.next_attempt_at is not None
+        return None if waits else f"{node_id} is {STATUSES[slot.status]}, not waiting for a retry"
+    found = run.find_child(node_id)
+    if found is None:
+        return f"the job has no node {node_id!r}"
+    fan, index = found
+    if fan.statuses[index] != FAILED:
+        return f"{node_id} is {STATUSES[fan.statuses[index]]}, not failed"
+    if fan.slot.status != RUNNING:
+        return f"{fan.slot.node_id} has ended; rerun the job as a new one instead"
+    return None

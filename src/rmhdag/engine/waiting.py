@@ -1,0 +1,130 @@
+"""Nodes that wait without a worker: a decision by a person, or the end of a child job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid5
+
+from rmhdag.engine import endings, flow, tasks
+from rmhdag.engine.effects import ApprovalRequested, ChildJobCancelled, ChildJobRequested, CommandAnswered
+from rmhdag.engine.inputs import ChildJobEnded, Decided, Output
+from rmhdag.engine.slots import RUNNING, STATUSES, Slot
+from rmhdag.models.events import ErrorKind, EventStatus, EventType
+from rmhdag.models.states import JobStatus, NodeType
+from rmhdag.workflow.expressions import ExpressionError, Missing
+
+if TYPE_CHECKING:
+    from rmhdag.engine.run import JobRun
+
+MAX_DEPTH = 8
+CHILD_JOBS = UUID("6f1d3c52-8a55-5a0e-9d8e-51f4f1f6a2c7")
+
+
+def request_approval(run: JobRun, slot: Slot) -> None:
+    plan = slot.plan
+    run.record_ready(slot)
+    try:
+        assert plan.params is not None
+        params = plan.params.evaluate(run.scope)
+        message = None if plan.message is None else str(plan.message.evaluate(run.scope))
+    except (ExpressionError, Missing) as error:
+        flow.fail_node(run, slot, ErrorKind.TEMPLATE_ERROR, f"the parameters cannot be resolved: {error}")
+        return
+    run.move(slot, RUNNING)
+    if plan.definition.timeout_seconds is not None:
+        slot.deadline_at = run.after(plan.definition.timeout_seconds)
+    run.write(slot, input_params=params)
+    run.effects.append(ApprovalRequested(slot.node_id, message, params, plan.definition.approvers))
+    run.record(EventType.NODE_RUNNING, EventStatus.INFO, slot.node_id, {"waits_for": "approval"})
+
+
+def decided(run: JobRun, given: Decided) -> None:
+    """Only a waiting approval takes a decision, and only one."""
+    slot = run.find(given.node_id)
+    if slot is None or slot.plan.type is not NodeType.APPROVAL:
+        run.effects.append(CommandAnswered(False, f"the job has no approval {given.node_id!r}"))
+        return
+    if slot.status != RUNNING or run.ending is not None:
+        state = "ending" if run.ending is not None else f"{STATUSES[slot.status]}"
+        run.effects.append(CommandAnswered(False, f"{given.node_id} is {state}, not waiting for a decision"))
+        return
+    if not given.approved and slot.plan.definition.on_reject == "fail":
+        reason = f": {given.reason}" if given.reason else ""
+        flow.fail_node(run, slot, ErrorKind.REJECTED, f"rejected by {given.decided_by}{reason}")
+    else:
+        decision = {
+            "decision": "approved" if given.approved else "rejected",
+            "decided_by": given.decided_by,
+            "reason": given.reason,
+        }
+        flow.complete_node(run, slot, Output(decision), {})
+    run.effects.append(CommandAnswered(True, "approved" if given.approved else "rejected"))
+
+
+def request_child_job(run: JobRun, slot: Slot) -> None:
+    """Start the child job of this attempt; its id follows from the attempt, so a repeat finds the same job."""
+    plan = slot.plan
+    run.record_ready(slot)
+    if run.depth >= MAX_DEPTH:
+        message = f"child jobs may be nested {MAX_DEPTH} deep at most; does the workflow run itself?"
+        flow.fail_node(run, slot, ErrorKind.NON_RETRYABLE, message)
+        return
+    try:
+        assert plan.params is not None
+        params = plan.params.evaluate(run.scope)
+    except (ExpressionError, Missing) as error:
+        flow.fail_node(run, slot, ErrorKind.TEMPLATE_ERROR, f"the parameters cannot be resolved: {error}")
+        return
+    run.move(slot, RUNNING)
+    run.in_flight += 1
+    task_id = run.task_id(slot)
+    slot.child_job_id = child_job_id(task_id)
+    slot.next_attempt_at = None
+    if plan.definition.timeout_seconds is not None:
+        slot.deadline_at = run.after(plan.definition.timeout_seconds)
+    run.write(slot, task_id=task_id, input_params=params)
+    run.effects.append(
+        ChildJobRequested(
+            slot.child_job_id,
+            slot.node_id,
+            slot.attempt,
+            plan.definition.workflow,
+            plan.definition.workflow_version,
+            params,
+            run.depth + 1,
+        )
+    )
+    run.record(EventType.NODE_RUNNING, EventStatus.INFO, slot.node_id, {"waits_for": slot.child_job_id}, task_id)
+
+
+def child_job_id(task_id: str) -> str:
+    return uuid5(CHILD_JOBS, task_id).hex
+
+
+def child_job_ended(run: JobRun, given: ChildJobEnded) -> None:
+    slot = run.find(given.node_id)
+    if slot is None or slot.status != RUNNING or slot.child_job_id != given.child_job_id:
+        return
+    run.in_flight -= 1
+    if given.status is JobStatus.COMPLETED:
+        flow.complete_node(run, slot, given.output, {"child_job_id": given.child_job_id})
+    elif run.ending is not None:
+        endings.cancel_node(run, slot, child_job_id=given.child_job_id)
+    else:
+        message = f"child job {given.child_job_id} {given.status}: {given.error_message or 'no message'}"
+        tasks.fail_attempt(run, slot, ErrorKind.CHILD_JOB_FAILED, message, run.task_id(slot))
+
+
+def wait_timed_out(run: JobRun, slot: Slot) -> None:
+    """The decision or the child job did not come in time; a late one finds the node ended."""
+    if slot.status != RUNNING or run.ending is not None:
+        return
+    message = f"it waited longer than its {slot.plan.definition.timeout_seconds} s"
+    if slot.child_job_id is None:
+        flow.fail_node(run, slot, ErrorKind.TIMEOUT, message)
+        return
+    run.in_flight -= 1
+    run.effects.append(ChildJobCancelled(slot.child_job_id, message))
+    slot.child_job_id = None
+    slot.deadline_at = None
+    tasks.fail_attempt(run, slot, ErrorKind.TIMEOUT, message, run.task_id(slot))
