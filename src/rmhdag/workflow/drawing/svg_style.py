@@ -1,0 +1,107 @@
+"""Colours and icons of the SVG picture. Colour-blind readers can tell the hues apart; each kind has a shape of its own."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rmhdag.models.states import NodeType
+
+
+class Theme(NamedTuple):
+    ground: str
+    card: str
+    border: str
+    text: str
+    muted: str
+    line: str
+    accents: dict[NodeType, str]
+
+
+LIGHT = Theme(
+    ground="#f6f8fb",
+    card="#ffffff",
+    border="#c9d2df",
+    text="#172033",
+    muted="#526075",
+    line="#8593a8",
+    accents={
+        NodeType.START: "#3d4b61",
+        NodeType.END: "#3d4b61",
+        NodeType.TASK: "#1f67c4",
+        NodeType.CONDITIONAL: "#a85a00",
+        NodeType.FAN_OUT: "#6f45c9",
+        NodeType.FAN_IN: "#6f45c9",
+        NodeType.APPROVAL: "#0b7a60",
+        NodeType.WORKFLOW: "#b0357f",
+    },
+)
+DARK = Theme(
+    ground="#0f1520",
+    card="#1a2332",
+    border="#3a4860",
+    text="#eaf0f8",
+    muted="#a3b0c4",
+    line="#6d7d95",
+    accents={
+        NodeType.START: "#c3cede",
+        NodeType.END: "#c3cede",
+        NodeType.TASK: "#6fb0ff",
+        NodeType.CONDITIONAL: "#f0ac4b",
+        NodeType.FAN_OUT: "#b79cff",
+        NodeType.FAN_IN: "#b79cff",
+        NodeType.APPROVAL: "#4fcfae",
+        NodeType.WORKFLOW: "#f28cc6",
+    },
+)
+
+ICONS = {
+    NodeType.TASK: "M2 4l4 4l-4 4M8 12h6",
+    NodeType.CONDITIONAL: "M8 1v5M8 6L3 10v4M8 6l5 4v4M1 12l2 2l2 -2M11 12l2 2l2 -2",
+    NodeType.FAN_OUT: "M8 1v13M8 4L2 9v5M8 4l6 5v5",
+    NodeType.FAN_IN: "M8 2v13M2 2v5l6 5l6 -5v-5",
+    NodeType.APPROVAL: "M8 1.5a6.5 6.5 0 1 0 .01 0zM5 8.2l2.2 2.2l4 -4.4",
+    NodeType.WORKFLOW: "M1.5 1.5h6v6h-6zM8.5 8.5h6v6h-6zM4.5 7.5v4h4",
+}
+
+SHAPES = """
+.rmhdag text{font:600 14px system-ui,"Segoe UI",Roboto,Helvetica,Arial,"DejaVu Sans",sans-serif}
+.rmhdag .detail,
+.rmhdag .label text{font:400 12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
+.rmhdag .label text,.rmhdag .badge-text,.rmhdag .centred{text-anchor:middle}
+.rmhdag .end-label{font-size:12px;letter-spacing:.04em}
+.rmhdag .badge-text{font-size:11px}
+.rmhdag .line{fill:none;stroke-width:1.6}
+.rmhdag .any_of{stroke-dasharray:5 4}
+.rmhdag .card,.rmhdag .label rect{stroke-width:1.4}
+.rmhdag .inner{fill:none;stroke-width:1}
+.rmhdag .tile{stroke:none;fill-opacity:.13}
+.rmhdag .icon{fill:none;stroke-width:1.7;stroke-linecap:round;stroke-linejoin:round}
+.rmhdag .badge{stroke-width:1.4}
+"""
+
+
+def theme_rules(theme: Theme) -> str:
+    rules = [
+        f".rmhdag .ground{{fill:{theme.ground}}}",
+        f".rmhdag text{{fill:{theme.text}}}",
+        f".rmhdag .detail,.rmhdag .end-label{{fill:{theme.muted}}}",
+        f".rmhdag .line{{stroke:{theme.line}}}",
+        f".rmhdag .tip{{fill:{theme.line}}}",
+        f".rmhdag .card,.rmhdag .label rect{{fill:{theme.card};stroke:{theme.border}}}",
+        f".rmhdag .inner{{stroke:{theme.border}}}",
+        f".rmhdag .label text{{fill:{theme.accents[NodeType.CONDITIONAL]}}}",
+        f".rmhdag .mark{{fill:{theme.ground}}}",
+        f".rmhdag .badge{{fill:{theme.card};stroke:{theme.accents[NodeType.FAN_OUT]}}}",
+        f".rmhdag .badge-text{{fill:{theme.accents[NodeType.FAN_OUT]}}}",
+    ]
+    by_accent: dict[str, list[str]] = {}
+    for kind, accent in theme.accents.items():
+        by_accent.setdefault(accent, []).append(kind)
+    for accent, kinds in by_accent.items():
+        fills = ",".join(f".rmhdag .{kind} .tile,.rmhdag .{kind} .disc" for kind in kinds)
+        strokes = ",".join(f".rmhdag .{kind} .icon" for kind in kinds)
+        rules += [f"{fills}{{fill:{accent}}}", f"{strokes}{{stroke:{accent}}}"]
+    return "\n".join(rules)
+
+
+STYLE = f"{SHAPES}{theme_rules(LIGHT)}\n@media (prefers-color-scheme:dark){{\n{theme_rules(DARK)}\n}}\n"
