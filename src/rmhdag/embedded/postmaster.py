@@ -19,7 +19,9 @@ def spawn_server(
     account: Account, command: Sequence[str | Path], *, data: Path, log: Path, remove: Path | None
 ) -> subprocess.Popen[bytes]:
     """Start the server so that it ends when this process ends, even by SIGKILL. Its pid is the postmaster's."""
-    with log.open("ab") as output:
+    # Statements that fail are logged with their values: nobody else may read them.
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(file, "ab") as output:
         return subprocess.Popen(
             ["/bin/sh", "-c", _GUARD, "guard", str(data), str(remove or ""), *(str(part) for part in command)],
             stdin=subprocess.PIPE,
