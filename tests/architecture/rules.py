@@ -54,7 +54,7 @@ _MACHINE = re.compile(
     r"(?<![\w.$}])/(?:work|root|home/\w+|Users/\w+)/|/tmp/(?:venv|brief)|/opt/(?:pypi|wheels)|file:/{3}"
     r"|\b(?:pypi\.org|pythonhosted\.org|registry\.npmjs\.org|deb\.debian\.org)\b"
 )
-_NOT_OURS = frozenset(
+NOT_OURS = frozenset(
     ".git .venv __pycache__ .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist .rmhdag node_modules".split()
 )
 
@@ -62,7 +62,7 @@ _NOT_OURS = frozenset(
 def repository_files(root: Path) -> Iterator[PurePosixPath]:
     """Every file that belongs to us, as a path relative to the root."""
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if name not in _NOT_OURS and not name.endswith(".egg-info"))
+        folders[:] = sorted(name for name in folders if name not in NOT_OURS and not name.endswith(".egg-info"))
         for name in sorted(names):
             if not name.endswith((".pyc", ".lock")) and name != "pylock.toml":
                 yield PurePosixPath(Path(folder, name).relative_to(root).as_posix())
