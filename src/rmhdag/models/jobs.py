@@ -46,11 +46,15 @@ class Job(Row):
             ),
             # Both an owner's jobs after a restart and the jobs that nobody owns (owner_id IS NULL).
             Index("owned", ("owner_id", "job_id"), where="completed_at IS NULL"),
-            # job_id is time-ordered, so it is also the key of list pages.
-            Index("list", ("namespace", "job_id")),
-            Index("active", ("namespace", "job_id"), where="completed_at IS NULL"),
-            Index("unsuccessful", ("namespace", "status", "job_id"), where="status IN ('failed', 'cancelled')"),
-            Index("workflow", ("namespace", "workflow_id", "job_id")),
+            # Pages go by (created_at, job_id): the id of a child job is made from its parent's, so it has no order.
+            Index("list", ("namespace", "created_at", "job_id")),
+            Index("active", ("namespace", "created_at", "job_id"), where="completed_at IS NULL"),
+            Index(
+                "unsuccessful",
+                ("namespace", "status", "created_at", "job_id"),
+                where="status IN ('failed', 'cancelled')",
+            ),
+            Index("workflow", ("namespace", "workflow_id", "created_at", "job_id")),
             Index("finished", ("namespace", "completed_at"), where="completed_at IS NOT NULL"),
             Index("correlation", ("namespace", "correlation_id"), where="correlation_id IS NOT NULL"),
             Index("request", ("namespace", "request_id"), where="request_id IS NOT NULL"),

@@ -1,0 +1,1 @@
+"""PostgreSQL: the schema made from the models, its migration, and connections."""

@@ -1,0 +1,126 @@
+"""Steps for indexes: built beside the writers, invalid ones again, changed ones by replacement."""
+
+from __future__ import annotations
+
+import re
+
+import sqlalchemy as sa
+
+from rmhdag.models.table import Row
+from rmhdag.store.catalogue import TableFacts
+from rmhdag.store.schema import index_ddl
+from rmhdag.store.survey import Survey
+
+
+def plan_indexes(survey: Survey) -> None:
+    for row, live, wished in survey.shared_tables():
+        _compare_key(survey, row, live, wished)
+        for index in sorted(survey.table(row.table.name).indexes, key=lambda index: str(index.name)):
+            if live.partitioned:
+                _plan_partitioned(survey, row, index, live, wished)
+            else:
+                _plan_plain(survey, row, index, live, wished)
+        for name, facts in live.indexes.items():
+            if name not in wished.indexes and not facts.primary and not name.endswith("_rebuilt"):
+                survey.notice(f"index {name} is not in the models")
+
+
+def _compare_key(survey: Survey, row: type[Row], live: TableFacts, wished: TableFacts) -> None:
+    found = next((index.definition for index in live.indexes.values() if index.primary), None)
+    wanted = next(index.definition for index in wished.indexes.values() if index.primary)
+    if found != wanted:
+        survey.refuse(
+            row.table.name,
+            "has another primary key",
+            f"it is {found or 'missing'} in the database and {wanted} in the models",
+            "build the new key by hand: a unique index, then ALTER TABLE … ADD PRIMARY KEY USING INDEX",
+        )
+
+
+def _plan_plain(survey: Survey, row: type[Row], index: sa.Index, live: TableFacts, wished: TableFacts) -> None:
+    name = str(index.name)
+    found, wanted = live.indexes.get(name), wished.indexes[name]
+    if found and found.valid and (found.definition, found.unique) == (wanted.definition, wanted.unique):
+        return
+    if _has_duplicates(survey, row, index):
+        return
+    if found is None or not found.valid:
+        drop = [f"DROP INDEX CONCURRENTLY IF EXISTS {survey.schema}.{name}"] if found else []
+        title = f"build index {name}{' again: it is invalid' if found else ''}"
+        survey.change_concurrently(title, *drop, _concurrent_ddl(survey, index, name, row.table.name))
+        return
+    rebuilt = f"{name}_rebuilt"
+    survey.change_concurrently(
+        f"build index {name} as the models have it now",
+        f"DROP INDEX CONCURRENTLY IF EXISTS {survey.schema}.{rebuilt}",
+        _concurrent_ddl(survey, index, rebuilt, row.table.name),
+    )
+    survey.change(
+        f"replace index {name}",
+        f"DROP INDEX {survey.schema}.{name}",
+        f"ALTER INDEX {survey.schema}.{rebuilt} RENAME TO {name}",
+    )
+
+
+def _plan_partitioned(survey: Survey, row: type[Row], index: sa.Index, live: TableFacts, wished: TableFacts) -> None:
+    """The table's index is made empty, and becomes valid when the last partition's index is attached to it."""
+    name, table = str(index.name), row.table.name
+    found, wanted = live.indexes.get(name), wished.indexes[name]
+    if found and (found.definition, found.unique) != (wanted.definition, wanted.unique):
+        survey.refuse(
+            table,
+            f"has another index {name}",
+            "an index of a partitioned table cannot be replaced while writers go on",
+            "give the index of the models a new name; the old one may be dropped by hand later",
+        )
+        return
+    if found is None:
+        if _has_duplicates(survey, row, index):
+            return
+        start = f"{_head(index)} {name} ON ONLY {survey.schema}.{table} {_tail(index)}"
+        survey.change(f"begin index {name}", start)
+    for leaf in sorted(live.partitions.keys() - live.attached.get(name, set())):
+        part = name.replace(table, leaf, 1)
+        survey.change_concurrently(
+            f"build index {part}",
+            f"DROP INDEX CONCURRENTLY IF EXISTS {survey.schema}.{part}",
+            _concurrent_ddl(survey, index, part, leaf),
+        )
+        survey.change(
+            f"attach index {part}", f"ALTER INDEX {survey.schema}.{name} ATTACH PARTITION {survey.schema}.{part}"
+        )
+
+
+def _concurrent_ddl(survey: Survey, index: sa.Index, name: str, table: str) -> str:
+    return f"{_head(index)} CONCURRENTLY {name} ON {survey.schema}.{table} {_tail(index)}"
+
+
+def _head(index: sa.Index) -> str:
+    return "CREATE UNIQUE INDEX" if index.unique else "CREATE INDEX"
+
+
+def _tail(index: sa.Index) -> str:
+    found = re.search(r"USING .*", index_ddl(index), re.DOTALL)
+    assert found, "every index names its method"
+    return found[0]
+
+
+def _has_duplicates(survey: Survey, row: type[Row], index: sa.Index) -> bool:
+    spec = next(spec for spec in row.table.indexes if str(index.name).endswith(f"_{spec.name}_idx"))
+    live = survey.live.tables[row.table.name].columns
+    # Columns that are not there yet are equal in all rows or filled later; building the index will tell.
+    if not spec.unique or not all(name in live for name in spec.columns):
+        return False
+    columns, where = ", ".join(spec.columns), f"WHERE {spec.where}" if spec.where else ""
+    query = (
+        f"SELECT {columns} FROM {survey.schema}.{row.table.name} {where} GROUP BY {columns} HAVING count(*) > 1 LIMIT 1"
+    )
+    found = survey.conn.execute(query.encode()).fetchone()
+    if found:
+        survey.refuse(
+            row.table.name,
+            f"cannot have the unique index {index.name}",
+            f"several rows have ({columns}) = {found}",
+            "remove or change the duplicates",
+        )
+    return found is not None

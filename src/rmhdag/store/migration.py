@@ -1,0 +1,199 @@
+"""Bringing a database to the models' schema while others write: one migrator at a time, short locks, tried again.
+
+Each step is committed by itself and the plan is always made from what is there, so a migration that was killed is
+finished by running it again.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import errors
+
+from rmhdag.models.registry import SchemaMeta
+from rmhdag.models.rows import ROWS, SCHEMA_VERSION
+from rmhdag.models.table import Row
+from rmhdag.store.comparison import plan_migration
+from rmhdag.store.connection import connect
+from rmhdag.store.plan import BATCH_PAGES, Backfill, ConcurrentChange, MigrationRefused, Plan, Step
+from rmhdag.store.schema import DEFAULT_SCHEMA, check_schema_name
+
+# While a statement waits for a table's lock, all later writers queue behind it: so it gives up soon and comes back.
+LOCK_TIMEOUT_MS = 400
+GIVE_UP_SECONDS = 120.0
+# Building an index waits for every older transaction, without stopping anybody.
+CONCURRENT_TIMEOUT_MS = 600_000
+_MAX_PASSES = 50
+
+_TRY_AGAIN = (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)
+
+OnStep = Callable[[Step, int, int], None]
+
+
+class MigrationFailed(Exception):
+    """A step could not be done. Earlier steps stand; running the migration again goes on from there."""
+
+
+class SchemaMismatch(Exception):
+    """This program cannot work with the database as it is."""
+
+
+def plan(dsn: str, schema: str = DEFAULT_SCHEMA, rows: Sequence[type[Row]] = ROWS) -> Plan:
+    with _open(dsn) as conn:
+        return plan_migration(conn, schema, rows)
+
+
+def apply(
+    dsn: str,
+    schema: str = DEFAULT_SCHEMA,
+    on_step: OnStep | None = None,
+    *,
+    rows: Sequence[type[Row]] = ROWS,
+    give_up_seconds: float = GIVE_UP_SECONDS,
+) -> Plan:
+    """Plan under the migration lock and take every step; returns the plan that was applied.
+
+    `on_step` is called before each step with the step, its number and the number of steps.
+    """
+    check_schema_name(schema)
+    with _open(dsn) as conn, _migration_lock(conn, schema, give_up_seconds):
+        made = plan_migration(conn, schema, rows)
+        apply_plan(conn, made, on_step, give_up_seconds=give_up_seconds)
+        left = plan_migration(conn, schema, rows)
+        if not left.is_empty:
+            raise MigrationFailed(f"after all steps the database still differs:\n{left.render()}")
+        return made
+
+
+def apply_plan(
+    conn: psycopg.Connection[Any],
+    made: Plan,
+    on_step: OnStep | None = None,
+    *,
+    give_up_seconds: float = GIVE_UP_SECONDS,
+) -> None:
+    """Take the steps on an autocommit connection that holds the migration lock."""
+    if made.refusals:
+        raise MigrationRefused(made.refusals)
+    for number, step in enumerate(made.steps, 1):
+        if on_step:
+            on_step(step, number, len(made.steps))
+        try:
+            _take(conn, step, give_up_seconds)
+        except psycopg.Error as error:
+            raise MigrationFailed(
+                f"step {number} of {len(made.steps)} in schema {made.schema}, {step.title}: {str(error).strip()}. "
+                f"Earlier steps stand. Remedy: remove the cause and migrate again; it goes on from here."
+            ) from error
+
+
+def check_version(conn: psycopg.Connection[Any], schema: str = DEFAULT_SCHEMA) -> None:
+    """Raise SchemaMismatch unless this program may work with the database."""
+    check_schema_name(schema)
+    name = f"{schema}.{SchemaMeta.table.name}"
+    found = conn.execute("SELECT to_regclass(%s)", [name]).fetchone()
+    meta = None
+    if found and found[0] is not None:
+        meta = conn.execute(f"SELECT schema_version, oldest_code_version FROM {name}".encode()).fetchone()
+    if meta is None:
+        raise SchemaMismatch(f"schema {schema} is not set up in this database: run `rmhdag db migrate`")
+    version, oldest = meta
+    if version < SCHEMA_VERSION:
+        raise SchemaMismatch(
+            f"schema {schema} has version {version}, this program needs {SCHEMA_VERSION}: run `rmhdag db migrate`"
+        )
+    if oldest > SCHEMA_VERSION:
+        raise SchemaMismatch(
+            f"schema {schema} takes programs of version {oldest} or newer, this one is {SCHEMA_VERSION}: update rmhdag"
+        )
+
+
+def _open(dsn: str) -> psycopg.Connection[Any]:
+    conn = connect(
+        dsn,
+        "rmhdag:migrate",
+        autocommit=True,
+        statement_timeout_seconds=0,
+        idle_in_transaction_timeout_seconds=60,
+    )
+    # If we are killed, the server ends what we were doing, and frees our lock, within a second.
+    conn.execute("SET client_connection_check_interval = '1s'")
+    return conn
+
+
+@contextmanager
+def _migration_lock(conn: psycopg.Connection[Any], schema: str, give_up_seconds: float) -> Iterator[None]:
+    """Asked for again and again: CREATE INDEX CONCURRENTLY would wait for a session that waits inside PostgreSQL."""
+    key = "SELECT pg_try_advisory_lock(hashtextextended('rmhdag migration of ' || %s, 0))"
+    deadline = time.monotonic() + give_up_seconds
+    while conn.execute(key, [schema]).fetchone() != (True,):
+        if time.monotonic() > deadline:
+            raise MigrationFailed(
+                f"another migration of schema {schema} has been running for {give_up_seconds:.0f} s: "
+                "wait for it, or end its session (application_name rmhdag:migrate in pg_stat_activity)"
+            )
+        time.sleep(0.1)
+    try:
+        yield
+    finally:
+        if not conn.closed:
+            conn.execute("SELECT pg_advisory_unlock(hashtextextended('rmhdag migration of ' || %s, 0))", [schema])
+
+
+def _take(conn: psycopg.Connection[Any], step: Step, give_up_seconds: float) -> None:
+    if isinstance(step, Backfill):
+        _fill(conn, step, give_up_seconds)
+    elif isinstance(step, ConcurrentChange):
+        conn.execute(f"SET lock_timeout = {CONCURRENT_TIMEOUT_MS}".encode())
+        for statement in step.statements:
+            conn.execute(statement.encode())
+    else:
+        _change(conn, [(statement, None) for statement in step.statements], give_up_seconds)
+
+
+def _change(
+    conn: psycopg.Connection[Any], statements: Sequence[tuple[str, Sequence[Any] | None]], give_up_seconds: float
+) -> None:
+    """One transaction, again until it gets its locks or the time is up."""
+    deadline = time.monotonic() + give_up_seconds
+    while True:
+        try:
+            with conn.transaction():
+                conn.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}".encode())
+                for statement, values in statements:
+                    conn.execute(statement.encode(), values)
+            return
+        except _TRY_AGAIN:
+            if time.monotonic() > deadline:
+                raise
+            # Longer than the wait before it, so that the writers who queued behind us get through in between.
+            time.sleep(LOCK_TIMEOUT_MS / 1000 * random.uniform(1, 2))
+
+
+def _fill(conn: psycopg.Connection[Any], step: Backfill, give_up_seconds: float) -> None:
+    """Rows that writers move meanwhile may escape a pass; they are few, and the next pass finds them."""
+    for _ in range(_MAX_PASSES):
+        for leaf in _leaves(conn, step.schema, step.table):
+            for first in range(0, _pages(conn, step.schema, leaf), BATCH_PAGES):
+                bounds = [f"({first},0)", f"({first + BATCH_PAGES},0)"]
+                _change(conn, [(step.batch(leaf), bounds)], give_up_seconds)
+        left = f"SELECT EXISTS (SELECT FROM {step.schema}.{step.table} WHERE {step.column} IS NULL)"
+        if conn.execute(left.encode()).fetchone() == (False,):
+            return
+    raise errors.CheckViolation(f"after {_MAX_PASSES} passes {step.table}.{step.column} still has rows without a value")
+
+
+def _leaves(conn: psycopg.Connection[Any], schema: str, table: str) -> list[str]:
+    query = "SELECT relname FROM pg_partition_tree(%s::regclass) t JOIN pg_class c ON c.oid = t.relid WHERE t.isleaf"
+    return [name for (name,) in conn.execute(query, [f"{schema}.{table}"])] or [table]
+
+
+def _pages(conn: psycopg.Connection[Any], schema: str, table: str) -> int:
+    query = "SELECT pg_relation_size(%s::regclass) / current_setting('block_size')::int + 1"
+    found = conn.execute(query, [f"{schema}.{table}"]).fetchone()
+    return int(found[0]) if found else 0

@@ -1,0 +1,103 @@
+"""Partitions by UTC day: their names and bounds, and making those of the coming days without stopping writers.
+
+A catch-all partition takes rows of days that have none yet, so that a late migration never stops a job; such rows are
+moved when their day is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+import psycopg
+
+from rmhdag.models.rows import ROWS
+from rmhdag.models.table import Row, Table
+
+DAYS_AHEAD = 7
+
+
+@dataclass(frozen=True)
+class DayPartition:
+    schema: str
+    table: Table
+    day: date
+
+    @property
+    def name(self) -> str:
+        return f"{self.table.name}_{self.day:%Y%m%d}"
+
+    @property
+    def bounds(self) -> tuple[str, str]:
+        return f"{self.day} 00:00:00+00", f"{self.day + timedelta(days=1)} 00:00:00+00"
+
+    def ddl(self) -> list[str]:
+        """Made beside the table and then attached, which lets writers go on; `PARTITION OF` would shut them out."""
+        column, (first, end) = self.table.partition_by, self.bounds
+        inside = f"{column} >= '{first}' AND {column} < '{end}'"
+        whole = f"{self.schema}.{self.table.name}"
+        catch_all = f"{self.schema}.{default_partition_name(self.table)}"
+        part, check = f"{self.schema}.{self.name}", f"{self.name}_day"
+        like = f"LIKE {whole} INCLUDING ALL, CONSTRAINT {check} CHECK ({inside})"
+        moved = f"DELETE FROM {catch_all} WHERE {inside} RETURNING *"
+        return [
+            f"CREATE TABLE {part} ({like}){storage_clause(self.table)}",
+            f"LOCK TABLE {catch_all} IN ACCESS EXCLUSIVE MODE",
+            f"WITH moved AS ({moved}) INSERT INTO {part} SELECT * FROM moved",
+            f"ALTER TABLE {whole} ATTACH PARTITION {part} FOR VALUES FROM ('{first}') TO ('{end}')",
+            f"ALTER TABLE {part} DROP CONSTRAINT {check}",
+        ]
+
+
+def default_partition_name(table: Table) -> str:
+    return f"{table.name}_default"
+
+
+def default_partition_ddl(schema: str, table: Table) -> str:
+    return (
+        f"CREATE TABLE {schema}.{default_partition_name(table)} PARTITION OF {schema}.{table.name} DEFAULT"
+        f"{storage_clause(table)}"
+    )
+
+
+def storage_clause(table: Table) -> str:
+    """A partitioned table has no storage of its own, so its partitions carry the parameters."""
+    if not table.storage:
+        return ""
+    return " WITH (" + ", ".join(f"{name} = {value}" for name, value in table.storage.items()) + ")"
+
+
+def missing_partitions(
+    conn: psycopg.Connection[Any], schema: str, days_ahead: int = DAYS_AHEAD, rows: Sequence[type[Row]] = ROWS
+) -> list[DayPartition]:
+    """From the database's today to `days_ahead` later, those that are not attached."""
+    found = conn.execute("SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date").fetchone()
+    assert found
+    today: date = found[0]
+    wanted = [
+        DayPartition(schema, row.table, today + timedelta(days=offset))
+        for row in rows
+        if row.table.partition_by
+        for offset in range(days_ahead + 1)
+    ]
+    query = "SELECT relname FROM pg_class WHERE relispartition AND relnamespace = to_regnamespace(%s)::oid"
+    there = {name for (name,) in conn.execute(query, [schema])}
+    return [partition for partition in wanted if partition.name not in there]
+
+
+def ensure_partitions(
+    conn: psycopg.Connection[Any], schema: str, days_ahead: int = DAYS_AHEAD, rows: Sequence[type[Row]] = ROWS
+) -> list[str]:
+    """Make the partitions of the coming days, each in a transaction of its own; returns their names."""
+    made = []
+    for partition in missing_partitions(conn, schema, days_ahead, rows):
+        with conn.transaction():
+            conn.execute("SELECT pg_advisory_xact_lock(hashtextextended('rmhdag partitions of ' || %s, 0))", [schema])
+            # Somebody else may have made it while we waited.
+            if partition in missing_partitions(conn, schema, days_ahead, rows):
+                for statement in partition.ddl():
+                    conn.execute(statement.encode())
+                made.append(partition.name)
+    return made
