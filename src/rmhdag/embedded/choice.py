@@ -14,7 +14,7 @@ from rmhdag.embedded.launcher import EmbeddedPostgres
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """What the choice depends on: RMHDAG_DATABASE_URL, RMHDAG_DATA_DIR, RMHDAG_POSTGIS, as the caller read them."""
+    """What the choice depends on: RMHDAG_DATABASE_URL, RMHDAG_HOME, RMHDAG_POSTGIS, as the caller read them."""
 
     database_url: str | None = None
     data_dir: Path | None = None

@@ -112,6 +112,10 @@ class EmbeddedPostgres:
             self.stop()
             raise
 
+    def attach(self) -> bool:
+        """Use the server that already runs on this folder; false, and nothing is done, if none does."""
+        return self._port != 0 or self._attach_if_running()
+
     def stop(self) -> None:
         """Stop the server if we started it, else only let go of it. May be called twice."""
         self._port = 0
@@ -184,7 +188,7 @@ class EmbeddedPostgres:
         )
         raise EmbeddedPostgresError(
             f"{account.name}, as whom the server must run, cannot reach {self.folder}: {closed} is closed to it; "
-            f"choose a data folder elsewhere (RMHDAG_DATA_DIR) or start this as an ordinary user"
+            f"choose a data folder elsewhere (RMHDAG_HOME) or start this as an ordinary user"
         )
 
     def _let_guard_remove(self, account: Account) -> None:
