@@ -1,0 +1,137 @@
+"""The checks of `rmhdag doctor`, one function each. A check never raises: what it cannot find out is its finding."""
+
+from __future__ import annotations
+
+import locale
+import platform
+import re
+import shutil
+import socket
+import sys
+from importlib import metadata
+from typing import Literal, NamedTuple
+
+from rmhdag.cli.settings import Loaded, Settings
+
+GIB = 2**30
+MIN_PYTHON = (3, 11)
+MIN_FREE_BYTES = GIB // 4
+WANTED_FREE_BYTES = 2 * GIB
+
+
+class Finding(NamedTuple):
+    name: str
+    status: Literal["ok", "warning", "failed"]
+    value: str
+    threshold: str = ""
+    remedy: str = ""
+
+
+def examine(loaded: Loaded) -> list[Finding]:
+    from rmhdag.cli.database_checks import check_database
+
+    return [
+        check_python(),
+        check_packages(),
+        check_encoding(),
+        check_settings(loaded),
+        check_disk(loaded.settings),
+        check_loopback(),
+        *check_database(loaded.settings),
+    ]
+
+
+def judge(good: bool, otherwise: Literal["warning", "failed"] = "failed") -> Literal["ok", "warning", "failed"]:
+    return "ok" if good else otherwise
+
+
+def check_python() -> Finding:
+    wanted = ".".join(map(str, MIN_PYTHON))
+    return Finding(
+        "python",
+        judge(sys.version_info >= MIN_PYTHON),
+        f"{platform.python_version()} ({sys.executable})",
+        f"{wanted} or newer",
+        f"Install Python {wanted} or newer and make the environment anew.",
+    )
+
+
+def check_packages() -> Finding:
+    try:
+        requirements = [line for line in metadata.requires("rmhdag") or [] if "extra ==" not in line]
+    except metadata.PackageNotFoundError:
+        return Finding(
+            "packages", "failed", "rmhdag is not installed", "installed", "Run scripts/setup, or pip install rmhdag."
+        )
+    wrong = [problem for line in requirements if (problem := find_fault(line))]
+    return Finding(
+        "packages",
+        judge(not wrong),
+        "; ".join(wrong) or f"{len(requirements)} as required",
+        "as pinned by rmhdag",
+        "Run scripts/setup, or pip install --upgrade rmhdag.",
+    )
+
+
+def find_fault(requirement: str) -> str:
+    """What is wrong with an installed package, or nothing. Only `>=` and `==` occur in our requirements."""
+    name = re.split(r"[\[<>=!~; ]", requirement, maxsplit=1)[0]
+    try:
+        found = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return f"{name} is missing"
+    for sign, wanted in re.findall(r"(>=|==)\s*([\w.]+)", requirement):
+        if sign == "==" and found != wanted:
+            return f"{name} is {found}, not {wanted}"
+        if sign == ">=" and numbers(found) < numbers(wanted):
+            return f"{name} is {found}, older than {wanted}"
+    return ""
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def check_encoding() -> Finding:
+    found = {locale.getpreferredencoding(False), sys.getfilesystemencoding()}
+    good = all(name.lower().replace("-", "") == "utf8" for name in found)
+    return Finding(
+        "encoding", judge(good, "warning"), ", ".join(sorted(found)), "UTF-8", "Set LC_ALL=C.UTF-8 or PYTHONUTF8=1."
+    )
+
+
+def check_settings(loaded: Loaded) -> Finding:
+    given = sum(origin != "default" for origin in loaded.origins.values())
+    return Finding(
+        "settings",
+        judge(not loaded.warnings, "warning"),
+        "; ".join(loaded.warnings) or f"{given} given, the others by default",
+        "",
+        "Correct the name or unset it; `rmhdag config show` lists all settings.",
+    )
+
+
+def check_disk(settings: Settings) -> Finding:
+    from rmhdag.cli.server import data_folder
+
+    folder = data_folder(settings)
+    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    return Finding(
+        "disk",
+        judge(free >= WANTED_FREE_BYTES, "warning" if free >= MIN_FREE_BYTES else "failed"),
+        f"{free / GIB:.1f} GiB free at {place}",
+        f"{WANTED_FREE_BYTES / GIB:.0f} GiB",
+        "Make room, or name another data folder by RMHDAG_HOME.",
+    )
+
+
+def check_loopback() -> Finding:
+    try:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return Finding("ports", "ok", "127.0.0.1 has free ports")
+    except OSError as error:
+        return Finding(
+            "ports", "failed", f"127.0.0.1: {error.strerror}", "a free port", "Bring up the loopback device."
+        )

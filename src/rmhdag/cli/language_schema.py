@@ -1,0 +1,40 @@
+"""`rmhdag schema`: the JSON Schema of workflow files, for editors and other checkers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rmhdag.cli.output import emit, say
+
+
+def register(app: typer.Typer) -> None:
+    app.command("schema")(show_schema)
+
+
+def show_schema(
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.", dir_okay=False)] = None,
+) -> None:
+    """Show the JSON Schema of workflow files.
+
+    \b
+    Examples:
+      rmhdag schema -o workflow.schema.json
+      rmhdag schema | jq .properties.nodes
+
+    \b
+    Editors with a YAML language server complete and check a file that begins with
+      # yaml-language-server: $schema=workflow.schema.json
+    """
+    import json
+
+    from rmhdag.workflow.json_schema import language_schema
+
+    text = json.dumps(language_schema(), indent=2, ensure_ascii=False) + "\n"
+    if output:
+        output.write_text(text, encoding="utf-8")
+        say(f"wrote {output}")
+    else:
+        emit(text)

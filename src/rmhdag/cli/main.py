@@ -1,0 +1,75 @@
+"""The entry of the command `rmhdag`: from arguments to an exit code, without a traceback for users."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+# Flags that work before and after the command's name.
+GLOBAL_FLAGS = ("--debug", "--no-color")
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    # A start-up allocates much and frees little: not collecting in between saves a tenth of it.
+    gc.disable()
+    # Searching all installed packages for Pydantic plugins costs 10 ms, and we have none.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    given = hoist_global_flags(sys.argv[1:] if arguments is None else arguments)
+    try:
+        sys.exit(run(given))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code."""
+    from rmhdag.cli.failure import CommandFailed
+    from rmhdag.cli.output import paint, say
+
+    try:
+        return dispatch(arguments)
+    except CommandFailed as failure:
+        say(f"{paint('error:', '31', sys.stderr)} {failure.message}")
+        if failure.remedy:
+            say(f"  {failure.remedy}")
+        return failure.code
+    except Exception as error:
+        if "--debug" in arguments:
+            import traceback
+
+            say(traceback.format_exc().rstrip())
+        else:
+            say(f"{paint('error:', '31', sys.stderr)} {describe_unexpected(error)}")
+            say("  This is a defect of rmhdag. Run the command again with --debug and report what it prints.")
+        return 1
+
+
+def dispatch(arguments: list[str]) -> int:
+    from rmhdag.cli.app import build_app, command_of
+
+    app = build_app(only=command_of(arguments))
+    import typer
+
+    command = typer.main.get_command(app)
+    gc.freeze()
+    gc.enable()
+    try:
+        command.main(args=arguments, prog_name="rmhdag")
+    except SystemExit as ending:
+        return ending.code if isinstance(ending.code, int) else 1
+    return 0
+
+
+def describe_unexpected(error: Exception) -> str:
+    text = " ".join(str(error).split())[:300]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def hoist_global_flags(arguments: Sequence[str]) -> list[str]:
+    """`rmhdag doctor --no-color` means `rmhdag --no-color doctor`."""
+    end = list(arguments).index("--") if "--" in arguments else len(arguments)
+    flags = [flag for flag in GLOBAL_FLAGS if flag in arguments[:end]]
+    return flags + [word for place, word in enumerate(arguments) if place >= end or word not in GLOBAL_FLAGS]

@@ -1,0 +1,56 @@
+"""Where words go: data to stdout, messages to stderr; colour only for people who look at it.
+
+A reader that has gone away (`rmhdag graph … | head`) is no error: the rest of the output is dropped, and the command
+ends with the exit code that it has earned.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any, TextIO
+
+_state = {"colour": True}
+
+
+def forbid_colour() -> None:
+    _state["colour"] = False
+
+
+def has_colour(stream: TextIO) -> bool:
+    """https://no-color.org, `--no-color`, dumb terminals, and everything that is not a terminal."""
+    if not _state["colour"] or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def paint(text: str, style: str, stream: TextIO) -> str:
+    """`style` is an SGR code: 1 bold, 2 dim, 31 red, 32 green, 33 yellow, 34 blue, 36 cyan."""
+    return f"\x1b[{style}m{text}\x1b[0m" if style and has_colour(stream) else text
+
+
+def emit(text: str) -> None:
+    """Data. `text` brings its own line ends."""
+    write(sys.stdout, text)
+
+
+def emit_json(value: Any) -> None:
+    """One object; indented for people, one line for programs."""
+    indent = 2 if sys.stdout.isatty() else None
+    emit(json.dumps(value, ensure_ascii=False, indent=indent, default=str) + "\n")
+
+
+def say(text: str) -> None:
+    """A message for people, one line or several."""
+    write(sys.stderr, text + "\n")
+
+
+def write(stream: TextIO, text: str) -> None:
+    encoding = stream.encoding or "utf-8"
+    try:
+        stream.write(text.encode(encoding, "replace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:
+        # What the interpreter would flush at the end goes nowhere too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

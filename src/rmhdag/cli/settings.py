@@ -1,0 +1,218 @@
+"""All settings, where each came from, and how it may be shown: flag over environment over file over default.
+
+This is the only place that reads the environment for the platform; everything else gets values.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import quote
+
+from pydantic import AfterValidator, AliasChoices, Field, StringConstraints, ValidationError
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+
+PREFIX = "RMHDAG_"
+CONFIG_VARIABLE = "RMHDAG_CONFIG"
+# Read by others: the tests, the scripts, the command line itself.
+OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "RMHDAG_TEST_PROCESSES"})
+
+
+def refuse_reserved(name: str) -> str:
+    if name.startswith("pg_"):
+        raise ValueError("PostgreSQL keeps names that begin with pg_ for itself")
+    return name
+
+
+QueueName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+SchemaName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,47}$"), AfterValidator(refuse_reserved)]
+PostgresUrl = Annotated[str, StringConstraints(pattern=r"^postgres(ql)?://")]
+
+
+def named(*names: str) -> AliasChoices:
+    return AliasChoices(*names)
+
+
+class Settings(BaseSettings):
+    """Names of environment variables are ours first, then those that the platform's documents use."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        case_sensitive=True,
+        env_ignore_empty=True,
+        populate_by_name=True,
+        extra="forbid",
+        validate_default=False,
+    )
+
+    database_url: PostgresUrl | None = Field(
+        default=None,
+        validation_alias=named("RMHDAG_DATABASE_URL", "DATABASE_URL"),
+        description="PostgreSQL 14 or newer; without it, an embedded one in the data folder is used",
+    )
+    postgis_host: str | None = Field(
+        default=None, validation_alias=named("POSTGIS_HOST"), description="With POSTGIS_DATABASE instead of a URL"
+    )
+    postgis_port: int = Field(default=5432, ge=1, le=65535, validation_alias=named("POSTGIS_PORT"))
+    postgis_database: str | None = Field(default=None, validation_alias=named("POSTGIS_DATABASE"))
+    postgis_user: str | None = Field(default=None, validation_alias=named("POSTGIS_USER"))
+    postgis_password: str | None = Field(default=None, validation_alias=named("POSTGIS_PASSWORD"))
+    schema_name: SchemaName = Field(
+        default="dagapp", validation_alias=named("RMHDAG_SCHEMA"), description="The schema that holds our tables"
+    )
+    home: Path | None = Field(
+        default=None, validation_alias=named("RMHDAG_HOME"), description="Data folder of the embedded PostgreSQL"
+    )
+    postgis: bool = Field(
+        default=False,
+        validation_alias=named("RMHDAG_POSTGIS"),
+        description="Embedded PostgreSQL: prefer an installed one that has PostGIS",
+    )
+    job_queue_name: QueueName | None = Field(
+        default=None, validation_alias=named("RMHDAG_JOB_QUEUE_NAME", "JOB_QUEUE_NAME"), description="Submitted jobs"
+    )
+    dag_worker_queue: QueueName | None = Field(
+        default=None, validation_alias=named("RMHDAG_DAG_WORKER_QUEUE", "DAG_WORKER_QUEUE"), description="Light tasks"
+    )
+    worker_queue: QueueName | None = Field(
+        default=None, validation_alias=named("RMHDAG_WORKER_QUEUE", "WORKER_QUEUE"), description="Heavy tasks"
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        _, values = read_file()
+        return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=values)
+
+    @property
+    def server_url(self) -> str | None:
+        """The named server, in whichever way it is named; None means the embedded one."""
+        if self.database_url or not (self.postgis_host and self.postgis_database):
+            return self.database_url
+        user = quote(self.postgis_user or "", safe="")
+        password = f":{quote(self.postgis_password, safe='')}" if self.postgis_password else ""
+        login = f"{user}{password}@" if user else ""
+        return f"postgresql://{login}{self.postgis_host}:{self.postgis_port}/{quote(self.postgis_database, safe='')}"
+
+
+class Loaded(NamedTuple):
+    settings: Settings
+    origins: dict[str, str]
+    warnings: list[str]
+
+
+def load_settings(flags: Mapping[str, Any] | None = None) -> Loaded:
+    """`flags` are those that were given on the command line; None counts as not given."""
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    path, values = read_file()
+    origins = {name: find_origin(name, given, path, values) for name in Settings.model_fields}
+    try:
+        settings = Settings(**given)
+    except ValidationError as error:
+        raise CommandFailed(
+            "a setting is not valid:\n" + "\n".join(f"  {line}" for line in explain(error, origins)),
+            remedy="`rmhdag config show` lists all settings and where they come from.",
+            code=ExitCode.INVALID,
+        ) from None
+    return Loaded(settings, origins, find_misspelt())
+
+
+def variables_of(field: str) -> list[str]:
+    alias = Settings.model_fields[field].validation_alias
+    return [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else []
+
+
+def find_origin(field: str, flags: Mapping[str, Any], path: Path | None, values: Mapping[str, Any]) -> str:
+    if field in flags:
+        return "flag"
+    variable = next((name for name in variables_of(field) if os.environ.get(name)), None)
+    if variable:
+        return f"environment {variable}"
+    return f"file {path}" if field in values else "default"
+
+
+def explain(error: ValidationError, origins: Mapping[str, str]) -> list[str]:
+    lines = []
+    for detail in error.errors(include_url=False, include_input=False):
+        name = str(detail["loc"][0])
+        field = next((field for field in Settings.model_fields if name in (field, *variables_of(field))), name)
+        lines.append(f"{field} ({origins.get(field, 'unknown')}): {detail['msg']}")
+    return lines
+
+
+def find_misspelt() -> list[str]:
+    known = {name for field in Settings.model_fields for name in variables_of(field)} | OTHER_VARIABLES
+    warnings = []
+    for name in sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known):
+        close = get_close_matches(name, known, n=1)
+        warnings.append(f"{name} is set but means nothing to rmhdag" + (f"; did you mean {close[0]}?" if close else ""))
+    return warnings
+
+
+def find_file() -> Path | None:
+    """The file that is named; else ./rmhdag.toml; else the user's own."""
+    named_path = os.environ.get(CONFIG_VARIABLE)
+    if named_path:
+        if not Path(named_path).is_file():
+            raise CommandFailed(
+                f"{CONFIG_VARIABLE} names {named_path}, which is not a file",
+                remedy=f"Correct or unset {CONFIG_VARIABLE}.",
+                code=ExitCode.NOT_FOUND,
+            )
+        return Path(named_path)
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return next((path for path in (Path("rmhdag.toml"), Path(home, "rmhdag", "config.toml")) if path.is_file()), None)
+
+
+def read_file() -> tuple[Path | None, dict[str, Any]]:
+    path = find_file()
+    if path is None:
+        return None, {}
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CommandFailed(f"{path} cannot be read: {error}", code=ExitCode.INVALID) from None
+    for name in values:
+        if name not in Settings.model_fields:
+            close = get_close_matches(name, Settings.model_fields, n=1)
+            raise CommandFailed(
+                f"{path}:{line_of(path, name)}: unknown setting {name!r}",
+                remedy=f"Did you mean {close[0]!r}?" if close else "`rmhdag config show` lists all settings.",
+                code=ExitCode.INVALID,
+            )
+    return path, values
+
+
+def line_of(path: Path, name: str) -> int:
+    pattern = re.compile(rf"^\s*\[?\s*[\"']?{re.escape(name)}[\"']?\s*[\]=.]")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return next((number for number, line in enumerate(lines, 1) if pattern.match(line)), 1)
+
+
+def mask_url(url: str) -> str:
+    """The same URL without its password, wherever it stands."""
+    url = re.sub(r"(?<=://)([^/@\s]*?):[^/\s]*@", r"\1:***@", url)
+    return re.sub(r"(?i)(\b(?:password|sslpassword)=)[^&\s]*", r"\1***", url)
+
+
+def show(field: str, value: object) -> object:
+    """A value as it may appear on a screen."""
+    if value is None:
+        return None
+    if "password" in field or "secret" in field or "token" in field:
+        return "***"
+    return mask_url(str(value)) if field.endswith("_url") else str(value) if isinstance(value, Path) else value

@@ -1,0 +1,121 @@
+"""`rmhdag validate`: all problems of workflow files at once, each with its place and its remedy."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.output import emit, emit_json, paint, say
+from rmhdag.cli.workflow_files import (
+    CheckedFile,
+    as_github_annotation,
+    check_file,
+    find_files,
+    show_problem,
+)
+
+
+def register(app: typer.Typer) -> None:
+    app.command(short_help="Check workflow files, all problems at once.")(validate)
+
+
+def validate(
+    paths: Annotated[list[str], typer.Argument(metavar="FILE|FOLDER...", help="Workflow files; - reads stdin.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with all problems.")] = False,
+    github: Annotated[bool, typer.Option("--github", help="Annotations for GitHub Actions.")] = False,
+    queue: Annotated[
+        list[str] | None, typer.Option("--queue", metavar="NAME", help="A queue that exists; others are problems.")
+    ] = None,
+    handlers: Annotated[
+        Path | None, typer.Option("--handlers", metavar="FILE", help="A manifest of the handlers that exist.")
+    ] = None,
+) -> None:
+    """Check workflow files; show every problem with its line and a remedy. Exit code 3 if there is one.
+
+    \b
+    Examples:
+      rmhdag validate flow.yaml
+      rmhdag validate workflows/ --queue light --queue heavy
+      generate-flow | rmhdag validate - --json
+    """
+    if as_json and github:
+        raise CommandFailed("--json and --github exclude each other", code=ExitCode.USAGE)
+    known_handlers = read_handlers(handlers) if handlers else None
+    files = [check_file(name, queues=queue, handlers=known_handlers) for name in find_files(paths)]
+    report_twins(files)
+    count = sum(len(file.problems) for file in files)
+    if as_json:
+        emit_json({"valid": not count, "problem_count": count, "files": [file.as_json() for file in files]})
+    else:
+        for file in files:
+            emit("".join(map(as_github_annotation, file.problems)) if github else describe(file))
+        say(summarise(files, count))
+    if count:
+        raise typer.Exit(ExitCode.INVALID)
+
+
+def describe(file: CheckedFile) -> str:
+    if file.problems:
+        return "".join(show_problem(problem, file.source) for problem in file.problems)
+    assert file.definition is not None
+    what = f"{file.definition.workflow_id} v{file.definition.version}, {len(file.definition.nodes)} nodes"
+    return f"{file.file}: {paint('valid', '32', sys.stdout)} ({what})\n"
+
+
+def summarise(files: list[CheckedFile], count: int) -> str:
+    if not count:
+        return f"{plural(len(files), 'file')}, no problems"
+    bad = sum(bool(file.problems) for file in files)
+    return f"{plural(count, 'problem')} in {bad} of {plural(len(files), 'file')}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def report_twins(files: list[CheckedFile]) -> None:
+    """Two files with one id and version: each is fine alone, but only one of them could be registered."""
+    from rmhdag.workflow.problems import Problem
+
+    first: dict[tuple[str, int], str] = {}
+    for file in files:
+        if file.definition is None:
+            continue
+        key = (file.definition.workflow_id, file.definition.version)
+        if key in first:
+            lines = file.source.decode("utf-8", "replace").splitlines()
+            line = next((number for number, text in enumerate(lines, 1) if text.startswith("workflow_id")), 1)
+            file.problems.append(
+                Problem(
+                    file.file,
+                    line,
+                    1,
+                    "duplicate-workflow",
+                    f"`{key[0]}` version {key[1]} is also in {first[key]}",
+                    "Give this one another `workflow_id` or `version`",
+                    "/workflow_id",
+                )
+            )
+        first.setdefault(key, file.file)
+
+
+def read_handlers(path: Path) -> list[str]:
+    """Names and aliases out of a manifest: `{"handlers": [{"name": …, "aliases": […]}]}`."""
+    import json
+
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))["handlers"]
+        return [name for entry in entries for name in (entry["name"], *entry.get("aliases", []))]
+    except FileNotFoundError:
+        raise CommandFailed(f"{path} does not exist", code=ExitCode.NOT_FOUND) from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CommandFailed(
+            f"{path} is not a manifest of handlers ({type(error).__name__}: {error})",
+            remedy='It should look like {"handlers": [{"name": "raster.validate", "aliases": []}]}.',
+            code=ExitCode.INVALID,
+        ) from None

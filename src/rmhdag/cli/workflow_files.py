@@ -1,0 +1,135 @@
+"""Workflow files from the command line: found, read, checked, and their problems shown with the lines they are about."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.output import paint
+
+if TYPE_CHECKING:
+    from rmhdag.workflow.definition import WorkflowDefinition
+    from rmhdag.workflow.problems import Problem
+
+STDIN = "-"
+SUFFIXES = (".yaml", ".yml")
+MAX_READ_BYTES = 2_000_000  # above the language's own limit, which then says so; a device never ends
+
+
+@dataclass(slots=True)
+class CheckedFile:
+    file: str
+    source: bytes
+    definition: WorkflowDefinition | None = None
+    problems: list[Problem] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        found = self.definition
+        return {
+            "file": self.file,
+            "valid": not self.problems,
+            "workflow_id": found.workflow_id if found else None,
+            "version": found.version if found else None,
+            "node_count": len(found.nodes) if found else None,
+            "problems": [asdict(problem) for problem in self.problems],
+        }
+
+
+def find_files(names: Sequence[str]) -> list[str]:
+    """Files as they are, folders with all that lies in them; each once, in the order given."""
+    found: dict[str, None] = {}
+    for name in names:
+        path = Path(name)
+        if name == STDIN or (path.exists() and not path.is_dir()):
+            found.setdefault(name)
+        elif path.is_dir():
+            inside = list(walk(path))
+            if not inside:
+                raise CommandFailed(
+                    f"{name} holds no workflow files",
+                    remedy="Workflow files end in .yaml or .yml.",
+                    code=ExitCode.NOT_FOUND,
+                )
+            found.update(dict.fromkeys(inside))
+        else:
+            raise CommandFailed(
+                f"{name} does not exist", remedy="Name a file, a folder, or - for stdin.", code=ExitCode.NOT_FOUND
+            )
+    return list(found)
+
+
+def walk(folder: Path) -> Iterator[str]:
+    """Hidden files and folders are somebody else's: caches, editors, version control."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if name.endswith(SUFFIXES) and not name.startswith("."):
+                yield str(Path(place, name))
+
+
+def read_source(name: str) -> bytes:
+    try:
+        if name == STDIN:
+            return sys.stdin.buffer.read(MAX_READ_BYTES)
+        with open(name, "rb") as stream:
+            return stream.read(MAX_READ_BYTES)
+    except OSError as error:
+        raise CommandFailed(
+            f"{name} cannot be read: {error.strerror}", remedy="Check its permissions.", code=ExitCode.FAILED
+        ) from None
+
+
+def check_file(name: str, *, queues: Iterable[str] | None = None, handlers: Iterable[str] | None = None) -> CheckedFile:
+    from rmhdag.workflow import InvalidWorkflow, load
+
+    checked = CheckedFile("<stdin>" if name == STDIN else name, read_source(name))
+    try:
+        checked.definition = load(checked.source, checked.file, queues=queues, handlers=handlers)
+    except InvalidWorkflow as invalid:
+        checked.problems = invalid.problems
+    return checked
+
+
+def show_problem(problem: Problem, source: bytes) -> str:
+    """Where and what, the line with a caret under the place, and what to do."""
+    place = f"{problem.file}:{problem.line}:{problem.column}" if problem.line else problem.file
+    lines = [f"{paint(place + ':', '1', sys.stdout)} {problem.message}", *quote_line(problem, source)]
+    if problem.remedy:
+        lines.append(f"  {paint(problem.remedy, '36', sys.stdout)}")
+    return "\n".join(lines) + "\n"
+
+
+def quote_line(problem: Problem, source: bytes) -> list[str]:
+    from rmhdag.workflow.text_width import columns, visible
+
+    lines = source.decode("utf-8-sig", "replace").splitlines()
+    if not 0 < problem.line <= len(lines):
+        return []
+    line = lines[problem.line - 1].rstrip()
+    column = problem.column - 1
+    start = max(0, column - 60)
+    before = visible(line[start:column].replace("\t", " "))
+    after = visible(line[column : start + 100].replace("\t", " "))
+    mark = "…" if start else ""
+    margin = f"{problem.line:>5} | "
+    caret = " " * (len(margin) + len(mark) + columns(before)) + paint("^", "31", sys.stdout)
+    return [paint(margin, "2", sys.stdout) + mark + before + after, caret]
+
+
+def as_github_annotation(problem: Problem) -> str:
+    """https://docs.github.com/actions/reference/workflow-commands-for-github-actions"""
+
+    def data(text: str) -> str:
+        return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+    def value(text: str) -> str:
+        return data(text).replace(":", "%3A").replace(",", "%2C")
+
+    place = f"file={value(problem.file)},line={max(problem.line, 1)},col={max(problem.column, 1)}"
+    return f"::error {place},title={value(problem.code)}::{data(f'{problem.message}. {problem.remedy}')}\n"
