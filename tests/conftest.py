@@ -66,3 +66,21 @@ def database(postgres: EmbeddedPostgres) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex}"
     yield postgres.create_database(name)
     postgres.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def migrated_template(postgres: EmbeddedPostgres) -> str:
+    """The name of a database with the schema in it, to be copied and never to be connected to."""
+    from rmhdag.store.migration import apply
+
+    name = f"template_{uuid.uuid4().hex}"
+    apply(postgres.create_database(name))
+    return name
+
+
+@pytest.fixture
+def migrated_database(postgres: EmbeddedPostgres, migrated_template: str) -> Iterator[str]:
+    """The DSN of a database of the test's own with the schema `dagapp` in it."""
+    name = f"test_{uuid.uuid4().hex}"
+    yield postgres.create_database(name, template=migrated_template)
+    postgres.drop_database(name)
