@@ -148,14 +148,17 @@ def cancel_next_children(run: JobRun, fan: FanOutState) -> None:
         run.effects.append(ContinueLater(fan.slot.node_id))
         return
     fan.cancel_cursor = None
-    fan.items = None
-    # Children that were never expanded have no rows: they vanish from the counts.
-    unborn = fan.total - fan.expanded
-    run.counts[PENDING] -= unborn
-    fan.counts[PENDING] -= unborn
+    forget_unborn_children(run, fan)
     fan.active = {index: child for index, child in fan.active.items() if fan.statuses[index] != CANCELLED}
     run.cancelling -= 1
     close_cancelled_fan_out(run, fan)
+
+
+def forget_unborn_children(run: JobRun, fan: FanOutState) -> None:
+    """Children that were never expanded have no rows: they vanish from the counts."""
+    fan.items = None
+    run.counts[PENDING] -= fan.counts[PENDING]
+    fan.counts[PENDING] = 0
 
 
 def close_cancelled_fan_out(run: JobRun, fan: FanOutState) -> None:

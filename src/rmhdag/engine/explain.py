@@ -67,7 +67,7 @@ def _explain(run: JobRun, node_id: str) -> _Reason:
         return _explain_slot(run, slot)
     found = run.find_child(node_id)
     if found is not None:
-        return _explain_child(*found)
+        return _explain_child(run, *found)
     parent_id, _, index = node_id.rpartition("__")
     plan = run.plan.by_id.get(parent_id)
     if plan is not None and plan.type is NodeType.FAN_OUT and index.isdecimal():
@@ -92,7 +92,7 @@ def _explain_slot(run: JobRun, slot: Slot) -> _Reason:
             "Is an orchestrator running?",
         )
     if slot.status in (PENDING, READY) and run.ending is not None:
-        return ReasonCode.JOB_ENDING, f"The job is ending as {run.ending}; nothing new starts.", None
+        return _explain_ending(run)
     if slot.status == PENDING:
         return _explain_dependencies(run, slot)
     if slot.status == READY:
@@ -102,6 +102,10 @@ def _explain_slot(run: JobRun, slot: Slot) -> _Reason:
         text = f"Waiting for a free worker (queue {slot.task.queue})."
         return ReasonCode.WAITS_FOR_WORKER, text, f"Start or scale workers of queue {slot.task.queue}."
     return _explain_running(slot)
+
+
+def _explain_ending(run: JobRun) -> _Reason:
+    return ReasonCode.JOB_ENDING, f"The job is ending as {run.ending}; nothing new starts.", None
 
 
 def _explain_terminal(status: int, reason: str | None) -> _Reason:
@@ -164,11 +168,13 @@ def _explain_running(slot: Slot) -> _Reason:
     return ReasonCode.RUNS, "A worker runs it.", None
 
 
-def _explain_child(fan: FanOutState, index: int) -> _Reason:
+def _explain_child(run: JobRun, fan: FanOutState, index: int) -> _Reason:
     """A child without a slot is settled, or has never been sent."""
     status = fan.statuses[index]
     if TERMINAL[status]:
         return _explain_terminal(status, "see its row for the message" if status == FAILED else None)
+    if run.ending is not None:
+        return _explain_ending(run)
     return _explain_room(fan)
 
 

@@ -194,7 +194,6 @@ def revive_child(run: JobRun, node_id: str) -> Slot:
     slot = Slot(fan.slot.plan, node_id, fan.slot.plan.task, fan, index)
     slot.status = FAILED
     slot.attempt = fan.attempts[index] or 1
-    fan.active[index] = slot
     if index in fan.failed:
         fan.failed.remove(index)
     return slot

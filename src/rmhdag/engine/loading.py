@@ -171,9 +171,7 @@ def resume(run: JobRun, now: datetime) -> list[Effect]:
     if run.ending is not None:
         for slot in run.slots:
             if slot.fan is not None and slot.status == RUNNING:
-                slot.fan.cancel_cursor = 0
-                run.cancelling += 1
-                effects.append(ContinueLater(slot.node_id))
+                _resume_cancelling(run, slot.fan)
         return effects
     for slot in run.slots:
         if slot.plan.type is NodeType.FAN_IN and slot.status == READY:
@@ -188,3 +186,12 @@ def resume(run: JobRun, now: datetime) -> list[Effect]:
     for lane in run.lanes.values():
         tasks.fill_lane(run, lane)
     return effects
+
+
+def _resume_cancelling(run: JobRun, fan: FanOutState) -> None:
+    if READY in fan.statuses:
+        fan.cancel_cursor = 0
+        run.cancelling += 1
+        run.effects.append(ContinueLater(fan.slot.node_id))
+    else:
+        endings.forget_unborn_children(run, fan)

@@ -147,6 +147,8 @@ class JobRun:
             counts[status] += 1
             if TERMINAL[status]:
                 fan.active.pop(slot.index, None)
+            elif TERMINAL[before]:
+                fan.active[slot.index] = slot
 
     def write(self, slot: Slot, **columns: Any) -> None:
         """The row of a node as it is now."""
