@@ -1,4 +1,4 @@
-"""Workflow files from the command line: found, read, checked, and their problems shown with the lines they are about."""
+"""Workflow files from the command line: found, read, checked, and their problems shown with the lines concerned."""
 
 from __future__ import annotations
 
