@@ -13,8 +13,18 @@ MIN_INTEGER = -(2**63)
 MAX_INTEGER = 2**63 - 1
 
 
+class NotJsonError(ValueError):
+    """`pointer` says where (RFC 6901), `what` is wrong there, `remedy` what to do."""
+
+    def __init__(self, pointer: str, what: str, remedy: str) -> None:
+        super().__init__(f"{what} at {pointer or 'the top'!r}: {remedy}")
+        self.pointer = pointer
+        self.what = what
+        self.remedy = remedy
+
+
 def check_json(value: Any, *, max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES) -> Any:
-    """Return the value, or raise a ValueError that names the place as a JSON pointer.
+    """Return the value, or raise NotJsonError, which names the place as a JSON pointer.
 
     The size is that of compact UTF-8 without escapes, counted on the way, so that a huge value is refused early.
     """
@@ -74,5 +84,5 @@ def _text_bytes(text: str, where: str) -> int:
         raise _refusal(where, "a lone surrogate, which is not Unicode text", "remove it") from error
 
 
-def _refusal(where: str, what: str, remedy: str) -> ValueError:
-    return ValueError(f"{what} at {where or 'the top'!r}: {remedy}")
+def _refusal(where: str, what: str, remedy: str) -> NotJsonError:
+    return NotJsonError(where, what, remedy)

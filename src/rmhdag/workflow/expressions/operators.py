@@ -61,8 +61,12 @@ ARITHMETIC: dict[str, Callable[[Run, Any, Any], Any]] = {
 }
 
 
-def _refuse_mixed(left: Any, right: Any) -> ExpressionError:
-    return ExpressionError(
+class MixedKinds(ExpressionError):
+    """Values of different kinds were compared."""
+
+
+def _refuse_mixed(left: Any, right: Any) -> MixedKinds:
+    return MixedKinds(
         f"cannot compare {kind(left)} with {kind(right)}. Convert one side, for example with `| int` or `| string`"
     )
 

@@ -20,9 +20,12 @@ MAX_VALUE_DEPTH = 64
 
 
 class CompiledTemplate:
-    """`positions` gives line and column of the first use of each reference, where the template is one text."""
+    """`positions` gives line and column of the first use of each reference, where the template is one text.
 
-    __slots__ = ("code", "evaluate", "is_static", "positions", "references")
+    `is_lone` is a template that is nothing but one reference.
+    """
+
+    __slots__ = ("code", "evaluate", "is_lone", "is_static", "positions", "references")
 
     evaluate: Callable[[Scope], Any]
 
@@ -31,6 +34,7 @@ class CompiledTemplate:
         self.positions = positions
         self.references = frozenset(positions)
         self.is_static = code.run is None
+        self.is_lone = code.lone is not None
         if code.run is None:
             constant = code.constant
             self.evaluate = lambda scope: constant

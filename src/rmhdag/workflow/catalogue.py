@@ -1,0 +1,63 @@
+"""Which handlers exist: the list that comes with rmhdag, and what installations add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from rmhdag.workflow.definition import HandlerName, QueueName
+
+
+class HandlerEntry(BaseModel):
+    """One handler; `queue` is its own, used where neither node nor child task names one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: HandlerName
+    aliases: tuple[HandlerName, ...] = ()
+    queue: QueueName | None = None
+
+
+class HandlerCatalogue:
+    """Handlers by name and alias. A later entry of the same name replaces an earlier one."""
+
+    def __init__(self, entries: Iterable[HandlerEntry] = ()) -> None:
+        self._entries: dict[str, HandlerEntry] = {}
+        for entry in entries:
+            for name in (entry.name, *entry.aliases):
+                self._entries[name] = entry
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    def names(self) -> list[str]:
+        return sorted(self._entries)
+
+    def queue_of(self, name: str) -> str | None:
+        entry = self._entries.get(name)
+        return entry.queue if entry else None
+
+    def with_entries(self, entries: Iterable[HandlerEntry]) -> HandlerCatalogue:
+        known = {entry.name: entry for entry in self._entries.values()}
+        return HandlerCatalogue({**known, **{entry.name: entry for entry in entries}}.values())
+
+
+_ENTRIES = TypeAdapter(list[HandlerEntry])
+
+
+def read_handlers(text: str | bytes) -> list[HandlerEntry]:
+    """Handlers from JSON: a list of `{name, aliases, queue}`. Raises a ValueError that names the place."""
+    return _ENTRIES.validate_json(text)
+
+
+def handlers_from_file(path: Path) -> list[HandlerEntry]:
+    return read_handlers(path.read_bytes())
+
+
+@cache
+def shipped_handlers() -> HandlerCatalogue:
+    """The handlers that rmhdag itself brings, known even where their libraries are not installed."""
+    return HandlerCatalogue(handlers_from_file(Path(__file__).with_name("handlers.json")))

@@ -1,0 +1,169 @@
+"""A workflow's inputs: rules for their declarations, and the check of what is submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rmhdag.models.json_values import NotJsonError, check_json
+from rmhdag.workflow.definition import WorkflowDefinition
+from rmhdag.workflow.parameters import (
+    FORMATS,
+    LIMIT_TYPES,
+    Fault,
+    check_members,
+    check_value,
+    is_type,
+    pattern_fault,
+    same,
+)
+from rmhdag.workflow.problems import Problem, did_you_mean
+from rmhdag.workflow.report import Report
+from rmhdag.workflow.source_map import Path
+from rmhdag.workflow.structure import check_input_structure
+
+MAX_INPUT_BYTES = 16 * 1024 * 1024
+MAX_INPUT_DEPTH = 32
+MAX_SCHEMA_DEPTH = 8
+
+_TYPES = ("string", "integer", "number", "boolean", "array", "object")
+_PAIRS = (
+    ("minimum", "maximum"),
+    ("exclusiveMinimum", "exclusiveMaximum"),
+    ("minLength", "maxLength"),
+    ("minItems", "maxItems"),
+)
+
+
+class InvalidInputs(ValueError):
+    """All problems of the submitted parameters, with JSON pointers into them."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
+def validate_inputs(definition: WorkflowDefinition, params: Any, *, max_bytes: int = MAX_INPUT_BYTES) -> dict[str, Any]:
+    """The parameters a job gets: checked against the declared inputs, defaults applied."""
+    if not isinstance(params, dict):
+        fault = Fault((), "wrong-type", "the parameters are not an object", 'Give `{"name": value}`')
+        raise InvalidInputs([_problem(fault)])
+    try:
+        check_json(params, max_depth=MAX_INPUT_DEPTH, max_bytes=max_bytes)
+    except NotJsonError as error:
+        raise InvalidInputs(
+            [Problem("input_params", 0, 0, "not-json", error.what, error.remedy.capitalize(), error.pointer)]
+        ) from None
+    declared = {name: rules.model_dump(exclude_none=True) for name, rules in definition.inputs.items()}
+    faults: list[Fault] = []
+    complete = check_members(declared, params, (), faults)
+    if faults:
+        raise InvalidInputs([_problem(fault) for fault in faults])
+    return complete
+
+
+def _problem(fault: Fault) -> Problem:
+    return Problem("input_params", 0, 0, fault.code, fault.message, fault.remedy, fault.pointer)
+
+
+def check_inputs(data: Mapping[str, Any], report: Report) -> None:
+    """The declarations of a file."""
+    inputs = data.get("inputs")
+    if isinstance(inputs, dict):
+        for name, declared in inputs.items():
+            if isinstance(declared, dict):
+                _check_declaration(name, declared, ("inputs", name), report, 1)
+
+
+def _check_declaration(name: str, declared: dict[str, Any], path: Path, report: Report, depth: int) -> None:
+    if depth > MAX_SCHEMA_DEPTH:
+        report.add_key(
+            path, "too-deep", f"`{name}` is declared deeper than {MAX_SCHEMA_DEPTH} levels", "Leave the rest open"
+        )
+        return
+    if depth > 1 and not check_input_structure(declared, path, report):
+        return
+    kind = declared.get("type")
+    if kind not in _TYPES:
+        return  # told by the structure
+    for limit, types in LIMIT_TYPES.items():
+        if limit in declared and kind not in types:
+            report.add_key(
+                (*path, limit),
+                "useless-limit",
+                f"`{limit}` has no meaning for the type {kind}",
+                "Remove it, or change the type",
+            )
+    before = report.count
+    _check_limits(declared, path, report)
+    _check_nested(declared, path, report, depth)
+    if report.count == before:
+        _check_choices_and_default(name, declared, path, report)
+
+
+def _check_limits(declared: dict[str, Any], path: Path, report: Report) -> None:
+    for low, high in _PAIRS:
+        lowest, highest = declared.get(low), declared.get(high)
+        if lowest is None or highest is None or not is_type(lowest, "number") or not is_type(highest, "number"):
+            continue  # the shape is told elsewhere
+        if lowest > highest:
+            report.add((*path, high), "contradiction", f"`{low}` is larger than `{high}`", "Exchange the two")
+    pattern = declared.get("pattern")
+    if isinstance(pattern, str):
+        fault = pattern_fault(pattern)
+        if fault:
+            report.add((*path, "pattern"), "bad-pattern", f"the pattern {fault}", "Write a simpler pattern")
+    named = declared.get("format")
+    if isinstance(named, str) and named not in FORMATS:
+        report.add(
+            (*path, "format"), "unknown-value", f"there is no format `{named[:60]}`", did_you_mean(named, FORMATS)
+        )
+
+
+def _check_nested(declared: dict[str, Any], path: Path, report: Report, depth: int) -> None:
+    items = declared.get("items")
+    if isinstance(items, dict):
+        _check_declaration("items", items, (*path, "items"), report, depth + 1)
+    properties = declared.get("properties")
+    if isinstance(properties, dict):
+        for name, inner in properties.items():
+            if isinstance(inner, dict):
+                _check_declaration(name, inner, (*path, "properties", name), report, depth + 1)
+            else:
+                report.add(
+                    (*path, "properties", name),
+                    "wrong-type",
+                    f"`{name[:60]}` must be an object",
+                    "Write `type:` beneath it",
+                )
+
+
+def _check_choices_and_default(name: str, declared: dict[str, Any], path: Path, report: Report) -> None:
+    choices = declared.get("enum")
+    if isinstance(choices, list):
+        if not choices:
+            report.add((*path, "enum"), "empty-field", "`enum` is empty", "List the allowed values or remove it")
+        limits = {key: value for key, value in declared.items() if key != "enum"}
+        for index, choice in enumerate(choices):
+            faults: list[Fault] = []
+            check_value(limits, choice, (*path, "enum", index), faults)
+            for fault in faults:
+                report.add(fault.path, "contradiction", f"the allowed value is wrong: {fault.message}", fault.remedy)
+            if any(same(choice, earlier) for earlier in choices[:index]):
+                report.add((*path, "enum", index), "repeated-value", "this value is already allowed", "Name it once")
+    default = declared.get("default")
+    if default is None:
+        return
+    if declared.get("required") is True:
+        report.add_key(
+            (*path, "default"),
+            "contradiction",
+            f"`{name}` is required, so its default is never used",
+            "Remove one of the two",
+        )
+    faults = []
+    check_value(declared, default, (*path, "default"), faults)
+    for fault in faults:
+        report.add(
+            fault.path, "contradiction", f"the default contradicts its declaration: {fault.message}", fault.remedy
+        )

@@ -1,0 +1,218 @@
+"""Values against their declarations: type, enum and limits in the words of JSON Schema, strictly.
+
+Patterns run on a regex engine of linear time (Rust's, through Pydantic), so that none can be made to hang; it knows
+neither look-around nor back-references.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import StringConstraints, TypeAdapter, ValidationError
+from pydantic_core import SchemaError
+
+from rmhdag.models.json_values import json_pointer
+from rmhdag.workflow.problems import did_you_mean
+
+MAX_PATTERN_CHARACTERS = 500
+
+Path = tuple[str | int, ...]
+
+
+class Fault(NamedTuple):
+    path: Path
+    code: str
+    message: str
+    remedy: str
+
+    @property
+    def pointer(self) -> str:
+        return json_pointer(*self.path)
+
+
+_NAMES = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+
+_FORMATS = {
+    "date": re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", re.ASCII),
+    "date-time": re.compile(
+        r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)",
+        re.ASCII,
+    ),
+    "email": re.compile(r"[^@\s]{1,64}@[^@\s]{1,255}"),
+    "uri": re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}:[^\s<>\"{}|\\^`]+"),
+    "uuid": re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
+}
+FORMATS = tuple(_FORMATS)
+
+
+def is_type(value: Any, wanted: str) -> bool:
+    """JSON Schema's types: 3.0 is an integer, true is not."""
+    match wanted:
+        case "string":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+            return whole and not isinstance(value, bool)
+        case "number":
+            return isinstance(value, (int, float)) and not isinstance(value, bool)
+        case "array":
+            return isinstance(value, list)
+        case _:
+            return isinstance(value, dict)
+
+
+@lru_cache(maxsize=512)
+def _matcher(pattern: str) -> TypeAdapter[str]:
+    return TypeAdapter(Annotated[str, StringConstraints(pattern=pattern)])
+
+
+def pattern_fault(pattern: str) -> str | None:
+    """Why a pattern cannot be used, or None."""
+    if len(pattern) > MAX_PATTERN_CHARACTERS:
+        return f"has more than {MAX_PATTERN_CHARACTERS} characters"
+    try:
+        _matcher(pattern).validate_python("")
+    except SchemaError:
+        return "is not a regular expression, or uses look-around or back-references"
+    except ValidationError:
+        return None
+    return None
+
+
+def _matches(pattern: str, value: str) -> bool:
+    try:
+        _matcher(pattern).validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def _is_multiple(value: int | float, step: int | float) -> bool:
+    quotient = value / step
+    return abs(quotient - round(quotient)) < 1e-9
+
+
+# limit: (types it is for, whether the value keeps it, how to say it)
+_LIMITS: dict[str, tuple[tuple[str, ...], Callable[[Any, Any], bool], str]] = {
+    "minimum": (("integer", "number"), lambda value, limit: value >= limit, "must be at least {}"),
+    "maximum": (("integer", "number"), lambda value, limit: value <= limit, "must be at most {}"),
+    "exclusiveMinimum": (("integer", "number"), lambda value, limit: value > limit, "must be more than {}"),
+    "exclusiveMaximum": (("integer", "number"), lambda value, limit: value < limit, "must be less than {}"),
+    "multipleOf": (("integer", "number"), _is_multiple, "must be a multiple of {}"),
+    "minLength": (("string",), lambda value, limit: len(value) >= limit, "must have at least {} characters"),
+    "maxLength": (("string",), lambda value, limit: len(value) <= limit, "must have at most {} characters"),
+    "pattern": (("string",), lambda value, limit: _matches(limit, value), "must match the pattern {}"),
+    "format": (("string",), lambda value, limit: bool(_FORMATS[limit].fullmatch(value)), "must be a {}"),
+    "minItems": (("array",), lambda value, limit: len(value) >= limit, "must have at least {} items"),
+    "maxItems": (("array",), lambda value, limit: len(value) <= limit, "must have at most {} items"),
+    "uniqueItems": (("array",), lambda value, limit: not limit or _all_differ(value), "must not repeat an item"),
+}
+LIMIT_TYPES = {name: types for name, (types, _, _) in _LIMITS.items()} | {
+    "items": ("array",),
+    "properties": ("object",),
+    "additionalProperties": ("object",),
+}
+
+
+def same(left: Any, right: Any) -> bool:
+    """JSON's equality: 1 and 1.0 are the same, 1 and true are not."""
+    return left == right and _canonical(left) == _canonical(right)
+
+
+def _canonical(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key!r}:{_canonical(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_canonical, value)) + "]"
+    if isinstance(value, float) and value.is_integer():
+        return repr(int(value))
+    return repr(value)
+
+
+def _all_differ(values: list[Any]) -> bool:
+    return len(set(map(_canonical, values))) == len(values)
+
+
+def check_value(declared: Mapping[str, Any], value: Any, path: Path, faults: list[Fault]) -> Any:
+    """The value with nested defaults filled in and whole floats of integers made whole; faults are collected."""
+    wanted = str(declared["type"])
+    name = path[-1] if path else "value"
+    if not is_type(value, wanted):
+        faults.append(
+            Fault(
+                path,
+                "wrong-type",
+                f"`{name}` must be {_NAMES[wanted]}, not {_describe(value)}",
+                f"Give {_NAMES[wanted]}",
+            )
+        )
+        return value
+    if wanted == "integer":
+        value = int(value)
+    allowed = declared.get("enum")
+    if allowed is not None and not any(same(value, choice) for choice in allowed):
+        remedy = did_you_mean(str(value), [str(choice) for choice in allowed])
+        faults.append(Fault(path, "not-allowed", f"`{name}` is none of the allowed values", remedy))
+        return value
+    for limit, (types, keeps, words) in _LIMITS.items():
+        bound = declared.get(limit)
+        if bound is not None and wanted in types and not keeps(value, bound):
+            faults.append(Fault(path, "out-of-range", f"`{name}` {words.format(bound)}", "Change the value"))
+    if wanted == "array" and declared.get("items") is not None:
+        return [check_value(declared["items"], item, (*path, index), faults) for index, item in enumerate(value)]
+    if wanted == "object" and declared.get("properties") is not None:
+        others_allowed = bool(declared.get("additionalProperties", True))
+        return check_members(declared["properties"], value, path, faults, others_allowed=others_allowed, fill=False)
+    return value
+
+
+def check_members(
+    declared: Mapping[str, Mapping[str, Any]],
+    given: Mapping[str, Any],
+    path: Path,
+    faults: list[Fault],
+    *,
+    others_allowed: bool = False,
+    fill: bool = True,
+) -> dict[str, Any]:
+    """Named values against their declarations. Null counts as not given; what is not given and has no default is null.
+
+    Without `fill` it stays absent.
+    """
+    complete: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in declared:
+            complete[name] = value
+            if not others_allowed:
+                remedy = did_you_mean(name, declared, "Remove it") if declared else "Remove it"
+                faults.append(Fault((*path, name), "unknown-parameter", f"there is no parameter `{name[:60]}`", remedy))
+    for name, rules in declared.items():
+        value = given.get(name)
+        if value is not None:
+            complete[name] = check_value(rules, value, (*path, name), faults)
+        elif rules.get("required"):
+            faults.append(Fault((*path, name), "missing-parameter", f"`{name}` is required", f"Give `{name}`"))
+        elif fill or rules.get("default") is not None:
+            complete[name] = rules.get("default")
+    return complete
+
+
+def _describe(value: Any) -> str:
+    if value is None:
+        return "null"
+    for kind in ("boolean", "number", "string", "array", "object"):
+        if is_type(value, kind):
+            return _NAMES[kind]
+    return type(value).__name__

@@ -1,0 +1,50 @@
+"""What is wrong with a workflow, said so that it can be mended: where, what, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`line` and `column` count from 1 and are 0 where the workflow did not come from a text; `pointer` is RFC 6901."""
+
+    file: str
+    line: int
+    column: int
+    code: str
+    message: str
+    remedy: str
+    pointer: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}" if self.line else f"{self.file}#{self.pointer}"
+        return f"{place}: {self.message}. {self.remedy}"
+
+
+class InvalidWorkflow(Exception):
+    """All problems of one workflow, in the order of the file."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = list(problems)
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word most like this one, whatever its case; None if nothing is like it."""
+    by_lower = {name.lower(): name for name in known}
+    close = get_close_matches(word[:100].lower(), list(by_lower), n=1, cutoff=0.6)
+    return by_lower[close[0]] if close else None
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
+    """A remedy: the closest known word, or all of them if they are few."""
+    names = sorted(known)
+    close = closest(word, names)
+    if close is not None:
+        return f"Did you mean `{close}`?"
+    if otherwise:
+        return otherwise
+    return f"Known are {', '.join(f'`{name}`' for name in names[:20])}" + (" …" if len(names) > 20 else "")

@@ -1,0 +1,59 @@
+"""Collects the problems of one workflow and knows where in its text each path stands."""
+
+from __future__ import annotations
+
+from rmhdag.models.json_values import json_pointer
+from rmhdag.workflow.problems import Problem
+from rmhdag.workflow.source_map import Mark, Path, SourceMap
+
+MAX_PROBLEMS = 200
+
+
+class Report:
+    """Problems are named once per place and code, so that one mistake seen by two rules is told once."""
+
+    def __init__(self, file: str, source_map: SourceMap) -> None:
+        self.file = file
+        self.source_map = source_map
+        self._problems: dict[tuple[Mark, str, str], Problem] = {}
+
+    @property
+    def count(self) -> int:
+        return len(self._problems)
+
+    def add(self, path: Path, code: str, message: str, remedy: str) -> None:
+        """A problem with the value at the path."""
+        self.add_at(self.source_map.value_at(path), path, code, message, remedy)
+
+    def add_key(self, path: Path, code: str, message: str, remedy: str) -> None:
+        """A problem with the key itself, or with what is missing beneath it."""
+        self.add_at(self.source_map.key_at(path), path, code, message, remedy)
+
+    def add_inside(self, path: Path, value: str, line: int, column: int, code: str, message: str, remedy: str) -> None:
+        """A problem with one character of a text."""
+        self.add_at(self.source_map.inside_scalar(path, value, line, column), path, code, message, remedy)
+
+    def add_at(self, mark: Mark, path: Path, code: str, message: str, remedy: str) -> None:
+        pointer = json_pointer(*path)
+        problem = Problem(self.file, *mark, code, message, remedy, pointer)
+        self._problems.setdefault((mark, pointer, code), problem)
+
+    def include(self, problems: list[Problem]) -> None:
+        for problem in problems:
+            self._problems.setdefault(((problem.line, problem.column), problem.pointer, problem.code), problem)
+
+    def sorted(self) -> list[Problem]:
+        """In the order of the file; a file that is wrong everywhere is cut off."""
+        found = sorted(self._problems.values(), key=lambda problem: (problem.line, problem.column))
+        if len(found) <= MAX_PROBLEMS:
+            return found
+        last = found[MAX_PROBLEMS - 1]
+        more = Problem(
+            self.file,
+            last.line,
+            last.column,
+            "too-many-problems",
+            f"{len(found) - MAX_PROBLEMS + 1} more problems follow",
+            "Mend those above first",
+        )
+        return [*found[: MAX_PROBLEMS - 1], more]

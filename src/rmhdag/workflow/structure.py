@@ -1,0 +1,285 @@
+"""Checks a file's shape against the written models, and turns what they say into problems with places and remedies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from rmhdag.models.states import NodeType
+from rmhdag.workflow.problems import did_you_mean
+from rmhdag.workflow.report import Report
+from rmhdag.workflow.source_map import Path
+from rmhdag.workflow.written import (
+    NODE_MODELS,
+    DependencyGroups,
+    WrittenBranch,
+    WrittenDefaults,
+    WrittenInput,
+    WrittenRetry,
+    WrittenTask,
+    WrittenTaskSpec,
+    WrittenTolerance,
+    WrittenWorkflow,
+)
+from rmhdag.workflow.yaml_reader import shorten
+
+MAX_NODES = 1_000
+
+_TYPES = {kind.value: kind for kind in NodeType}
+
+_LANGUAGE_FIELDS = frozenset({*WrittenWorkflow.model_fields, "nodes"})
+
+_INNER_MODELS: dict[str, type[BaseModel]] = {
+    "retry": WrittenRetry,
+    "defaults": WrittenDefaults,
+    "task": WrittenTaskSpec,
+    "tolerate": WrittenTolerance,
+    "depends_on": DependencyGroups,
+}
+
+_PATTERN_REMEDIES = {
+    r"^[A-Za-z][A-Za-z0-9_-]{0,47}$": "Use a letter, then letters, digits, `_` and `-`, at most 48 in all",
+    r"^[a-z][a-z0-9_-]{0,63}$": "Use a small letter, then small letters, digits, `_` and `-`, at most 64 in all",
+    r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$": "Use a name such as `raster.validate`; templates are not allowed here",
+    r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$": "Use a name such as `light-tasks`; templates are not allowed here",
+    r"^[A-Za-z][A-Za-z0-9_]{0,63}$": "Use a letter, then letters, digits and `_`, at most 64 in all",
+}
+
+Translation = Callable[[Mapping[str, Any], Any], tuple[str, str, str]]
+
+
+def _wrong_type(kind: str, remedy: str) -> Translation:
+    return lambda context, value: ("wrong-type", f"must be {kind}, not {describe(value)}", remedy)
+
+
+def _limit(word: str, key: str) -> Translation:
+    return lambda context, value: (
+        "out-of-range",
+        f"must be {word} {context[key]}, not {shorten(str(value))}",
+        "Use a value within the limit",
+    )
+
+
+_TRANSLATIONS: dict[str, Translation] = {
+    "string_type": _wrong_type("text", "Put it in quotes"),
+    "int_type": _wrong_type("a whole number", "Write digits without quotes"),
+    "int_from_float": _wrong_type("a whole number", "Write digits without a fraction"),
+    "float_type": _wrong_type("a number", "Write it without quotes"),
+    "bool_type": _wrong_type("true or false", "Write `true` or `false` without quotes"),
+    "dict_type": _wrong_type("an object", "Write `key: value` lines beneath it"),
+    "list_type": _wrong_type("a list", "Write `[a, b]` or `- a` lines beneath it"),
+    "model_type": _wrong_type("an object", "Write `key: value` lines beneath it"),
+    "model_attributes_type": _wrong_type("an object", "Write `key: value` lines beneath it"),
+    "greater_than_equal": _limit("at least", "ge"),
+    "less_than_equal": _limit("at most", "le"),
+    "greater_than": _limit("more than", "gt"),
+    "string_too_long": lambda context, value: (
+        "too-long",
+        f"has {len(value)} characters, at most {context['max_length']} are allowed",
+        "Shorten it",
+    ),
+    "string_too_short": lambda context, value: ("empty-field", "is empty", "Give it a value or remove the line"),
+    "too_short": lambda context, value: ("empty-field", "is empty", "Give it a value or remove the line"),
+    "too_long": lambda context, value: (
+        "too-long",
+        f"has {context['actual_length']} entries, at most {context['max_length']} are allowed",
+        "Shorten it",
+    ),
+    "literal_error": lambda context, value: (
+        "unknown-value",
+        f"cannot be {describe(value)}",
+        _literal_remedy(context["expected"], value),
+    ),
+    "string_pattern_mismatch": lambda context, value: (
+        "bad-name",
+        f"cannot be `{shorten(value)}`",
+        _PATTERN_REMEDIES.get(context["pattern"], f"It must match {context['pattern']}"),
+    ),
+}
+
+
+def _literal_remedy(expected: str, value: Any) -> str:
+    choices = [word.strip().strip("'") for word in expected.replace(" or ", ", ").split(",")]
+    return did_you_mean(str(value), choices, f"Use one of {', '.join(choices)}")
+
+
+def describe(value: Any) -> str:
+    """A value as messages name it."""
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, str):
+        return f'the text "{shorten(value)}"'
+    if isinstance(value, (int, float)):
+        return f"`{shorten(str(value))}`"
+    return "a list" if isinstance(value, list) else "an object"
+
+
+def check_structure(data: dict[str, Any], report: Report) -> None:
+    """Everything that can be said of each field by itself."""
+    head = {key: value for key, value in data.items() if key != "nodes"}
+    _check_model(WrittenWorkflow, head, (), "the workflow", report)
+    nodes = data.get("nodes")
+    if "nodes" not in data:
+        report.add_key((), "missing-field", "the workflow lacks `nodes`", "Add `nodes:` with at least one node")
+    elif not isinstance(nodes, dict):
+        report.add(
+            ("nodes",),
+            "wrong-type",
+            f"`nodes` must be an object, not {describe(nodes)}",
+            "Write `name:` and the node's fields beneath it",
+        )
+    elif not nodes:
+        report.add(("nodes",), "empty-field", "`nodes` is empty", "Add at least one node")
+    elif len(nodes) > MAX_NODES:
+        report.add_key(
+            ("nodes",),
+            "too-many-nodes",
+            f"the workflow has {len(nodes):,} nodes, at most {MAX_NODES:,} are allowed",
+            "Use a fan-out, or split it into several workflows",
+        )
+    else:
+        for node_id, node in nodes.items():
+            _check_node(node_id, node, report)
+
+
+def check_input_structure(declared: dict[str, Any], path: Path, report: Report) -> bool:
+    """One declaration inside another; true if its shape is right."""
+    before = report.count
+    _check_model(WrittenInput, declared, path, f"`{shorten(str(path[-1]))}`", report)
+    return report.count == before
+
+
+def node_type(node: Any) -> NodeType | None:
+    """The type of a node as written, a left-out one included; None if it cannot be known."""
+    if not isinstance(node, dict):
+        return None
+    written = node.get("type")
+    if written is None and "type" not in node:
+        return NodeType.TASK if "handler" in node else None
+    return _TYPES.get(written) if isinstance(written, str) else None
+
+
+def _check_node(node_id: str, node: Any, report: Report) -> None:
+    path: Path = ("nodes", node_id)
+    if not isinstance(node, dict):
+        report.add_key(
+            path,
+            "wrong-type",
+            f"node `{shorten(node_id)}` must be an object, not {describe(node)}",
+            "Write its fields beneath it",
+        )
+        return
+    kind = node_type(node)
+    if kind is not None:
+        _check_model(
+            NODE_MODELS[kind], node, path, f"{'an' if kind.value[0] in 'ae' else 'a'} {kind.value} node", report
+        )
+    elif "type" not in node:
+        unknown = [field for field in node if field not in WrittenTask.model_fields]
+        if "task" in node or "child_node" in node:
+            remedy = "Add `type: fan_out`"
+        elif "branches" in node or "condition" in node:
+            remedy = "Add `type: conditional`"
+        elif unknown and did_you_mean(unknown[0], ["handler"]).endswith("`handler`?"):
+            remedy = f"Did you mean `handler` instead of `{shorten(unknown[0])}`?"
+        else:
+            remedy = "Add `handler`, or `type` with one of " + ", ".join(NodeType)
+        report.add_key(path, "missing-field", f"node `{shorten(node_id)}` has neither `type` nor `handler`", remedy)
+    else:
+        written = node["type"]
+        remedy = did_you_mean(str(written), NodeType)
+        report.add((*path, "type"), "unknown-type", f"`type` cannot be {describe(written)}", remedy)
+
+
+def _check_model(model: type[BaseModel], value: Any, path: Path, owner: str, report: Report) -> None:
+    empty = [key for key, part in value.items() if part is None and key in model.model_fields and key != "default"]
+    for key in empty:
+        report.add_key((*path, key), "empty-field", f"`{key}` is empty", "Give it a value or remove the line")
+    try:
+        model.model_validate(value)
+    except ValidationError as error:
+        for found in error.errors(include_url=False):
+            if found["loc"][:1] not in [(key,) for key in empty]:
+                _translate(found, path, value, owner, model, report)
+
+
+def _translate(found: Any, path: Path, value: Any, owner: str, model: type[BaseModel], report: Report) -> None:
+    location = _written_path(tuple(found["loc"]), value)
+    place: Path = (*path, *location)
+    name = _name_of(location)
+    if found["type"] == "extra_forbidden":
+        fields = _fields_around(location, model)
+        where = owner if len(location) == 1 else f"`{_name_of(location[:-1])}`"
+        report.add_key(
+            place, "unknown-field", f"{where} has no field `{name}`", _field_remedy(name, fields, len(place))
+        )
+        return
+    if found["type"] == "missing":
+        where = owner if len(location) == 1 else f"`{_name_of(location[:-1])}`"
+        report.add_key(place[:-1], "missing-field", f"{where} lacks `{name}`", f"Add `{name}`")
+        return
+    is_key = location[-1:] == ("[key]",)
+    if is_key:
+        place = (*path, *location[:-1])
+        name = str(location[-2])
+    translate = _TRANSLATIONS.get(found["type"])
+    if translate is None:
+        code, message, remedy = "wrong-value", f"is wrong: {found['msg']}", "Correct the value"
+    else:
+        code, message, remedy = translate(found.get("ctx", {}), found["input"])
+    subject = f"the name `{shorten(name)}`" if is_key else f"`{shorten(name)}`"
+    if is_key:
+        report.add_key(place, code, f"{subject} is not allowed", remedy)
+    else:
+        report.add(place, code, f"{subject} {message}", remedy)
+
+
+def _written_path(location: Path, value: Any) -> Path:
+    """The path in the file: a list under `depends_on` stands for its `all_of`, a single text for a list of one."""
+    if (
+        location[:2] == ("depends_on", "all_of")
+        and isinstance(value, dict)
+        and isinstance(value.get("depends_on"), list)
+    ):
+        location = ("depends_on", *location[2:])
+    current = value
+    for index, step in enumerate(location):
+        if isinstance(current, dict):
+            current = current.get(step)
+        elif isinstance(current, list) and isinstance(step, int):
+            current = current[step]
+        elif isinstance(current, str) and isinstance(step, int):
+            return location[:index]
+    return location
+
+
+def _name_of(location: Path) -> str:
+    """The nearest field name: an item of a list is called by its list."""
+    for step in reversed(location):
+        if isinstance(step, str):
+            return step
+    return str(location[-1]) if location else ""
+
+
+def _fields_around(location: Path, model: type[BaseModel]) -> list[str]:
+    """The fields that are known where an unknown one was found."""
+    fields: type[BaseModel] = model
+    for step in location[:-1]:
+        if step in _INNER_MODELS:
+            fields = _INNER_MODELS[str(step)]
+        elif step == "branches":
+            fields = WrittenBranch
+        elif step == "inputs":
+            fields = WrittenInput
+    known = list(fields.model_fields)
+    return [*known, "nodes"] if fields is WrittenWorkflow else known
+
+
+def _field_remedy(name: str, fields: list[str], depth: int) -> str:
+    if depth > 1 and name in _LANGUAGE_FIELDS and name not in fields:
+        return f"`{name}` belongs to the workflow, not here: check the indentation"
+    return did_you_mean(name, fields)
