@@ -33,13 +33,14 @@ def command_of(arguments: Sequence[str]) -> str | None:
     return word if word in COMMANDS and arguments[0] not in ("--help", "--version") else None
 
 
-def build_app(*, only: str | None = None) -> typer.Typer:
+def build_app(*, only: str | None = None, completion: bool = False) -> typer.Typer:
+    """All commands, or only the one that is needed. Completion adds options whose words depend on the shell."""
     app = typer.Typer(
         name="rmhdag",
         # Rich's help is prettier and costs 130 ms at every start.
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        add_completion=only is None,
+        add_completion=completion,
         no_args_is_help=True,
         epilog=EPILOG,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -30,9 +30,9 @@ def show_schema(
     """
     import json
 
-    from rmhdag.workflow.json_schema import language_schema
+    from rmhdag.workflow import json_schema
 
-    text = json.dumps(language_schema(), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
     if output:
         output.write_text(text, encoding="utf-8")
         say(f"wrote {output}")

@@ -50,7 +50,8 @@ def run(arguments: list[str]) -> int:
 def dispatch(arguments: list[str]) -> int:
     from rmhdag.cli.app import build_app, command_of
 
-    app = build_app(only=command_of(arguments))
+    only = command_of(arguments)
+    app = build_app(only=only, completion=only is None)
     import typer
 
     command = typer.main.get_command(app)

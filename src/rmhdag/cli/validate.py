@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,20 +19,23 @@ from rmhdag.cli.workflow_files import (
     show_problem,
 )
 
+if TYPE_CHECKING:
+    from rmhdag.workflow.catalogue import HandlerCatalogue
+
 
 def register(app: typer.Typer) -> None:
     app.command(short_help="Check workflow files, all problems at once.")(validate)
 
 
 def validate(
-    paths: Annotated[list[str], typer.Argument(metavar="FILE|FOLDER...", help="Workflow files; - reads stdin.")],
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Workflow files or folders; - reads stdin.")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with all problems.")] = False,
     github: Annotated[bool, typer.Option("--github", help="Annotations for GitHub Actions.")] = False,
     queue: Annotated[
         list[str] | None, typer.Option("--queue", metavar="NAME", help="A queue that exists; others are problems.")
     ] = None,
     handlers: Annotated[
-        Path | None, typer.Option("--handlers", metavar="FILE", help="A manifest of the handlers that exist.")
+        Path | None, typer.Option("--handlers", metavar="FILE", help="Handlers besides those of rmhdag.")
     ] = None,
 ) -> None:
     """Check workflow files; show every problem with its line and a remedy. Exit code 3 if there is one.
@@ -45,8 +48,8 @@ def validate(
     """
     if as_json and github:
         raise CommandFailed("--json and --github exclude each other", code=ExitCode.USAGE)
-    known_handlers = read_handlers(handlers) if handlers else None
-    files = [check_file(name, queues=queue, handlers=known_handlers) for name in find_files(paths)]
+    known = find_handlers(handlers)
+    files = [check_file(name, queues=queue, handlers=known) for name in find_files(paths)]
     report_twins(files)
     count = sum(len(file.problems) for file in files)
     if as_json:
@@ -104,18 +107,19 @@ def report_twins(files: list[CheckedFile]) -> None:
         first.setdefault(key, file.file)
 
 
-def read_handlers(path: Path) -> list[str]:
-    """Names and aliases out of a manifest: `{"handlers": [{"name": …, "aliases": […]}]}`."""
-    import json
+def find_handlers(manifest: Path | None) -> HandlerCatalogue:
+    """Those that come with rmhdag, and those of the manifest: a list of `{name, aliases, queue}`."""
+    from rmhdag.workflow import handlers_from_file, shipped_handlers
 
+    if manifest is None:
+        return shipped_handlers()
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))["handlers"]
-        return [name for entry in entries for name in (entry["name"], *entry.get("aliases", []))]
+        return shipped_handlers().with_entries(handlers_from_file(manifest))
     except FileNotFoundError:
-        raise CommandFailed(f"{path} does not exist", code=ExitCode.NOT_FOUND) from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CommandFailed(f"{manifest} does not exist", code=ExitCode.NOT_FOUND) from None
+    except (OSError, ValueError) as error:
         raise CommandFailed(
-            f"{path} is not a manifest of handlers ({type(error).__name__}: {error})",
-            remedy='It should look like {"handlers": [{"name": "raster.validate", "aliases": []}]}.',
+            f"{manifest} is not a manifest of handlers: {error}",
+            remedy='It should look like [{"name": "mine.clip", "aliases": [], "queue": "light"}].',
             code=ExitCode.INVALID,
         ) from None

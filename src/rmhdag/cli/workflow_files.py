@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,11 @@ from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import paint
 
 if TYPE_CHECKING:
+    from rmhdag.workflow.catalogue import HandlerCatalogue
     from rmhdag.workflow.definition import WorkflowDefinition
     from rmhdag.workflow.problems import Problem
 
 STDIN = "-"
-SUFFIXES = (".yaml", ".yml")
 MAX_READ_BYTES = 2_000_000  # above the language's own limit, which then says so; a device never ends
 
 
@@ -49,7 +48,9 @@ def find_files(names: Sequence[str]) -> list[str]:
         if name == STDIN or (path.exists() and not path.is_dir()):
             found.setdefault(name)
         elif path.is_dir():
-            inside = list(walk(path))
+            from rmhdag.workflow import workflow_files
+
+            inside = list(map(str, workflow_files(path)))
             if not inside:
                 raise CommandFailed(
                     f"{name} holds no workflow files",
@@ -64,15 +65,6 @@ def find_files(names: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def walk(folder: Path) -> Iterator[str]:
-    """Hidden files and folders are somebody else's: caches, editors, version control."""
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            if name.endswith(SUFFIXES) and not name.startswith("."):
-                yield str(Path(place, name))
-
-
 def read_source(name: str) -> bytes:
     try:
         if name == STDIN:
@@ -85,15 +77,15 @@ def read_source(name: str) -> bytes:
         ) from None
 
 
-def check_file(name: str, *, queues: Iterable[str] | None = None, handlers: Iterable[str] | None = None) -> CheckedFile:
-    from rmhdag.workflow import InvalidWorkflow, load
+def check_file(
+    name: str, *, queues: Collection[str] | None = None, handlers: HandlerCatalogue | None = None
+) -> CheckedFile:
+    from rmhdag.workflow import check
 
-    checked = CheckedFile("<stdin>" if name == STDIN else name, read_source(name))
-    try:
-        checked.definition = load(checked.source, checked.file, queues=queues, handlers=handlers)
-    except InvalidWorkflow as invalid:
-        checked.problems = invalid.problems
-    return checked
+    file = "<stdin>" if name == STDIN else name
+    source = read_source(name)
+    loaded, problems = check(source, file=file, queues=queues, handlers=handlers)
+    return CheckedFile(file, source, loaded.definition if loaded else None, problems)
 
 
 def show_problem(problem: Problem, source: bytes) -> str:

@@ -1,0 +1,139 @@
+"""Settings: which source wins, what is shown of secrets, and how mistakes are explained."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rmhdag.cli.settings import Settings, load_settings, mask_url
+from tests.cli.conftest import RunCli
+
+
+@pytest.fixture(autouse=True)
+def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for name in ("DATABASE_URL", "POSTGIS_HOST", "POSTGIS_DATABASE", "WORKER_QUEUE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_flag_over_environment_over_file_over_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert load_settings().settings.schema_name == "dagapp"
+    assert load_settings().origins["schema_name"] == "default"
+    (tmp_path / "rmhdag.toml").write_text('schema_name = "from_file"\n')
+    assert load_settings().settings.schema_name == "from_file"
+    assert load_settings().origins["schema_name"] == "file rmhdag.toml"
+    monkeypatch.setenv("RMHDAG_SCHEMA", "from_environment")
+    assert load_settings().settings.schema_name == "from_environment"
+    assert load_settings().origins["schema_name"] == "environment RMHDAG_SCHEMA"
+    loaded = load_settings({"schema_name": "from_flag", "database_url": None})
+    assert loaded.settings.schema_name == "from_flag"
+    assert loaded.origins["schema_name"] == "flag"
+    assert loaded.origins["database_url"] == "default"
+
+
+def test_our_names_win_over_the_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKER_QUEUE", "theirs")
+    assert load_settings().settings.worker_queue == "theirs"
+    assert load_settings().origins["worker_queue"] == "environment WORKER_QUEUE"
+    monkeypatch.setenv("RMHDAG_WORKER_QUEUE", "ours")
+    assert load_settings().settings.worker_queue == "ours"
+
+
+def test_the_user_s_own_file_counts_where_the_folder_has_none(tmp_path: Path) -> None:
+    own = tmp_path / "config" / "rmhdag" / "config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('worker_queue = "heavy"\n')
+    assert load_settings().settings.worker_queue == "heavy"
+    assert load_settings().origins["worker_queue"] == f"file {own}"
+
+
+def test_host_and_database_make_a_url() -> None:
+    settings = Settings(
+        postgis_host="db.example.org", postgis_database="geo", postgis_user="me@org", postgis_password="a/b"
+    )
+    assert settings.server_url == "postgresql://me%40org:a%2Fb@db.example.org:5432/geo"
+    assert Settings(postgis_host="db.example.org").server_url is None
+    named = Settings(database_url="postgresql://x/y", postgis_host="h", postgis_database="d")
+    assert named.server_url == "postgresql://x/y"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://me:secret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:se:cr@et@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://:secret@host/db", "postgresql://:***@host/db"),
+        ("postgresql://host/db?password=secret&x=1", "postgresql://host/db?password=***&x=1"),
+        ("postgresql://host/db", "postgresql://host/db"),
+        ("host=x PASSWORD=secret", "host=x PASSWORD=***"),
+    ],
+)
+def test_passwords_are_masked(url: str, shown: str) -> None:
+    assert mask_url(url) == shown
+
+
+def test_config_show_tells_origins_and_hides_secrets(run_cli: RunCli) -> None:
+    done = run_cli(
+        "config",
+        "show",
+        "--json",
+        RMHDAG_DATABASE_URL="postgresql://me:secret@host/db",
+        POSTGIS_PASSWORD="secret",
+        RMHDAG_DATABSE_URL="x",
+    )
+    assert done.returncode == 0
+    assert "secret" not in done.stdout + done.stderr
+    shown = json.loads(done.stdout)
+    rows = {row["name"]: row for row in shown["settings"]}
+    assert rows["database_url"]["value"] == "postgresql://me:***@host/db"
+    assert rows["database_url"]["origin"] == "environment RMHDAG_DATABASE_URL"
+    assert rows["postgis_password"]["value"] == "***"
+    assert rows["worker_queue"] == {
+        "name": "worker_queue",
+        "value": None,
+        "origin": "default",
+        "variables": ["RMHDAG_WORKER_QUEUE", "WORKER_QUEUE"],
+        "description": "Heavy tasks",
+    }
+    assert shown["warnings"] == [
+        "RMHDAG_DATABSE_URL is set but means nothing to rmhdag; did you mean RMHDAG_DATABASE_URL?"
+    ]
+    assert "warning: RMHDAG_DATABSE_URL" in done.stderr
+
+
+def test_config_show_as_text(run_cli: RunCli) -> None:
+    done = run_cli("config", "show", RMHDAG_SCHEMA="test")
+    line = next(line for line in done.stdout.splitlines() if line.startswith("schema_name"))
+    assert line.split() == ["schema_name", "test", "environment", "RMHDAG_SCHEMA"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"RMHDAG_SCHEMA": "Bad Name"}, "schema_name (environment RMHDAG_SCHEMA): "),
+        ({"RMHDAG_SCHEMA": "pg_mine"}, "keeps names that begin with pg_"),
+        ({"RMHDAG_DATABASE_URL": "mysql://me:secret@x"}, "database_url (environment RMHDAG_DATABASE_URL): "),
+        ({"WORKER_QUEUE": "a b"}, "worker_queue (environment WORKER_QUEUE): "),
+        ({"POSTGIS_PORT": "x"}, "postgis_port (environment POSTGIS_PORT): "),
+    ],
+)
+def test_a_bad_setting_is_named_with_its_origin(run_cli: RunCli, environment: dict[str, str], words: str) -> None:
+    done = run_cli("config", "show", **environment)
+    assert done.returncode == 3
+    assert words in done.stderr
+    assert "secret" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_bad_file_is_named_with_its_line(run_cli: RunCli, home: Path) -> None:
+    (home / "rmhdag.toml").write_text('# queues\nworker_queue = "a"\nschema_nane = "x"\n')
+    done = run_cli("config", "show")
+    assert done.returncode == 3
+    assert "rmhdag.toml:3: unknown setting 'schema_nane'" in done.stderr
+    assert "Did you mean 'schema_name'?" in done.stderr
+    (home / "rmhdag.toml").write_text("worker_queue =\n")
+    assert "rmhdag.toml cannot be read" in run_cli("config", "show").stderr
+    missing = run_cli("config", "show", RMHDAG_CONFIG="nowhere.toml")
+    assert missing.returncode == 4
+    assert "RMHDAG_CONFIG names nowhere.toml" in missing.stderr
