@@ -5,13 +5,13 @@ import select
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rmhdag.embedded import EmbeddedPostgres, ServerBinaries
+from rmhdag.embedded.launcher import make_throwaway_folder
 from tests.conftest import required_binaries
 
 _STARTER = """
@@ -93,7 +93,7 @@ def binaries(request: pytest.FixtureRequest) -> ServerBinaries:
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder that the server's account can reach; pytest's own are closed to it."""
-    folder = Path(tempfile.mkdtemp(prefix="rmhdag-place-"))
+    folder = make_throwaway_folder()
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
@@ -112,7 +112,7 @@ def made_folders() -> Iterator[dict[str, Path]]:
 def folder(binaries: ServerBinaries, place: Path, made_folders: dict[str, Path]) -> Path:
     """The folder of a server that has run before and is stopped."""
     if binaries.source not in made_folders:
-        made = Path(tempfile.mkdtemp(prefix="rmhdag-made-")) / "pg"
+        made = make_throwaway_folder() / "pg"
         made.parent.chmod(0o755)
         with EmbeddedPostgres(made, binaries=binaries, durable=False):
             made_folders[binaries.source] = made

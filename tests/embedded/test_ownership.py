@@ -33,6 +33,16 @@ def test_a_second_starter_attaches_and_leaves_it_running(server: EmbeddedPostgre
     assert server.running
 
 
+def test_attaching_starts_nothing(server: EmbeddedPostgres, binaries: ServerBinaries) -> None:
+    visitor = EmbeddedPostgres(server.folder, binaries=binaries)
+    assert not visitor.attach()
+    server.start()
+    assert visitor.attach()
+    assert visitor.dsn() == server.dsn()
+    visitor.stop()
+    assert server.running
+
+
 def test_attaching_is_possible_from_another_process(server: EmbeddedPostgres, binaries: ServerBinaries) -> None:
     server.start()
     other = Starter(binaries, server.folder)
@@ -60,6 +70,9 @@ def test_an_owner_whose_server_died_is_named(server: EmbeddedPostgres, binaries:
         EmbeddedPostgresError, match=f"in use by process {os.getpid()}, but its server has not answered"
     ):
         second.start()
+    # Its next start also clears the shared memory that the kill left behind.
+    server.stop()
+    server.start()
 
 
 def test_a_killed_server_recovers_at_the_next_start(binaries: ServerBinaries, folder: Path) -> None:

@@ -29,7 +29,17 @@ _SOCKET_PREFIX = "rmhdag-sockets-"
 _SOCKET_PATH_BYTES = 107  # what a socket address can hold on Linux
 _LOG_BYTES = 16 * 1024 * 1024
 _DURABLE = {"fsync": "on", "max_connections": "200"}
-_THROWAWAY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
+_THROWAWAY = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "max_connections": "200",
+    "max_wal_size": "128MB",
+    # In the data folder, so that it goes with it even after a SIGKILL.
+    "dynamic_shared_memory_type": "mmap",
+}
+_MEMORY = Path("/dev/shm")
+_MEMORY_BYTES = 4 * 1024**3
 
 
 class EmbeddedPostgres:
@@ -64,8 +74,7 @@ class EmbeddedPostgres:
     @classmethod
     def temporary(cls, *, binaries: ServerBinaries | None = None) -> Self:
         """A fast server for tests, which forgets everything when it stops or when its starter dies."""
-        folder = Path(tempfile.mkdtemp(prefix="rmhdag-pg-"))
-        return cls(folder, binaries=binaries, durable=False, remove_on_stop=True)
+        return cls(make_throwaway_folder(), binaries=binaries, durable=False, remove_on_stop=True)
 
     def __enter__(self) -> Self:
         self.start()
@@ -383,6 +392,12 @@ class EmbeddedPostgres:
         with suppress(FileNotFoundError):
             if self._log.stat().st_size > _LOG_BYTES:
                 self._log.rename(self._log.with_suffix(".log.1"))
+
+
+def make_throwaway_folder() -> Path:
+    """A new folder in memory where there is plenty, else on disk: a new database took 0.04 s, not 0.05 to 0.3."""
+    in_memory = os.access(_MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(_MEMORY).free > _MEMORY_BYTES
+    return Path(tempfile.mkdtemp(prefix="rmhdag-pg-", dir=_MEMORY if in_memory else None))
 
 
 def _find_free_port(preferred: int | None) -> int:
