@@ -1,0 +1,87 @@
+"""An aggregate in memory against the rows: the counters, and everything that a reload would give instead."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from rmhdag.engine.effects import AggregationRequested, ContinueLater
+from rmhdag.engine.inputs import SetWindow
+from rmhdag.engine.loading import resume
+from rmhdag.engine.run import JobRun
+from rmhdag.engine.slots import STATUSES, Slot
+from rmhdag.models.states import NodeStatus
+from rmhdag.simulation import reads
+from rmhdag.simulation.rows import JobRow
+from rmhdag.simulation.store import Store
+from rmhdag.simulation.violation import Violation
+from rmhdag.simulation.workloads import QUEUES
+
+
+def compare(store: Store, run: JobRun, job: JobRow, *, reload: bool, limit: int) -> None:
+    """Right after a commit of this very aggregate."""
+    _compare_counters(store, run, job)
+    if not reload:
+        return
+    loaded = reads.load(store, run.plan, job)
+    for queue in QUEUES:
+        loaded.apply(SetWindow(queue, limit), run.now)
+    owed = [effect for effect in resume(loaded, run.now) if not isinstance(effect, ContinueLater | AggregationRequested)]
+    if owed:
+        raise Violation("nothing is forgotten", f"{job.job_id}: a reload would also do {owed}")
+    for name, cached, fresh in _facts(run, loaded):
+        if cached != fresh:
+            raise Violation("I8 memory equals rows", f"{job.job_id} {name}: {cached} in memory, {fresh} from the rows")
+
+
+def _compare_counters(store: Store, run: JobRun, job: JobRow) -> None:
+    rows = Counter(row.status for row in store.nodes[job.job_id].values())
+    # Children that are not expanded yet have no rows.
+    unborn = sum(
+        slot.fan.total - slot.fan.expanded
+        for slot in run.slots
+        if slot.fan is not None and STATUSES[slot.status] is NodeStatus.RUNNING and not _gave_up(run, slot)
+    )
+    rows[NodeStatus.PENDING] += unborn
+    if not store.nodes[job.job_id]:
+        return  # cancelled before it started
+    counted = {status: run.counts[code] for code, status in enumerate(STATUSES)}
+    if any(counted[status] != rows[status] for status in STATUSES):
+        raise Violation("I8 counters equal rows", f"{job.job_id}: {counted} in memory, {dict(rows)} in rows")
+    if job.status is not run.status or job.ending is not run.ending:
+        raise Violation("I8 memory equals rows", f"{job.job_id} is {run.status} in memory, {job.status} in its row")
+
+
+def _gave_up(run: JobRun, slot: Slot) -> bool:
+    """The last chunk of a cancellation has taken the unborn children out of the counts."""
+    return run.ending is not None and slot.fan is not None and slot.fan.cancel_cursor is None
+
+
+def _facts(run: JobRun, loaded: JobRun) -> list[tuple[str, Any, Any]]:
+    facts: list[tuple[str, Any, Any]] = [
+        (name, getattr(run, name), getattr(loaded, name))
+        for name in ("status", "ending", "error_message", "next_seq", "counts", "open_nodes", "in_flight", "outputs")
+    ]
+    facts += [("cancelling", run.cancelling, loaded.cancelling)] if run.status == "running" else []
+    facts += [
+        (f"lane {queue}", run.lane(queue).unclaimed, loaded.lane(queue).unclaimed) for queue in QUEUES
+    ]
+    for mine, fresh in zip(run.slots, loaded.slots, strict=True):
+        facts += [
+            (f"{mine.node_id}.{name}", getattr(mine, name), getattr(fresh, name))
+            for name in ("status", "attempt", "lease_losses", "next_attempt_at", "deadline_at", "taken")
+        ]
+        if run.ending is None:
+            facts += [
+                (f"{mine.node_id}.{name}", getattr(mine, name), getattr(fresh, name))
+                for name in ("all_waiting", "all_live", "any_waiting", "any_live")
+            ]
+        if (mine.fan is None) != (fresh.fan is None):
+            facts.append((f"{mine.node_id}.fan", mine.fan is not None, fresh.fan is not None))
+        if mine.fan is not None and fresh.fan is not None and run.status == "running":
+            facts += [
+                (f"{mine.node_id}.fan.{name}", getattr(mine.fan, name), getattr(fresh.fan, name))
+                for name in ("statuses", "counts", "expanded", "in_flight", "total")
+            ]
+            facts.append((f"{mine.node_id}.fan.active", sorted(mine.fan.active), sorted(fresh.fan.active)))
+    return facts

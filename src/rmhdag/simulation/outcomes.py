@@ -1,0 +1,77 @@
+"""What becomes of a task when a worker runs it: decided by seed, task and lease alone, whoever runs it and whenever."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+from rmhdag.models.events import ErrorKind
+from rmhdag.simulation.rows import QueueRow, ResultRow
+
+
+class Fate(StrEnum):
+    SUCCEEDS = "succeeds"
+    FAILS = "fails"
+    FAILS_FOR_GOOD = "fails_for_good"
+    SNOOZES = "snoozes"
+    HANGS = "hangs"  # the worker enforces the time-out
+    HANGS_UNNOTICED = "hangs_unnoticed"  # the engine has to
+    KILLS_WORKER = "kills_worker"
+
+
+_WEIGHTS = {
+    Fate.SUCCEEDS: 78,
+    Fate.FAILS: 12,
+    Fate.FAILS_FOR_GOOD: 1,
+    Fate.SNOOZES: 3,
+    Fate.HANGS: 2,
+    Fate.HANGS_UNNOTICED: 2,
+    Fate.KILLS_WORKER: 2,
+}
+
+
+@dataclass(slots=True)
+class Outcome:
+    fate: Fate
+    seconds: float
+    marks_start: bool
+    checkpoints: int
+    result: ResultRow
+
+
+def outcome_of(seed: int, row: QueueRow) -> Outcome:
+    """The same attempt has the same fate in each of its leases, except that a snooze ends after the first one."""
+    rng = Random(f"{seed}/{row.job_id}/{row.node_id}/{row.attempt}")
+    fate = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+    seconds = rng.choice((0.01, 0.05, 0.3, 1.0, 4.0))
+    marks_start = seconds >= 0.3 or row.lease_losses > 0 or rng.random() < 0.2
+    checkpoints = rng.choice((0, 0, 0, 1, 2))
+    if fate is Fate.SNOOZES and row.lease_epoch > 1:
+        fate = Fate.SUCCEEDS
+    kinds = {Fate.SUCCEEDS: None, Fate.FAILS_FOR_GOOD: ErrorKind.NON_RETRYABLE, Fate.HANGS: ErrorKind.TIMEOUT}
+    result = ResultRow(
+        row.task_id,
+        row.lease_epoch,
+        row.job_id,
+        row.node_id,
+        row.attempt,
+        success=fate is Fate.SUCCEEDS,
+        error_kind=kinds.get(fate, ErrorKind.HANDLER_ERROR),
+    )
+    if result.success:
+        # The lease is part of the output, so that it shows whose output somebody saw.
+        made_by = f"{row.node_id}/{row.attempt}/{row.lease_epoch}"
+        result.output = {
+            "by": made_by,
+            "n": rng.randrange(100),
+            "flag": rng.random() < 0.5,
+            "items": [{"key": f"k{index}", "n": index} for index in range(rng.choice((0, 1, 3, 7, 15)))],
+        }
+        result.is_large = rng.random() < 0.15
+        if rng.random() < 0.1:
+            result.records = ({"type": "blob", "path": made_by},)
+    if fate in (Fate.HANGS, Fate.HANGS_UNNOTICED):
+        seconds = float(row.timeout_seconds)
+        marks_start = True
+    return Outcome(fate, seconds, marks_start, checkpoints, result)
