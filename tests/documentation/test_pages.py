@@ -1,0 +1,58 @@
+"""The pages are true: links lead somewhere, the example is valid, the commands exist, the index is whole."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = sorted(set(re.findall(r"^\| `rmhdag ([a-z ]+)` \|", README, re.MULTILINE)))
+
+
+def rmhdag(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "rmhdag.cli", *arguments], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    relative = [link for link in links if "://" not in link]
+    assert [link for link in relative if not (page.parent / link).exists()] == []
+
+
+def test_every_mechanism_is_in_the_index() -> None:
+    folder = ROOT / "docs" / "architecture"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    pages = [page.name for page in folder.glob("*.md") if page.name != "README.md"]
+    assert pages
+    assert [page for page in pages if f"]({page})" not in index] == []
+
+
+def test_contributing_stays_short() -> None:
+    assert len((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()) <= 60
+
+
+def test_the_first_workflow_is_valid_and_can_be_drawn(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```yaml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    file = tmp_path / "tiles.yaml"
+    file.write_text(example, encoding="utf-8")
+    checked = rmhdag("validate", file)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    drawn = rmhdag("graph", file)
+    assert drawn.returncode == 0, drawn.stderr
+    assert "each_tile" in drawn.stdout
+
+
+def test_the_table_of_commands_was_found() -> None:
+    assert {"validate", "graph", "schema", "simulate", "db ddl", "db migrate", "doctor"} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_of_the_readme_exist(command: str) -> None:
+    done = rmhdag(*command.split(), "--help")
+    assert done.returncode == 0, done.stderr
+    assert command in done.stdout
