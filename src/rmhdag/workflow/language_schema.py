@@ -53,6 +53,11 @@ def _without_nulls(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     cleaned = {key: _without_nulls(value) for key, value in schema.items() if not (key == "default" and value is None)}
+    by_pattern = cleaned.pop("patternProperties", None)
+    if isinstance(by_pattern, dict):
+        # The models mean that every name must match, a schema that only matching names are looked at.
+        [(pattern, members)] = by_pattern.items()
+        cleaned |= {"propertyNames": {"pattern": pattern}, "additionalProperties": members}
     choices = cleaned.get("anyOf")
     if isinstance(choices, list) and {"type": "null"} in choices:
         rest = [choice for choice in choices if choice != {"type": "null"}]

@@ -51,10 +51,14 @@ def definition_json(definition: WorkflowDefinition) -> dict[str, Any]:
 
 
 def definition_hash(definition: WorkflowDefinition) -> str:
-    """Of what the workflow means, not of how its YAML is written."""
-    canonical = json.dumps(
-        definition_json(definition), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    """Of what the workflow means, not of how its YAML is written.
+
+    Fields at their default are left out: a version of rmhdag that adds a field must not change the hash of old files.
+    """
+    meaning = definition.model_dump(mode="json", exclude_defaults=True)
+    for name, node in definition.nodes.items():
+        meaning["nodes"][name]["type"] = node.type.value
+    canonical = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ from rmhdag.workflow.raw_graph import RawGraph
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.source_map import Path
 from rmhdag.workflow.yaml_reader import shorten
+
+_QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class NodeRules:
@@ -99,7 +102,7 @@ class NodeRules:
         return self.handlers is not None and self.handlers.queue_of(handler) is not None
 
     def _check_queue_known(self, queue: Any, path: Path) -> None:
-        if self.queues is not None and isinstance(queue, str) and queue not in self.queues:
+        if self.queues is not None and isinstance(queue, str) and _QUEUE.fullmatch(queue) and queue not in self.queues:
             self.report.add(
                 path,
                 "unknown-queue",
@@ -129,7 +132,9 @@ class NodeRules:
             self._require_one(node, path, "this conditional node", "condition_field", "condition")
 
     def _check_branches(self, branches: list[Any], path: Path) -> None:
-        defaults = [index for index, branch in enumerate(branches) if isinstance(branch, dict) and "default" in branch]
+        defaults = [
+            index for index, branch in enumerate(branches) if isinstance(branch, dict) and branch.get("default") is True
+        ]
         for index, branch in enumerate(branches):
             if isinstance(branch, dict):
                 self._exclude(branch, (*path, index), "condition", "default")

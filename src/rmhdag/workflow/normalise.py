@@ -82,8 +82,8 @@ def _targets(value: Any, graph: RawGraph) -> tuple[list[str], bool]:
 
 
 def _groups(value: Any) -> dict[str, list[str]]:
-    if isinstance(value, list):
-        return {"all_of": value}
+    if not isinstance(value, dict):
+        return {"all_of": _listed(value)}
     return {group: _listed(names) for group, names in value.items()}
 
 

@@ -148,7 +148,7 @@ def _all_differ(values: list[Any]) -> bool:
 def check_value(declared: Mapping[str, Any], value: Any, path: Path, faults: list[Fault]) -> Any:
     """The value with nested defaults filled in and whole floats of integers made whole; faults are collected."""
     wanted = str(declared["type"])
-    name = path[-1] if path else "value"
+    name = f"item {path[-1]}" if path and isinstance(path[-1], int) else path[-1] if path else "value"
     if not is_type(value, wanted):
         faults.append(
             Fault(

@@ -35,7 +35,10 @@ class InvalidWorkflow(Exception):
 def closest(word: str, known: Iterable[str]) -> str | None:
     """The known word most like this one, whatever its case; None if nothing is like it."""
     by_lower = {name.lower(): name for name in known}
-    close = get_close_matches(word[:100].lower(), list(by_lower), n=1, cutoff=0.6)
+    wanted = word[:100].lower()
+    close = get_close_matches(wanted, list(by_lower), n=1, cutoff=0.7)
+    if not close and len(wanted) >= 3:
+        close = [name for name in by_lower if name.startswith(wanted)]
     return by_lower[close[0]] if close else None
 
 

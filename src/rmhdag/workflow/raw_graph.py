@@ -46,7 +46,8 @@ class RawGraph:
         self.nodes: dict[str, dict[str, Any]] = (
             {name: node for name, node in nodes.items() if isinstance(node, dict)} if isinstance(nodes, dict) else {}
         )
-        self.names = frozenset(nodes) if isinstance(nodes, dict) else frozenset()
+        in_order: list[str] = list(nodes) if isinstance(nodes, dict) else []
+        self.names = frozenset(in_order)
         self.types = {name: node_type(node) for name, node in self.nodes.items()}
         self.mentions = [mention for name, node in self.nodes.items() for mention in _mentions(name, node)]
         self.child_of: dict[str, str] = {}
@@ -62,8 +63,8 @@ class RawGraph:
         for fan_in, fan_outs in self.fan_out_of.items():
             if len(fan_outs) == 1:
                 self._add_edge(fan_outs[0], fan_in, ("nodes", fan_in))
-        self.successors: dict[str, list[str]] = {name: [] for name in self.names}
-        self.predecessors: dict[str, list[str]] = {name: [] for name in self.names}
+        self.successors: dict[str, list[str]] = {name: [] for name in in_order}
+        self.predecessors: dict[str, list[str]] = {name: [] for name in in_order}
         for source, target in self.edges:
             self.successors[source].append(target)
             self.predecessors[target].append(source)
@@ -73,7 +74,8 @@ class RawGraph:
 
     def _add_edge(self, source: str, target: str, path: Path) -> None:
         known = source in self.names and target in self.names and source != target
-        if known and source not in self.child_of and target not in self.child_of:
+        against_the_flow = self.types.get(target) is NodeType.START or self.types.get(source) is NodeType.END
+        if known and not against_the_flow and source not in self.child_of and target not in self.child_of:
             self.edges.setdefault((source, target), path)
 
     @property
@@ -138,7 +140,7 @@ def _mentions(owner: str, node: dict[str, Any]) -> Iterator[Mention]:
     if isinstance(groups, dict):
         for group in ("all_of", "any_of"):
             yield from _targets(owner, groups.get(group), "depends_on", (*path, "depends_on", group))
-    elif isinstance(groups, list):
+    else:
         yield from _targets(owner, groups, "depends_on", (*path, "depends_on"))
     for role in ("child_node", "source_node"):
         named = node.get(role)

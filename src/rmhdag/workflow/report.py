@@ -16,6 +16,7 @@ class Report:
         self.file = file
         self.source_map = source_map
         self._problems: dict[tuple[Mark, str, str], Problem] = {}
+        self._unreadable: set[str] = set()
 
     @property
     def count(self) -> int:
@@ -35,11 +36,16 @@ class Report:
 
     def add_at(self, mark: Mark, path: Path, code: str, message: str, remedy: str) -> None:
         pointer = json_pointer(*path)
+        if pointer in self._unreadable:
+            return
         problem = Problem(self.file, *mark, code, message, remedy, pointer)
         self._problems.setdefault((mark, pointer, code), problem)
 
     def include(self, problems: list[Problem]) -> None:
+        """What the reader found; it left nothing sensible at these places, so nothing more is said about them."""
         for problem in problems:
+            if problem.pointer:
+                self._unreadable.add(problem.pointer)
             self._problems.setdefault(((problem.line, problem.column), problem.pointer, problem.code), problem)
 
     def sorted(self) -> list[Problem]:

@@ -47,11 +47,22 @@ _PATTERN_REMEDIES = {
     r"^[A-Za-z][A-Za-z0-9_]{0,63}$": "Use a letter, then letters, digits and `_`, at most 64 in all",
 }
 
+_TARGET_FIELDS = {
+    **dict.fromkeys(("next", "on_true", "on_false"), "Write `next: name` or `next: [a, b]`"),
+    **dict.fromkeys(
+        ("depends_on", "all_of", "any_of"), "Write `depends_on: [a, b]`, or `all_of` and `any_of` beneath it"
+    ),
+}
+
 Translation = Callable[[Mapping[str, Any], Any], tuple[str, str, str]]
 
 
 def _wrong_type(kind: str, remedy: str) -> Translation:
-    return lambda context, value: ("wrong-type", f"must be {kind}, not {describe(value)}", remedy)
+    def translate(context: Mapping[str, Any], value: Any) -> tuple[str, str, str]:
+        fits = not isinstance(value, (list, dict)) or kind.startswith(("a list", "an object"))
+        return "wrong-type", f"must be {kind}, not {describe(value)}", remedy if fits else f"Give {kind}"
+
+    return translate
 
 
 def _limit(word: str, key: str) -> Translation:
@@ -102,6 +113,9 @@ _TRANSLATIONS: dict[str, Translation] = {
 
 def _literal_remedy(expected: str, value: Any) -> str:
     choices = [word.strip().strip("'") for word in expected.replace(" or ", ", ").split(",")]
+    choices = ["true" if choice == "True" else choice for choice in choices]
+    if len(choices) == 1:
+        return f"Write `{choices[0]}`"
     return did_you_mean(str(value), choices, f"Use one of {', '.join(choices)}")
 
 
@@ -213,13 +227,13 @@ def _translate(found: Any, path: Path, value: Any, owner: str, model: type[BaseM
     name = _name_of(location)
     if found["type"] == "extra_forbidden":
         fields = _fields_around(location, model)
-        where = owner if len(location) == 1 else f"`{_name_of(location[:-1])}`"
+        where = owner if len(location) == 1 else _owner_name(location[:-1])
         report.add_key(
             place, "unknown-field", f"{where} has no field `{name}`", _field_remedy(name, fields, len(place))
         )
         return
     if found["type"] == "missing":
-        where = owner if len(location) == 1 else f"`{_name_of(location[:-1])}`"
+        where = owner if len(location) == 1 else _owner_name(location[:-1])
         report.add_key(place[:-1], "missing-field", f"{where} lacks `{name}`", f"Add `{name}`")
         return
     is_key = location[-1:] == ("[key]",)
@@ -227,7 +241,10 @@ def _translate(found: Any, path: Path, value: Any, owner: str, model: type[BaseM
         place = (*path, *location[:-1])
         name = str(location[-2])
     translate = _TRANSLATIONS.get(found["type"])
-    if translate is None:
+    if name in _TARGET_FIELDS and found["type"] in ("list_type", "model_type", "string_type"):
+        code, message = "wrong-type", f"must be a node's name or a list of them, not {describe(found['input'])}"
+        remedy = _TARGET_FIELDS[name]
+    elif translate is None:
         code, message, remedy = "wrong-value", f"is wrong: {found['msg']}", "Correct the value"
     else:
         code, message, remedy = translate(found.get("ctx", {}), found["input"])
@@ -240,11 +257,7 @@ def _translate(found: Any, path: Path, value: Any, owner: str, model: type[BaseM
 
 def _written_path(location: Path, value: Any) -> Path:
     """The path in the file: a list under `depends_on` stands for its `all_of`, a single text for a list of one."""
-    if (
-        location[:2] == ("depends_on", "all_of")
-        and isinstance(value, dict)
-        and isinstance(value.get("depends_on"), list)
-    ):
+    if location[:2] == ("depends_on", "all_of") and not isinstance(value["depends_on"], dict):
         location = ("depends_on", *location[2:])
     current = value
     for index, step in enumerate(location):
@@ -263,6 +276,10 @@ def _name_of(location: Path) -> str:
         if isinstance(step, str):
             return step
     return str(location[-1]) if location else ""
+
+
+def _owner_name(location: Path) -> str:
+    return "this branch" if location[0] == "branches" else f"`{_name_of(location)}`"
 
 
 def _fields_around(location: Path, model: type[BaseModel]) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
-from pydantic.config import JsonDict
+from pydantic.config import JsonDict, JsonValue
 
 from rmhdag.models.states import NodeType
 from rmhdag.workflow.definition import (
@@ -39,7 +39,7 @@ def _as_list(value: Any) -> Any:
 
 
 def _as_groups(value: Any) -> Any:
-    return {"all_of": value} if isinstance(value, list) else value
+    return {"all_of": value} if isinstance(value, (str, list)) else value
 
 
 Targets = Annotated[list[NodeId], Field(min_length=1), BeforeValidator(_as_list), WithJsonSchema(_TARGETS_SCHEMA)]
@@ -76,7 +76,7 @@ DependsOn = Annotated[
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "array", "items": _NODE_ID_SCHEMA, "minItems": 1, "uniqueItems": True},
+                *_TARGETS_SCHEMA["anyOf"],
                 {
                     "type": "object",
                     "properties": {"all_of": _TARGETS_SCHEMA, "any_of": _TARGETS_SCHEMA},
@@ -158,11 +158,21 @@ class WrittenBranch(Written):
     next: Targets
 
 
+_BY_CONDITION = ("condition", "on_true", "on_false")
+
+
+def _each_required(fields: tuple[str, ...]) -> list[JsonValue]:
+    return [{"required": [field]} for field in fields]
+
+
 class WrittenConditional(WrittenNode):
     model_config = ConfigDict(
         title="Conditional",
         json_schema_extra={
-            "oneOf": [{"required": ["condition_field", "branches"]}, {"required": ["condition", "on_true", "on_false"]}]
+            "oneOf": [
+                {"required": ["condition_field", "branches"], "not": {"anyOf": _each_required(_BY_CONDITION)}},
+                {"required": list(_BY_CONDITION), "not": {"anyOf": _each_required(("condition_field", "branches"))}},
+            ]
         },
     )
 

@@ -47,6 +47,16 @@ _CONSTANTS: dict[str, Any] = {
 }
 
 
+_SYNTAX_REMEDY = "Check indentation, quotes and brackets here"
+_SYNTAX_REMEDIES = {
+    "while scanning a block scalar": "Put text that begins with `>` or `|` in quotes",
+    "mapping values are not allowed": "Put text that holds `: ` in quotes, or check the indentation",
+    "cannot start any token": "Put text that begins with such a character in quotes",
+    "while scanning a quoted scalar": "Close the quotes",
+    "while parsing a flow": "Close the bracket, or put a comma between its items",
+}
+
+
 class Reading(NamedTuple):
     """What was understood; `data` is None where the problems leave nothing to look at."""
 
@@ -163,9 +173,8 @@ class _Reader:
         if line[: mark[1]].strip(" ").startswith("\t"):
             return self.stop(mark, "yaml-syntax", "a tab indents this line", "Indent with spaces")
         what = " ".join(part for part in (error.context, error.problem) if part)
-        return self.stop(
-            mark, "yaml-syntax", f"this is not YAML: {what}", "Check indentation, quotes and brackets here"
-        )
+        remedy = next((remedy for words, remedy in _SYNTAX_REMEDIES.items() if words in what), _SYNTAX_REMEDY)
+        return self.stop(mark, "yaml-syntax", f"this is not YAML: {what}", remedy)
 
     def _value(self, events: Any, event: Any, path: Path, key_mark: Mark | None) -> Any:
         mark = _mark(event.start_mark)

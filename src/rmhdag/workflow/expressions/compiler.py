@@ -301,7 +301,7 @@ class Compiler:
                 evaluator = _step(evaluator, Code(None, step).closure())
         if len(parts) == 1 and walked == len(steps):
             return base
-        return self._fold(node, parts, evaluator)
+        return self.fold_at(current.lineno, parts, evaluator)
 
     def _look_up(self, name: nodes.Name, steps: list[tuple[nodes.Node, str | int | nodes.Expr]]) -> tuple[Code, int]:
         if self.subject is not None and name.name == self.subject[0]:
@@ -329,7 +329,8 @@ class Compiler:
                 raise self._error(name, "a node's name is written out. Write `nodes.<name>.output`")
             if len(path) == 1 or path[1] not in NODE_FIELDS:
                 given = f"not `{path[1]}`" if len(path) > 1 else "and one of them must follow"
-                raise self._error(name, f"a node has `output` and `status`, {given}. Write `nodes.{path[0]}.output`")
+                remedy = f"Write `nodes.{path[0]}.output`; a name with a hyphen is written `nodes['a-b']`"
+                raise self._error(name, f"a node has `output` and `status`, {given}. {remedy}")
             if path[1] == "status" and (len(path) > 2 or has_more):
                 raise self._error(name, f"a status is a word and has no parts. Write `nodes.{path[0]}.status`")
         elif root == "env":
