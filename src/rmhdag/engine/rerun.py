@@ -9,9 +9,6 @@ from typing import Any
 from rmhdag.engine.plan import NodePlan, Plan
 from rmhdag.models.states import NodeStatus, NodeType
 
-_REUSABLE = (NodeStatus.COMPLETED, NodeStatus.SKIPPED)
-
-
 class RerunError(Exception):
     """The rerun was asked for in a way that makes no sense; the message says why."""
 
@@ -44,17 +41,25 @@ def plan_rerun(
         raise RerunError(f"the workflow has no node {unknown[0]!r}; its nodes are {', '.join(plan.node_ids[:20])}")
     changed = {name for name in {*old_params, *new_params} if old_params.get(name) != new_params.get(name)}
     again: set[int] = set()
+    skipped: set[int] = set()
     for node in plan.nodes:
         status = statuses.get(node.node_id, NodeStatus.PENDING)
+        if status is NodeStatus.SKIPPED:
+            # By a branch, or only because the job failed: the edges decide anew. What completed behind it may stay.
+            skipped.add(node.index)
         if (
             everything
-            or status not in _REUSABLE
+            or status not in (NodeStatus.COMPLETED, NodeStatus.SKIPPED)
             or (from_nodes is not None and node.node_id in from_nodes)
             or _reads_any(node, changed)
         ):
             again.add(node.index)
-    again |= _fan_outs_to_mend(plan, again)
-    _add_behind(plan, again)
+    size = -1
+    while len(again) != size:
+        size = len(again)
+        again |= _fan_outs_to_mend(plan, again | skipped)
+        _add_behind(plan, again)
+    again |= skipped
     return RerunScope(
         again=tuple(node.node_id for node in plan.nodes if node.index in again),
         reused=tuple(node.node_id for node in plan.nodes if node.index not in again),
@@ -75,7 +80,7 @@ def _reads_any(node: NodePlan, names: set[str]) -> bool:
 
 
 def _fan_outs_to_mend(plan: Plan, again: set[int]) -> set[int]:
-    """A fan-in that failed over its children can only go better if the fan-out runs those again."""
+    """A fan-in needs its children in the same job, and one that failed over them needs those that failed to run again."""
     return {plan.nodes[index].source_index for index in again if plan.nodes[index].type is NodeType.FAN_IN}
 
 
