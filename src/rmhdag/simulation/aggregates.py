@@ -9,7 +9,7 @@ from rmhdag.engine.effects import AggregationRequested, ContinueLater
 from rmhdag.engine.inputs import SetWindow
 from rmhdag.engine.loading import resume
 from rmhdag.engine.run import JobRun
-from rmhdag.engine.slots import STATUSES, Slot
+from rmhdag.engine.slots import STATUSES, TERMINAL, Slot
 from rmhdag.models.states import NodeStatus
 from rmhdag.simulation import reads
 from rmhdag.simulation.rows import JobRow
@@ -57,6 +57,11 @@ def _gave_up(run: JobRun, slot: Slot) -> bool:
     return run.ending is not None and slot.fan is not None and slot.fan.cancel_cursor is None
 
 
+def _targets(slot: Slot) -> Any:
+    """Branches with the same targets are the same to every edge."""
+    return None if slot.taken is None else slot.plan.definition.branches[slot.taken].next
+
+
 def _facts(run: JobRun, loaded: JobRun) -> list[tuple[str, Any, Any]]:
     facts: list[tuple[str, Any, Any]] = [
         (name, getattr(run, name), getattr(loaded, name))
@@ -69,14 +74,15 @@ def _facts(run: JobRun, loaded: JobRun) -> list[tuple[str, Any, Any]]:
     for mine, fresh in zip(run.slots, loaded.slots, strict=True):
         facts += [
             (f"{mine.node_id}.{name}", getattr(mine, name), getattr(fresh, name))
-            for name in ("status", "attempt", "lease_losses", "next_attempt_at", "deadline_at", "taken")
+            for name in ("status", "attempt", "lease_losses", "next_attempt_at", "deadline_at")
         ]
+        facts.append((f"{mine.node_id}.taken", _targets(mine), _targets(fresh)))
         if run.ending is None:
             facts += [
                 (f"{mine.node_id}.{name}", getattr(mine, name), getattr(fresh, name))
                 for name in ("all_waiting", "all_live", "any_waiting", "any_live")
             ]
-        if (mine.fan is None) != (fresh.fan is None):
+        if (mine.fan is None) != (fresh.fan is None) and not TERMINAL[mine.status]:
             facts.append((f"{mine.node_id}.fan", mine.fan is not None, fresh.fan is not None))
         if mine.fan is not None and fresh.fan is not None and run.status == "running":
             facts += [

@@ -193,8 +193,8 @@ class Checker:
         elif row.status not in (NodeStatus.PENDING, NodeStatus.CANCELLED):
             if not dependencies.may_start(row.node_id, rows):
                 raise Violation("I4 nothing starts early", f"{where} is {row.status}")
-        if row.status is not NodeStatus.COMPLETED:
-            return
+        if row.status is not NodeStatus.COMPLETED or row.node_id in job.rerun.reused:
+            return  # a rerun takes over the outcome; the children stay with the job that made it
         node = plan.by_id[row.node_id]
         if node.type is NodeType.FAN_OUT:
             if not all_settled(reads.children_of(self._store, job.job_id, row.node_id), row.output["total"]):
@@ -204,6 +204,10 @@ class Checker:
 
     def _check_fan_in(self, job: JobRow, row: NodeRow, node: Any) -> None:
         children = reads.children_of(self._store, job.job_id, node.source_node)
+        fan_out = self._store.nodes[job.job_id][node.source_node]
+        if fan_out.status is NodeStatus.COMPLETED and not all_settled(children, fan_out.output["total"]):
+            message = f"{job.job_id}/{row.node_id}: {len(children)} of {fan_out.output['total']}"
+            raise Violation("I9 a fan-in takes all children", message)
         results = [reads.accepted_result(self._store, child) for child in children if child.status is NodeStatus.COMPLETED]
         outputs = [result.output for result in results if result is not None]
         expected = expected_aggregate(node, outputs, sum(child.status is NodeStatus.FAILED for child in children))

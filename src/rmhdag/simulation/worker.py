@@ -32,7 +32,7 @@ class Worker(Actor):
 
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, number)
-        self.queues = self.rng.choice((QUEUES, QUEUES, QUEUES[:1]))
+        self.queues = QUEUES if number % 2 else QUEUES[:1]
         self.slots = self.rng.choice((1, 2, 4, 10))
 
     def live(self) -> Iterator[float]:

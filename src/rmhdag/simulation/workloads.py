@@ -67,7 +67,7 @@ class _Shape:
     def _add(self, node_id: str, node: dict[str, Any], *, has_output: bool = True) -> None:
         """Join the node to some of those before it."""
         rng = self.rng
-        earlier = [name for name in self.nodes if name != node_id]
+        earlier = [name for name in self.nodes if name != node.get("source_node")]
         count = min(len(earlier), rng.choice((0, 1, 1, 1, 2, 3)))
         chosen = rng.sample(earlier, count)
         groups: dict[str, list[str]] = {"all_of": [], "any_of": []}
@@ -151,7 +151,7 @@ class _Shape:
             node["max_parallel"] = rng.choice((1, 2, 5))
         self._add(node_id, node, has_output=False)
         if rng.random() < 0.85:
-            self._fan_in(f"{node_id}-in", node_id)
+            self._fan_in(f"{node_id}_in", node_id)
 
     def _fan_in(self, node_id: str, fan_out_id: str) -> None:
         rng = self.rng
