@@ -1,15 +1,19 @@
-"""The command as people run it: a process with its own home, nothing of the developer's settings, and no terminal."""
+"""The command as people run it: with its own home, nothing of the developer's settings, and no terminal."""
 
+import io
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Protocol
 
 import pytest
+
+from rmhdag.cli.main import hoist_global_flags, run
 
 
 class RunCli(Protocol):
@@ -29,7 +33,9 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def run_cli(home: Path) -> RunCli:
-    def run(
+    """A process of its own: slow, for what only a process shows."""
+
+    def start(
         *arguments: str | Path, stdin: str | bytes = b"", **environment: str
     ) -> "subprocess.CompletedProcess[str]":
         done = subprocess.run(
@@ -44,7 +50,31 @@ def run_cli(home: Path) -> RunCli:
             done.args, done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
         )
 
-    return run
+    return start
+
+
+@pytest.fixture
+def call_cli(home: Path) -> RunCli:
+    """The same inside this process: ten times as fast, and all that most tests need."""
+
+    def call(
+        *arguments: str | Path, stdin: str | bytes = b"", **environment: str
+    ) -> "subprocess.CompletedProcess[str]":
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        written = io.BytesIO(), io.BytesIO()
+        out, err = (io.TextIOWrapper(stream, encoding="utf-8", write_through=True) for stream in written)
+        words = hoist_global_flags(list(map(str, arguments)))
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.chdir(home)
+            for name in set(os.environ) - set(plain_environment(home)):
+                patch.delenv(name)
+            for name, value in (plain_environment(home) | environment).items():
+                patch.setenv(name, value)
+            patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given), encoding="utf-8"))
+            code = run(words)
+        return subprocess.CompletedProcess(words, code, *(stream.getvalue().decode("utf-8") for stream in written))
+
+    return call
 
 
 def plain_environment(home: Path) -> dict[str, str]:

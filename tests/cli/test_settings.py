@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rmhdag.cli.settings import Settings, load_settings, mask_url
+from rmhdag.cli.output import mask_url
+from rmhdag.cli.settings import Settings, load_settings
 from tests.cli.conftest import RunCli
 
 
@@ -73,8 +74,8 @@ def test_passwords_are_masked(url: str, shown: str) -> None:
     assert mask_url(url) == shown
 
 
-def test_config_show_tells_origins_and_hides_secrets(run_cli: RunCli) -> None:
-    done = run_cli(
+def test_config_show_tells_origins_and_hides_secrets(call_cli: RunCli) -> None:
+    done = call_cli(
         "config",
         "show",
         "--json",
@@ -102,8 +103,8 @@ def test_config_show_tells_origins_and_hides_secrets(run_cli: RunCli) -> None:
     assert "warning: RMHDAG_DATABSE_URL" in done.stderr
 
 
-def test_config_show_as_text(run_cli: RunCli) -> None:
-    done = run_cli("config", "show", RMHDAG_SCHEMA="test")
+def test_config_show_as_text(call_cli: RunCli) -> None:
+    done = call_cli("config", "show", RMHDAG_SCHEMA="test")
     line = next(line for line in done.stdout.splitlines() if line.startswith("schema_name"))
     assert line.split() == ["schema_name", "test", "environment", "RMHDAG_SCHEMA"]
 
@@ -118,22 +119,22 @@ def test_config_show_as_text(run_cli: RunCli) -> None:
         ({"POSTGIS_PORT": "x"}, "postgis_port (environment POSTGIS_PORT): "),
     ],
 )
-def test_a_bad_setting_is_named_with_its_origin(run_cli: RunCli, environment: dict[str, str], words: str) -> None:
-    done = run_cli("config", "show", **environment)
+def test_a_bad_setting_is_named_with_its_origin(call_cli: RunCli, environment: dict[str, str], words: str) -> None:
+    done = call_cli("config", "show", **environment)
     assert done.returncode == 3
     assert words in done.stderr
     assert "secret" not in done.stderr
     assert done.stdout == ""
 
 
-def test_a_bad_file_is_named_with_its_line(run_cli: RunCli, home: Path) -> None:
+def test_a_bad_file_is_named_with_its_line(call_cli: RunCli, home: Path) -> None:
     (home / "rmhdag.toml").write_text('# queues\nworker_queue = "a"\nschema_nane = "x"\n')
-    done = run_cli("config", "show")
+    done = call_cli("config", "show")
     assert done.returncode == 3
     assert "rmhdag.toml:3: unknown setting 'schema_nane'" in done.stderr
     assert "Did you mean 'schema_name'?" in done.stderr
     (home / "rmhdag.toml").write_text("worker_queue =\n")
-    assert "rmhdag.toml cannot be read" in run_cli("config", "show").stderr
-    missing = run_cli("config", "show", RMHDAG_CONFIG="nowhere.toml")
+    assert "rmhdag.toml cannot be read" in call_cli("config", "show").stderr
+    missing = call_cli("config", "show", RMHDAG_CONFIG="nowhere.toml")
     assert missing.returncode == 4
     assert "RMHDAG_CONFIG names nowhere.toml" in missing.stderr

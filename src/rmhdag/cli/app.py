@@ -15,6 +15,7 @@ COMMANDS = {
     "validate": "rmhdag.cli.validate",
     "graph": "rmhdag.cli.graph",
     "schema": "rmhdag.cli.language_schema",
+    "simulate": "rmhdag.cli.simulate",
     "db": "rmhdag.cli.db",
     "doctor": "rmhdag.cli.doctor",
     "config": "rmhdag.cli.config",

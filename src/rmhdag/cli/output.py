@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from typing import Any, TextIO
 
@@ -54,3 +55,9 @@ def write(stream: TextIO, text: str) -> None:
     except BrokenPipeError:
         # What the interpreter would flush at the end goes nowhere too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def mask_url(url: str) -> str:
+    """The same text with no password in it, neither before an @ nor as a parameter."""
+    url = re.sub(r"(?<=://)([^/@\s]*?):[^/\s]*@", r"\1:***@", url)
+    return re.sub(r"(?i)(\b(?:password|sslpassword)=)[^&\s]*", r"\1***", url)

@@ -10,8 +10,8 @@ import psycopg
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.output import say
-from rmhdag.cli.settings import Settings, mask_url
+from rmhdag.cli.output import mask_url, say
+from rmhdag.cli.settings import Settings
 from rmhdag.embedded import (
     EmbeddedPostgres,
     EmbeddedPostgresError,

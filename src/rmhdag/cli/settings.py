@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.output import mask_url
 
 PREFIX = "RMHDAG_"
 CONFIG_VARIABLE = "RMHDAG_CONFIG"
@@ -201,12 +202,6 @@ def line_of(path: Path, name: str) -> int:
     pattern = re.compile(rf"^\s*\[?\s*[\"']?{re.escape(name)}[\"']?\s*[\]=.]")
     lines = path.read_text(encoding="utf-8").splitlines()
     return next((number for number, line in enumerate(lines, 1) if pattern.match(line)), 1)
-
-
-def mask_url(url: str) -> str:
-    """The same URL without its password, wherever it stands."""
-    url = re.sub(r"(?<=://)([^/@\s]*?):[^/\s]*@", r"\1:***@", url)
-    return re.sub(r"(?i)(\b(?:password|sslpassword)=)[^&\s]*", r"\1***", url)
 
 
 def show(field: str, value: object) -> object:

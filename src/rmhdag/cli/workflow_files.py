@@ -90,10 +90,12 @@ def check_file(
 
 def show_problem(problem: Problem, source: bytes) -> str:
     """Where and what, the line with a caret under the place, and what to do."""
+    from rmhdag.workflow.text_width import visible
+
     place = f"{problem.file}:{problem.line}:{problem.column}" if problem.line else problem.file
-    lines = [f"{paint(place + ':', '1', sys.stdout)} {problem.message}", *quote_line(problem, source)]
+    lines = [f"{paint(place + ':', '1', sys.stdout)} {visible(problem.message)}", *quote_line(problem, source)]
     if problem.remedy:
-        lines.append(f"  {paint(problem.remedy, '36', sys.stdout)}")
+        lines.append(f"  {paint(visible(problem.remedy), '36', sys.stdout)}")
     return "\n".join(lines) + "\n"
 
 
