@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from rmhdag.engine.effects import ContinueLater, Effect, TaskQueued
-from rmhdag.engine.fan_outs import CHUNK
 from rmhdag.engine.inputs import (
     CancelJob,
     Continue,
@@ -22,7 +21,7 @@ from rmhdag.engine.inputs import (
     TaskReported,
     TaskStarted,
 )
-from rmhdag.engine.plan import Plan
+from rmhdag.engine.plan import EXPANSION_CHUNK, Plan
 from rmhdag.engine.run import JobFacts, JobRun
 from tests.engine.definitions import fan, task, workflow
 from tests.engine.driver import START_OF_TIME
@@ -103,7 +102,7 @@ def test_an_input_about_a_child_costs_the_same_in_every_size(make: Callable[[Tas
 
 def test_a_chunk_of_an_expansion_costs_the_same_whatever_is_left() -> None:
     costs = []
-    for size in (3 * CHUNK, 100 * CHUNK):
+    for size in (3 * EXPANSION_CHUNK, 100 * EXPANSION_CHUNK):
         run = JobRun(Plan(fan()), JobFacts("0" * 32, {"items": list(range(size))}))
         run.apply(SetWindow("light", 5), START_OF_TIME)
         run.apply(Start(), START_OF_TIME)

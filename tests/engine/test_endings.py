@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rmhdag.engine import endings
 from rmhdag.engine.effects import ChildJobCancelled, ChildrenCancelled, ParentNotified, TaskRevoked, TasksWithdrawn
 from rmhdag.engine.inputs import CancelJob, ChildJobEnded, RetryNode, Start, TaskSnoozed
+from rmhdag.engine.plan import CANCEL_CHUNK
 from rmhdag.models.states import JobStatus
 from rmhdag.workflow.definition import ApprovalNode, FanOutNode, WorkflowNode
 from tests.engine.definitions import AT_ONCE, fan, spec, task, workflow
@@ -93,7 +93,7 @@ def test_a_snoozed_task_of_an_ending_job_does_not_come_back() -> None:
 
 
 def test_children_are_cancelled_in_chunks_and_the_unborn_vanish() -> None:
-    total = 2 * endings.CANCEL_CHUNK + 1
+    total = 2 * CANCEL_CHUNK + 1
     job = Job(fan(max_parallel=3), {"items": list(range(total + 5_000))}).begin()
     while len(job.children("split")) < total - 1:
         job.apply_continue()
@@ -106,7 +106,7 @@ def test_children_are_cancelled_in_chunks_and_the_unborn_vanish() -> None:
     assert job.state == "cancelled"
     chunks = [effect for effect in job.effects if isinstance(effect, ChildrenCancelled)]
     assert len(chunks) >= 2
-    assert all(effect.stop - effect.start <= endings.CANCEL_CHUNK for effect in chunks)
+    assert all(effect.stop - effect.start <= CANCEL_CHUNK for effect in chunks)
     assert {str(row.status) for row in job.rows.values()} == {"cancelled"}
     assert job.rows["join"].status == "cancelled"
 

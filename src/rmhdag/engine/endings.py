@@ -35,8 +35,6 @@ from rmhdag.workflow.expressions import ExpressionError, Missing
 if TYPE_CHECKING:
     from rmhdag.engine.run import JobRun
 
-# Cancelling is an UPDATE without templates, so a chunk may be larger than one of an expansion.
-CANCEL_CHUNK = 5_000
 NAMED_NODES = 100
 MAX_MESSAGE = 2_000
 
@@ -134,7 +132,7 @@ def cancel_next_children(run: JobRun, fan: FanOutState) -> None:
     """Cancel one chunk of the children that were never sent or wait for a retry."""
     if fan.cancel_cursor is None:
         return
-    start, stop = fan.cancel_cursor, min(fan.cancel_cursor + CANCEL_CHUNK, fan.expanded)
+    start, stop = fan.cancel_cursor, min(fan.cancel_cursor + run.plan.cancel_chunk, fan.expanded)
     chunk = fan.statuses[start:stop]
     waiting = chunk.count(READY)
     if waiting:

@@ -17,8 +17,6 @@ from rmhdag.workflow.expressions import ExpressionError, Missing
 if TYPE_CHECKING:
     from rmhdag.engine.run import JobRun
 
-# One transaction for 100,000 children takes longer than an orchestrator may trust itself without a heartbeat.
-CHUNK = 1_000
 MAX_CHILDREN = 500_000
 NAMED_FAILURES = 100
 
@@ -62,7 +60,7 @@ def source_items(run: JobRun, slot: Slot) -> list[Any]:
 def expand(run: JobRun, fan: FanOutState) -> None:
     """Create the next chunk of children and ask to be continued if there are more."""
     assert fan.items is not None
-    start, stop = fan.expanded, min(fan.expanded + CHUNK, fan.total)
+    start, stop = fan.expanded, min(fan.expanded + run.plan.expansion_chunk, fan.total)
     scope = ChildScope(run, fan.total)
     children = [_new_child(fan, scope, index) for index in range(start, stop)]
     fan.expanded = stop

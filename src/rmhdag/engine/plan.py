@@ -34,6 +34,11 @@ from rmhdag.workflow.expressions import (
 
 NO_RETRY = RetryRule(max_attempts=1)
 
+# One transaction for 100,000 children takes longer than an orchestrator may trust itself without a heartbeat.
+EXPANSION_CHUNK = 1_000
+# Cancelling is an UPDATE without templates, so a chunk may be larger than one of an expansion.
+CANCEL_CHUNK = 5_000
+
 
 class PlanError(Exception):
     """The definition cannot run here, for example because no queue is known for a handler."""
@@ -111,10 +116,19 @@ class NodePlan:
 
 
 class Plan:
-    """The whole definition, compiled."""
+    """The whole definition, compiled. The chunks say how many children one input may create or cancel."""
 
-    def __init__(self, definition: WorkflowDefinition, handler_queues: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        definition: WorkflowDefinition,
+        handler_queues: Mapping[str, str] | None = None,
+        *,
+        expansion_chunk: int = EXPANSION_CHUNK,
+        cancel_chunk: int = CANCEL_CHUNK,
+    ) -> None:
         self.definition = definition
+        self.expansion_chunk = expansion_chunk
+        self.cancel_chunk = cancel_chunk
         self.nodes: list[NodePlan] = []
         self.by_id: dict[str, NodePlan] = {}
         for node_id, node in definition.nodes.items():

@@ -9,6 +9,7 @@ from typing import Any
 from rmhdag.engine.plan import NodePlan, Plan
 from rmhdag.models.states import NodeStatus, NodeType
 
+
 class RerunError(Exception):
     """The rerun was asked for in a way that makes no sense; the message says why."""
 
@@ -80,7 +81,7 @@ def _reads_any(node: NodePlan, names: set[str]) -> bool:
 
 
 def _fan_outs_to_mend(plan: Plan, again: set[int]) -> set[int]:
-    """A fan-in needs its children in the same job, and one that failed over them needs those that failed to run again."""
+    """A fan-in needs its children in the same job; one that failed over them can only go better if those run again."""
     return {plan.nodes[index].source_index for index in again if plan.nodes[index].type is NodeType.FAN_IN}
 
 
