@@ -92,8 +92,10 @@ def apply_plan(
             ) from error
 
 
-def check_version(conn: psycopg.Connection[Any], schema: str = DEFAULT_SCHEMA) -> None:
-    """Raise SchemaMismatch unless this program may work with the database."""
+def check_version(
+    conn: psycopg.Connection[Any], schema: str = DEFAULT_SCHEMA, *, code_version: int = SCHEMA_VERSION
+) -> None:
+    """Raise SchemaMismatch unless a program of this version may work with the database."""
     check_schema_name(schema)
     name = f"{schema}.{SchemaMeta.table.name}"
     found = conn.execute("SELECT to_regclass(%s)", [name]).fetchone()
@@ -103,13 +105,13 @@ def check_version(conn: psycopg.Connection[Any], schema: str = DEFAULT_SCHEMA) -
     if meta is None:
         raise SchemaMismatch(f"schema {schema} is not set up in this database: run `rmhdag db migrate`")
     version, oldest = meta
-    if version < SCHEMA_VERSION:
+    if version < code_version:
         raise SchemaMismatch(
-            f"schema {schema} has version {version}, this program needs {SCHEMA_VERSION}: run `rmhdag db migrate`"
+            f"schema {schema} has version {version}, this program needs {code_version}: run `rmhdag db migrate`"
         )
-    if oldest > SCHEMA_VERSION:
+    if oldest > code_version:
         raise SchemaMismatch(
-            f"schema {schema} takes programs of version {oldest} or newer, this one is {SCHEMA_VERSION}: update rmhdag"
+            f"schema {schema} takes programs of version {oldest} or newer, this one is {code_version}: update rmhdag"
         )
 
 

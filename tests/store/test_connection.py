@@ -1,0 +1,41 @@
+"""Connections limit themselves, whatever the server's defaults are."""
+
+import psycopg
+import pytest
+
+from rmhdag.store.connection import connect
+
+
+def test_connections_have_limits_and_a_name(database: str) -> None:
+    with connect(database, "orchestrator:o1", lock_timeout_seconds=1.5) as conn:
+        shown = {
+            name: conn.execute(f"SHOW {name}".encode()).fetchone()
+            for name in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "application_name")
+        }
+        assert {name: found and found[0] for name, found in shown.items()} == {
+            "statement_timeout": "10s",
+            "lock_timeout": "1500ms",
+            "idle_in_transaction_session_timeout": "5s",
+            "application_name": "orchestrator:o1",
+        }
+        parameters = conn.info.get_parameters()
+    assert {name: parameters[name] for name in parameters if name.startswith("keepalives")} == {
+        "keepalives": "1",
+        "keepalives_idle": "2",
+        "keepalives_interval": "1",
+        "keepalives_count": "3",
+    }
+
+
+def test_options_of_the_dsn_are_kept(database: str) -> None:
+    dsn = psycopg.conninfo.make_conninfo(database, options="-c work_mem=7MB")
+    with connect(dsn, "test") as conn:
+        assert conn.execute("SHOW work_mem").fetchone() == ("7MB",)
+        assert conn.execute("SHOW lock_timeout").fetchone() == ("2s",)
+
+
+def test_a_statement_that_waits_too_long_for_a_lock_gives_up(database: str) -> None:
+    with connect(database, "holder") as holder, connect(database, "waiter", lock_timeout_seconds=0.05) as waiter:
+        holder.execute("SELECT pg_advisory_xact_lock(1)")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            waiter.execute("SELECT pg_advisory_xact_lock(1)")
