@@ -71,6 +71,7 @@ class NodeChanged:
     reused_task_id: str | None = None
     checkpoint_phase: str | None = None
     checkpoint_data: Any = None
+    duration_ms: int | None = None  # of a task that reported without having been seen to start
 
 
 @dataclass(slots=True)

@@ -144,6 +144,13 @@ def _restore_children(run: JobRun, slot: Slot, total: int, rows: list[NodeRow]) 
     fan.counts[PENDING] = 0 if TERMINAL[slot.status] else total - fan.expanded
     for code, count in enumerate(fan.counts):
         run.counts[code] += count
+    if run.ending is None or slot.status != RUNNING:
+        return
+    if READY in fan.statuses:
+        fan.cancel_cursor = 0
+        run.cancelling += 1
+    else:
+        endings.forget_unborn_children(run, fan)
 
 
 def _restore_edges(run: JobRun) -> None:
@@ -170,8 +177,8 @@ def resume(run: JobRun, now: datetime) -> list[Effect]:
         return effects
     if run.ending is not None:
         for slot in run.slots:
-            if slot.fan is not None and slot.status == RUNNING:
-                _resume_cancelling(run, slot.fan)
+            if slot.fan is not None and slot.fan.cancel_cursor is not None:
+                effects.append(ContinueLater(slot.node_id))
         return effects
     for slot in run.slots:
         if slot.plan.type is NodeType.FAN_IN and slot.status == READY:
@@ -186,12 +193,3 @@ def resume(run: JobRun, now: datetime) -> list[Effect]:
     for lane in run.lanes.values():
         tasks.fill_lane(run, lane)
     return effects
-
-
-def _resume_cancelling(run: JobRun, fan: FanOutState) -> None:
-    if READY in fan.statuses:
-        fan.cancel_cursor = 0
-        run.cancelling += 1
-        run.effects.append(ContinueLater(fan.slot.node_id))
-    else:
-        endings.forget_unborn_children(run, fan)

@@ -184,7 +184,16 @@ def task_reported(run: JobRun, given: TaskReported) -> None:
 
 def _complete_task(run: JobRun, slot: Slot, given: TaskReported) -> None:
     run.move(slot, COMPLETED)
-    run.effects.append(NodeChanged(slot.node_id, NodeStatus.COMPLETED, slot.attempt, given.task_id, slot.lease_losses))
+    run.effects.append(
+        NodeChanged(
+            slot.node_id,
+            NodeStatus.COMPLETED,
+            slot.attempt,
+            given.task_id,
+            slot.lease_losses,
+            duration_ms=given.duration_ms,
+        )
+    )
     output = given.output
     data: dict[str, Any] = {}
     if output is not None:
