@@ -223,6 +223,11 @@ def test_missing_rights_are_told_with_the_step(database: str) -> None:
             "DO $$ BEGIN CREATE ROLE guest LOGIN PASSWORD 'guest'; EXCEPTION WHEN duplicate_object THEN END $$"
         )
     guest = psycopg.conninfo.make_conninfo(database, user="guest", password="guest")
+    with psycopg.connect(database, autocommit=True) as conn:
+        conn.execute(f"REVOKE TEMPORARY ON DATABASE {conn.info.dbname} FROM PUBLIC".encode())
+        with pytest.raises(MigrationFailed, match=r"permission denied .*GRANT TEMPORARY ON DATABASE test_\w+ TO guest"):
+            apply(guest)
+        conn.execute(f"GRANT TEMPORARY ON DATABASE {conn.info.dbname} TO guest".encode())
     with pytest.raises(
         MigrationFailed, match=r"step 1 of \d+ in schema dagapp, create schema dagapp: permission denied"
     ):

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
+from psycopg import errors
 
 from rmhdag.models.table import Row
+from rmhdag.store.plan import MigrationFailed
 from rmhdag.store.schema import enum_ddl, enums_of, index_ddl, make_metadata, table_ddl
 
 _SCRATCH = "pg_temp"
@@ -75,15 +77,25 @@ def read_live(conn: psycopg.Connection[Any], schema: str) -> Catalogue:
 def read_wished(conn: psycopg.Connection[Any], rows: Sequence[type[Row]]) -> Catalogue:
     with conn.transaction(force_rollback=True):
         conn.execute("SELECT set_config('search_path', 'pg_temp', true)")
-        for name, enum in enums_of(rows).items():
-            conn.execute(enum_ddl(_SCRATCH, name, enum).encode())
-        for table in make_metadata(_SCRATCH, rows).tables.values():
-            conn.execute(table_ddl(table).encode())
-            for index in table.indexes:
-                conn.execute(index_ddl(index).encode())
+        try:
+            _build(conn, rows)
+        except errors.InsufficientPrivilege as error:
+            raise MigrationFailed(
+                f"the comparison builds temporary tables in database {conn.info.dbname}: {str(error).strip()}. "
+                f"Remedy: GRANT TEMPORARY ON DATABASE {conn.info.dbname} TO {conn.info.user}."
+            ) from error
         found = conn.execute("SELECT pg_my_temp_schema()").fetchone()
         assert found
         return _read(conn, found[0])
+
+
+def _build(conn: psycopg.Connection[Any], rows: Sequence[type[Row]]) -> None:
+    for name, enum in enums_of(rows).items():
+        conn.execute(enum_ddl(_SCRATCH, name, enum).encode())
+    for table in make_metadata(_SCRATCH, rows).tables.values():
+        conn.execute(table_ddl(table).encode())
+        for index in table.indexes:
+            conn.execute(index_ddl(index).encode())
 
 
 def _read(conn: psycopg.Connection[Any], namespace: int) -> Catalogue:

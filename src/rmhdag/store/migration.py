@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -21,6 +21,7 @@ from rmhdag.models.table import Row
 from rmhdag.store.comparison import plan_migration
 from rmhdag.store.connection import connect
 from rmhdag.store.plan import BATCH_PAGES, Backfill, ConcurrentChange, MigrationRefused, Plan, Step
+from rmhdag.store.plan import MigrationFailed as MigrationFailed
 from rmhdag.store.schema import DEFAULT_SCHEMA, check_schema_name
 
 # While a statement waits for a table's lock, all later writers queue behind it: so it gives up soon and comes back.
@@ -33,10 +34,6 @@ _MAX_PASSES = 50
 _TRY_AGAIN = (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)
 
 OnStep = Callable[[Step, int, int], None]
-
-
-class MigrationFailed(Exception):
-    """A step could not be done. Earlier steps stand; running the migration again goes on from there."""
 
 
 class SchemaMismatch(Exception):
@@ -123,8 +120,9 @@ def _open(dsn: str) -> psycopg.Connection[Any]:
         statement_timeout_seconds=0,
         idle_in_transaction_timeout_seconds=60,
     )
-    # If we are killed, the server ends what we were doing, and frees our lock, within a second.
-    conn.execute("SET client_connection_check_interval = '1s'")
+    # If we are killed, the server ends what we were doing, and frees our lock, within a second. Not every system can.
+    with suppress(errors.InvalidParameterValue):
+        conn.execute("SET client_connection_check_interval = '1s'")
     return conn
 
 

@@ -87,6 +87,10 @@ class Plan:
         return "\n".join(lines).strip() + "\n"
 
 
+class MigrationFailed(Exception):
+    """Something could not be done. Earlier steps stand; running the migration again goes on from there."""
+
+
 class MigrationRefused(Exception):
     """Nothing was changed. The text lists every refusal."""
 
