@@ -118,10 +118,13 @@ def test_cancelling_costs_the_same_in_every_size() -> None:
     assert costs[100_000] <= costs[10] * 1.2 + 100, costs
 
 
-@pytest.mark.parametrize("size", [10, 900])
-def test_a_result_in_a_chain_costs_the_same_in_every_length(size: int) -> None:
-    nodes: dict[str, Any] = {f"n{number}": task(f"n{number + 1}") for number in range(size)}
-    nodes[f"n{size}"] = task()
-    run = JobRun(Plan(workflow(**nodes)), JobFacts("0" * 32, {}))
-    (queued,) = [effect for effect in run.apply(Start(), START_OF_TIME) if isinstance(effect, TaskQueued)]
-    assert count_operations(lambda: run.apply(success(queued), START_OF_TIME)) < 1_200
+def test_a_result_in_a_chain_costs_the_same_in_every_length() -> None:
+    costs = []
+    for size in (10, 900):
+        nodes: dict[str, Any] = {f"n{number}": task(f"n{number + 1}") for number in range(size)}
+        nodes[f"n{size}"] = task()
+        run = JobRun(Plan(workflow(**nodes)), JobFacts("0" * 32, {}))
+        (queued,) = [effect for effect in run.apply(Start(), START_OF_TIME) if isinstance(effect, TaskQueued)]
+        given = success(queued)
+        costs.append(count_operations(lambda run=run, given=given: run.apply(given, START_OF_TIME)))  # type: ignore[misc]
+    assert costs[0] == costs[1]

@@ -146,8 +146,8 @@ def _restore_children(run: JobRun, slot: Slot, total: int, rows: list[NodeRow]) 
         run.counts[code] += count
     if run.ending is None or slot.status != RUNNING:
         return
-    if READY in fan.statuses:
-        fan.cancel_cursor = 0
+    if READY in fan.statuses or fan.in_flight == 0:
+        fan.cancel_cursor = 0  # also where nothing is left to cancel: somebody has to close the fan-out
         run.cancelling += 1
     else:
         endings.forget_unborn_children(run, fan)
@@ -176,9 +176,8 @@ def resume(run: JobRun, now: datetime) -> list[Effect]:
     if run.status is not JobStatus.RUNNING:
         return effects
     if run.ending is not None:
-        for slot in run.slots:
-            if slot.fan is not None and slot.fan.cancel_cursor is not None:
-                effects.append(ContinueLater(slot.node_id))
+        cancelling = (slot for slot in run.slots if slot.fan is not None and slot.fan.cancel_cursor is not None)
+        effects.extend(ContinueLater(slot.node_id) for slot in cancelling)
         return effects
     for slot in run.slots:
         if slot.plan.type is NodeType.FAN_IN and slot.status == READY:

@@ -1,6 +1,6 @@
 """The workflow language as models: what a checked definition holds, whatever its spelling in YAML was.
 
-Shorthands (`retries`, a left-out `type`, one `next` instead of a list) are folded here, so that the engine sees one form.
+Shorthands (`retries`, a left-out `type`, one `next` instead of a list) are folded, so that the engine sees one form.
 """
 
 from __future__ import annotations
