@@ -1,0 +1,240 @@
+"""The effects of many jobs become the rows of a few statements.
+
+Several changes of one node in a batch fold into one row: a node that is created, made ready and dispatched by the same
+input is inserted once, as dispatched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmhdag.engine import effects as fx
+from rmhdag.models.states import JOB_TERMINAL, NodeStatus
+from rmhdag.store.channels import JOBS_ENDED, NEW_JOBS, queue_channel
+from rmhdag.store.settle import Writes
+
+if TYPE_CHECKING:
+    from rmhdag.orchestrator.owned_jobs import OwnedJob
+    from rmhdag.orchestrator.turns import Turns
+
+
+class JobWrites:
+    """What one job wants written, nodes folded."""
+
+    __slots__ = ("changed", "new_nodes", "writes")
+
+    def __init__(self) -> None:
+        self.writes = Writes()
+        self.new_nodes: dict[str, list[Any]] = {}
+        self.changed: dict[str, list[Any]] = {}
+
+
+class Batch:
+    """Collects what one turn of the orchestrator wants written, and what it has to do once that is committed."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self.jobs: dict[str, JobWrites] = {}
+        self.continues: list[tuple[str, str]] = []
+        self.aggregations: list[tuple[str, fx.AggregationRequested]] = []
+        self.child_requests: list[tuple[str, fx.ChildJobRequested]] = []
+        self.ended: list[str] = []
+        self.continue_soon = False  # rows for ourselves were written: read the inbox again without waiting
+
+    def take(self, job: OwnedJob, effects: list[fx.Effect], command_id: str | None = None) -> None:
+        mine = self.jobs.get(job.job_id)
+        if mine is None:
+            mine = self.jobs[job.job_id] = JobWrites()
+        for effect in effects:
+            if isinstance(effect, fx.EventAppended):
+                mine.writes.events.append(_event(job, effect))
+            elif isinstance(effect, fx.NodeChanged):
+                _change(job.job_id, mine, effect)
+            elif isinstance(effect, fx.TaskQueued):
+                self._queue(job, mine, effect)
+            else:
+                self._take_rare(job, mine, effect, command_id)
+
+    def merged(self, locked: set[str]) -> Writes:
+        """One set of rows for all jobs that are still ours."""
+        merged = Writes()
+        for job_id in sorted(locked & self.jobs.keys()):
+            mine = self.jobs[job_id]
+            mine.writes.new_nodes = list(mine.new_nodes.values())
+            mine.writes.nodes = list(mine.changed.values())
+            for name in Writes.__slots__:
+                rows = getattr(mine.writes, name)
+                if rows:
+                    kept = getattr(merged, name)
+                    kept.update(rows) if isinstance(kept, set) else kept.extend(rows)
+        return merged
+
+    def _queue(self, job: OwnedJob, mine: JobWrites, effect: fx.TaskQueued) -> None:
+        row = [
+            effect.task_id,
+            job.job_id,
+            effect.node_id,
+            effect.queue,
+            effect.handler,
+            self._turns.next_key(effect.queue, job.job_id, job.fairness_key, job.priority),
+            effect.attempt,
+            effect.lease_losses,
+            effect.timeout_seconds,
+            job.priority,
+            job.fairness_key,
+            job.namespace,
+            effect.params,
+            job.trace_parent,
+        ]
+        (mine.writes.tasks if effect.params is not None else mine.writes.tasks_from_nodes).append(row)
+        mine.writes.channels.add(queue_channel(effect.queue))
+
+    def _take_rare(self, job: OwnedJob, mine: JobWrites, effect: fx.Effect, command_id: str | None) -> None:
+        job_id, writes = job.job_id, mine.writes
+        match effect:
+            case fx.NodesCreated():
+                for node_id, max_retries in zip(effect.node_ids, effect.max_retries, strict=True):
+                    mine.new_nodes[node_id] = _new_node(job_id, node_id, max_retries)
+            case fx.ChildrenCreated():
+                for child in effect.children:
+                    mine.new_nodes[child.node_id] = _new_child(job_id, effect, child)
+            case fx.ChildrenCancelled():
+                writes.cancelled_children.append([job_id, effect.fan_out_id, effect.start, effect.stop])
+            case fx.TaskRequeued():
+                key = self._turns.next_key("", job_id, job.fairness_key, job.priority)
+                writes.requeued.append([effect.task_id, effect.lease_epoch, effect.lease_losses, key])
+            case fx.TaskRevoked():
+                writes.revoked.append(effect.task_id)
+            case fx.TasksWithdrawn():
+                writes.withdrawn_jobs.append(job_id)
+                self.continue_soon = True
+            case fx.JobChanged():
+                writes.jobs.append([job_id, effect.status, effect.ending, effect.result, effect.error_message])
+                if effect.status in JOB_TERMINAL:
+                    self.ended.append(job_id)
+                    writes.channels.add(JOBS_ENDED)
+            case fx.ContinueLater():
+                self.continues.append((job_id, effect.node_id))
+            case fx.AggregationRequested():
+                self.aggregations.append((job_id, effect))
+            case fx.ChildJobRequested():
+                self.child_requests.append((job_id, effect))
+            case fx.ChildJobCancelled():
+                writes.cancelled_child_jobs.append([effect.child_job_id, _cancel_command(effect)])
+                writes.channels.add(NEW_JOBS)
+            case fx.ParentNotified():
+                writes.parents.append([effect.parent_job_id, effect.parent_node_id, _child_end(job_id, effect)])
+                writes.channels.add(NEW_JOBS)
+            case fx.TaskDeadLettered():
+                writes.dead_letters.append(_dead_letter(job, effect))
+            case fx.ApprovalRequested() | fx.RecordsPublished():
+                pass  # the node row says that it waits; records are applied by the publish lane
+            case fx.CommandAnswered():
+                if command_id is not None:
+                    outcome = "applied" if effect.applied else "refused"
+                    writes.answers.append([command_id, outcome, effect.reason])
+            case _:
+                raise TypeError(f"no rows are known for {type(effect).__name__}")
+
+
+def _event(job: OwnedJob, effect: fx.EventAppended) -> list[Any]:
+    return [
+        job.job_id,
+        effect.seq,
+        job.namespace,
+        effect.event_type,
+        effect.event_status,
+        effect.node_id,
+        effect.task_id,
+        effect.duration_ms,
+        effect.error_message,
+        effect.data,
+    ]
+
+
+def _new_node(job_id: str, node_id: str, max_retries: int) -> list[Any]:
+    """A row of `insert_nodes`."""
+    return [
+        job_id,
+        node_id,
+        NodeStatus.PENDING,
+        1,
+        max_retries,
+        None,
+        0,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+    ]
+
+
+def _new_child(job_id: str, effect: fx.ChildrenCreated, child: fx.NewChild) -> list[Any]:
+    row = _new_node(job_id, child.node_id, effect.max_retries)
+    row[2] = NodeStatus.READY
+    if child.error_message is not None:
+        row[2] = NodeStatus.FAILED
+    elif child.reused_task_id is not None:
+        row[2] = NodeStatus.COMPLETED
+    row[9:13] = [effect.fan_out_id, child.index, child.item_key, child.input_params]
+    row[14:16] = [child.error_message, child.reused_task_id]
+    return row
+
+
+def _change(job_id: str, mine: JobWrites, effect: fx.NodeChanged) -> None:
+    given = [
+        job_id,
+        effect.node_id,
+        effect.status,
+        effect.attempt,
+        effect.task_id,
+        effect.lease_losses,
+        effect.next_attempt_at,
+        effect.deadline_at,
+        effect.input_params,
+        effect.output,
+        effect.error_message,
+        effect.reused_task_id,
+        effect.checkpoint_phase,
+        effect.checkpoint_data,
+        effect.duration_ms,
+    ]
+    new = mine.new_nodes.get(effect.node_id)
+    if new is not None:
+        new[2:4] = given[2:4]
+        new[5:9] = [given[4] or new[5], *given[5:8]]
+        new[12:16] = [old if value is None else value for value, old in zip(given[8:12], new[12:16], strict=True)]
+        return
+    before = mine.changed.get(effect.node_id)
+    if before is not None:
+        given[4] = given[4] or before[4]
+        given[8:] = [old if value is None else value for value, old in zip(given[8:], before[8:], strict=True)]
+    mine.changed[effect.node_id] = given
+
+
+def _dead_letter(job: OwnedJob, effect: fx.TaskDeadLettered) -> list[Any]:
+    body = {"task_id": effect.task_id, "job_id": job.job_id, "node_id": effect.node_id}
+    return [
+        f"dl-{effect.task_id}",
+        job.namespace,
+        None,
+        "lease_lost",
+        effect.reason,
+        job.job_id,
+        effect.node_id,
+        effect.task_id,
+        body,
+    ]
+
+
+def _cancel_command(effect: fx.ChildJobCancelled) -> dict[str, Any]:
+    return {"kind": "cancel", "issued_by": "parent job", "body": {"reason": effect.reason}}
+
+
+def _child_end(job_id: str, effect: fx.ParentNotified) -> dict[str, Any]:
+    return {"child_job_id": job_id, "status": effect.status, "error_message": effect.error_message}

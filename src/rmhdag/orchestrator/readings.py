@@ -1,0 +1,121 @@
+"""Inbox rows become inputs of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from rmhdag.engine import inputs as given
+from rmhdag.models.events import ErrorKind
+from rmhdag.models.states import JobStatus
+from rmhdag.orchestrator.owned_jobs import OwnedJob, read_output
+from rmhdag.store.inbox import InboxEntry
+
+Conn = psycopg.Connection[Any]
+
+
+def read_entry(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
+    """The input behind an entry. `outputs` holds the outputs that were too large for their inbox row."""
+    return _READERS[entry.kind](conn, job, entry, outputs)
+
+
+def _reported(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
+    told = entry.payload
+    output = None
+    if told["ok"]:
+        value = told["out"] if "out" in told else outputs.get(str(entry.task_id))
+        output = read_output(conn, job.run.plan, job.namespace, str(entry.node_id), value)
+    return given.TaskReported(
+        str(entry.node_id),
+        told["attempt"],
+        str(entry.task_id),
+        entry.lease_epoch or 0,
+        told["ok"],
+        output,
+        told.get("error"),
+        ErrorKind(told["kind"]) if "kind" in told else None,
+        told.get("worker_id"),
+        told.get("ms"),
+    )
+
+
+def _started(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
+    told = entry.payload
+    return given.TaskStarted(
+        str(entry.node_id), told["attempt"], str(entry.task_id), entry.lease_epoch or 0, told["worker_id"]
+    )
+
+
+def _lost(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
+    told = entry.payload
+    return given.TaskLost(
+        str(entry.node_id),
+        told["attempt"],
+        str(entry.task_id),
+        entry.lease_epoch or 0,
+        told["worker_id"],
+        told["started"],
+    )
+
+
+def _snoozed(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
+    told = entry.payload
+    return given.TaskSnoozed(
+        str(entry.node_id), told["attempt"], str(entry.task_id), entry.lease_epoch or 0, told["delay_seconds"]
+    )
+
+
+def _withdrawn(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
+    return given.TaskWithdrawn(str(entry.node_id), entry.payload["attempt"], str(entry.task_id))
+
+
+def _checkpointed(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
+    told = entry.payload
+    return given.TaskCheckpointed(
+        str(entry.node_id),
+        told["attempt"],
+        str(entry.task_id),
+        entry.lease_epoch or 0,
+        told["phase"],
+        told.get("data"),
+    )
+
+
+def _command(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
+    told, body = entry.payload, entry.payload.get("body", {})
+    match told["kind"]:
+        case "cancel":
+            return given.CancelJob(told["issued_by"], body.get("reason"))
+        case "retry_node":
+            return given.RetryNode(body["node_id"], told["issued_by"])
+        case "decide":
+            return given.Decided(body["node_id"], body["approved"], told["issued_by"], body.get("reason"))
+        case other:
+            raise ValueError(f"there is no command {other!r}")
+
+
+def _child_job_ended(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
+    told = entry.payload
+    value = outputs.get(told["child_job_id"])
+    return given.ChildJobEnded(
+        str(entry.node_id),
+        0,
+        told["child_job_id"],
+        JobStatus(told["status"]),
+        None if value is None else given.Output(value),
+        told.get("error_message"),
+    )
+
+
+_READERS: dict[str, Callable[[Conn, OwnedJob, InboxEntry, dict[str, Any]], given.Input]] = {
+    "task_reported": _reported,
+    "task_started": _started,
+    "task_lost": _lost,
+    "task_snoozed": _snoozed,
+    "task_withdrawn": _withdrawn,
+    "task_checkpointed": _checkpointed,
+    "command": _command,
+    "child_job_ended": _child_job_ended,
+}

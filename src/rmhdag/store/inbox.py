@@ -1,0 +1,38 @@
+"""The inbox of an owner: read without locks, consumed in the transaction that handles it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import psycopg
+
+from rmhdag.store.queries import load_queries
+
+SQL = load_queries(__file__)
+Conn = psycopg.Connection[Any]
+
+
+class InboxEntry(NamedTuple):
+    inbox_id: int
+    job_id: str
+    kind: str
+    node_id: str | None
+    task_id: str | None
+    lease_epoch: int | None
+    payload: dict[str, Any]
+
+
+def read_inbox(conn: Conn, me: str, mark: int, limit: int) -> tuple[datetime, list[InboxEntry]]:
+    """The database's time and the oldest entries above the mark, in one round trip."""
+    with conn.pipeline():
+        clock = conn.execute("SELECT clock_timestamp()", prepare=True)
+        entries = conn.execute(SQL["read_inbox"], {"me": me, "mark": mark, "limit": limit}, prepare=True)
+    found = clock.fetchone()
+    assert found is not None
+    return found[0], [InboxEntry(*row) for row in entries.fetchall()]
+
+
+def due_timers(conn: Conn, me: str, limit: int) -> list[tuple[str, str, int, str]]:
+    """(job, node, attempt, timer) of my jobs that are due now."""
+    return conn.execute(SQL["due_timers"], {"me": me, "limit": limit}, prepare=True).fetchall()

@@ -1,0 +1,106 @@
+"""Jobs as their owners see them: submitted, claimed, loaded, handed over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import orjson
+import psycopg
+from psycopg.rows import namedtuple_row
+
+from rmhdag.store.channels import NEW_JOBS
+from rmhdag.store.queries import load_queries
+
+SQL = load_queries(__file__)
+Conn = psycopg.Connection[Any]
+
+
+class ClaimedJob(NamedTuple):
+    job_id: str
+    owner_epoch: int
+    from_owner: str | None = None
+
+
+def insert_jobs(conn: Conn, jobs: Sequence[dict[str, Any]], source_app: str) -> set[str]:
+    """Insert submissions with their first event, in the caller's transaction; repeats are left out of the answer."""
+    text = orjson.dumps(list(jobs)).decode()
+    inserted = [row[0] for row in conn.execute(SQL["insert_jobs"], {"jobs": text}).fetchall()]
+    if inserted:
+        events = {"jobs": text, "inserted": inserted, "source_app": source_app}
+        conn.execute(SQL["insert_created_events"], events)
+        conn.execute("SELECT pg_notify(%s, '')", [NEW_JOBS])
+    return set(inserted)
+
+
+def find_by_idempotency_key(
+    conn: Conn, namespace: str, submitted_by: str, idempotency_key: str
+) -> tuple[str, str, dict[str, Any]] | None:
+    given = {"namespace": namespace, "submitted_by": submitted_by, "idempotency_key": idempotency_key}
+    return conn.execute(SQL["find_by_idempotency_key"], given).fetchone()
+
+
+def claim_unowned_jobs(conn: Conn, me: str, limit: int) -> list[ClaimedJob]:
+    with conn.transaction():
+        rows = conn.execute(SQL["claim_unowned_jobs"], {"me": me, "limit": limit}).fetchall()
+        claimed = [ClaimedJob(job_id, epoch) for job_id, epoch in rows]
+        _take_inbox(conn, me, [""], claimed)
+    return claimed
+
+
+def claim_orphaned_jobs(conn: Conn, me: str, dead: Sequence[str], limit: int) -> list[ClaimedJob]:
+    """Jobs of owners that are known to be dead."""
+    with conn.transaction():
+        given = {"me": me, "dead": list(dead), "limit": limit}
+        claimed = [ClaimedJob(*row) for row in conn.execute(SQL["claim_orphaned_jobs"], given).fetchall()]
+        _take_inbox(conn, me, ["", *dead], claimed)
+    return claimed
+
+
+def _take_inbox(conn: Conn, me: str, owners: list[str], claimed: list[ClaimedJob]) -> None:
+    if claimed:
+        conn.execute(SQL["readdress_inbox"], {"me": me, "from": owners, "jobs": [job.job_id for job in claimed]})
+
+
+def release_jobs(conn: Conn, me: str) -> int:
+    """Hand everything over: one statement frees all jobs, one notice tells the others."""
+    with conn.transaction():
+        released = conn.execute(SQL["release_jobs"], {"me": me}).rowcount
+        conn.execute(SQL["unaddress_inbox"], {"me": me})
+        conn.execute("SELECT pg_notify(%s, '')", [NEW_JOBS])
+    return released
+
+
+def adopt_strays(conn: Conn, me: str) -> int:
+    return conn.execute(SQL["adopt_strays"], {"me": me}).rowcount
+
+
+def discard_inbox_of_ended_jobs(conn: Conn, me: str) -> int:
+    return conn.execute(SQL["discard_inbox_of_ended_jobs"], {"me": me}).rowcount
+
+
+def load_jobs(conn: Conn, me: str, job_ids: Sequence[str]) -> list[Any]:
+    return _named(conn, "load_jobs", {"me": me, "jobs": list(job_ids)})
+
+
+def load_nodes(conn: Conn, job_ids: Sequence[str]) -> list[Any]:
+    return _named(conn, "load_nodes", {"jobs": list(job_ids)})
+
+
+def load_outputs(conn: Conn, task_ids: Sequence[str]) -> dict[str, Any]:
+    return dict(conn.execute(SQL["load_outputs"], {"tasks": list(task_ids)}).fetchall()) if task_ids else {}
+
+
+def last_event_numbers(conn: Conn, job_ids: Sequence[str]) -> dict[str, int]:
+    return dict(conn.execute(SQL["last_event_numbers"], {"jobs": list(job_ids)}).fetchall())
+
+
+def load_definition(conn: Conn, namespace: str, workflow_id: str, version: int, content_hash: str) -> Any:
+    given = {"namespace": namespace, "workflow_id": workflow_id, "version": version, "hash": content_hash}
+    row = conn.execute(SQL["load_workflow"], given).fetchone()
+    return None if row is None else row[0]
+
+
+def _named(conn: Conn, query: str, given: dict[str, Any]) -> list[Any]:
+    with conn.cursor(row_factory=namedtuple_row) as cursor:
+        return cursor.execute(SQL[query], given).fetchall()

@@ -1,0 +1,109 @@
+-- name: insert_jobs
+-- Idempotent by (namespace, submitted_by, idempotency_key) and by job_id: a repeat inserts nothing.
+INSERT INTO dag_jobs (
+    job_id, namespace, workflow_id, workflow_version, workflow_hash, priority, depth, fairness_key, submitted_by,
+    correlation_id, idempotency_key, callback_url, request_id, parent_job_id, parent_node_id, rerun_of, root_job_id,
+    input_params, metadata
+)
+SELECT
+    r->>'job_id', r->>'namespace', r->>'workflow_id', (r->>'workflow_version')::int, r->>'workflow_hash',
+    (r->>'priority')::smallint, (r->>'depth')::smallint, r->>'fairness_key', r->>'submitted_by',
+    r->>'correlation_id', r->>'idempotency_key', r->>'callback_url', r->>'request_id', r->>'parent_job_id',
+    r->>'parent_node_id', r->>'rerun_of', r->>'root_job_id', r->'input_params', r->'metadata'
+FROM jsonb_array_elements(%(jobs)s::jsonb) AS r
+ON CONFLICT DO NOTHING
+RETURNING job_id
+
+-- name: insert_created_events
+INSERT INTO dag_job_events (job_id, seq, created_at, namespace, event_type, event_status, source_app, event_data)
+SELECT j.job_id, 1, clock_timestamp(), j.namespace, 'job_created', 'info', %(source_app)s,
+    jsonb_build_object('workflow_id', j.workflow_id, 'input_params', r->'shown_params')
+FROM jsonb_array_elements(%(jobs)s::jsonb) AS r
+JOIN dag_jobs AS j ON j.job_id = r->>'job_id'
+WHERE j.job_id = ANY(%(inserted)s)
+
+-- name: find_by_idempotency_key
+SELECT job_id, workflow_id, input_params
+FROM dag_jobs
+WHERE namespace = %(namespace)s AND submitted_by = %(submitted_by)s AND idempotency_key = %(idempotency_key)s
+
+-- name: claim_unowned_jobs
+-- Minting owner_epoch + 1 fences every earlier owner; state is loaded only after this has committed.
+WITH unowned AS MATERIALIZED (
+    SELECT job_id
+    FROM dag_jobs
+    WHERE owner_id IS NULL AND completed_at IS NULL
+    ORDER BY job_id
+    LIMIT %(limit)s
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE dag_jobs AS j
+SET owner_id = %(me)s, owner_epoch = j.owner_epoch + 1
+FROM unowned
+WHERE j.job_id = unowned.job_id
+RETURNING j.job_id, j.owner_epoch
+
+-- name: claim_orphaned_jobs
+WITH orphaned AS MATERIALIZED (
+    SELECT job_id, owner_id
+    FROM dag_jobs
+    WHERE owner_id = ANY(%(dead)s) AND completed_at IS NULL
+    ORDER BY job_id
+    LIMIT %(limit)s
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE dag_jobs AS j
+SET owner_id = %(me)s, owner_epoch = j.owner_epoch + 1
+FROM orphaned
+WHERE j.job_id = orphaned.job_id
+RETURNING j.job_id, j.owner_epoch, orphaned.owner_id
+
+-- name: readdress_inbox
+-- Rows of the jobs just claimed, whoever they were addressed to.
+UPDATE dag_inbox SET owner_id = %(me)s WHERE owner_id = ANY(%(from)s) AND job_id = ANY(%(jobs)s)
+
+-- name: release_jobs
+UPDATE dag_jobs SET owner_id = NULL WHERE owner_id = %(me)s AND completed_at IS NULL RETURNING job_id
+
+-- name: unaddress_inbox
+UPDATE dag_inbox SET owner_id = '' WHERE owner_id = %(me)s
+
+-- name: adopt_strays
+-- Rows written for an owner that had just lost the job, or for nobody while it was being claimed.
+UPDATE dag_inbox AS i
+SET owner_id = j.owner_id
+FROM dag_jobs AS j
+WHERE j.job_id = i.job_id AND j.owner_id = %(me)s AND i.owner_id <> %(me)s
+
+-- name: discard_inbox_of_ended_jobs
+DELETE FROM dag_inbox AS i
+USING dag_jobs AS j
+WHERE j.job_id = i.job_id AND j.completed_at IS NOT NULL AND (i.owner_id = %(me)s OR i.owner_id = '')
+
+-- name: load_jobs
+SELECT
+    job_id, namespace, workflow_id, workflow_version, workflow_hash, status, ending, error_message, input_params,
+    priority, fairness_key, depth, parent_job_id, parent_node_id, rerun_of, started_at, owner_epoch, submitted_by,
+    root_job_id, metadata
+FROM dag_jobs
+WHERE job_id = ANY(%(jobs)s) AND owner_id = %(me)s
+
+-- name: load_nodes
+SELECT
+    job_id, node_id, status, attempt, max_retries, lease_losses, next_attempt_at, deadline_at, parent_node_id,
+    fan_out_index, output, error_message, task_id, reused_task_id
+FROM dag_node_states
+WHERE job_id = ANY(%(jobs)s)
+ORDER BY job_id, fan_out_index NULLS FIRST
+
+-- name: load_outputs
+SELECT task_id, output FROM dag_task_results WHERE task_id = ANY(%(tasks)s) AND status = 'completed'
+
+-- name: last_event_numbers
+SELECT j.job_id, COALESCE(
+    (SELECT e.seq FROM dag_job_events AS e WHERE e.job_id = j.job_id ORDER BY e.seq DESC LIMIT 1), 0)
+FROM unnest(%(jobs)s::text[]) AS j (job_id)
+
+-- name: load_workflow
+SELECT definition FROM dag_workflows
+WHERE namespace = %(namespace)s AND workflow_id = %(workflow_id)s AND version = %(version)s AND hash = %(hash)s

@@ -1,0 +1,146 @@
+"""Tasks as workers see them: claimed, started, reported, given back. The row is the lease."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import orjson
+import psycopg
+
+from rmhdag.models.events import ErrorKind
+from rmhdag.models.states import TaskStatus
+from rmhdag.store.channels import NEW_JOBS, owner_channel
+from rmhdag.store.queries import load_queries
+
+SQL = load_queries(__file__)
+Conn = psycopg.Connection[Any]
+# A small output travels in the inbox row too, which spares the owner a look at the result.
+INBOX_OUTPUT_BYTES = 2_048
+
+
+class ClaimedTask(NamedTuple):
+    task_id: str
+    job_id: str
+    node_id: str
+    queue: str
+    handler: str
+    params: dict[str, Any]
+    timeout_seconds: int
+    attempt: int
+    lease_epoch: int
+    lease_losses: int
+    priority: int
+    checkpoint_phase: str | None
+    checkpoint_data: Any
+    trace_parent: str | None
+    order_key: int
+    namespace: str
+
+
+class TaskReport(NamedTuple):
+    """What became of a lease. `output` is JSON text already: it is encoded once, where it is checked."""
+
+    task_id: str
+    lease_epoch: int
+    status: TaskStatus
+    error_kind: ErrorKind | None = None
+    error_message: str | None = None
+    duration_ms: int = 0
+    output: bytes | None = None
+    metrics: dict[str, Any] | None = None
+    started_ms_ago: float = 0.0
+
+
+class QueueDepth(NamedTuple):
+    queue: str
+    waiting: int
+    delayed: int
+    running: int
+    oldest_waiting_at: Any
+
+
+def claim_tasks(conn: Conn, worker_id: str, queue: str, limit: int, mark: int = 0) -> list[ClaimedTask]:
+    """Lease up to `limit` tasks, those whose turn it is first."""
+    given = {"worker_id": worker_id, "queue": queue, "limit": limit, "mark": mark}
+    rows = conn.execute(SQL["claim_tasks"], given, prepare=True).fetchall()
+    return sorted((ClaimedTask(*row) for row in rows), key=lambda task: task.order_key)
+
+
+def report_tasks(conn: Conn, worker_id: str, reports: Sequence[TaskReport]) -> set[str]:
+    """Record results, one statement for all; returns the tasks whose lease still matched."""
+    rows = [
+        [
+            report.task_id,
+            report.lease_epoch,
+            report.status,
+            report.error_kind,
+            report.error_message,
+            report.duration_ms,
+            None if report.output is None else orjson.Fragment(report.output),
+            report.metrics,
+            report.started_ms_ago,
+            _told(report),
+            position,
+        ]
+        for position, report in enumerate(reports)
+    ]
+    given = {"worker_id": worker_id, "reports": orjson.dumps(rows).decode()}
+    return _tell_owners(conn, conn.execute(SQL["report_tasks"], given, prepare=True).fetchone())
+
+
+def _told(report: TaskReport) -> dict[str, Any]:
+    told: dict[str, Any] = {"ok": report.status is TaskStatus.COMPLETED, "ms": report.duration_ms}
+    if report.error_kind is not None:
+        told["kind"] = report.error_kind
+        told["error"] = report.error_message
+    if report.output is not None and len(report.output) <= INBOX_OUTPUT_BYTES:
+        told["out"] = orjson.Fragment(report.output)
+    return told
+
+
+def start_tasks(conn: Conn, worker_id: str, tasks: Sequence[tuple[str, int]]) -> set[str]:
+    """Mark the start of tasks that take long, or were lost before; returns those whose lease still matched."""
+    given = {"worker_id": worker_id, "tasks": orjson.dumps(list(tasks)).decode()}
+    return _tell_owners(conn, conn.execute(SQL["start_tasks"], given, prepare=True).fetchone())
+
+
+def release_tasks(conn: Conn, worker_id: str, tasks: Sequence[tuple[str, int, float | None]]) -> None:
+    """Give tasks back, with a delay in seconds where the handler asked to be called later."""
+    given = {"worker_id": worker_id, "tasks": orjson.dumps(list(tasks)).decode()}
+    with conn.transaction():
+        conn.execute(SQL["release_tasks"], given, prepare=True)
+        conn.execute("SELECT pg_notify(%s, '')", [NEW_JOBS])
+
+
+def report_lost_tasks(conn: Conn, workers: Sequence[str]) -> int:
+    """Tell the owners of every task that a dead worker held; each lease is told once."""
+    row = conn.execute(SQL["report_lost_tasks"], {"workers": list(workers)}).fetchone()
+    assert row is not None
+    _notify(conn, row[1])
+    return int(row[0])
+
+
+def tasks_told_to_stop(conn: Conn, worker_id: str) -> list[tuple[str, int]]:
+    return conn.execute(SQL["tasks_told_to_stop"], {"worker_id": worker_id}, prepare=True).fetchall()
+
+
+def queue_depths(conn: Conn) -> list[QueueDepth]:
+    return [QueueDepth(*row) for row in conn.execute(SQL["depth"]).fetchall()]
+
+
+def first_waiting(conn: Conn, queue: str) -> int | None:
+    row = conn.execute(SQL["first_waiting"], {"queue": queue}, prepare=True).fetchone()
+    return None if row is None else row[0]
+
+
+def _tell_owners(conn: Conn, row: Any) -> set[str]:
+    assert row is not None
+    _notify(conn, row[1])
+    return set(row[0] or ())
+
+
+def _notify(conn: Conn, owners: Sequence[str] | None) -> None:
+    for owner_id in owners or ():
+        channel = owner_channel(owner_id) if owner_id else NEW_JOBS
+        conn.execute("SELECT pg_notify(%s, '')", [channel], prepare=True)

@@ -1,0 +1,160 @@
+-- name: claim_tasks
+-- SKIP LOCKED lets many workers claim at once; the mark spares the scan the dead rows of tasks already claimed.
+WITH picked AS MATERIALIZED (
+    SELECT task_id
+    FROM dag_queue_messages
+    WHERE queue = %(queue)s AND worker_id IS NULL AND available_at IS NULL AND order_key >= %(mark)s
+    ORDER BY order_key
+    LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE dag_queue_messages AS q
+SET worker_id = %(worker_id)s, claimed_at = clock_timestamp(), lease_epoch = q.lease_epoch + 1
+FROM picked
+WHERE q.task_id = picked.task_id
+RETURNING
+    q.task_id, q.job_id, q.node_id, q.queue, q.handler, q.params, q.timeout_seconds, q.attempt, q.lease_epoch,
+    q.lease_losses, q.priority, q.checkpoint_phase, q.checkpoint_data, q.trace_parent, q.order_key, q.namespace
+
+-- name: report_tasks
+-- One statement: the row goes if the lease still matches, and the result is made from what went. A lost or repeated
+-- lease finds no row and changes nothing.
+-- 0 task_id, 1 lease_epoch, 2 status, 3 error_kind, 4 error_message, 5 duration_ms, 6 output, 7 metrics, 8 started_ms_ago
+WITH gone AS (
+    DELETE FROM dag_queue_messages AS q
+    USING jsonb_array_elements(%(reports)s::jsonb) AS r
+    WHERE q.task_id = r->>0 AND q.lease_epoch = (r->>1)::bigint AND q.worker_id = %(worker_id)s
+    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, r
+),
+recorded AS (
+    INSERT INTO dag_task_results (
+        task_id, lease_epoch, job_id, node_id, attempt, status, worker_id, error_kind, error_message,
+        execution_duration_ms, output, metrics, started_at, reported_at
+    )
+    SELECT
+        task_id, lease_epoch, job_id, node_id, attempt, (r->>2)::task_status, %(worker_id)s, (r->>3)::error_kind, r->>4,
+        (r->>5)::bigint, NULLIF(r->6, 'null'), COALESCE(NULLIF(r->7, 'null'), '{}'),
+        clock_timestamp() - (r->>8)::float8 * interval '1 millisecond', clock_timestamp()
+    FROM gone
+),
+told AS (
+    INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, task_id, lease_epoch, payload)
+    SELECT
+        COALESCE(j.owner_id, ''), g.job_id,
+        CASE WHEN g.r->>2 = 'cancelled' THEN 'task_withdrawn' ELSE 'task_reported' END::inbox_kind,
+        g.node_id, g.task_id, g.lease_epoch,
+        g.r->9 || jsonb_build_object('attempt', g.attempt, 'worker_id', %(worker_id)s::text)
+    FROM gone AS g
+    JOIN dag_jobs AS j ON j.job_id = g.job_id
+    ORDER BY g.r->10
+    RETURNING owner_id
+)
+SELECT (SELECT array_agg(task_id) FROM gone), (SELECT array_agg(DISTINCT owner_id) FROM told)
+
+-- name: start_tasks
+-- 0 task_id, 1 lease_epoch
+WITH started AS (
+    UPDATE dag_queue_messages AS q
+    SET started_at = clock_timestamp()
+    FROM jsonb_array_elements(%(tasks)s::jsonb) AS r
+    WHERE q.task_id = r->>0 AND q.lease_epoch = (r->>1)::bigint AND q.worker_id = %(worker_id)s AND q.started_at IS NULL
+    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt
+),
+told AS (
+    INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, task_id, lease_epoch, payload)
+    SELECT
+        COALESCE(j.owner_id, ''), s.job_id, 'task_started', s.node_id, s.task_id, s.lease_epoch,
+        jsonb_build_object('attempt', s.attempt, 'worker_id', %(worker_id)s::text)
+    FROM started AS s
+    JOIN dag_jobs AS j ON j.job_id = s.job_id
+    RETURNING owner_id
+)
+SELECT (SELECT array_agg(task_id) FROM started), (SELECT array_agg(DISTINCT owner_id) FROM told)
+
+-- name: release_tasks
+-- Given back unstarted: no loss, no attempt. A task that was told to stop is withdrawn instead of offered again.
+-- 0 task_id, 1 lease_epoch, 2 delay in seconds or null
+WITH given AS (
+    SELECT r->>0 AS task_id, (r->>1)::bigint AS lease_epoch, (r->>2)::float8 AS delay
+    FROM jsonb_array_elements(%(tasks)s::jsonb) AS r
+),
+withdrawn AS (
+    DELETE FROM dag_queue_messages AS q
+    USING given AS g
+    WHERE q.task_id = g.task_id AND q.lease_epoch = g.lease_epoch AND q.worker_id = %(worker_id)s AND q.cancel_requested
+    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt
+),
+told AS (
+    INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, task_id, lease_epoch, payload)
+    SELECT
+        COALESCE(j.owner_id, ''), w.job_id, 'task_withdrawn', w.node_id, w.task_id, w.lease_epoch,
+        jsonb_build_object('attempt', w.attempt)
+    FROM withdrawn AS w
+    JOIN dag_jobs AS j ON j.job_id = w.job_id
+),
+freed AS (
+    UPDATE dag_queue_messages AS q
+    SET worker_id = NULL, claimed_at = NULL, started_at = NULL,
+        available_at = CASE WHEN g.delay > 0 THEN clock_timestamp() + g.delay * interval '1 second' END
+    FROM given AS g
+    WHERE q.task_id = g.task_id AND q.lease_epoch = g.lease_epoch AND q.worker_id = %(worker_id)s
+        AND NOT q.cancel_requested
+    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, g.delay
+),
+snoozed AS (
+    INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, task_id, lease_epoch, payload)
+    SELECT
+        COALESCE(j.owner_id, ''), f.job_id, 'task_snoozed', f.node_id, f.task_id, f.lease_epoch,
+        jsonb_build_object('attempt', f.attempt, 'delay_seconds', f.delay)
+    FROM freed AS f
+    JOIN dag_jobs AS j ON j.job_id = f.job_id
+    WHERE f.delay > 0
+)
+SELECT (SELECT array_agg(task_id) FROM withdrawn), (SELECT array_agg(task_id) FROM freed)
+
+-- name: offer_due_tasks
+-- A delayed row gets a new place in the order when it is due, or claims would look past it for ever.
+UPDATE dag_queue_messages
+SET available_at = NULL, order_key = GREATEST(order_key, %(order_key)s)
+WHERE available_at <= clock_timestamp()
+RETURNING queue
+
+-- name: report_lost_tasks
+-- The leases of workers that are gone, each told once: the mark on the row makes a second look find nothing.
+WITH lost AS (
+    UPDATE dag_queue_messages AS q
+    SET worker_id = 'lost:' || left(q.worker_id, 59)
+    WHERE q.worker_id = ANY(%(workers)s)
+    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, q.started_at, substr(q.worker_id, 6) AS worker_id
+),
+recorded AS (
+    INSERT INTO dag_task_results (task_id, lease_epoch, job_id, node_id, attempt, status, worker_id, started_at)
+    SELECT task_id, lease_epoch, job_id, node_id, attempt, 'lost', worker_id, started_at FROM lost
+    ON CONFLICT DO NOTHING
+),
+told AS (
+    INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, task_id, lease_epoch, payload)
+    SELECT
+        COALESCE(j.owner_id, ''), l.job_id, 'task_lost', l.node_id, l.task_id, l.lease_epoch,
+        jsonb_build_object('attempt', l.attempt, 'worker_id', l.worker_id, 'started', l.started_at IS NOT NULL)
+    FROM lost AS l
+    JOIN dag_jobs AS j ON j.job_id = l.job_id
+    RETURNING owner_id
+)
+SELECT (SELECT count(*) FROM lost), (SELECT array_agg(DISTINCT owner_id) FROM told)
+
+-- name: tasks_told_to_stop
+SELECT task_id, lease_epoch FROM dag_queue_messages WHERE worker_id = %(worker_id)s AND cancel_requested
+
+-- name: depth
+SELECT
+    queue,
+    count(*) FILTER (WHERE worker_id IS NULL AND available_at IS NULL) AS waiting,
+    count(*) FILTER (WHERE worker_id IS NULL AND available_at IS NOT NULL) AS delayed,
+    count(*) FILTER (WHERE worker_id IS NOT NULL) AS running,
+    min(created_at) FILTER (WHERE worker_id IS NULL) AS oldest_waiting_at
+FROM dag_queue_messages
+GROUP BY queue
+
+-- name: first_waiting
+SELECT min(order_key) FROM dag_queue_messages WHERE queue = %(queue)s AND worker_id IS NULL AND available_at IS NULL
