@@ -33,7 +33,7 @@ class LocalInput(NamedTuple):
 
 
 class Advance:
-    """One connection, one batch at a time. Whatever goes wrong, the aggregates concerned are dropped and loaded again."""
+    """One connection, one batch at a time. Whatever goes wrong, the aggregates concerned are loaded again."""
 
     def __init__(self, conn: Conn, me: str, owned: OwnedJobs, turns: Turns, crash_point: Callable[[str], None]) -> None:
         self._conn = conn

@@ -14,13 +14,12 @@ import psycopg
 
 from rmhdag.engine.inputs import Output, Path, Reference
 from rmhdag.engine.loading import load_run
-from rmhdag.engine.outputs import resolve_path
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.models.states import JobEnding, JobStatus, NodeStatus, NodeType
 from rmhdag.store import jobs, payloads
 from rmhdag.workflow.definition import WorkflowDefinition
-from rmhdag.workflow.expressions import Missing
+from rmhdag.workflow.expressions import Missing, resolve_path
 
 Conn = psycopg.Connection[Any]
 MAX_LOOKED_INTO = 1024 * 1024

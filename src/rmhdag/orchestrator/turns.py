@@ -11,7 +11,7 @@ STEP = 1_000
 
 
 class Turns:
-    """Marks per (queue, job). They live in the orchestrator's memory: losing them costs a little fairness, nothing else."""
+    """Marks per (queue, job), in the orchestrator's memory: losing them costs a little fairness, nothing else."""
 
     def __init__(self) -> None:
         self._now: dict[str, int] = {}

@@ -1,7 +1,7 @@
 """Named SQL from the `.sql` files beside the modules that use it.
 
-A query begins with `-- name: claim_tasks`; comments before the next name belong to it. Parameters are `%(name)s`. Tables
-are named without their schema: every connection carries it in its search path.
+A query begins with `-- name: claim_tasks`; comments before the next name belong to it. Parameters are `%(name)s`.
+Tables are named without their schema: every connection carries it in its search path.
 """
 
 from __future__ import annotations
