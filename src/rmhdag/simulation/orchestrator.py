@@ -108,7 +108,12 @@ class Orchestrator(Actor):
             if job_id not in self.held:
                 self._load(job_id, writes)
         for row in self._read_inbox():
-            if self._writable(row.job_id, writes):
+            if not self._writable(row.job_id, writes):
+                continue
+            if reads.is_overtaken(self.store, row):
+                self.world.seen["outcome news overtaken"] += 1
+                self._consume(writes[row.job_id], row)
+            else:
                 self._apply(writes[row.job_id], row.given, row)
         sent, self.self_sent = self.self_sent, []
         due = reads.due_timers(self.store, self.actor_id)
@@ -128,8 +133,9 @@ class Orchestrator(Actor):
                     rows.append(row)
                 if len(rows) >= limit:
                     break
-        if self.recent and self.faults.happens(Fault.INPUT_REPLAYED):
-            rows.append(self.rng.choice(self.recent))
+        gone = [row for row in self.recent if row.inbox_id not in self.store.inbox]
+        if gone and self.faults.happens(Fault.INPUT_REPLAYED):
+            rows.append(self.rng.choice(gone))
         return rows
 
     def _writable(self, job_id: str, writes: dict[str, JobWrite]) -> bool:
@@ -170,11 +176,14 @@ class Orchestrator(Actor):
         if self.world.trace is not None:
             self._note(write, given, effects)
         if row is not None:
-            if row.inbox_id not in write.consumed:
-                write.consumed.append(row.inbox_id)
+            self._consume(write, row)
             if row.command_id is not None:
                 write.answers += [(row.command_id, answer) for answer in effects if isinstance(answer, CommandAnswered)]
-            self.recent.append(row)
+
+    def _consume(self, write: JobWrite, row: InboxRow) -> None:
+        self.recent.append(row)
+        if row.inbox_id not in write.consumed:
+            write.consumed.append(row.inbox_id)
 
     def _note(self, write: JobWrite, given: Input, effects: list[Effect]) -> None:
         kinds = " ".join(_in_short(effect) for effect in effects)

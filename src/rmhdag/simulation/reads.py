@@ -8,13 +8,24 @@ from typing import Any
 
 import orjson
 
-from rmhdag.engine.inputs import ChildrenReduced, Input, Output, Reference, TaskReported, Timer, TimerDue
+from rmhdag.engine.inputs import (
+    ChildrenReduced,
+    Input,
+    Output,
+    Reference,
+    TaskCheckpointed,
+    TaskReported,
+    TaskSnoozed,
+    TaskStarted,
+    Timer,
+    TimerDue,
+)
 from rmhdag.engine.loading import load_run
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.reducer import Reducer, ReduceError
 from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.models.states import JOB_TERMINAL, NodeStatus
-from rmhdag.simulation.rows import JobRow, NodeRow, ResultRow
+from rmhdag.simulation.rows import InboxRow, JobRow, NodeRow, ResultRow
 from rmhdag.simulation.store import Store
 from rmhdag.workflow.expressions import Missing, resolve_path
 
@@ -73,6 +84,14 @@ def _as_output(plan: Plan, node_id: str, value: Any, *, is_large: bool) -> Outpu
             continue
     text = orjson.dumps(value)
     return Output(reference=Reference(sha256(text).hexdigest(), len(text)), excerpts=excerpts)
+
+
+def is_overtaken(store: Store, row: InboxRow) -> bool:
+    """News of a lease that has a successor. A row that went to the owner before may come after the loss of its lease."""
+    if not isinstance(row.given, TaskStarted | TaskSnoozed | TaskCheckpointed):
+        return False
+    queued = store.queue.get(row.given.task_id)
+    return queued is not None and queued.lease_epoch > row.given.lease_epoch
 
 
 def complete_input(store: Store, plan: Plan, given: Input) -> Input:

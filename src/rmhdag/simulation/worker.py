@@ -40,7 +40,8 @@ class Worker(Actor):
         self.store.workers[self.actor_id] = self.world.now
         next_beat = self.world.time
         while True:
-            if self.world.time >= next_beat:
+            # The heart is another thread: after a pause either it or the work comes first.
+            if self.world.time >= next_beat and self.rng.random() < 0.6:
                 if not self._beat():
                     # Declared dead: whatever ran here is somebody else's now. A new process has a new name.
                     self.doomed = True
@@ -49,9 +50,9 @@ class Worker(Actor):
             self._claim()
             work = min(self.works.values(), key=lambda work: work.next_at, default=None)
             if work is None:
-                yield self.wait(min(1.0, next_beat - self.world.time))
+                yield self.wait(1.0)
             elif work.next_at > self.world.time:
-                yield min(work.next_at, next_beat) - self.world.time
+                yield min(work.next_at - self.world.time, 1.0)
             else:
                 yield from self._advance(work)
 
