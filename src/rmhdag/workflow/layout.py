@@ -98,6 +98,8 @@ class Metrics:
     margin: int
 
 
+# Shapes whose ends are no place for text.
+SLOPES = {NodeType.CONDITIONAL: 20, NodeType.APPROVAL: 12}
 MAX_TEXT = 34  # characters; longer captions are cut, the whole text is in the tooltip
 
 
@@ -105,8 +107,8 @@ def picture_node_size(caption: Caption) -> Size:
     if caption.type in (NodeType.START, NodeType.END):
         return Size(28, 28)
     text = max(picture_width(caption.id, 14), picture_width(cut(caption.detail, MAX_TEXT), 12, monospace=True))
-    slope = 20 if caption.type is NodeType.CONDITIONAL else 0
-    return Size(even(max(text + 60 + slope, 120)), 52)
+    slope = SLOPES.get(caption.type, 0)
+    return Size(even(max(text + 64 + slope, 120)), 52)
 
 
 def picture_label_size(label: str) -> Size:

@@ -20,7 +20,7 @@ class Theme(NamedTuple):
 LIGHT = Theme(
     ground="#f6f8fb",
     card="#ffffff",
-    border="#c9d2df",
+    border="#b3bfce",
     text="#172033",
     muted="#526075",
     line="#8593a8",
@@ -38,7 +38,7 @@ LIGHT = Theme(
 DARK = Theme(
     ground="#0f1520",
     card="#1a2332",
-    border="#3a4860",
+    border="#4d5d78",
     text="#eaf0f8",
     muted="#a3b0c4",
     line="#6d7d95",
