@@ -229,7 +229,7 @@ def _translate(found: Any, path: Path, value: Any, owner: str, model: type[BaseM
         fields = _fields_around(location, model)
         where = owner if len(location) == 1 else _owner_name(location[:-1])
         report.add_key(
-            place, "unknown-field", f"{where} has no field `{name}`", _field_remedy(name, fields, len(place))
+            place, "unknown-field", f"{where} has no field `{shorten(name)}`", _field_remedy(name, fields, len(place))
         )
         return
     if found["type"] == "missing":
