@@ -30,102 +30,17 @@ JSON = st.recursive(
 )
 
 YAML_PIECES = st.sampled_from(
-    [
-        "a",
-        "b:",
-        ": ",
-        "- ",
-        "\n",
-        "  ",
-        "[",
-        "]",
-        "{",
-        "}",
-        ",",
-        "'",
-        '"',
-        "|",
-        ">",
-        "&a ",
-        "*a ",
-        "!!x ",
-        "? ",
-        "#",
-        "---\n",
-        "nodes:\n",
-        "  a:\n",
-        "    handler: echo\n",
-        "    next: b\n",
-        "workflow_id: w\n",
-        "\t",
-        "%YAML 1.2\n",
-        "<<: ",
-        "\\",
-        "\u202e",
-        "é",
-    ]
+    (
+        "a¦b:¦: ¦- ¦\n¦  ¦[¦]¦{¦}¦,¦'¦\"¦|¦>¦&a ¦*a ¦!!x ¦? ¦#¦---\n¦nodes:\n¦  a:\n¦    handler: echo\n¦"
+        "    next: b\n¦workflow_id: w\n¦\t¦%YAML 1.2\n¦<<: ¦\\¦\u202e¦é"
+    ).split("¦")
 )
 EXPRESSION_PIECES = st.sampled_from(
-    [
-        "inputs",
-        "nodes",
-        ".a",
-        ".output",
-        "[0]",
-        "['k']",
-        " + ",
-        " - ",
-        " * ",
-        " / ",
-        " % ",
-        " ~ ",
-        " | ",
-        "length",
-        "default(1)",
-        "int",
-        "(",
-        ")",
-        "[",
-        "]",
-        "{",
-        "}",
-        "1",
-        "-1",
-        "2.5",
-        "'x'",
-        '"y"',
-        "true",
-        "none",
-        " and ",
-        " or ",
-        " not ",
-        " in ",
-        " is ",
-        "defined",
-        " == ",
-        " < ",
-        " if ",
-        " else ",
-        "{{ ",
-        " }}",
-        "{%",
-        "%}",
-        "{#",
-        "item",
-        "index",
-        "fan_out",
-        ",",
-        ":",
-        "**",
-        "\n",
-        "\\",
-        "é",
-        "range",
-        "__class__",
-        "join",
-        "tojson",
-        "sort",
-    ]
+    (
+        "inputs¦nodes¦.a¦.output¦[0]¦['k']¦ + ¦ - ¦ * ¦ / ¦ % ¦ ~ ¦ | ¦length¦default(1)¦int¦(¦)¦[¦]¦{¦}¦"
+        "1¦-1¦2.5¦'x'¦\"y\"¦true¦none¦ and ¦ or ¦ not ¦ in ¦ is ¦defined¦ == ¦ < ¦ if ¦ else ¦{{ ¦ }}¦{%¦"
+        "%}¦{#¦item¦index¦fan_out¦,¦:¦**¦\n¦\\¦é¦range¦__class__¦join¦tojson¦sort"
+    ).split("¦")
 )
 
 
@@ -186,22 +101,10 @@ NODE_FIELDS = st.sampled_from(
     ).split()
 )
 NODE_VALUES = JSON | st.sampled_from(
-    [
-        "a",
-        "b",
-        "END",
-        "START",
-        "task",
-        "fan_out",
-        "fan_in",
-        "conditional",
-        "approval",
-        "workflow",
-        "start",
-        "end",
-        "echo",
-        "{{ item }}",
-    , "{{ nodes.a.output.x }}", "{{ inputs.x", "< 5", "inputs.x > 1"]
+    (
+        "a¦b¦END¦START¦task¦fan_out¦fan_in¦conditional¦approval¦workflow¦start¦end¦echo¦{{ item }}¦"
+        "{{ nodes.a.output.x }}¦{{ inputs.x¦< 5¦inputs.x > 1"
+    ).split("¦")
 )
 
 
