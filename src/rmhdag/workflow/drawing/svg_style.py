@@ -1,4 +1,4 @@
-"""Colours and icons of the SVG picture. Colour-blind readers can tell the hues apart; each kind has a shape of its own."""
+"""Colours and icons of the SVG picture. Colour-blind readers can tell the hues apart; each kind has its own shape."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ SHAPES = """
 .rmhdag text{font:600 14px system-ui,"Segoe UI",Roboto,Helvetica,Arial,"DejaVu Sans",sans-serif}
 .rmhdag .detail,
 .rmhdag .label text{font:400 12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
-.rmhdag .label text,.rmhdag .badge-text,.rmhdag .centred{text-anchor:middle}
+.rmhdag .label text,.rmhdag .badge-text,.rmhdag .end-label{text-anchor:middle}
 .rmhdag .end-label{font-size:12px;letter-spacing:.04em}
 .rmhdag .badge-text{font-size:11px}
 .rmhdag .line{fill:none;stroke-width:1.6}
