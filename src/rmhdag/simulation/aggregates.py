@@ -18,15 +18,17 @@ from rmhdag.simulation.violation import Violation
 from rmhdag.simulation.workloads import QUEUES
 
 
-def compare(store: Store, run: JobRun, job: JobRow, *, reload: bool, limit: int) -> None:
+def compare(store: Store, run: JobRun, job: JobRow, *, reload: bool, windows: dict[str, int]) -> None:
     """Right after a commit of this very aggregate."""
     _compare_counters(store, run, job)
     if not reload:
         return
     loaded = reads.load(store, run.plan, job)
-    for queue in QUEUES:
+    for queue, limit in windows.items():
         loaded.apply(SetWindow(queue, limit), run.now)
-    owed = [effect for effect in resume(loaded, run.now) if not isinstance(effect, ContinueLater | AggregationRequested)]
+    owed = [
+        effect for effect in resume(loaded, run.now) if not isinstance(effect, ContinueLater | AggregationRequested)
+    ]
     if owed:
         raise Violation("nothing is forgotten", f"{job.job_id}: a reload would also do {owed}")
     for name, cached, fresh in _facts(run, loaded):
@@ -70,9 +72,7 @@ def _facts(run: JobRun, loaded: JobRun) -> list[tuple[str, Any, Any]]:
     # While children are cancelled in chunks, memory counts those that were never born a little longer.
     first = PENDING + 1 if run.ending is not None else PENDING
     facts.append(("counts", run.counts[first:], loaded.counts[first:]))
-    facts += [
-        (f"lane {queue}", run.lane(queue).unclaimed, loaded.lane(queue).unclaimed) for queue in QUEUES
-    ]
+    facts += [(f"lane {queue}", run.lane(queue).unclaimed, loaded.lane(queue).unclaimed) for queue in QUEUES]
     for mine, fresh in zip(run.slots, loaded.slots, strict=True):
         facts += [
             (f"{mine.node_id}.{name}", getattr(mine, name), getattr(fresh, name))

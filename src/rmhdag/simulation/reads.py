@@ -22,7 +22,7 @@ from rmhdag.engine.inputs import (
 )
 from rmhdag.engine.loading import load_run
 from rmhdag.engine.plan import Plan
-from rmhdag.engine.reducer import Reducer, ReduceError
+from rmhdag.engine.reducer import ReduceError, Reducer
 from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.models.states import JOB_TERMINAL, NodeStatus
 from rmhdag.simulation.rows import InboxRow, JobRow, NodeRow, ResultRow
@@ -53,9 +53,7 @@ def load(store: Store, plan: Plan, job: JobRow) -> JobRun:
             if output is not None:
                 outputs[row.node_id] = output
     next_seq = len(store.events[job.job_id]) + 1
-    return load_run(
-        plan, facts, rows.values(), outputs, next_seq=next_seq, reused_children=job.rerun.reused_children
-    )
+    return load_run(plan, facts, rows.values(), outputs, next_seq=next_seq, reused_children=job.rerun.reused_children)
 
 
 def stored_output(store: Store, plan: Plan, row: NodeRow) -> Output | None:
@@ -87,7 +85,7 @@ def _as_output(plan: Plan, node_id: str, value: Any, *, is_large: bool) -> Outpu
 
 
 def is_overtaken(store: Store, row: InboxRow) -> bool:
-    """News of a lease that has a successor. A row that went to the owner before may come after the loss of its lease."""
+    """News of a lease that has a successor: a row that went astray may come after the loss of its lease."""
     if not isinstance(row.given, TaskStarted | TaskSnoozed | TaskCheckpointed):
         return False
     queued = store.queue.get(row.given.task_id)

@@ -133,7 +133,11 @@ class _Shape:
         else:
             limits = sorted(rng.sample(range(100), rng.choice((1, 2))))
             branches = [{"condition": f"< {limit}", "next": []} for limit in limits]
-            node = {"type": "conditional", "subject": "inputs.k", "branches": [*branches, {"default": True, "next": []}]}
+            node = {
+                "type": "conditional",
+                "subject": "inputs.k",
+                "branches": [*branches, {"default": True, "next": []}],
+            }
         self._add(node_id, node, has_output=False)
 
     def _fan_out(self, node_id: str) -> None:
