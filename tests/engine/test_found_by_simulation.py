@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rmhdag.engine.inputs import CancelJob, Output, ReusedNode, SetWindow, Start
+from rmhdag.engine.inputs import CancelJob, Output, Reference, ReusedNode, SetWindow, Start
 from rmhdag.engine.loading import load_run
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.rerun import plan_rerun
@@ -74,3 +74,19 @@ def test_a_loaded_job_closes_a_fan_out_whose_children_are_all_settled() -> None:
     job.continue_all()
     assert job.state == "cancelled"
     assert job.statuses()["split"] == "cancelled"
+
+
+def test_a_rerun_keeps_the_reference_to_a_large_aggregate() -> None:
+    """In memory it was there, but its row had nothing, so the next owner did not see it."""
+    large = Reference("ab" * 32, 70_000)
+    job = Job(fan(), {"items": [1]})
+    job.begin(
+        Start(
+            reused={
+                "split": ReusedNode(NodeStatus.COMPLETED, None, Output({"dynamic_nodes": [], "total": 1})),
+                "join": ReusedNode(NodeStatus.COMPLETED, None, Output(reference=large)),
+            }
+        )
+    )
+    assert job.rows["join"].output == large.as_json()
+    assert job.queued["after"].params == {"joined": large.as_json()}
