@@ -93,6 +93,7 @@ def test_a_whole_float_is_an_integer_and_becomes_one() -> None:
         ({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, [0.5], [0, 1, -1]),
         ({"type": "number", "multipleOf": 0.1}, [0.3, 1, 0], [0.35]),
         ({"type": "integer", "multipleOf": 3}, [9, -3], [10]),
+        ({"type": "number", "multipleOf": 1e-300}, [0], [1e300]),
         ({"type": "string", "minLength": 2, "maxLength": 3}, ["ab", "äöü"], ["a", "abcd"]),
         ({"type": "string", "pattern": "^[a-z]+$"}, ["abc"], ["", "ABC", "abc\n"]),
         ({"type": "string", "pattern": "b"}, ["abc"], ["xyz"]),

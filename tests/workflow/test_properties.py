@@ -1,9 +1,11 @@
 """Whatever is thrown at reader, checker and expressions: an answer, never another exception, never for long."""
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +19,7 @@ from rmhdag.workflow.expressions import (
     resolve_path,
 )
 from rmhdag.workflow.yaml_reader import read_yaml
-from tests.workflow.corpus import cases
+from tests.workflow.corpus import Case, cases
 
 JSON = st.recursive(
     st.none()
@@ -53,7 +55,7 @@ class Scope:
 
 
 @given(st.text() | st.lists(YAML_PIECES, max_size=30).map("".join))
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_any_text_is_answered(text: str) -> None:
     loaded, problems = check(text, file="f.yaml")
     assert (loaded is None) == bool(problems)
@@ -82,6 +84,33 @@ def test_any_change_of_a_valid_file_is_answered(path: Any, data: st.DataObject) 
     lines = changed.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for problem in problems:
         assert 1 <= problem.line <= len(lines)
+
+
+def paths_of(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    yield path
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in members:
+        yield from paths_of(part, (*path, key))
+
+
+def replaced(value: Any, path: tuple[str | int, ...], new: Any) -> Any:
+    if not path:
+        return new
+    copy = value.copy()
+    copy[path[0]] = replaced(value[path[0]], path[1:], new)
+    return copy
+
+
+NEW_VALUES: list[Any] = [None, [], {}, True, 5, "x", [[]], {"x": []}]
+
+
+@pytest.mark.parametrize("case", list(cases("valid")), ids=lambda case: str(case.path.stem))
+def test_any_value_of_a_valid_file_may_be_something_else(case: Case) -> None:
+    data = read_yaml(case.path.read_bytes(), "").data
+    for path in list(paths_of(data))[1:]:
+        for new in NEW_VALUES:
+            loaded, problems = check(replaced(data, path, new), env_names=case.env_names)
+            assert (loaded is None) == bool(problems), (path, new)
 
 
 @given(
@@ -113,7 +142,7 @@ NODE_VALUES = JSON | st.sampled_from(
         st.sampled_from(["a", "b", "c", "END"]), st.dictionaries(NODE_FIELDS, NODE_VALUES, max_size=6), max_size=4
     )
 )
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_any_nodes_are_answered(nodes: dict[str, Any]) -> None:
     loaded, problems = check({"workflow_id": "w", "defaults": {"queue": "q"}, "nodes": nodes})
     assert (loaded is None) == bool(problems)
@@ -128,7 +157,7 @@ def test_json_written_as_yaml_is_read_back(value: Any) -> None:
 
 
 @given(st.text() | st.lists(EXPRESSION_PIECES, max_size=25).map("".join), JSON)
-@settings(max_examples=600)
+@settings(max_examples=400)
 @example("{{ inputs['a'] }}", {"a": 1})
 def test_any_template_is_answered(text: str, data: Any) -> None:
     for compiler in (
