@@ -14,6 +14,8 @@ from typing import Protocol
 import pytest
 
 from rmhdag.cli.main import hoist_global_flags, run
+from rmhdag.embedded import EmbeddedPostgres
+from tests.conftest import required_binaries
 
 
 class RunCli(Protocol):
@@ -29,6 +31,13 @@ def home() -> Iterator[Path]:
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[EmbeddedPostgres]:
+    """One kind of server is enough here: what differs between them is tested with the store."""
+    with EmbeddedPostgres.temporary(binaries=required_binaries("wheel18")) as server:
+        yield server
 
 
 @pytest.fixture

@@ -8,7 +8,12 @@ import jsonschema
 import pytest
 
 from rmhdag.cli.graph import Direction, draw_svg_text
+from rmhdag.cli.workflow_files import EveryName
 from rmhdag.workflow import load_file, shipped_handlers
+from rmhdag.workflow.drawing.dot import draw_dot
+from rmhdag.workflow.drawing.mermaid import draw_mermaid
+from rmhdag.workflow.drawing.terminal import draw_terminal
+from rmhdag.workflow.outline import outline
 from tests.cli.conftest import RunCli
 
 ROOT = Path(__file__).parents[2]
@@ -72,6 +77,23 @@ def test_three_hundred_nodes(call_cli: RunCli, home: Path) -> None:
     listed = call_cli("graph", "long.yaml")
     assert listed.stdout.splitlines()[1].split() == ["n0", "task", "echo", "→", "n1"]
     assert len(json.loads(call_cli("graph", "long.yaml", "--json").stdout)["nodes"]) == 302
+
+
+CORPUS = sorted((ROOT / "tests" / "workflows" / "valid").glob("*.yaml")) + sorted(SHIPPED.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
+def test_every_valid_workflow_can_be_drawn(file: Path) -> None:
+    """Whatever the language allows: each node is in each picture, and nothing but numbers is in the layout's places."""
+    definition = load_file(file, env_names=EveryName()).definition
+    shown = outline(definition)
+    drawn = draw_terminal(shown, width=10_000)
+    assert all(caption.id in drawn for caption in shown.captions)
+    assert len(ET.fromstring(draw_svg_text(definition, Direction.RIGHT)).findall(".//*[@data-node]")) == len(
+        shown.captions
+    )
+    assert draw_mermaid(shown).count(" --") + draw_mermaid(shown).count(" -.") == len(shown.arrows)
+    assert draw_dot(shown).count(" -> ") >= len(shown.arrows)
 
 
 IMAGES = ROOT / "docs" / "images"

@@ -116,6 +116,15 @@ def test_handlers_of_one_s_own(call_cli: RunCli, files: Path) -> None:
     assert call_cli("validate", "mine.yaml", "--handlers", "nowhere.json").returncode == 4
 
 
+def test_variables_that_templates_may_read(call_cli: RunCli, files: Path) -> None:
+    (files / "env.yaml").write_text(GOOD.replace("next: second", 'next: second, params: {r: "{{ env.REGION }}"}'))
+    refused = call_cli("validate", "env.yaml")
+    assert refused.returncode == 3
+    assert "REGION" in refused.stdout
+    assert call_cli("validate", "env.yaml", "--env", "REGION").returncode == 0
+    assert call_cli("graph", "env.yaml").returncode == 0
+
+
 def test_annotations_for_github(call_cli: RunCli, files: Path) -> None:
     done = call_cli("validate", "flows/bad.yml", "--github")
     assert done.returncode == 3

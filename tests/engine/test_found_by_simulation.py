@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from rmhdag.engine.inputs import Output, ReusedNode, Start
+from dataclasses import replace
+
+from rmhdag.engine.inputs import CancelJob, Output, Reference, ReusedNode, SetWindow, Start
+from rmhdag.engine.loading import load_run
+from rmhdag.engine.plan import Plan
 from rmhdag.engine.rerun import plan_rerun
 from rmhdag.models.states import NodeStatus
 from rmhdag.workflow.definition import DependsOn, FanInNode, FanOutNode
-from tests.engine.definitions import spec, task, workflow
+from tests.engine.definitions import fan, spec, task, workflow
 from tests.engine.driver import Job
 
 
@@ -42,3 +46,47 @@ def test_a_rerun_of_a_fan_in_has_the_children_in_the_same_job() -> None:
     scope = plan_rerun(job.plan, statuses, old_params=params, new_params=params)
     assert scope.again == ("split", "other", "join")
     assert scope.keeps_children == ("split",)
+
+
+def test_a_loaded_job_that_still_cancels_children_is_not_at_its_end() -> None:
+    """Whatever comes first after the load, be it before `resume`."""
+    job = Job(fan(), {"items": list(range(10))})
+    job.plan = job.run.plan = Plan(fan(), cancel_chunk=2)
+    job.apply(SetWindow("light", 0))
+    job.begin()
+    job.apply(CancelJob("ann"))
+    facts = replace(job.facts, status=job.status, ending=job.ending)
+    loaded = load_run(job.plan, facts, job.rows.values(), {}, next_seq=99)
+    assert loaded.apply(SetWindow("light", 0), job.now) == []
+    assert loaded.status == "running"
+
+
+def test_a_loaded_job_closes_a_fan_out_whose_children_are_all_settled() -> None:
+    """The owner died between the last child and the last chunk of the cancelling."""
+    job = Job(fan(), {"items": list(range(3))})
+    job.plan = job.run.plan = Plan(fan(), cancel_chunk=1)
+    job.begin()
+    job.apply(CancelJob("ann"))
+    for index in range(3):
+        job.withdraw(f"split__{index}")
+    assert job.run.cancelling == 1
+    job.reload()
+    job.continue_all()
+    assert job.state == "cancelled"
+    assert job.statuses()["split"] == "cancelled"
+
+
+def test_a_rerun_keeps_the_reference_to_a_large_aggregate() -> None:
+    """In memory it was there, but its row had nothing, so the next owner did not see it."""
+    large = Reference("ab" * 32, 70_000)
+    job = Job(fan(), {"items": [1]})
+    job.begin(
+        Start(
+            reused={
+                "split": ReusedNode(NodeStatus.COMPLETED, None, Output({"dynamic_nodes": [], "total": 1})),
+                "join": ReusedNode(NodeStatus.COMPLETED, None, Output(reference=large)),
+            }
+        )
+    )
+    assert job.rows["join"].output == large.as_json()
+    assert job.queued["after"].params == {"joined": large.as_json()}

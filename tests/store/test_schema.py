@@ -70,9 +70,11 @@ def test_there_are_no_foreign_keys(conn: Connection) -> None:
     assert one(conn, "SELECT count(*) FROM pg_constraint WHERE contype = 'f'") == 0
 
 
-def test_updates_are_stamped_by_the_database(conn: Connection) -> None:
+def test_updates_that_do_not_stamp_themselves_are_stamped_by_the_database(conn: Connection) -> None:
     conn.execute(JOB, ["j1", "me", None, "default"])
-    conn.execute("UPDATE dagapp.dag_jobs SET updated_at = '2000-01-01', owner_id = 'o1'")
+    conn.execute("UPDATE dagapp.dag_jobs SET updated_at = '2000-01-01'")
+    assert one(conn, "SELECT extract(year FROM updated_at AT TIME ZONE 'UTC')::int FROM dagapp.dag_jobs") == 2000
+    conn.execute("UPDATE dagapp.dag_jobs SET owner_id = 'o1'")
     assert one(conn, "SELECT updated_at > now() - interval '1 minute' FROM dagapp.dag_jobs") is True
 
 

@@ -104,7 +104,6 @@ def start(
         say("already running")
         tell_url(server, as_json=as_json)
         return
-    server.folder.mkdir(parents=True, exist_ok=True)
     answer = spawn_keeper()
     if not answer.get("url"):
         raise CommandFailed(str(answer.get("error") or "it did not start"), code=ExitCode.UNAVAILABLE)
@@ -128,7 +127,9 @@ def spawn_keeper() -> dict[str, Any]:
         if line:
             answer: dict[str, Any] = json.loads(line)
             return answer
-        return {"error": keeper.stderr.read().removeprefix("error:").strip()}
+        told = keeper.stderr.read()
+    keeper.wait()
+    return {"error": told.removeprefix("error:").strip()}
 
 
 def keep_running(settings: Settings, server: EmbeddedPostgres, *, as_json: bool) -> None:

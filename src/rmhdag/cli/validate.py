@@ -34,6 +34,9 @@ def validate(
     queue: Annotated[
         list[str] | None, typer.Option("--queue", metavar="NAME", help="A queue that exists; others are problems.")
     ] = None,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", metavar="NAME", help="A variable that templates may read.")
+    ] = None,
     handlers: Annotated[
         Path | None, typer.Option("--handlers", metavar="FILE", help="Handlers besides those of rmhdag.")
     ] = None,
@@ -49,7 +52,7 @@ def validate(
     if as_json and github:
         raise CommandFailed("--json and --github exclude each other", code=ExitCode.USAGE)
     known = find_handlers(handlers)
-    files = [check_file(name, queues=queue, handlers=known) for name in find_files(paths)]
+    files = [check_file(name, queues=queue, handlers=known, env_names=env or ()) for name in find_files(paths)]
     report_twins(files)
     count = sum(len(file.problems) for file in files)
     if as_json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,14 +77,33 @@ def read_source(name: str) -> bytes:
         ) from None
 
 
+class EveryName(Collection[str]):
+    """For commands that do not care which variables a workflow may read."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
 def check_file(
-    name: str, *, queues: Collection[str] | None = None, handlers: HandlerCatalogue | None = None
+    name: str,
+    *,
+    queues: Collection[str] | None = None,
+    handlers: HandlerCatalogue | None = None,
+    env_names: Collection[str] | None = None,
 ) -> CheckedFile:
+    """What is None is not known and not checked."""
     from rmhdag.workflow import check
 
     file = "<stdin>" if name == STDIN else name
     source = read_source(name)
-    loaded, problems = check(source, file=file, queues=queues, handlers=handlers)
+    names = EveryName() if env_names is None else env_names
+    loaded, problems = check(source, file=file, queues=queues, handlers=handlers, env_names=names)
     return CheckedFile(file, source, loaded.definition if loaded else None, problems)
 
 

@@ -123,7 +123,7 @@ class EmbeddedPostgres:
 
     def attach(self) -> bool:
         """Use the server that already runs on this folder; false, and nothing is done, if none does."""
-        return self._port != 0 or self._attach_if_running()
+        return self._port != 0 or (self.folder.is_dir() and self._attach_if_running())
 
     def stop(self) -> None:
         """Stop the server if we started it, else only let go of it. May be called twice."""

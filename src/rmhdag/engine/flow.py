@@ -41,7 +41,7 @@ def start_job(run: JobRun, given: Start) -> None:
 
 def _reuse(run: JobRun, slot: Slot, reused: ReusedNode) -> None:
     """Take over an outcome of the job that this one reruns; its edges settle as they did then."""
-    value = reused.output.value if reused.output is not None else None
+    value = _row_value(reused.output)
     engine_made = value if slot.task is None or slot.plan.type is NodeType.FAN_OUT else None
     if CODES[reused.status] == COMPLETED:
         run.move(slot, READY)
@@ -146,12 +146,19 @@ def complete_node(run: JobRun, slot: Slot, output: Output | None, data: dict[str
     run.move(slot, COMPLETED)
     slot.deadline_at = None
     keep_read_paths(run, slot.plan, output)
-    made = None if output is None else output.value if output.reference is None else output.reference.as_json()
+    made = _row_value(output)
     run.write(slot, output=made)
     if made is not None and not data:
         data = {"output_summary": summarise(made)}
     run.record(EventType.NODE_COMPLETED, EventStatus.SUCCESS, slot.node_id, data)
     run.settled.append(slot)
+
+
+def _row_value(output: Output | None) -> Any:
+    """What a node row holds of an output: the value, or where it is."""
+    if output is None:
+        return None
+    return output.value if output.reference is None else output.reference.as_json()
 
 
 def fail_node(run: JobRun, slot: Slot, kind: ErrorKind, message: str) -> None:

@@ -17,6 +17,7 @@ class Actor(ABC):
 
     crash: Fault | None = None
     freeze: Fault | None = None
+    freeze_in_danger: Fault | None = None
     letter = "a"
 
     def __init__(self, world: World, number: int) -> None:
@@ -45,6 +46,13 @@ class Actor(ABC):
     def moment(self) -> float:
         """A short pause: somebody else may act, and this actor may die or freeze."""
         return self.rng.uniform(0.002, 0.02) * self.slowness
+
+    def danger(self) -> float:
+        """The moment between having decided and saying so, at which a freeze hurts most."""
+        if self.freeze_in_danger is not None and self.faults.happens(self.freeze_in_danger):
+            self.world.note(self.actor_id, "freezes with something in mind")
+            return self.rng.uniform(5.0, 40.0)
+        return self.moment()
 
     def wait(self, seconds: float) -> float:
         """A pause until the next poll, unless the doorbell rings."""

@@ -9,7 +9,7 @@ from rmhdag.engine.effects import AggregationRequested, ContinueLater
 from rmhdag.engine.inputs import SetWindow
 from rmhdag.engine.loading import resume
 from rmhdag.engine.run import JobRun
-from rmhdag.engine.slots import STATUSES, TERMINAL, Slot
+from rmhdag.engine.slots import PENDING, STATUSES, TERMINAL, Slot
 from rmhdag.models.states import NodeStatus
 from rmhdag.simulation import reads
 from rmhdag.simulation.rows import JobRow
@@ -18,15 +18,17 @@ from rmhdag.simulation.violation import Violation
 from rmhdag.simulation.workloads import QUEUES
 
 
-def compare(store: Store, run: JobRun, job: JobRow, *, reload: bool, limit: int) -> None:
+def compare(store: Store, run: JobRun, job: JobRow, *, reload: bool, windows: dict[str, int]) -> None:
     """Right after a commit of this very aggregate."""
     _compare_counters(store, run, job)
     if not reload:
         return
     loaded = reads.load(store, run.plan, job)
-    for queue in QUEUES:
+    for queue, limit in windows.items():
         loaded.apply(SetWindow(queue, limit), run.now)
-    owed = [effect for effect in resume(loaded, run.now) if not isinstance(effect, ContinueLater | AggregationRequested)]
+    owed = [
+        effect for effect in resume(loaded, run.now) if not isinstance(effect, ContinueLater | AggregationRequested)
+    ]
     if owed:
         raise Violation("nothing is forgotten", f"{job.job_id}: a reload would also do {owed}")
     for name, cached, fresh in _facts(run, loaded):
@@ -65,12 +67,12 @@ def _targets(slot: Slot) -> Any:
 def _facts(run: JobRun, loaded: JobRun) -> list[tuple[str, Any, Any]]:
     facts: list[tuple[str, Any, Any]] = [
         (name, getattr(run, name), getattr(loaded, name))
-        for name in ("status", "ending", "error_message", "next_seq", "counts", "open_nodes", "in_flight", "outputs")
+        for name in ("status", "ending", "error_message", "next_seq", "open_nodes", "in_flight", "outputs")
     ]
-    facts += [("cancelling", run.cancelling, loaded.cancelling)] if run.status == "running" else []
-    facts += [
-        (f"lane {queue}", run.lane(queue).unclaimed, loaded.lane(queue).unclaimed) for queue in QUEUES
-    ]
+    # While children are cancelled in chunks, memory counts those that were never born a little longer.
+    first = PENDING + 1 if run.ending is not None else PENDING
+    facts.append(("counts", run.counts[first:], loaded.counts[first:]))
+    facts += [(f"lane {queue}", run.lane(queue).unclaimed, loaded.lane(queue).unclaimed) for queue in QUEUES]
     for mine, fresh in zip(run.slots, loaded.slots, strict=True):
         facts += [
             (f"{mine.node_id}.{name}", getattr(mine, name), getattr(fresh, name))
@@ -87,7 +89,9 @@ def _facts(run: JobRun, loaded: JobRun) -> list[tuple[str, Any, Any]]:
         if mine.fan is not None and fresh.fan is not None and run.status == "running":
             facts += [
                 (f"{mine.node_id}.fan.{name}", getattr(mine.fan, name), getattr(fresh.fan, name))
-                for name in ("statuses", "counts", "expanded", "in_flight", "total")
+                for name in ("statuses", "expanded", "in_flight", "total")
             ]
-            facts.append((f"{mine.node_id}.fan.active", sorted(mine.fan.active), sorted(fresh.fan.active)))
+            facts.append((f"{mine.node_id}.fan.counts", mine.fan.counts[first:], fresh.fan.counts[first:]))
+            if run.ending is None:
+                facts.append((f"{mine.node_id}.fan.active", sorted(mine.fan.active), sorted(fresh.fan.active)))
     return facts

@@ -9,10 +9,12 @@ from random import Random
 
 class Fault(StrEnum):
     ORCHESTRATOR_CRASHED = "orchestrator_crashed"  # before or after a commit: wherever it pauses
-    ORCHESTRATOR_FROZEN = "orchestrator_frozen"  # it wakes after its jobs have new owners, also between deciding and writing
+    ORCHESTRATOR_FROZEN = "orchestrator_frozen"  # it wakes after its jobs have new owners
+    ORCHESTRATOR_FROZEN_DECIDED = "orchestrator_frozen_decided"  # the same, between deciding and writing
     ORCHESTRATOR_STOPPED = "orchestrator_stopped"  # hands its jobs over
     WORKER_CRASHED = "worker_crashed"
-    WORKER_FROZEN = "worker_frozen"
+    WORKER_FROZEN = "worker_frozen"  # it wakes after its tasks were given to others
+    WORKER_FROZEN_DONE = "worker_frozen_done"  # the same, with a result that it has not reported
     COMMIT_FAILED = "commit_failed"  # nothing was written, the caller saw an error
     COMMIT_UNSEEN = "commit_unseen"  # all was written, the caller saw an error
     COMMIT_RETRIED = "commit_retried"  # after an error the same batch is sent again
@@ -28,6 +30,7 @@ class Fault(StrEnum):
     TIMER_DUPLICATED = "timer_duplicated"
     SELF_SENT_DUPLICATED = "self_sent_duplicated"
     AGGREGATE_DROPPED = "aggregate_dropped"  # evicted from the cache
+    PUBLISH_FAILED = "publish_failed"
     DOORBELL_LOST = "doorbell_lost"
     DOORBELL_LATE = "doorbell_late"
     DOORBELL_DUPLICATED = "doorbell_duplicated"
@@ -38,9 +41,15 @@ _ALWAYS: dict[Fault, float] = {
     Fault.ORCHESTRATOR_STOPPED: 0.01,
     Fault.SUBMIT_UNSEEN: 0.1,
     Fault.AGGREGATE_DROPPED: 0.03,
+    Fault.PUBLISH_FAILED: 0.1,
 }
 _CRASHING: dict[Fault, float] = {Fault.ORCHESTRATOR_CRASHED: 0.02, Fault.WORKER_CRASHED: 0.01}
-_FREEZING: dict[Fault, float] = {Fault.ORCHESTRATOR_FROZEN: 0.015, Fault.WORKER_FROZEN: 0.01}
+_FREEZING: dict[Fault, float] = {
+    Fault.ORCHESTRATOR_FROZEN: 0.01,
+    Fault.ORCHESTRATOR_FROZEN_DECIDED: 0.05,
+    Fault.WORKER_FROZEN: 0.01,
+    Fault.WORKER_FROZEN_DONE: 0.03,
+}
 _UNSEEN: dict[Fault, float] = {
     Fault.COMMIT_FAILED: 0.05,
     Fault.COMMIT_UNSEEN: 0.08,

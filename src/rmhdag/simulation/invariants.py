@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from rmhdag.engine import effects as fx
-from rmhdag.engine.inputs import RetryNode
+from rmhdag.engine.inputs import CancelJob, RetryNode
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobRun
 from rmhdag.models.events import EventType
@@ -15,7 +15,7 @@ from rmhdag.models.states import JOB_TERMINAL, JOB_TRANSITIONS, NODE_TERMINAL, J
 from rmhdag.simulation import reads
 from rmhdag.simulation.aggregates import compare
 from rmhdag.simulation.expected import Dependencies, all_settled, expected_aggregate
-from rmhdag.simulation.rows import Claimed, Committed, JobRow, JobWrite, Leased, NodeRow, Recorded
+from rmhdag.simulation.rows import Claimed, Committed, Heard, JobRow, JobWrite, Leased, NodeRow, Recorded
 from rmhdag.simulation.store import Store
 from rmhdag.simulation.violation import Violation
 
@@ -55,15 +55,18 @@ class Checker:
                     if lease_epoch <= self._leases.get(task_id, 0):
                         raise Violation("I3 epochs grow", f"{task_id} was leased with epoch {lease_epoch} again")
                     self._leases[task_id] = lease_epoch
+                case Heard(task_id, lease_epoch):
+                    self._check_lease(task_id, lease_epoch)
                 case Recorded(result):
-                    where = f"{result.job_id}/{result.node_id}/{result.attempt}"
-                    if result.lease_epoch != self._leases[result.task_id]:
-                        newest = self._leases[result.task_id]
-                        raise Violation("I3 no stale lease", f"{where}: lease {result.lease_epoch}, newest {newest}")
+                    self._check_lease(result.task_id, result.lease_epoch)
                     if len(self._store.results[result.task_id]) > 1:
+                        where = f"{result.job_id}/{result.node_id}/{result.attempt}"
                         raise Violation("I6 one result per task", where)
 
-    # -- one commit of one job -------------------------------------------------------------------------------
+    def _check_lease(self, task_id: str, lease_epoch: int) -> None:
+        if lease_epoch != self._leases[task_id]:
+            message = f"{task_id}: heard about lease {lease_epoch}, the newest is {self._leases[task_id]}"
+            raise Violation("I3 no stale lease", message)
 
     def _check_write(self, owner_id: str, write: JobWrite) -> None:
         job = self._store.jobs[write.job_id]
@@ -190,9 +193,10 @@ class Checker:
         if row.status is NodeStatus.SKIPPED:
             if job.ending is None and not dependencies.must_skip(row.node_id, rows):
                 raise Violation("E3 only dead branches are skipped", where)
-        elif row.status not in (NodeStatus.PENDING, NodeStatus.CANCELLED):
-            if not dependencies.may_start(row.node_id, rows):
-                raise Violation("I4 nothing starts early", f"{where} is {row.status}")
+        elif row.status not in (NodeStatus.PENDING, NodeStatus.CANCELLED) and not dependencies.may_start(
+            row.node_id, rows
+        ):
+            raise Violation("I4 nothing starts early", f"{where} is {row.status}")
         if row.status is not NodeStatus.COMPLETED or row.node_id in job.rerun.reused:
             return  # a rerun takes over the outcome; the children stay with the job that made it
         node = plan.by_id[row.node_id]
@@ -208,7 +212,9 @@ class Checker:
         if fan_out.status is NodeStatus.COMPLETED and not all_settled(children, fan_out.output["total"]):
             message = f"{job.job_id}/{row.node_id}: {len(children)} of {fan_out.output['total']}"
             raise Violation("I9 a fan-in takes all children", message)
-        results = [reads.accepted_result(self._store, child) for child in children if child.status is NodeStatus.COMPLETED]
+        results = [
+            reads.accepted_result(self._store, child) for child in children if child.status is NodeStatus.COMPLETED
+        ]
         outputs = [result.output for result in results if result is not None]
         expected = expected_aggregate(node, outputs, sum(child.status is NodeStatus.FAILED for child in children))
         found = row.output
@@ -223,16 +229,16 @@ class Checker:
         store = self._store
         for row in store.nodes[job.job_id].values():
             if row.status not in NODE_TERMINAL:
-                raise Violation("a job ends after its nodes", f"{job.job_id} is {job.status}, {row.node_id} is {row.status}")
+                raise Violation(
+                    "a job ends after its nodes", f"{job.job_id} is {job.status}, {row.node_id} is {row.status}"
+                )
             if (job.job_id, row.node_id) in store.timers:
                 raise Violation("no timer outlives its job", f"{job.job_id}/{row.node_id}")
         left = [row.node_id for row in store.queue.values() if row.job_id == job.job_id]
         if left:
             raise Violation("no queue row outlives its job", f"{job.job_id}: {' '.join(left)}")
 
-    # -- an aggregate against the rows -----------------------------------------------------------------------
-
-    def check_aggregate(self, run: JobRun, rng: Random, limit: int) -> None:
+    def check_aggregate(self, run: JobRun, rng: Random, windows: dict[str, int]) -> None:
         """I8: sometimes only the counters, sometimes everything that a reload would give."""
         dice = rng.random()
         if dice >= 0.3:
@@ -240,7 +246,7 @@ class Checker:
         store = self._store
         job = store.jobs[run.job_id]
         self._seen["check counters"] += 1
-        compare(store, run, job, reload=dice < 0.1, limit=limit)
+        compare(store, run, job, reload=dice < 0.1, windows=windows)
         if dice < 0.1:
             self._check_tasks_out(job)
 
@@ -261,8 +267,6 @@ class Checker:
             if row.status is NodeStatus.RUNNING and not out.started:
                 raise Violation("running means started", f"{job.job_id}/{row.node_id}/{row.attempt}")
 
-    # -- the end ---------------------------------------------------------------------------------------------
-
     def check_end(self) -> None:
         store = self._store
         for job in store.jobs.values():
@@ -273,10 +277,17 @@ class Checker:
                 if self._nodes[job.job_id, row.node_id] is not row.status:
                     raise Violation("I8 rows change only by commits", f"{job.job_id}/{row.node_id}")
                 self._seen[f"node {row.status}"] += 1
+            if (job.job_id, None) not in self._completions:
+                raise Violation("I1 every job ends once", f"{job.job_id} has no event of its end")
             seqs = [event.seq for event in store.events[job.job_id]]
             if seqs != list(range(1, len(seqs) + 1)):
                 raise Violation("events are numbered without gaps", f"{job.job_id}: {seqs}")
             self._check_result(job)
+        for command in store.commands.values():
+            if isinstance(command.given, CancelJob) and command.applied:
+                job = store.jobs[command.job_id]
+                if job.status is not JobStatus.CANCELLED:
+                    raise Violation("E6 cancelled means cancelled", f"{job.job_id} is {job.status}")
         open_commands = [command.command_id for command in store.commands.values() if command.applied is None]
         if open_commands:
             raise Violation("commands have one outcome", f"never answered: {' '.join(open_commands)}")
@@ -284,8 +295,15 @@ class Checker:
             raise Violation("a task is dead-lettered once", " ".join(store.dead_letters))
 
     def _check_result(self, job: JobRow) -> None:
+        rows = self._store.nodes[job.job_id].values()
+        if job.status is JobStatus.COMPLETED:
+            done = (NodeStatus.COMPLETED, NodeStatus.SKIPPED)
+            if any(row.status not in done for row in rows if row.parent_node_id is None):
+                raise Violation("completed means all nodes did", job.job_id)
+        elif not job.error_message:
+            raise Violation("an end that is not good says why", job.job_id)
         published = Counter(self._store.published)
-        for row in self._store.nodes[job.job_id].values():
+        for row in rows:
             result = reads.accepted_result(self._store, row)
             if row.status is not NodeStatus.COMPLETED or result is None or row.reused_task_id is not None:
                 continue

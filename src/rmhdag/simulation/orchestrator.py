@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from rmhdag.engine.effects import AggregationRequested, CommandAnswered, ContinueLater, Effect
-from rmhdag.engine.inputs import CancelJob, Continue, Decided, Input, RetryNode, SetWindow
+from rmhdag.engine.inputs import CancelJob, Continue, Decided, Input, RetryNode, SetWindow, TaskReported
 from rmhdag.engine.loading import resume
 from rmhdag.engine.run import JobRun
+from rmhdag.models.events import ErrorKind
 from rmhdag.models.states import JobStatus
 from rmhdag.simulation import reads
 from rmhdag.simulation.actor import Actor
 from rmhdag.simulation.faults import Fault
-from rmhdag.simulation.violation import Violation
 from rmhdag.simulation.rows import InboxRow, JobWrite
+from rmhdag.simulation.violation import Violation
 from rmhdag.simulation.workloads import QUEUES
 from rmhdag.simulation.world import LEASE_SECONDS, World
 
@@ -29,11 +30,13 @@ class Held:
     run: JobRun
     owner_epoch: int
     version: int
+    windows: dict[str, int]
 
 
 class Orchestrator(Actor):
     crash = Fault.ORCHESTRATOR_CRASHED
     freeze = Fault.ORCHESTRATOR_FROZEN
+    freeze_in_danger = Fault.ORCHESTRATOR_FROZEN_DECIDED
     letter = "o"
 
     def __init__(self, world: World, number: int) -> None:
@@ -57,15 +60,13 @@ class Orchestrator(Actor):
             yield self.moment()
             batch = self._decide()
             if batch:
-                yield self.moment()
+                yield self.danger()
                 yield from self._write(batch)
             elif not self.self_sent and not self.reductions:
                 yield self.wait(1.0)
             if self.reductions:
                 yield self.moment()
                 self._reduce_one()
-
-    # -- duties ----------------------------------------------------------------------------------------------
 
     def _hand_over(self) -> None:
         self.world.note(self.actor_id, "hands its jobs over and stops")
@@ -86,7 +87,7 @@ class Orchestrator(Actor):
             self.world.note(self.actor_id, f"declares {worker_id} dead")
             self.store.declare_worker_dead(worker_id)
         if self.rng.random() < 0.2:
-            self.store.address_inbox()
+            self.store.sweep_inbox()
             # A claim whose answer was lost is ours all the same.
             self.owned.update({job.job_id: None for job in self.store.jobs.values() if job.owner_id == self.actor_id})
 
@@ -99,8 +100,6 @@ class Orchestrator(Actor):
             return False
         return self.world.time - since > LEASE_SECONDS
 
-    # -- deciding --------------------------------------------------------------------------------------------
-
     def _decide(self) -> list[JobWrite]:
         """Apply what waits in the inbox, then what this process owes itself, then the timers."""
         writes: dict[str, JobWrite] = {}
@@ -108,9 +107,17 @@ class Orchestrator(Actor):
             if job_id not in self.held:
                 self._load(job_id, writes)
         for row in self._read_inbox():
-            if self._writable(row.job_id, writes):
+            if not self._writable(row.job_id, writes):
+                continue
+            if reads.is_overtaken(self.store, row):
+                self.world.seen["outcome news overtaken"] += 1
+                self._consume(writes[row.job_id], row)
+            else:
                 self._apply(writes[row.job_id], row.given, row)
         sent, self.self_sent = self.self_sent, []
+        if self.held and self.rng.random() < 0.03:
+            limit = self.rng.choice((1, 2, 5, 1_000))
+            sent.append((self.rng.choice(list(self.held)), SetWindow(self.rng.choice(QUEUES), limit)))
         due = reads.due_timers(self.store, self.actor_id)
         due += [timer for timer in due if self.faults.happens(Fault.TIMER_DUPLICATED)]
         for job_id, given in [*sent, *due]:
@@ -128,8 +135,9 @@ class Orchestrator(Actor):
                     rows.append(row)
                 if len(rows) >= limit:
                     break
-        if self.recent and self.faults.happens(Fault.INPUT_REPLAYED):
-            rows.append(self.rng.choice(self.recent))
+        gone = [row for row in self.recent if row.inbox_id not in self.store.inbox]
+        if gone and self.faults.happens(Fault.INPUT_REPLAYED):
+            rows.append(self.rng.choice(gone))
         return rows
 
     def _writable(self, job_id: str, writes: dict[str, JobWrite]) -> bool:
@@ -149,7 +157,7 @@ class Orchestrator(Actor):
             return False
         run = reads.load(self.store, self.world.plans[job.workflow_id], job)
         self.owned[job_id] = None
-        self.held[job_id] = Held(run, job.owner_epoch, job.version)
+        self.held[job_id] = Held(run, job.owner_epoch, job.version, {})
         write = writes[job_id] = JobWrite(job_id, job.owner_epoch, job.version, [], [], [])
         for queue in QUEUES:
             self._apply(write, SetWindow(queue, self.world.window))
@@ -161,6 +169,11 @@ class Orchestrator(Actor):
     def _apply(self, write: JobWrite, given: Input, row: InboxRow | None = None) -> None:
         held = self.held[write.job_id]
         given = reads.complete_input(self.store, held.run.plan, given)
+        if isinstance(given, SetWindow):
+            held.windows[given.queue] = given.limit
+        elif isinstance(given, TaskReported) and given.records and self.faults.happens(Fault.PUBLISH_FAILED):
+            # What the publish lane says when the catalogue refuses the records.
+            given = replace(given, success=False, error_kind=ErrorKind.PUBLISH_FAILED, records=())
         self.world.seen[f"input {type(given).__name__}"] += 1
         try:
             effects = held.run.apply(given, self.world.now, self.rng.random())
@@ -170,17 +183,20 @@ class Orchestrator(Actor):
         if self.world.trace is not None:
             self._note(write, given, effects)
         if row is not None:
-            if row.inbox_id not in write.consumed:
-                write.consumed.append(row.inbox_id)
+            self._consume(write, row)
             if row.command_id is not None:
                 write.answers += [(row.command_id, answer) for answer in effects if isinstance(answer, CommandAnswered)]
-            self.recent.append(row)
+
+    def _consume(self, write: JobWrite, row: InboxRow) -> None:
+        self.recent.append(row)
+        if row.inbox_id not in write.consumed:
+            write.consumed.append(row.inbox_id)
 
     def _note(self, write: JobWrite, given: Input, effects: list[Effect]) -> None:
         kinds = " ".join(_in_short(effect) for effect in effects)
-        self.world.note(self.actor_id, f"{write.job_id}@{write.owner_epoch}.{write.version} {_in_short(given)} ▸ {kinds}")
-
-    # -- writing ---------------------------------------------------------------------------------------------
+        self.world.note(
+            self.actor_id, f"{write.job_id}@{write.owner_epoch}.{write.version} {_in_short(given)} ▸ {kinds}"
+        )
 
     def _write(self, batch: list[JobWrite]) -> Iterator[float]:
         """One transaction for all. After an error nobody knows what was written: send it again, or load anew."""
@@ -213,7 +229,7 @@ class Orchestrator(Actor):
                 self._send_self(write.job_id, Continue(effect.node_id))
             elif isinstance(effect, AggregationRequested):
                 self.reductions.append((write.job_id, effect.node_id))
-        self.world.checker.check_aggregate(held.run, self.rng, self.world.window)
+        self.world.checker.check_aggregate(held.run, self.rng, held.windows)
         if held.run.is_terminal:
             del self.held[write.job_id]
             self.owned.pop(write.job_id, None)
@@ -237,5 +253,7 @@ def _named(batch: list[JobWrite]) -> str:
 
 
 def _in_short(thing: object) -> str:
-    named = (getattr(thing, name, None) for name in ("node_id", "attempt", "lease_epoch", "status", "event_type", "seq"))
+    named = (
+        getattr(thing, name, None) for name in ("node_id", "attempt", "lease_epoch", "status", "event_type", "seq")
+    )
     return "/".join([type(thing).__name__, *(str(part) for part in named if part is not None)])

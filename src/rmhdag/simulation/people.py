@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rmhdag.engine.inputs import CancelJob, Decided, Input, ReusedNode, RetryNode, Start
+from rmhdag.engine.inputs import CancelJob, Decided, Input, RetryNode, ReusedNode, Start
 from rmhdag.engine.rerun import plan_rerun
 from rmhdag.models.states import JOB_TERMINAL, JobStatus, NodeStatus
 from rmhdag.simulation import reads
@@ -54,7 +54,9 @@ class People(Actor):
     def _send(self, job: JobRow) -> None:
         job_id = self.store.submit(job)
         if self.faults.happens(Fault.SUBMIT_UNSEEN):
-            again = self.store.submit(JobRow(f"{job.job_id}-again", job.workflow_id, job.input_params, job.idempotency_key))
+            again = self.store.submit(
+                JobRow(f"{job.job_id}-again", job.workflow_id, job.input_params, job.idempotency_key)
+            )
             assert again == job_id
         self.world.note(self.actor_id, f"submits {job_id}: {job.workflow_id}")
         self.world.ring(lambda actor: isinstance(actor, Orchestrator))

@@ -8,13 +8,24 @@ from typing import Any
 
 import orjson
 
-from rmhdag.engine.inputs import ChildrenReduced, Input, Output, Reference, TaskReported, Timer, TimerDue
+from rmhdag.engine.inputs import (
+    ChildrenReduced,
+    Input,
+    Output,
+    Reference,
+    TaskCheckpointed,
+    TaskReported,
+    TaskSnoozed,
+    TaskStarted,
+    Timer,
+    TimerDue,
+)
 from rmhdag.engine.loading import load_run
 from rmhdag.engine.plan import Plan
-from rmhdag.engine.reducer import Reducer, ReduceError
+from rmhdag.engine.reducer import ReduceError, Reducer
 from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.models.states import JOB_TERMINAL, NodeStatus
-from rmhdag.simulation.rows import JobRow, NodeRow, ResultRow
+from rmhdag.simulation.rows import InboxRow, JobRow, NodeRow, QueueRow, ResultRow
 from rmhdag.simulation.store import Store
 from rmhdag.workflow.expressions import Missing, resolve_path
 
@@ -42,9 +53,7 @@ def load(store: Store, plan: Plan, job: JobRow) -> JobRun:
             if output is not None:
                 outputs[row.node_id] = output
     next_seq = len(store.events[job.job_id]) + 1
-    return load_run(
-        plan, facts, rows.values(), outputs, next_seq=next_seq, reused_children=job.rerun.reused_children
-    )
+    return load_run(plan, facts, rows.values(), outputs, next_seq=next_seq, reused_children=job.rerun.reused_children)
 
 
 def stored_output(store: Store, plan: Plan, row: NodeRow) -> Output | None:
@@ -73,6 +82,25 @@ def _as_output(plan: Plan, node_id: str, value: Any, *, is_large: bool) -> Outpu
             continue
     text = orjson.dumps(value)
     return Output(reference=Reference(sha256(text).hexdigest(), len(text)), excerpts=excerpts)
+
+
+def is_overtaken(store: Store, row: InboxRow) -> bool:
+    """News of a lease whose successor was heard of before: a row that went astray comes after the loss of its lease."""
+    given = row.given
+    if not isinstance(given, TaskStarted | TaskSnoozed | TaskCheckpointed):
+        return False
+    queued = store.queue.get(given.task_id)
+    if queued is None or queued.lease_epoch <= given.lease_epoch:
+        return False
+    # A snooze is only late if the start of a newer lease was consumed before it.
+    return not isinstance(given, TaskSnoozed) or (
+        queued.started
+        and not any(other.task_id == given.task_id and _starts(other, queued) for other in store.inbox.values())
+    )
+
+
+def _starts(row: InboxRow, queued: QueueRow) -> bool:
+    return isinstance(row.given, TaskStarted) and row.given.lease_epoch == queued.lease_epoch
 
 
 def complete_input(store: Store, plan: Plan, given: Input) -> Input:

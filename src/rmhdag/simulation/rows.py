@@ -81,6 +81,10 @@ class QueueRow:
     lost: bool = False
     available_at: datetime | None = None
 
+    def is_claimable(self, now: datetime) -> bool:
+        is_due = self.available_at is None or self.available_at <= now
+        return self.worker_id is None and is_due and not self.lost and not self.cancel_requested
+
 
 @dataclass(slots=True)
 class ResultRow:
@@ -161,10 +165,18 @@ class Leased:
 
 
 @dataclass(slots=True, frozen=True)
+class Heard:
+    """Audit: a worker was heard about its lease."""
+
+    task_id: str
+    lease_epoch: int
+
+
+@dataclass(slots=True, frozen=True)
 class Recorded:
     """Audit: a report was accepted as the result of its task."""
 
     result: ResultRow
 
 
-AuditEntry = Claimed | Committed | Leased | Recorded
+AuditEntry = Claimed | Committed | Leased | Heard | Recorded

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from rmhdag.engine.inputs import TaskCheckpointed, TaskSnoozed, TaskStarted
 from rmhdag.simulation.actor import Actor
 from rmhdag.simulation.faults import Fault
 from rmhdag.simulation.orchestrator import Orchestrator
@@ -28,6 +29,7 @@ class Work:
 class Worker(Actor):
     crash = Fault.WORKER_CRASHED
     freeze = Fault.WORKER_FROZEN
+    freeze_in_danger = Fault.WORKER_FROZEN_DONE
     letter = "w"
 
     def __init__(self, world: World, number: int) -> None:
@@ -40,7 +42,8 @@ class Worker(Actor):
         self.store.workers[self.actor_id] = self.world.now
         next_beat = self.world.time
         while True:
-            if self.world.time >= next_beat:
+            # The heart is another thread: after a pause either it or the work comes first.
+            if self.world.time >= next_beat and self.rng.random() < 0.6:
                 if not self._beat():
                     # Declared dead: whatever ran here is somebody else's now. A new process has a new name.
                     self.doomed = True
@@ -49,9 +52,9 @@ class Worker(Actor):
             self._claim()
             work = min(self.works.values(), key=lambda work: work.next_at, default=None)
             if work is None:
-                yield self.wait(min(1.0, next_beat - self.world.time))
+                yield self.wait(1.0)
             elif work.next_at > self.world.time:
-                yield min(work.next_at, next_beat) - self.world.time
+                yield min(work.next_at - self.world.time, 1.0)
             else:
                 yield from self._advance(work)
 
@@ -88,28 +91,28 @@ class Worker(Actor):
     def _advance(self, work: Work) -> Iterator[float]:
         """One step of a handler. Everything that is said to the store carries the lease."""
         row, outcome = work.row, work.outcome
-        lease = (self.actor_id, row.task_id, row.lease_epoch)
+        about = (row.node_id, row.attempt, row.task_id, row.lease_epoch)
         if work.cancel_requested and self.rng.random() < 0.8:
             self.works.pop(row.task_id, None)
-            self.store.release(*lease)
+            self.store.release(self.actor_id, row.task_id, row.lease_epoch)
             self._tell_owner("stops, as it is told", row)
         elif not work.is_started and self.rng.random() < 0.03:
             self.works.pop(row.task_id, None)
-            self.store.release(*lease)
+            self.store.release(self.actor_id, row.task_id, row.lease_epoch)
             self._tell_owner("gives back", row)
         elif not work.is_started:
             work.is_started = True
             work.next_at = self.world.time + outcome.seconds
-            if outcome.marks_start and not self.store.start(*lease):
+            if outcome.marks_start and not self.store.tell(self.actor_id, TaskStarted(*about, self.actor_id)):
                 self.works.pop(row.task_id, None)
         elif outcome.checkpoints > 0:
             outcome.checkpoints -= 1
-            self.store.checkpoint(*lease, phase=f"phase-{outcome.checkpoints}")
+            self.store.tell(self.actor_id, TaskCheckpointed(*about, f"phase-{outcome.checkpoints}", {}))
         elif outcome.fate is Fate.KILLS_WORKER:
             self.doomed = True
         elif outcome.fate is Fate.SNOOZES:
             self.works.pop(row.task_id, None)
-            self.store.snooze(*lease, delay_seconds=self.rng.uniform(0.2, 5.0))
+            self.store.tell(self.actor_id, TaskSnoozed(*about, self.rng.uniform(0.2, 5.0)))
             self._tell_owner("snoozes", row)
         elif outcome.fate is Fate.HANGS_UNNOTICED:
             work.next_at = self.world.time + 5.0
@@ -120,14 +123,15 @@ class Worker(Actor):
 
     def _report(self, work: Work) -> Iterator[float]:
         """Until it is answered; a report that was heard but not answered is sent again."""
+        yield self.danger()
         while True:
             if not self.faults.happens(Fault.REPORT_FAILED):
-                heard = self.store.report(work.outcome.result, self.actor_id)
+                heard = self.store.report(work.outcome.result)
                 self.world.seen["outcome report accepted" if heard else "outcome report stale"] += 1
                 self._tell_owner(f"reports {work.outcome.fate}, {'accepted' if heard else 'stale'}", work.row)
                 if self.faults.happens(Fault.REPORT_DUPLICATED):
                     yield self.moment()
-                    self.store.report(work.outcome.result, self.actor_id)
+                    self.store.report(work.outcome.result)
                 if not self.faults.happens(Fault.REPORT_UNSEEN):
                     break
             yield self.moment()

@@ -14,7 +14,9 @@ RECURSIVE = "recursive"
 
 
 def random_workflow(rng: Random, workflow_id: str) -> Plan:
-    return Plan(WorkflowDefinition.model_validate(_Shape(rng).build(workflow_id)))
+    """With chunks so small that expanding and cancelling take several inputs."""
+    definition = WorkflowDefinition.model_validate(_Shape(rng).build(workflow_id))
+    return Plan(definition, expansion_chunk=rng.choice((2, 7, 1_000)), cancel_chunk=rng.choice((3, 10, 5_000)))
 
 
 @cache
@@ -35,7 +37,7 @@ def child_plans() -> dict[str, Plan]:
         for node in nodes.values():
             node.setdefault("type", "task")
         definition = {"workflow_id": workflow_id, "name": workflow_id, "nodes": nodes}
-        plans[workflow_id] = Plan(WorkflowDefinition.model_validate(definition))
+        plans[workflow_id] = Plan(WorkflowDefinition.model_validate(definition), expansion_chunk=2, cancel_chunk=2)
     return plans
 
 
@@ -131,7 +133,11 @@ class _Shape:
         else:
             limits = sorted(rng.sample(range(100), rng.choice((1, 2))))
             branches = [{"condition": f"< {limit}", "next": []} for limit in limits]
-            node = {"type": "conditional", "subject": "inputs.k", "branches": [*branches, {"default": True, "next": []}]}
+            node = {
+                "type": "conditional",
+                "subject": "inputs.k",
+                "branches": [*branches, {"default": True, "next": []}],
+            }
         self._add(node_id, node, has_output=False)
 
     def _fan_out(self, node_id: str) -> None:

@@ -15,7 +15,16 @@ from psycopg import errors
 
 from rmhdag.models.table import Row
 from rmhdag.store.plan import MigrationFailed
-from rmhdag.store.schema import enum_ddl, enums_of, index_ddl, make_metadata, table_ddl
+from rmhdag.store.schema import (
+    enum_ddl,
+    enums_of,
+    function_ddl,
+    index_ddl,
+    is_touched,
+    make_metadata,
+    table_ddl,
+    trigger_ddl,
+)
 
 _SCRATCH = "pg_temp"
 
@@ -53,7 +62,7 @@ class TableFacts:
     columns: dict[str, ColumnFacts] = field(default_factory=dict)
     indexes: dict[str, IndexFacts] = field(default_factory=dict)
     checks: dict[str, CheckFacts] = field(default_factory=dict)
-    triggers: dict[str, tuple[int, str]] = field(default_factory=dict)
+    triggers: dict[str, str] = field(default_factory=dict)
     partitions: dict[str, TableFacts] = field(default_factory=dict)
     attached: dict[str, set[str]] = field(default_factory=dict)
 
@@ -92,10 +101,14 @@ def read_wished(conn: psycopg.Connection[Any], rows: Sequence[type[Row]]) -> Cat
 def _build(conn: psycopg.Connection[Any], rows: Sequence[type[Row]]) -> None:
     for name, enum in enums_of(rows).items():
         conn.execute(enum_ddl(_SCRATCH, name, enum).encode())
-    for table in make_metadata(_SCRATCH, rows).tables.values():
-        conn.execute(table_ddl(table).encode())
-        for index in table.indexes:
-            conn.execute(index_ddl(index).encode())
+    conn.execute(function_ddl(_SCRATCH).encode())
+    metadata = make_metadata(_SCRATCH, rows)
+    for row in rows:
+        table = metadata.tables[f"{_SCRATCH}.{row.table.name}"]
+        for statement in (table_ddl(table), *map(index_ddl, table.indexes)):
+            conn.execute(statement.encode())
+        if is_touched(row):
+            conn.execute(trigger_ddl(_SCRATCH, row).encode())
 
 
 def _read(conn: psycopg.Connection[Any], namespace: int) -> Catalogue:
@@ -147,8 +160,9 @@ def _store_check(facts: TableFacts, name: str, definition: str, valid: bool) -> 
     facts.checks[name] = CheckFacts(definition.removesuffix(" NOT VALID"), valid)
 
 
-def _store_trigger(facts: TableFacts, name: str, kind: int, function: str) -> None:
-    facts.triggers[name] = (kind, function)
+def _store_trigger(facts: TableFacts, name: str, kind: int, definition: str, function: str) -> None:
+    condition = definition.split(" FOR EACH ROW ", 1)[-1].split("EXECUTE ", 1)[0]
+    facts.triggers[name] = f"{kind} {condition}{function}"
 
 
 def _store_attached(facts: TableFacts, index: str, leaf: str) -> None:
@@ -192,7 +206,7 @@ _CHECKS = """
     FROM pg_constraint WHERE contype = 'c' AND connamespace = %s"""
 
 _TRIGGERS = """
-    SELECT t.tgrelid, t.tgname, t.tgtype::int, f.proname
+    SELECT t.tgrelid, t.tgname, t.tgtype::int, pg_get_triggerdef(t.oid), f.proname
     FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc f ON f.oid = t.tgfoid
     WHERE c.relnamespace = %s AND NOT t.tgisinternal"""
 

@@ -7,7 +7,6 @@ from rmhdag.store.catalogue import TableFacts
 from rmhdag.store.column_steps import filled_check_name
 from rmhdag.store.partitions import default_partition_ddl, default_partition_name, missing_partitions
 from rmhdag.store.schema import (
-    TOUCH_BODY,
     TOUCH_FUNCTION,
     check_name,
     enum_ddl,
@@ -17,9 +16,6 @@ from rmhdag.store.schema import (
     trigger_name,
 )
 from rmhdag.store.survey import Survey
-
-# BEFORE UPDATE FOR EACH ROW, in the bits of pg_trigger.tgtype.
-_TOUCH_KIND = 19
 
 
 def plan_types(survey: Survey) -> None:
@@ -41,18 +37,19 @@ def plan_types(survey: Survey) -> None:
         for label in found:
             if label not in labels:
                 survey.notice(f"label {label} of type {name} is not in the models")
-    if survey.live.functions.get(TOUCH_FUNCTION, "").strip() != TOUCH_BODY:
+    if survey.live.functions.get(TOUCH_FUNCTION) != survey.wished.functions[TOUCH_FUNCTION]:
         survey.change(f"create function {TOUCH_FUNCTION}", function_ddl(survey.schema))
 
 
 def plan_rules(survey: Survey) -> None:
     for row, live, wished in survey.shared_tables():
         _plan_checks(survey, row, live, wished)
-        if is_touched(row) and live.triggers.get(trigger_name(row)) != (_TOUCH_KIND, TOUCH_FUNCTION):
+        name = trigger_name(row)
+        if is_touched(row) and live.triggers.get(name) != wished.triggers[name]:
             survey.change(f"stamp updated_at of {row.table.name}", trigger_ddl(survey.schema, row))
         stores = live.partitions if live.partitioned else {row.table.name: live}
-        for name, facts in stores.items():
-            _plan_storage(survey, row, name, facts)
+        for store, facts in stores.items():
+            _plan_storage(survey, row, store, facts)
 
 
 def _plan_checks(survey: Survey, row: type[Row], live: TableFacts, wished: TableFacts) -> None:

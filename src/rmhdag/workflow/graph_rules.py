@@ -190,7 +190,7 @@ def _check_fan_ins(graph: RawGraph, report: Report) -> None:
                 f"no fan-out leads to the fan-in `{fan_in}`",
                 "Add `source_node` with the name of a fan-out",
             )
-        elif not fan_outs and given in graph.names:
+        elif not fan_outs and isinstance(given, str) and given in graph.names:
             report.add(
                 (*path, "source_node"),
                 "fan-in-without-fan-out",

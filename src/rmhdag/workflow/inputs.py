@@ -20,13 +20,12 @@ from rmhdag.workflow.parameters import (
 from rmhdag.workflow.problems import Problem, did_you_mean
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.source_map import Path
-from rmhdag.workflow.structure import check_input_structure
+from rmhdag.workflow.structure import has_input_structure, report_input_structure
 
 MAX_INPUT_BYTES = 16 * 1024 * 1024
 MAX_INPUT_DEPTH = 32
 MAX_SCHEMA_DEPTH = 8
 
-_TYPES = ("string", "integer", "number", "boolean", "array", "object")
 _PAIRS = (
     ("minimum", "maximum"),
     ("exclusiveMinimum", "exclusiveMaximum"),
@@ -81,11 +80,11 @@ def _check_declaration(name: str, declared: dict[str, Any], path: Path, report: 
             path, "too-deep", f"`{name}` is declared deeper than {MAX_SCHEMA_DEPTH} levels", "Leave the rest open"
         )
         return
-    if depth > 1 and not check_input_structure(declared, path, report):
-        return
-    kind = declared.get("type")
-    if kind not in _TYPES:
-        return  # told by the structure
+    if not has_input_structure(declared):
+        if depth > 1:
+            report_input_structure(declared, path, report)
+        return  # the outermost declarations are told with the whole file
+    kind = declared["type"]
     for limit, types in LIMIT_TYPES.items():
         if limit in declared and kind not in types:
             report.add_key(

@@ -6,7 +6,7 @@ How it works: docs/architecture/graph-layout.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -98,15 +98,17 @@ class Metrics:
     margin: int
 
 
+# Shapes whose ends are no place for text.
+SLOPES = {NodeType.CONDITIONAL: 20, NodeType.APPROVAL: 12}
 MAX_TEXT = 34  # characters; longer captions are cut, the whole text is in the tooltip
 
 
 def picture_node_size(caption: Caption) -> Size:
     if caption.type in (NodeType.START, NodeType.END):
-        return Size(28, 28)
+        return Size(even(max(picture_width(caption.id, 12) + 8, 28)), 28)
     text = max(picture_width(caption.id, 14), picture_width(cut(caption.detail, MAX_TEXT), 12, monospace=True))
-    slope = 20 if caption.type is NodeType.CONDITIONAL else 0
-    return Size(even(max(text + 60 + slope, 120)), 52)
+    slope = SLOPES.get(caption.type, 0)
+    return Size(even(max(text + 64 + slope, 120)), 52)
 
 
 def picture_label_size(label: str) -> Size:
@@ -117,7 +119,7 @@ def even(width: int) -> int:
     return width + width % 2
 
 
-PICTURE = Metrics(picture_node_size, picture_label_size, node_gap=32, layer_gap=40, label_gap=20, margin=24)
+PICTURE = Metrics(picture_node_size, picture_label_size, node_gap=32, layer_gap=40, label_gap=20, margin=28)
 
 
 def layout(definition: WorkflowDefinition, *, direction: Direction = "down", metrics: Metrics = PICTURE) -> Layout:
@@ -137,8 +139,9 @@ def place(shown: Outline, *, direction: Direction = "down", metrics: Metrics = P
         metrics,
     )
     nodes = tuple(place_node(grid, vertex, caption) for vertex, caption in enumerate(shown.captions))
+    round_ones = {index[caption.id] for caption in shown.captions if caption.type in (NodeType.START, NodeType.END)}
     edges = tuple(
-        place_edge(grid, arrow, index[arrow.source], index[arrow.target], path)
+        place_edge(grid, arrow, index[arrow.source], index[arrow.target], path, round_ones)
         for arrow, path in zip(shown.arrows, grid.layers.paths, strict=True)
     )
     return Layout(shown.title, shown.description, direction, grid.extent.x, grid.extent.y, nodes, edges)
@@ -207,14 +210,17 @@ def place_node(grid: Grid, vertex: int, caption: Caption) -> PlacedNode:
     )
 
 
-def place_edge(grid: Grid, arrow: Arrow, source: int, target: int, bends: Sequence[int]) -> PlacedEdge:
+def place_edge(
+    grid: Grid, arrow: Arrow, source: int, target: int, bends: Sequence[int], round_ones: Set[int]
+) -> PlacedEdge:
     """From the source's lower border straight through each layer that it passes to the target's upper border."""
     layers = grid.layers
 
     def border(vertex: int, side: int) -> Point:
         layer = layers.layer_of[vertex]
         middle = grid.tops[layer] + grid.depths[layer] // 2
-        half = layers.sizes[vertex].height // 2
+        size = layers.sizes[vertex]
+        half = (min(size) if vertex in round_ones else size.height) // 2
         return grid.point(grid.centres[vertex], middle + side * half)
 
     points = [border(source, 1)]

@@ -70,7 +70,7 @@ def outline(definition: WorkflowDefinition) -> Outline:
 
     for edge in definition_edges(definition):
         label = branch_label(nodes[edge.source], edge.branch_index) if edge.branch_index is not None else ""
-        kind: ArrowKind = "branch" if label else "any_of" if edge.group == "any_of" else "flow"
+        kind: ArrowKind = "any_of" if edge.group == "any_of" else "branch" if label else "flow"
         add(Arrow(edge.source, edge.target, label, kind))
     captions = [caption(node_id, node) for node_id, node in nodes.items() if node_id not in folded]
     start = next((one.id for one in captions if one.type is NodeType.START), None)

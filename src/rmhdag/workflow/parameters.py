@@ -6,6 +6,7 @@ neither look-around nor back-references.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -101,7 +102,7 @@ def _matches(pattern: str, value: str) -> bool:
 
 def _is_multiple(value: int | float, step: int | float) -> bool:
     quotient = value / step
-    return abs(quotient - round(quotient)) < 1e-9
+    return math.isfinite(quotient) and abs(quotient - round(quotient)) < 1e-9
 
 
 # limit: (types it is for, whether the value keeps it, how to say it)

@@ -19,6 +19,11 @@ class Report:
         self._unreadable: set[str] = set()
 
     @property
+    def is_full(self) -> bool:
+        """More than anybody reads is known; rules that go on at length may stop."""
+        return len(self._problems) > 2 * MAX_PROBLEMS
+
+    @property
     def count(self) -> int:
         return len(self._problems)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 Path = tuple[str | int, ...]
@@ -24,9 +27,13 @@ class Place(NamedTuple):
 class SourceMap:
     """Empty for workflows that did not come from a text; then every place is 0:0 and only pointers help."""
 
-    def __init__(self, text: str = "") -> None:
-        self.text = text
+    def __init__(self) -> None:
+        self.text = ""
         self._places: dict[Path, Place] = {}
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(match.end() for match in re.finditer("\n", self.text))]
 
     def __contains__(self, path: Path) -> bool:
         return path in self._places
@@ -60,7 +67,8 @@ class SourceMap:
         return place.value if index is None else self.mark_of(index)
 
     def mark_of(self, index: int) -> Mark:
-        return self.text.count("\n", 0, index) + 1, index - self.text.rfind("\n", 0, index)
+        line = bisect_right(self._line_starts, index)
+        return line, index - self._line_starts[line - 1] + 1
 
 
 def _offset_of(value: str, line: int, column: int) -> int:

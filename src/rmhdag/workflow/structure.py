@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -37,6 +37,8 @@ _INNER_MODELS: dict[str, type[BaseModel]] = {
     "task": WrittenTaskSpec,
     "tolerate": WrittenTolerance,
     "depends_on": DependencyGroups,
+    "branches": WrittenBranch,
+    "inputs": WrittenInput,
 }
 
 _PATTERN_REMEDIES = {
@@ -160,11 +162,18 @@ def check_structure(data: dict[str, Any], report: Report) -> None:
             _check_node(node_id, node, report)
 
 
-def check_input_structure(declared: dict[str, Any], path: Path, report: Report) -> bool:
-    """One declaration inside another; true if its shape is right."""
-    before = report.count
+def has_input_structure(declared: dict[str, Any]) -> bool:
+    """Whether one declaration has the right shape."""
+    try:
+        WrittenInput.model_validate(declared)
+    except ValidationError:
+        return False
+    return True
+
+
+def report_input_structure(declared: dict[str, Any], path: Path, report: Report) -> None:
+    """What is wrong with a declaration inside another."""
     _check_model(WrittenInput, declared, path, f"`{shorten(str(path[-1]))}`", report)
-    return report.count == before
 
 
 def node_type(node: Any) -> NodeType | None:
@@ -210,15 +219,36 @@ def _check_node(node_id: str, node: Any, report: Report) -> None:
 
 
 def _check_model(model: type[BaseModel], value: Any, path: Path, owner: str, report: Report) -> None:
-    empty = [key for key, part in value.items() if part is None and key in model.model_fields and key != "default"]
-    for key in empty:
-        report.add_key((*path, key), "empty-field", f"`{key}` is empty", "Give it a value or remove the line")
+    empty = set(_empty_fields(model, value, ()))
+    for location in empty:
+        name = location[-1]
+        report.add_key((*path, *location), "empty-field", f"`{name}` is empty", "Give it a value or remove the line")
     try:
         model.model_validate(value)
     except ValidationError as error:
         for found in error.errors(include_url=False):
-            if found["loc"][:1] not in [(key,) for key in empty]:
+            if not any(found["loc"][: len(location)] == location for location in empty):
                 _translate(found, path, value, owner, model, report)
+
+
+def _empty_fields(model: type[BaseModel], value: Any, path: Path) -> Iterator[Path]:
+    """Fields without a value: a slip, and told as such. Only an input's default may be null."""
+    if isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from _empty_fields(model, part, (*path, index))
+    if not isinstance(value, dict):
+        return
+    for key, part in value.items():
+        if key not in model.model_fields:
+            continue
+        if part is None:
+            if model is not WrittenInput or key != "default":
+                yield (*path, key)
+        elif key == "inputs" and isinstance(part, dict):
+            for name, declared in part.items():
+                yield from _empty_fields(WrittenInput, declared, (*path, key, name))
+        elif key in _INNER_MODELS:
+            yield from _empty_fields(_INNER_MODELS[key], part, (*path, key))
 
 
 def _translate(found: Any, path: Path, value: Any, owner: str, model: type[BaseModel], report: Report) -> None:
@@ -229,7 +259,7 @@ def _translate(found: Any, path: Path, value: Any, owner: str, model: type[BaseM
         fields = _fields_around(location, model)
         where = owner if len(location) == 1 else _owner_name(location[:-1])
         report.add_key(
-            place, "unknown-field", f"{where} has no field `{name}`", _field_remedy(name, fields, len(place))
+            place, "unknown-field", f"{where} has no field `{shorten(name)}`", _field_remedy(name, fields, len(place))
         )
         return
     if found["type"] == "missing":
@@ -286,12 +316,7 @@ def _fields_around(location: Path, model: type[BaseModel]) -> list[str]:
     """The fields that are known where an unknown one was found."""
     fields: type[BaseModel] = model
     for step in location[:-1]:
-        if step in _INNER_MODELS:
-            fields = _INNER_MODELS[str(step)]
-        elif step == "branches":
-            fields = WrittenBranch
-        elif step == "inputs":
-            fields = WrittenInput
+        fields = _INNER_MODELS.get(str(step), fields)
     known = list(fields.model_fields)
     return [*known, "nodes"] if fields is WrittenWorkflow else known
 

@@ -33,7 +33,11 @@ _FAN_IN_OUTPUTS = {
 }
 _FAN_OUT_OUTPUTS = ("dynamic_nodes", "total")
 _CONDITIONAL_OUTPUTS = ("condition_result", "taken")
+_APPROVAL_OUTPUTS = ("decision", "decided_by", "reason")
 _NO_SUBJECT = "inputs"
+
+# Expressions that are more than a name take 0.1 ms each; so many would make the check of one file take seconds.
+MAX_PARSED = 3_000
 
 
 class Place(NamedTuple):
@@ -52,6 +56,7 @@ class TemplateRules:
         self.ancestors = graph.ancestors()
         self.env_names = env_names
         self.report = report
+        self.parsed = 0
 
     def check(self) -> None:
         for name, node in self.graph.nodes.items():
@@ -154,12 +159,21 @@ class TemplateRules:
                 self._check_value(part, (*path, index), place)
 
     def _compile(self, compiler: Any, text: str, path: Path, place: Place | None) -> CompiledTemplate | None:
+        if self.report.is_full or self.parsed > MAX_PARSED:
+            return None
         try:
             compiled: CompiledTemplate = compiler(text)
         except ExpressionError as error:
             message, _, remedy = error.message.partition(". ")
             self.report.add_inside(path, text, error.line or 1, error.column or 1, "template", message, remedy)
             return None
+        if not compiled.is_lone:
+            self.parsed += 1
+            if self.parsed > MAX_PARSED:
+                message = f"the workflow has more than {MAX_PARSED:,} templates"
+                self.report.add(
+                    path, "too-many-templates", message, "Compute values in a handler, or split the workflow"
+                )
         if place is not None:
             for reference, position in compiled.positions.items():
                 self._check_reference(reference, position, text, path, place)
@@ -251,6 +265,8 @@ class TemplateRules:
             known = _FAN_OUT_OUTPUTS
         elif kind is NodeType.CONDITIONAL:
             known = _CONDITIONAL_OUTPUTS
+        elif kind is NodeType.APPROVAL:
+            known = _APPROVAL_OUTPUTS
         else:
             return None
         if steps[2] in known or known == ("failures",):

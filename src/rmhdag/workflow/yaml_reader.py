@@ -168,7 +168,9 @@ class _Reader:
         mark = _mark(error.problem_mark) if error.problem_mark is not None else (1, 1)
         if mark[0] > len(lines):
             # Something is still open at the end of the file: where it was opened is what helps.
-            mark = _mark(error.context_mark) if error.context_mark is not None else (len(lines), len(lines[-1]) + 1)
+            mark = _mark(error.context_mark) if error.context_mark is not None else mark
+        if mark[0] > len(lines):
+            mark = (len(lines), len(lines[-1]) + 1)
         line = lines[mark[0] - 1]
         if line[: mark[1]].strip(" ").startswith("\t"):
             return self.stop(mark, "yaml-syntax", "a tab indents this line", "Indent with spaces")

@@ -107,10 +107,9 @@ def draw_terminal(node: PlacedNode, layout: Layout) -> str:
     x, y = node.x + node.width // 2, node.y + node.height // 2
     radius = node.height // 2
     mark = f"M{x - 4} {y - 6}v12l10 -6z" if node.type is NodeType.START else f"M{x - 5} {y - 5}h10v10h-10z"
-    if layout.direction == "down":
-        text = f'<text class="end-label" x="{x + radius + 8}" y="{y + 4}">{escape(node.label)}</text>'
-    else:
-        text = f'<text class="end-label centred" x="{x}" y="{y + radius + 15}">{escape(node.label)}</text>'
+    above = layout.direction == "down" and node.type is NodeType.START  # below it, the edge would run through the word
+    baseline = y - radius - 6 if above else y + radius + 15
+    text = f'<text class="end-label" x="{x}" y="{baseline}">{escape(node.label)}</text>'
     return f'<circle class="disc" cx="{x}" cy="{y}" r="{radius}"/><path class="mark" d="{mark}"/>{text}'
 
 

@@ -1,4 +1,4 @@
-"""Colours and icons of the SVG picture. Colour-blind readers can tell the hues apart; each kind has a shape of its own."""
+"""Colours and icons of the SVG picture. Colour-blind readers can tell the hues apart; each kind has its own shape."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Theme(NamedTuple):
 LIGHT = Theme(
     ground="#f6f8fb",
     card="#ffffff",
-    border="#c9d2df",
+    border="#b3bfce",
     text="#172033",
     muted="#526075",
     line="#8593a8",
@@ -38,7 +38,7 @@ LIGHT = Theme(
 DARK = Theme(
     ground="#0f1520",
     card="#1a2332",
-    border="#3a4860",
+    border="#4d5d78",
     text="#eaf0f8",
     muted="#a3b0c4",
     line="#6d7d95",
@@ -67,7 +67,7 @@ SHAPES = """
 .rmhdag text{font:600 14px system-ui,"Segoe UI",Roboto,Helvetica,Arial,"DejaVu Sans",sans-serif}
 .rmhdag .detail,
 .rmhdag .label text{font:400 12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
-.rmhdag .label text,.rmhdag .badge-text,.rmhdag .centred{text-anchor:middle}
+.rmhdag .label text,.rmhdag .badge-text,.rmhdag .end-label{text-anchor:middle}
 .rmhdag .end-label{font-size:12px;letter-spacing:.04em}
 .rmhdag .badge-text{font-size:11px}
 .rmhdag .line{fill:none;stroke-width:1.6}

@@ -303,6 +303,16 @@ class Compiler:
             return base
         return self.fold_at(current.lineno, parts, evaluator)
 
+    def compile_reference(self, root: str, path: Path, offset: int) -> Code:
+        """A lone `{{ root.path }}`, without the detour over a syntax tree."""
+        return self._refer(Reference(root, path), nodes.Name(root, "load", lineno=offset), has_more=False)
+
+    def _refer(self, reference: Reference, name: nodes.Name, *, has_more: bool) -> Code:
+        self._check(reference, name, has_more=has_more)
+        self.references.setdefault(reference, name.lineno)
+        root, path = reference
+        return Code(lambda run: run.lookup(root, path), lone=reference)
+
     def _look_up(self, name: nodes.Name, steps: list[tuple[nodes.Node, str | int | nodes.Expr]]) -> tuple[Code, int]:
         if self.subject is not None and name.name == self.subject[0]:
             return self.subject[1], 0
@@ -315,11 +325,8 @@ class Compiler:
             if isinstance(step, nodes.Expr):
                 break
             path.append(step)
-        reference = Reference(name.name, tuple(path))
-        self._check(reference, name, has_more=len(path) < len(steps))
-        self.references.setdefault(reference, name.lineno)
-        root, whole_path = reference
-        return Code(lambda run: run.lookup(root, whole_path), lone=reference), len(path)
+        code = self._refer(Reference(name.name, tuple(path)), name, has_more=len(path) < len(steps))
+        return code, len(path)
 
     def _check(self, reference: Reference, name: nodes.Name, has_more: bool) -> None:
         """Names must be literal where the graph or the allow-list depends on them."""

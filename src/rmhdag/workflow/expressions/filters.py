@@ -143,8 +143,9 @@ def _orderable(run: Run, value: Any, name: str) -> Sequence[Any]:
     values = _list(run, value, name)
     kinds = {kind(item) for item in values}
     if kinds - {"number"} and kinds - {"text"}:
+        mixed = " and ".join(sorted(kinds))
         raise ExpressionError(
-            f"`{name}` takes a list of numbers or a list of texts, not of {' and '.join(sorted(kinds))}"
+            f"`{name}` takes a list of numbers or a list of texts, not of {mixed}. Convert them first"
         )
     return values
 

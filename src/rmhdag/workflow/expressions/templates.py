@@ -5,16 +5,20 @@ Values are data: what a look-up returns is passed on as it is and never read as 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from rmhdag.workflow.expressions.budget import Evaluator, Run, Scope
-from rmhdag.workflow.expressions.compiler import Code, Compiler, Reference, join_texts
+from rmhdag.workflow.expressions.compiler import ROOTS, Code, Compiler, Reference, join_texts
 from rmhdag.workflow.expressions.errors import ExpressionError
 from rmhdag.workflow.expressions.parser import Tree, parse_branch_condition, parse_expression, place, split_template
 from rmhdag.workflow.expressions.values import truth
 
 _SUBJECT = "the_subject"
+
+# Most templates are just this; reading them without Jinja2 is twenty times faster.
+_LONE_REFERENCE = re.compile(r"\{\{ {0,9}([a-z_]+)((?:\.[A-Za-z_][A-Za-z0-9_]*){0,20}) {0,9}\}\}")
 
 MAX_VALUE_DEPTH = 64
 
@@ -48,10 +52,15 @@ class CompiledTemplate:
 
 def compile_template(text: str) -> CompiledTemplate:
     """A lone `{{ x }}` keeps its type; with text around it becomes text; text without `{{` is itself."""
+    compiler = Compiler(text)
+    lone = _LONE_REFERENCE.fullmatch(text)
+    if lone is not None and lone[1] in ROOTS:
+        return _finish(
+            compiler.compile_reference(lone[1], tuple(lone[2].split(".")[1:]), lone.start(1)), compiler, text
+        )
     parts = split_template(text)
     if not any(isinstance(part, Tree) for part in parts):
         return CompiledTemplate(Code(None, text), {})
-    compiler = Compiler(text)
     codes = [Code(None, part) if isinstance(part, str) else compiler.compile(part.expression) for part in parts]
     if len(codes) == 1:
         return _finish(codes[0], compiler, text)

@@ -1,0 +1,108 @@
+"""`rmhdag doctor`: each check can be fine and can fail, with a value and a remedy."""
+
+import json
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from rmhdag.cli.checks import check_disk, check_packages, find_fault, numbers
+from rmhdag.cli.settings import Settings
+from tests.cli.conftest import RunCli
+
+ALWAYS = ["python", "packages", "encoding", "settings", "disk", "ports", "postgresql", "connection"]
+CONNECTED = ["server version", "durability", "connections", "clock", "schema"]
+
+
+def checks_of(text: str) -> dict[str, dict[str, str]]:
+    return {check["name"]: check for check in json.loads(text)["checks"]}
+
+
+def test_a_database_before_and_after_its_migration(call_cli: RunCli, database: str) -> None:
+    before = call_cli("doctor", "--json", "--database-url", database)
+    assert before.returncode == 1
+    assert json.loads(before.stdout)["ok"] is False
+    checks = checks_of(before.stdout)
+    assert list(checks) == ALWAYS + CONNECTED
+    assert checks["schema"]["status"] == "failed"
+    assert "rmhdag db migrate" in checks["schema"]["remedy"]
+    # Servers for tests are fast and forgetful.
+    assert checks["durability"] | {"remedy": ""} == {
+        "name": "durability",
+        "status": "failed",
+        "value": "fsync off, full_page_writes off",
+        "threshold": "on",
+        "remedy": "",
+    }
+    assert checks["clock"]["status"] == "ok"
+    assert checks["server version"]["status"] == "ok"
+    call_cli("db", "migrate", "--yes", "--database-url", database)
+    after = checks_of(call_cli("doctor", "--json", "--database-url", database).stdout)
+    assert after["schema"] == {
+        "name": "schema",
+        "status": "ok",
+        "value": "dagapp is up to date",
+        "threshold": "",
+        "remedy": "",
+    }
+
+
+def test_as_text_with_remedies(call_cli: RunCli, database: str) -> None:
+    done = call_cli("doctor", "--database-url", database, RMHDAG_SCHEMAA="x")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("ok       python          ")
+    settings = next(number for number, line in enumerate(lines) if " settings " in line)
+    assert lines[settings].startswith("warning  settings        RMHDAG_SCHEMAA is set but means nothing")
+    assert lines[settings + 1].strip().startswith("Correct the name")
+    assert done.stderr == "2 of 13 checks failed\n"
+
+
+def test_the_embedded_server_that_is_not_made_yet_is_only_a_warning(call_cli: RunCli, home: Path) -> None:
+    done = call_cli("doctor", "--json")
+    assert done.returncode == 0
+    checks = checks_of(done.stdout)
+    assert list(checks) == ALWAYS
+    assert checks["postgresql"]["value"].startswith("embedded ")
+    assert checks["connection"]["status"] == "warning"
+    assert not (home / "data").exists()
+
+
+def test_a_server_that_is_not_there(call_cli: RunCli) -> None:
+    done = call_cli("doctor", "--json", RMHDAG_DATABASE_URL="postgresql://me:secret@127.0.0.1:1/x")
+    assert done.returncode == 1
+    assert "secret" not in done.stdout + done.stderr
+    assert checks_of(done.stdout)["connection"]["status"] == "failed"
+
+
+def test_a_schema_that_we_may_not_read_is_a_finding(call_cli: RunCli, database: str) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute("CREATE SCHEMA dagapp")
+        connection.execute("CREATE TABLE dagapp.dag_jobs (job_id integer PRIMARY KEY)")
+    checks = checks_of(call_cli("doctor", "--json", "--database-url", database).stdout)
+    assert "cannot be done safely" in checks["schema"]["value"]
+
+
+@pytest.mark.parametrize(
+    ("requirement", "fault"),
+    [
+        ("pytest>=1.0", ""),
+        ("pytest>=999", "pytest is "),
+        ("pytest==0.1", "pytest is "),
+        ("psycopg[binary,pool]>=3.3", ""),
+        ("no-such-package>=1", "no-such-package is missing"),
+    ],
+)
+def test_packages_that_are_missing_or_old(requirement: str, fault: str) -> None:
+    found = find_fault(requirement)
+    assert found.startswith(fault)
+    assert bool(found) == bool(fault)
+
+
+def test_our_own_requirements_are_met() -> None:
+    assert check_packages().status == "ok"
+    assert numbers("3.11.7rc1") < numbers("3.12")
+
+
+def test_disk_is_looked_at_where_the_data_will_be(tmp_path: Path) -> None:
+    found = check_disk(Settings(home=tmp_path / "not" / "yet"))
+    assert found.value.endswith(f" GiB free at {tmp_path}")

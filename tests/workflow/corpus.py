@@ -1,0 +1,50 @@
+"""The corpus of workflow files: where it is, and what the head of each file says about how to check it."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rmhdag.workflow import HandlerCatalogue, shipped_handlers
+
+FOLDER = Path(__file__).parent.parent / "workflows"
+
+_EXPECTATION = re.compile(r"(\d+):(\d+) ([a-z0-9-]+): (.+)")
+
+
+@dataclass
+class Case:
+    """`expected` holds line, column, code and message of every problem the file must have."""
+
+    path: Path
+    handlers: HandlerCatalogue | None = None
+    queues: frozenset[str] | None = None
+    env_names: frozenset[str] = frozenset()
+    schema: str = "passes"
+    expected: list[tuple[int, int, str, str]] = field(default_factory=list)
+
+
+def read_case(path: Path) -> Case:
+    case = Case(path)
+    for line in path.read_text("utf-8").splitlines():
+        if not line.startswith("# "):
+            break
+        name, _, value = line.removeprefix("# ").partition(": ")
+        match name:
+            case "handlers":
+                case.handlers = shipped_handlers()
+            case "queues":
+                case.queues = frozenset(value.split())
+            case "env":
+                case.env_names = frozenset(value.split())
+            case "schema":
+                case.schema = value
+            case "expect":
+                found = _EXPECTATION.fullmatch(value)
+                assert found, f"{path.name}: cannot read {line!r}"
+                case.expected.append((int(found[1]), int(found[2]), found[3], found[4]))
+    return case
+
+
+def cases(kind: str) -> Iterator[Case]:
+    return map(read_case, sorted((FOLDER / kind).glob("*.yaml")))

@@ -1,0 +1,66 @@
+"""The language's page is true: its examples load, and it names every field, filter, test and code."""
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from rmhdag.workflow import load, shipped_handlers
+from rmhdag.workflow.expressions.filters import DEFAULT_FILTER, FILTERS, PRESENCE_TESTS, TESTS
+from rmhdag.workflow.parameters import FORMATS
+from rmhdag.workflow.written import NODE_MODELS, WrittenDefaults, WrittenInput, WrittenRetry, WrittenWorkflow
+from tests.workflow.corpus import cases
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "workflow-language.md").read_text("utf-8")
+HEAD = "workflow_id: example\ndefaults: {queue: light-tasks}\nnodes:\n"
+EXAMPLES = re.findall(r"^```(yaml(?: nodes)?)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(("kind", "text"), EXAMPLES)
+def test_example_loads(kind: str, text: str) -> None:
+    whole = HEAD + textwrap.indent(text, "  ") if kind == "yaml nodes" else text
+    assert load(whole, file="example.yaml", handlers=shipped_handlers()).definition.nodes
+
+
+def test_there_are_examples_of_every_node_type() -> None:
+    text = "".join(text for _, text in EXAMPLES)
+    for kind in ("conditional", "fan_out", "fan_in", "approval", "workflow"):
+        assert f"type: {kind}" in text
+
+
+def test_every_field_is_named() -> None:
+    models: list[type[BaseModel]] = [
+        WrittenWorkflow,
+        WrittenDefaults,
+        WrittenRetry,
+        WrittenInput,
+        *NODE_MODELS.values(),
+    ]
+    for model in models:
+        for field in model.model_fields:
+            assert re.search(rf"`[^`]*\b{field}\b[^`]*`", PAGE), field
+
+
+def test_every_filter_test_and_format_is_named() -> None:
+    for name in (*FILTERS, DEFAULT_FILTER):
+        assert re.search(rf"^\|.*`{name}[`(]", PAGE, re.MULTILINE), name
+    for name in (*TESTS, *PRESENCE_TESTS):
+        assert f"`is {name}`" in PAGE
+    for name in FORMATS:
+        assert f"`{name}`" in PAGE
+
+
+def test_every_code_of_the_corpus_is_named() -> None:
+    codes = {code for case in cases("invalid") for _, _, code, _ in case.expected}
+    for code in codes:
+        assert f"`{code}`" in PAGE, code
+
+
+def test_every_code_of_the_page_exists() -> None:
+    source = "".join(path.read_text("utf-8") for path in (ROOT / "src" / "rmhdag" / "workflow").glob("*.py"))
+    table = PAGE.partition("## Problems")[2]
+    for code in re.findall(r"`([a-z0-9]+(?:-[a-z0-9]+)*)`", table.partition("| about |")[2]):
+        assert f'"{code}"' in source, code
