@@ -1,35 +1,53 @@
-"""The one way in which jobs advance: inbox rows of jobs I own → engine → one guarded transaction for a batch of jobs."""
+"""The one way in which jobs advance: inbox rows of my jobs → engine → one guarded transaction for a batch of jobs."""
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Collection
+import os
+import threading
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from datetime import datetime
 from random import Random
 from typing import Any, NamedTuple
 
 import psycopg
+from structlog import get_logger
 
 from rmhdag.engine.effects import AggregationRequested
-from rmhdag.engine.inputs import Continue, Input, Start, Timer, TimerDue
+from rmhdag.engine.inputs import Continue, Input, Start
 from rmhdag.engine.loading import resume
+from rmhdag.engine.plan import Plan
+from rmhdag.models.events import EventStatus, EventType
 from rmhdag.orchestrator.batch import Batch
 from rmhdag.orchestrator.owned_jobs import OwnedJob, OwnedJobs
 from rmhdag.orchestrator.readings import read_entry
+from rmhdag.orchestrator.submissions import UnknownWorkflowError, child_job_row
 from rmhdag.orchestrator.turns import Turns
-from rmhdag.store import inbox, jobs
+from rmhdag.store import inbox, jobs, poison
+from rmhdag.store.channels import NEW_JOBS
 from rmhdag.store.inbox import InboxEntry
 from rmhdag.store.settle import settle
+from rmhdag.workflow import InvalidInputs
+
+log = get_logger(__name__)
 
 Conn = psycopg.Connection[Any]
 BATCH = 500
+LOCAL_BATCH = 100
+POISON_AFTER = 3
+# What the data itself is to blame for; everything else is worth another try.
+DATA_ERRORS = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError, psycopg.NotSupportedError)
 
 
 class LocalInput(NamedTuple):
-    """An input that needs no row: it is made again after a crash, because the rows show that it is owed."""
+    """An input that needs no row: after a crash it is made again, because the rows show that it is owed."""
 
     job_id: str
     given: Input
+
+
+Item = InboxEntry | LocalInput
 
 
 class Advance:
@@ -43,77 +61,173 @@ class Advance:
         self._crash_point = crash_point
         self._jitter = Random()
         self._mark = 0
-        self.local: deque[LocalInput] = deque()
-        self.aggregations: deque[tuple[str, AggregationRequested]] = deque()
-        self.results = 0
-        self.dispatched = 0
+        self._local: deque[LocalInput] = deque()
+        self._reclaimed: dict[str, dict[str, Any]] = {}
+        self._failures: Counter[str] = Counter()
+        self._bell_out, self._bell_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.aggregations: deque[tuple[str, Plan, str, AggregationRequested]] = deque()
+        self.aggregation_wanted = threading.Event()
+        self.counts: Counter[str] = Counter()
 
-    def start_jobs(self, claimed: Collection[str]) -> None:
-        self.local.extend(LocalInput(job_id, Start()) for job_id in claimed)
+    # -- from other threads ------------------------------------------------------------------------------------
+
+    def give(self, items: Collection[LocalInput]) -> None:
+        self._local.extend(items)
+        self.wake()
+
+    def take_over(self, job_ids: Collection[str]) -> None:
+        """Jobs that became mine: those that never began begin, the others go on where their rows say."""
+        self.give([LocalInput(job_id, Start()) for job_id in job_ids])
+
+    def note_reclaimed(self, job_id: str, from_owner: str, silent_seconds: float) -> None:
+        self._reclaimed[job_id] = {"from": from_owner, "to": self._me, "silent_seconds": round(silent_seconds, 1)}
+
+    def wake(self) -> None:
+        with suppress(BlockingIOError):  # it rings already
+            os.write(self._bell_in, b"!")
+
+    def fileno(self) -> int:
+        """Readable when another thread has left something to do."""
+        return self._bell_out
+
+    def close(self) -> None:
+        os.close(self._bell_in)
+        os.close(self._bell_out)
+
+    # -- the turn --------------------------------------------------------------------------------------------------
 
     def run_once(self, *, whole_inbox: bool = False) -> bool:
         """Handle one batch; False if there was nothing to do. `whole_inbox` reads below the mark too."""
+        with suppress(BlockingIOError):
+            os.read(self._bell_out, 4096)
         now, entries = inbox.read_inbox(self._conn, self._me, 0 if whole_inbox else self._mark, BATCH)
-        local = [self.local.popleft() for _ in range(min(len(self.local), 100))]
+        local = [self._local.popleft() for _ in range(min(len(self._local), LOCAL_BATCH))]
         if not entries and not local:
             return False
-        by_job: dict[str, list[InboxEntry | LocalInput]] = defaultdict(list)
+        items: dict[str, list[Item]] = defaultdict(list)
+        # Timers come after the inbox: a result that is waiting makes the timer of its task stale.
         for entry in entries:
-            by_job[entry.job_id].append(entry)
+            items[entry.job_id].append(entry)
         for item in local:
-            by_job[item.job_id].append(item)
-        self._handle(now, by_job, entries)
+            items[item.job_id].append(item)
+        try:
+            self._handle(now, items, self._large_outputs(entries))
+        except psycopg.Error:
+            # Inbox rows are still there; what lives only in memory must not be lost with the failed batch.
+            self._local.extendleft(reversed(local))
+            raise
+        if entries:
+            self._mark = max(self._mark, entries[-1].inbox_id)
         return True
 
-    def _handle(
-        self, now: datetime, by_job: dict[str, list[InboxEntry | LocalInput]], entries: list[InboxEntry]
-    ) -> None:
-        foreign = self._owned.load(self._conn, by_job.keys())
+    def _handle(self, now: datetime, items: Mapping[str, list[Item]], large: dict[str, Any]) -> None:
+        """Decide and write; a batch that the data spoils is halved until the job to blame stands alone."""
+        self._owned.load(self._conn, items.keys())
         batch = Batch(self._turns)
-        consumed: list[tuple[int, str]] = []
-        held: list[tuple[str, int]] = []
-        large = self._large_outputs(entries)
-        for job_id, items in by_job.items():
+        held: dict[str, OwnedJob] = {}
+        for job_id, todo in items.items():
             job = self._owned.get(job_id)
-            if job is None or job_id in foreign:
-                continue
-            held.append((job_id, job.owner_epoch))
-            self._decide(job, items, now, batch, large)
-            consumed += [(item.inbox_id, job_id) for item in items if isinstance(item, InboxEntry)]
+            if job is not None and self._decide(job, todo, now, batch, large):
+                held[job_id] = job
         if not held:
             return
         try:
-            settled = settle(self._conn, self._me, held, consumed, now, batch.merged, self._crash_point)
+            self._write(now, items, batch, held)
+        except DATA_ERRORS as error:
+            self._owned.drop(held)
+            if len(held) == 1:
+                self._blame(next(iter(held.values())), error)
+                return
+            names = list(held)
+            for half in (names[: len(names) // 2], names[len(names) // 2 :]):
+                self._handle(now, {job_id: items[job_id] for job_id in half}, large)
         except psycopg.Error:
-            self._owned.drop([job_id for job_id, _ in held])
+            self._owned.drop(held)
             raise
-        self._owned.drop(settled.lost | settled.torn)
-        if not settled.committed:
-            self._owned.drop([job_id for job_id, _ in held])
-            return
-        if entries:
-            self._mark = max(self._mark, entries[-1].inbox_id)
-        self.results += len(consumed)
-        self._after_commit(batch, settled.lost, [job_id for job_id, _ in held])
 
-    def _decide(
-        self,
-        job: OwnedJob,
-        items: list[InboxEntry | LocalInput],
-        now: datetime,
-        batch: Batch,
-        large: dict[str, Any],
+    def _decide(self, job: OwnedJob, todo: list[Item], now: datetime, batch: Batch, large: dict[str, Any]) -> bool:
+        try:
+            if job.is_new:
+                job.is_new = False
+                effects = resume(job.run, now)
+                self._tell_reclaim(job)
+                batch.take(job, effects)
+            for item in todo:
+                if isinstance(item, LocalInput):
+                    batch.take(job, job.run.apply(item.given, now, self._jitter.random()))
+                else:
+                    given = read_entry(self._conn, job, item, large)
+                    effects = job.run.apply(given, now, self._jitter.random())
+                    batch.take(job, effects, item.payload.get("command_id"))
+        except psycopg.Error:
+            raise
+        except Exception as error:
+            batch.forget(job.job_id)
+            self._owned.drop([job.job_id])
+            self._blame(job, error)
+            return False
+        return True
+
+    def _tell_reclaim(self, job: OwnedJob) -> None:
+        told = self._reclaimed.pop(job.job_id, None)
+        if told is not None and not job.run.is_terminal:
+            job.run.record(EventType.JOB_RECLAIMED, EventStatus.WARNING, None, told)
+
+    def _write(
+        self, now: datetime, items: Mapping[str, list[Item]], batch: Batch, held: Mapping[str, OwnedJob]
     ) -> None:
-        if job.is_new:
-            job.is_new = False
-            batch.take(job, resume(job.run, now))
-        for item in items:
-            if isinstance(item, LocalInput):
-                batch.take(job, job.run.apply(item.given, now, self._jitter.random()))
-            else:
-                given = read_entry(self._conn, job, item, large)
-                effects = job.run.apply(given, now, self._jitter.random())
-                batch.take(job, effects, item.payload.get("command_id"))
+        inbox_ids = [
+            (item.inbox_id, job_id) for job_id in held for item in items[job_id] if isinstance(item, InboxEntry)
+        ]
+        self._resolve_child_jobs(batch, held)
+        epochs = [(job_id, job.owner_epoch) for job_id, job in held.items()]
+        settled = settle(self._conn, self._me, epochs, inbox_ids, now, batch.merged, self._crash_point)
+        if not settled.committed:
+            # Somebody else owns them, or an earlier commit went through although it seemed to fail: look again.
+            self._owned.drop(held)
+            return
+        self._owned.drop(settled.lost)
+        self._failures.clear()
+        self.counts["results"] += len(inbox_ids)
+        self.counts["batches"] += 1
+        self._after_commit(batch, settled.lost, held)
+
+    def _resolve_child_jobs(self, batch: Batch, held: Mapping[str, OwnedJob]) -> None:
+        """A child job that cannot be made has failed before it began: its parent hears so like of any other end."""
+        for job_id, wanted in batch.child_requests:
+            parent, writes = held[job_id], batch.jobs[job_id].writes
+            try:
+                writes.child_jobs.append(child_job_row(self._conn, parent, wanted))
+            except (UnknownWorkflowError, InvalidInputs) as error:
+                told = {"child_job_id": wanted.child_job_id, "status": "failed", "error_message": str(error)}
+                writes.parents.append([job_id, wanted.node_id, told])
+            writes.channels.add(NEW_JOBS)
+
+    def _after_commit(self, batch: Batch, lost: set[str], held: Mapping[str, OwnedJob]) -> None:
+        self._local.extend(
+            LocalInput(job_id, Continue(node_id)) for job_id, node_id in batch.continues if job_id not in lost
+        )
+        for job_id, wanted in batch.aggregations:
+            if job_id not in lost:
+                self.aggregations.append((job_id, held[job_id].run.plan, held[job_id].namespace, wanted))
+                self.aggregation_wanted.set()
+        for job_id in batch.ended:
+            self._turns.forget(job_id, held[job_id].fairness_key, list(held[job_id].run.lanes))
+        self._owned.drop(batch.ended)
+        self._owned.trim(held.keys())
+        self.counts["ended"] += len(batch.ended)
+
+    def _blame(self, job: OwnedJob, error: Exception) -> None:
+        """An exception of one job: try it again from its rows, and after three times let it fail by itself."""
+        self._failures[job.job_id] += 1
+        log.error("job_cannot_advance", job_id=job.job_id, times=self._failures[job.job_id], exc_info=error)
+        if self._failures[job.job_id] >= POISON_AFTER:
+            message = f"engine_error: {type(error).__name__}: {error}"
+            poison.bury_job(self._conn, self._me, job.job_id, job.owner_epoch, job.namespace, message)
+            del self._failures[job.job_id]
+            self.counts["poisoned"] += 1
+        else:
+            self._mark = 0
 
     def _large_outputs(self, entries: list[InboxEntry]) -> dict[str, Any]:
         tasks = [
@@ -121,24 +235,5 @@ class Advance:
             for entry in entries
             if entry.kind == "task_reported" and entry.payload["ok"] and "out" not in entry.payload
         ]
-        return jobs.load_outputs(self._conn, tasks)
-
-    def _after_commit(self, batch: Batch, lost: set[str], busy: list[str]) -> None:
-        for job_id, node_id in batch.continues:
-            if job_id not in lost:
-                self.local.append(LocalInput(job_id, Continue(node_id)))
-        self.aggregations.extend(item for item in batch.aggregations if item[0] not in lost)
-        for job_id in batch.ended:
-            job = self._owned.get(job_id)
-            if job is not None:
-                self._turns.forget(job_id, job.fairness_key, list(job.run.lanes))
-        self._owned.drop(batch.ended)
-        self._owned.trim(busy)
-
-    def fire_timers(self) -> int:
-        """Due retries and time-outs of my jobs."""
-        due = inbox.due_timers(self._conn, self._me, BATCH)
-        self.local.extend(
-            LocalInput(job_id, TimerDue(node_id, attempt, Timer(timer))) for job_id, node_id, attempt, timer in due
-        )
-        return len(due)
+        children = [entry.payload["child_job_id"] for entry in entries if entry.kind == "child_job_ended"]
+        return jobs.load_outputs(self._conn, tasks) | jobs.load_results(self._conn, children)

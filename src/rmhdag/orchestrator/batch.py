@@ -55,6 +55,14 @@ class Batch:
             else:
                 self._take_rare(job, mine, effect, command_id)
 
+    def forget(self, job_id: str) -> None:
+        """Leave out a job whose decision broke half-way."""
+        self.jobs.pop(job_id, None)
+        self.ended = [ended for ended in self.ended if ended != job_id]
+        self.continues = [item for item in self.continues if item[0] != job_id]
+        self.aggregations = [item for item in self.aggregations if item[0] != job_id]
+        self.child_requests = [item for item in self.child_requests if item[0] != job_id]
+
     def merged(self, locked: set[str]) -> Writes:
         """One set of rows for all jobs that are still ours."""
         merged = Writes()

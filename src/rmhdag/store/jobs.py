@@ -91,6 +91,10 @@ def load_outputs(conn: Conn, task_ids: Sequence[str]) -> dict[str, Any]:
     return dict(conn.execute(SQL["load_outputs"], {"tasks": list(task_ids)}).fetchall()) if task_ids else {}
 
 
+def load_results(conn: Conn, job_ids: Sequence[str]) -> dict[str, Any]:
+    return dict(conn.execute(SQL["load_results"], {"jobs": list(job_ids)}).fetchall()) if job_ids else {}
+
+
 def last_event_numbers(conn: Conn, job_ids: Sequence[str]) -> dict[str, int]:
     return dict(conn.execute(SQL["last_event_numbers"], {"jobs": list(job_ids)}).fetchall())
 

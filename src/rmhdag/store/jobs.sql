@@ -33,7 +33,7 @@ WITH unowned AS MATERIALIZED (
     SELECT job_id
     FROM dag_jobs
     WHERE owner_id IS NULL AND completed_at IS NULL
-    ORDER BY job_id
+    ORDER BY owner_id, job_id
     LIMIT %(limit)s
     FOR NO KEY UPDATE SKIP LOCKED
 )
@@ -98,6 +98,9 @@ ORDER BY job_id, fan_out_index NULLS FIRST
 
 -- name: load_outputs
 SELECT task_id, output FROM dag_task_results WHERE task_id = ANY(%(tasks)s) AND status = 'completed'
+
+-- name: load_results
+SELECT job_id, result_data FROM dag_jobs WHERE job_id = ANY(%(jobs)s) AND result_data IS NOT NULL
 
 -- name: last_event_numbers
 SELECT j.job_id, COALESCE(

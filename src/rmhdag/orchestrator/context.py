@@ -1,0 +1,57 @@
+"""What the duties of one orchestrator share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+import psycopg
+
+from rmhdag.orchestrator.advance import Advance
+from rmhdag.orchestrator.trust import SilenceWatch
+
+
+@dataclass
+class OrchestratorSettings:
+    """Thresholds in seconds; the documents' 30/120/60 s are upper bounds."""
+
+    heartbeat_seconds: float = 2.0
+    ttl_seconds: float = 10.0
+    margin_seconds: float = 2.0
+    poll_seconds: float = 1.0
+    orphan_scan_seconds: float = 2.0
+    timer_seconds: float = 0.5
+    stall_seconds: float = 300.0
+    zombie_seconds: float = 86_400.0
+    stuck_dispatch_seconds: float = 30.0
+    backpressure_depth: int = 50_000
+    retention_days: int = 30
+    cache_bytes: int = 256 * 1024 * 1024
+    source_app: str = "orchestrator"
+
+
+@dataclass
+class Context:
+    """One orchestrator's identity, its connection for duties, and its memory of the others."""
+
+    conn: psycopg.Connection[Any]
+    me: str
+    schema: str
+    settings: OrchestratorSettings
+    advance: Advance
+    orchestrators_seen: SilenceWatch
+    workers_seen: SilenceWatch
+    stats: dict[str, Any] = field(default_factory=dict)
+
+    def monotonic(self) -> float:
+        return monotonic()
+
+    def take_over(self, job_ids: Sequence[str]) -> None:
+        """Jobs that are mine since the last commit: load them, start them or go on with them."""
+        if job_ids:
+            self.advance.take_over(job_ids)
+
+    def note_reclaimed(self, job_id: str, from_owner: str, silent_seconds: float) -> None:
+        self.advance.note_reclaimed(job_id, from_owner, silent_seconds)

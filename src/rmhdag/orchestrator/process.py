@@ -1,0 +1,249 @@
+"""One orchestrator: a heartbeat that nothing holds up, a thread for duties, one for fan-ins, and the loop that advances.
+
+All of them trust the process only as long as its heartbeat is fresh. When the row is gone, others have taken its jobs:
+it forgets everything and begins again under a new name.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+from collections.abc import Callable
+from random import Random
+from time import monotonic
+from typing import Any
+
+import psycopg
+from structlog import get_logger
+
+from rmhdag import __version__
+from rmhdag.messaging.doorbell import Doorbell
+from rmhdag.models.events import EventStatus, EventType
+from rmhdag.orchestrator import duties
+from rmhdag.orchestrator.advance import Advance, LocalInput
+from rmhdag.orchestrator.aggregation import reduce_children
+from rmhdag.orchestrator.context import Context, OrchestratorSettings
+from rmhdag.orchestrator.owned_jobs import OwnedJobs
+from rmhdag.orchestrator.trust import SilenceWatch, Trust
+from rmhdag.orchestrator.turns import Turns
+from rmhdag.store import jobs, processes
+from rmhdag.store.channels import NEW_JOBS, owner_channel
+from rmhdag.store.connection import connect
+from rmhdag.store.identity import new_id
+
+log = get_logger(__name__)
+Conn = psycopg.Connection[Any]
+WHOLE_INBOX_SECONDS = 1.0
+ERROR_PAUSE_SECONDS = 0.2
+
+
+class Orchestrator:
+    """`run` until `stop`; every life of it has an owner_id of its own."""
+
+    def __init__(
+        self,
+        dsn: str,
+        schema: str,
+        settings: OrchestratorSettings,
+        handler_queues: dict[str, str],
+        *,
+        crash_point: Callable[[str], None] = lambda name: None,
+        notify: bool = True,
+    ) -> None:
+        self._dsn = dsn
+        self._schema = schema
+        self._settings = settings
+        self._handler_queues = handler_queues
+        self._crash_point = crash_point
+        self._notify = notify
+        self._stopping = threading.Event()
+        self._random = Random()
+        self._life: Life | None = None
+
+    def stop(self) -> None:
+        """Hand the jobs over and end; safe in a signal handler."""
+        self._stopping.set()
+        if self._life is not None:
+            self._life.advance.wake()
+
+    @property
+    def owner_id(self) -> str | None:
+        return None if self._life is None else self._life.me
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._live_once()
+            except psycopg.Error as error:
+                log.warning("orchestrator_starts_over", error=str(error).strip())
+                self._stopping.wait(self._random.uniform(0.5, 1.5) * ERROR_PAUSE_SECONDS)
+
+    def _live_once(self) -> None:
+        life = Life(self._dsn, self._schema, self._settings, self._handler_queues, self._crash_point, self._notify)
+        self._life = life
+        try:
+            life.begin()
+            life.advance_until(self._stopping)
+        finally:
+            life.end()
+            self._life = None
+
+
+class Life:
+    """What one owner_id has: connections, threads, memory."""
+
+    def __init__(
+        self,
+        dsn: str,
+        schema: str,
+        settings: OrchestratorSettings,
+        handler_queues: dict[str, str],
+        crash_point: Callable[[str], None],
+        notify: bool,
+    ) -> None:
+        self.me = new_id()
+        self._dsn = dsn
+        self._schema = schema
+        self._settings = settings
+        self._over = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._random = Random()
+        self._trust = Trust(settings.ttl_seconds, settings.margin_seconds)
+        self._conn = self._connect("advance")
+        self._owned = OwnedJobs(self.me, handler_queues, settings.cache_bytes)
+        self.advance = Advance(self._conn, self.me, self._owned, Turns(), crash_point)
+        self._doorbell = Doorbell(dsn, schema, [NEW_JOBS, owner_channel(self.me)], notify)
+        self._claim_now = threading.Event()
+
+    def _connect(self, part: str) -> Conn:
+        conn = connect(self._dsn, f"orchestrator:{part}:{self.me[-8:]}", autocommit=True)
+        conn.prepare_threshold = 0
+        conn.execute("SELECT set_config('search_path', %s, false)", [self._schema])
+        return conn
+
+    def begin(self) -> None:
+        processes.register_orchestrator(self._conn, self.me, platform.node()[:64], os.getpid(), __version__)
+        processes.record_orchestrator_event(
+            self._conn, self.me, EventType.ORCHESTRATOR_STARTED, EventStatus.INFO, {"version": __version__}
+        )
+        for target in (self._beat, self._do_duties, self._aggregate):
+            thread = threading.Thread(target=target, name=target.__name__, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    def advance_until(self, stopping: threading.Event) -> None:
+        looked_at = 0.0
+        while not stopping.is_set() and not self._over.is_set():
+            if not self._trust.holds:
+                self._owned.clear()
+                self._trust.wait(0.5)
+                continue
+            whole = monotonic() - looked_at >= WHOLE_INBOX_SECONDS
+            if whole:
+                looked_at = monotonic()
+            if not self.advance.run_once(whole_inbox=whole) and self._doorbell.wait(
+                min(self._settings.poll_seconds, WHOLE_INBOX_SECONDS), [self.advance.fileno()]
+            ):
+                self._claim_now.set()
+        if stopping.is_set() and not self._over.is_set():
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        released = jobs.release_jobs(self._conn, self.me)
+        processes.remove_orchestrators(self._conn, [self.me])
+        processes.record_orchestrator_event(
+            self._conn, self.me, EventType.ORCHESTRATOR_STOPPED, EventStatus.INFO, {"jobs_handed_over": released}
+        )
+
+    def end(self) -> None:
+        self._over.set()
+        self._claim_now.set()
+        for thread in self._threads:
+            thread.join(5)
+        self._doorbell.close()
+        self._conn.close()
+        self.advance.close()
+
+    # -- threads ---------------------------------------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        """A connection of its own, so that no full pool and no slow batch can make us look dead."""
+        conn: Conn | None = None
+        while not self._over.is_set():
+            began = monotonic()
+            try:
+                conn = conn or self._connect("heartbeat")
+                if not processes.beat_orchestrator(conn, self.me, dict(self.advance.counts)):
+                    log.warning("orchestrator_was_taken_for_dead", owner_id=self.me)
+                    self._trust.revoke()
+                    self._over.set()
+                    self.advance.wake()
+                    return
+                self._trust.renew(began)
+            except psycopg.Error as error:
+                log.warning("heartbeat_failed", owner_id=self.me, error=str(error).strip())
+                if conn is not None:
+                    conn.close()
+                conn = None
+            pause = self._settings.heartbeat_seconds if conn is not None else min(0.5, self._settings.heartbeat_seconds)
+            self._over.wait(pause)
+        if conn is not None:
+            conn.close()
+
+    def _do_duties(self) -> None:
+        ttl = self._settings.ttl_seconds
+        conn: Conn | None = None
+        watches = SilenceWatch(ttl), SilenceWatch(ttl)
+        due = dict.fromkeys(duties.ALL, 0.0)
+        unbroken = 0.0
+        while not self._over.is_set():
+            urgent = self._claim_now.wait(self._settings.timer_seconds * self._random.uniform(0.8, 1.0))
+            self._claim_now.clear()
+            if self._over.is_set() or not self._trust.holds:
+                continue
+            if self._trust.unbroken_since != unbroken:
+                unbroken = self._trust.unbroken_since
+                for watch in watches:
+                    watch.reset()
+            try:
+                conn = conn or self._connect("duties")
+                context = Context(conn, self.me, self._schema, self._settings, self.advance, *watches)
+                for duty, interval_of in duties.ALL.items():
+                    if monotonic() >= due[duty] or (urgent and duty is duties.claim_submissions):
+                        due[duty] = monotonic() + interval_of(self._settings)
+                        duty.run_once(context)
+            except psycopg.Error as error:
+                log.warning("duty_failed", owner_id=self.me, error=str(error).strip())
+                for watch in watches:
+                    watch.reset()
+                if conn is not None:
+                    conn.close()
+                conn = None
+        if conn is not None:
+            conn.close()
+
+    def _aggregate(self) -> None:
+        conn: Conn | None = None
+        while not self._over.is_set():
+            if not self.advance.aggregations:
+                self.advance.aggregation_wanted.wait(0.5)
+                self.advance.aggregation_wanted.clear()
+                continue
+            job_id, plan, namespace, wanted = self.advance.aggregations[0]
+            try:
+                conn = conn or self._connect("fan-in")
+                answer = reduce_children(conn, plan, namespace, job_id, wanted)
+            except psycopg.Error as error:
+                log.warning("fan_in_failed", job_id=job_id, error=str(error).strip())
+                if conn is not None:
+                    conn.close()
+                conn = None
+                self._over.wait(ERROR_PAUSE_SECONDS)
+                continue
+            self.advance.aggregations.popleft()
+            self.advance.give([LocalInput(job_id, answer)])
+        if conn is not None:
+            conn.close()

@@ -1,0 +1,31 @@
+"""The way out for a job that cannot be handled: it fails alone, in a transaction that needs nothing of the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+from rmhdag.store.queries import load_queries
+
+SQL = load_queries(__file__)
+MAX_MESSAGE = 2_000
+
+
+def bury_job(
+    conn: psycopg.Connection[Any], me: str, job_id: str, owner_epoch: int, namespace: str, message: str
+) -> bool:
+    """Fail the job, keep its inbox as dead letters, leave nothing queued. False: it is not mine any more."""
+    given = {
+        "me": me,
+        "job_id": job_id,
+        "owner_epoch": owner_epoch,
+        "namespace": namespace,
+        "message": message[:MAX_MESSAGE],
+    }
+    with conn.transaction():
+        if conn.execute(SQL["fail_poisoned_job"], given).rowcount == 0:
+            return False
+        for name in ("drop_tasks", "bury_inbox", "close_nodes", "record_failure", "notify_parent"):
+            conn.execute(SQL[name], given)
+    return True

@@ -1,0 +1,73 @@
+"""The processes that are alive: one heartbeat row each, by the database's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import psycopg
+
+from rmhdag.models.events import EventStatus, EventType
+from rmhdag.store.queries import load_queries
+
+SQL = load_queries(__file__)
+Conn = psycopg.Connection[Any]
+
+
+def register_orchestrator(conn: Conn, owner_id: str, host: str, process_id: int, version: str) -> None:
+    given = {"owner_id": owner_id, "host": host, "process_id": process_id, "version": version}
+    conn.execute(SQL["register_orchestrator"], given)
+
+
+def beat_orchestrator(conn: Conn, owner_id: str, stats: dict[str, Any]) -> bool:
+    """False: the row is gone, somebody has taken us for dead."""
+    given = {"owner_id": owner_id, "stats": orjson.dumps(stats).decode()}
+    return conn.execute(SQL["beat_orchestrator"], given, prepare=True).rowcount == 1
+
+
+def remove_orchestrators(conn: Conn, owners: Sequence[str]) -> None:
+    conn.execute(SQL["remove_orchestrators"], {"owners": list(owners)})
+
+
+def remove_workers(conn: Conn, workers: Sequence[str]) -> None:
+    conn.execute(SQL["remove_workers"], {"workers": list(workers)})
+
+
+def orchestrator_heartbeats(conn: Conn) -> dict[str, str]:
+    """The last heartbeat of each, as text: it is only compared with itself, never with a clock."""
+    return dict(conn.execute(SQL["orchestrator_heartbeats"]).fetchall())
+
+
+def worker_heartbeats(conn: Conn) -> dict[str, str]:
+    return dict(conn.execute(SQL["worker_heartbeats"]).fetchall())
+
+
+def owners_without_heartbeat(conn: Conn) -> list[str]:
+    return [row[0] for row in conn.execute(SQL["owners_without_heartbeat"]).fetchall()]
+
+
+def workers_without_heartbeat(conn: Conn) -> list[str]:
+    return [row[0] for row in conn.execute(SQL["workers_without_heartbeat"]).fetchall()]
+
+
+def count_live_jobs(conn: Conn, owners: Sequence[str]) -> int:
+    return sum(count for _, count in conn.execute(SQL["count_live_jobs"], {"owners": list(owners)}).fetchall())
+
+
+def record_orchestrator_event(
+    conn: Conn,
+    owner_id: str,
+    event_type: EventType,
+    event_status: EventStatus,
+    data: dict[str, Any],
+    error_message: str | None = None,
+) -> None:
+    given = {
+        "owner_id": owner_id,
+        "event_type": event_type,
+        "event_status": event_status,
+        "error_message": error_message,
+        "event_data": orjson.dumps(data, default=str).decode(),
+    }
+    conn.execute(SQL["insert_orchestrator_event"], given)

@@ -1,0 +1,69 @@
+"""Registered definitions. A version has one content; jobs keep the content they were created with."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import orjson
+import psycopg
+
+from rmhdag.store.queries import load_queries
+
+SQL = load_queries(__file__)
+Conn = psycopg.Connection[Any]
+
+
+class StoredWorkflow(NamedTuple):
+    workflow_id: str
+    version: int
+    hash: str
+    definition: dict[str, Any]
+
+
+class OtherContentError(Exception):
+    """The version is registered with another content."""
+
+
+def current_workflow(conn: Conn, namespace: str, workflow_id: str, version: int | None = None) -> StoredWorkflow | None:
+    """The given version, or the newest."""
+    given = {"namespace": namespace, "workflow_id": workflow_id, "version": version}
+    row = conn.execute(SQL["current_workflow"], given).fetchone()
+    return None if row is None else StoredWorkflow(*row)
+
+
+def register_workflow(
+    conn: Conn,
+    namespace: str,
+    workflow: StoredWorkflow,
+    registered_by: str,
+    layout: dict[str, Any],
+    *,
+    development: bool = False,
+) -> None:
+    """Store a definition. The same content again changes nothing; another one is refused outside development mode."""
+    given = {
+        "namespace": namespace,
+        "workflow_id": workflow.workflow_id,
+        "version": workflow.version,
+        "hash": workflow.hash,
+        "registered_by": registered_by,
+        "definition": orjson.dumps(workflow.definition).decode(),
+        "layout": orjson.dumps(layout).decode(),
+    }
+    with conn.transaction():
+        lock = f"rmhdag workflow {namespace}/{workflow.workflow_id}/{workflow.version}"
+        conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [lock])
+        there = current_workflow(conn, namespace, workflow.workflow_id, workflow.version)
+        if there is not None and there.hash == workflow.hash:
+            return
+        if there is not None and not development:
+            raise OtherContentError(
+                f"{workflow.workflow_id} version {workflow.version} is registered with another content; "
+                f"give the file a new version"
+            )
+        conn.execute(SQL["supersede_workflow"], given)
+        conn.execute(SQL["register_workflow"], given)
+
+
+def list_workflows(conn: Conn, namespace: str) -> list[tuple[Any, ...]]:
+    return conn.execute(SQL["list_workflows"], {"namespace": namespace}).fetchall()
