@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
+from hashlib import sha256
 
 NEW_JOBS = "rmhdag_jobs"
 JOBS_ENDED = "rmhdag_ended"
 
 
 def queue_channel(queue: str) -> str:
-    """Queue names may be longer than PostgreSQL allows for a channel."""
-    return f"rmhdag_q_{blake2b(queue.encode(), digest_size=12).hexdigest()}"
+    """Queue names may be longer than PostgreSQL allows for a channel. SQL makes the same names."""
+    return f"rmhdag_q_{sha256(queue.encode()).hexdigest()[:24]}"
 
 
 def owner_channel(owner_id: str) -> str:
-    return f"rmhdag_o_{blake2b(owner_id.encode(), digest_size=12).hexdigest()}"
+    return f"rmhdag_o_{sha256(owner_id.encode()).hexdigest()[:24]}"

@@ -45,7 +45,12 @@ def write_json(conn: Conn, namespace: str, text: bytes) -> dict[str, Any]:
 
 
 def read_json(conn: Conn, namespace: str, digest: str) -> Any:
+    return orjson.loads(read_text(conn, namespace, digest))
+
+
+def read_text(conn: Conn, namespace: str, digest: str) -> bytes:
+    """The stored JSON text, for whoever only passes it on."""
     chunks = conn.execute(SQL["read_payload"], {"namespace": namespace, "sha256": digest}).fetchall()
     if not chunks:
         raise PayloadMissingError(f"there is no payload {digest} in namespace {namespace!r}")
-    return orjson.loads(b"".join(bytes(chunk[0]) for chunk in chunks))
+    return b"".join(bytes(chunk[0]) for chunk in chunks)

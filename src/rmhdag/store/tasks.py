@@ -10,7 +10,6 @@ import psycopg
 
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.states import TaskStatus
-from rmhdag.store.channels import NEW_JOBS, owner_channel
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -86,7 +85,7 @@ def report_tasks(conn: Conn, worker_id: str, reports: Sequence[TaskReport]) -> s
         for position, report in enumerate(reports)
     ]
     given = {"worker_id": worker_id, "reports": orjson.dumps(rows).decode()}
-    return _tell_owners(conn, conn.execute(SQL["report_tasks"], given, prepare=True).fetchone())
+    return _matched(conn.execute(SQL["report_tasks"], given, prepare=True))
 
 
 def _told(report: TaskReport) -> dict[str, Any]:
@@ -102,22 +101,19 @@ def _told(report: TaskReport) -> dict[str, Any]:
 def start_tasks(conn: Conn, worker_id: str, tasks: Sequence[tuple[str, int]]) -> set[str]:
     """Mark the start of tasks that take long, or were lost before; returns those whose lease still matched."""
     given = {"worker_id": worker_id, "tasks": orjson.dumps(list(tasks)).decode()}
-    return _tell_owners(conn, conn.execute(SQL["start_tasks"], given, prepare=True).fetchone())
+    return _matched(conn.execute(SQL["start_tasks"], given, prepare=True))
 
 
 def release_tasks(conn: Conn, worker_id: str, tasks: Sequence[tuple[str, int, float | None]]) -> None:
-    """Give tasks back, with a delay in seconds where the handler asked to be called later."""
+    """Give tasks back: with None one that never ran, else with the seconds until it is offered again."""
     given = {"worker_id": worker_id, "tasks": orjson.dumps(list(tasks)).decode()}
-    with conn.transaction():
-        conn.execute(SQL["release_tasks"], given, prepare=True)
-        conn.execute("SELECT pg_notify(%s, '')", [NEW_JOBS])
+    conn.execute(SQL["release_tasks"], given, prepare=True)
 
 
 def report_lost_tasks(conn: Conn, workers: Sequence[str]) -> int:
     """Tell the owners of every task that a dead worker held; each lease is told once."""
     row = conn.execute(SQL["report_lost_tasks"], {"workers": list(workers)}).fetchone()
     assert row is not None
-    _notify(conn, row[1])
     return int(row[0])
 
 
@@ -129,18 +125,23 @@ def queue_depths(conn: Conn) -> list[QueueDepth]:
     return [QueueDepth(*row) for row in conn.execute(SQL["depth"]).fetchall()]
 
 
+def offer_due_tasks(conn: Conn) -> int:
+    """Bring delayed tasks that are due into the order of their queue."""
+    return conn.execute(SQL["offer_due_tasks"], prepare=True).rowcount
+
+
 def first_waiting(conn: Conn, queue: str) -> int | None:
     row = conn.execute(SQL["first_waiting"], {"queue": queue}, prepare=True).fetchone()
     return None if row is None else row[0]
 
 
-def _tell_owners(conn: Conn, row: Any) -> set[str]:
+def dead_queue_rows(conn: Conn) -> int:
+    """Roughly how many rows of tasks that are gone still stand in the queue's table."""
+    row = conn.execute(SQL["dead_queue_rows"], prepare=True).fetchone()
+    return 0 if row is None else row[0]
+
+
+def _matched(cursor: psycopg.Cursor[Any]) -> set[str]:
+    row = cursor.fetchone()
     assert row is not None
-    _notify(conn, row[1])
     return set(row[0] or ())
-
-
-def _notify(conn: Conn, owners: Sequence[str] | None) -> None:
-    for owner_id in owners or ():
-        channel = owner_channel(owner_id) if owner_id else NEW_JOBS
-        conn.execute("SELECT pg_notify(%s, '')", [channel], prepare=True)

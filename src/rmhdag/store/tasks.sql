@@ -36,6 +36,11 @@ recorded AS (
         (r->>5)::bigint, NULLIF(r->6, 'null'), COALESCE(NULLIF(r->7, 'null'), '{}'),
         clock_timestamp() - (r->>8)::float8 * interval '1 millisecond', clock_timestamp()
     FROM gone
+    -- A task that told its progress has a row already.
+    ON CONFLICT (task_id, lease_epoch) DO UPDATE SET
+        status = EXCLUDED.status, error_kind = EXCLUDED.error_kind, error_message = EXCLUDED.error_message,
+        execution_duration_ms = EXCLUDED.execution_duration_ms, output = EXCLUDED.output, metrics = EXCLUDED.metrics,
+        started_at = EXCLUDED.started_at, reported_at = EXCLUDED.reported_at
 ),
 told AS (
     INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, task_id, lease_epoch, payload)
@@ -49,7 +54,12 @@ told AS (
     ORDER BY g.r->10
     RETURNING owner_id
 )
-SELECT (SELECT array_agg(task_id) FROM gone), (SELECT array_agg(DISTINCT owner_id) FROM told)
+SELECT (SELECT array_agg(task_id) FROM gone), (
+        SELECT count(pg_notify(CASE owner_id
+        WHEN '' THEN 'rmhdag_jobs'
+        ELSE 'rmhdag_o_' || left(encode(sha256(convert_to(owner_id, 'UTF8')), 'hex'), 24) END, '')::text)
+        FROM (SELECT DISTINCT owner_id FROM told) AS owners
+    )
 
 -- name: start_tasks
 -- 0 task_id, 1 lease_epoch
@@ -69,10 +79,16 @@ told AS (
     JOIN dag_jobs AS j ON j.job_id = s.job_id
     RETURNING owner_id
 )
-SELECT (SELECT array_agg(task_id) FROM started), (SELECT array_agg(DISTINCT owner_id) FROM told)
+SELECT (SELECT array_agg(task_id) FROM started), (
+        SELECT count(pg_notify(CASE owner_id
+        WHEN '' THEN 'rmhdag_jobs'
+        ELSE 'rmhdag_o_' || left(encode(sha256(convert_to(owner_id, 'UTF8')), 'hex'), 24) END, '')::text)
+        FROM (SELECT DISTINCT owner_id FROM told) AS owners
+    )
 
 -- name: release_tasks
--- Given back unstarted: no loss, no attempt. A task that was told to stop is withdrawn instead of offered again.
+-- Given back: no loss, no attempt. A task that was told to stop is withdrawn instead of offered again. A delay, even of
+-- 0 seconds, says that the task had started: its owner is told, so that its time in the queue is no run time.
 -- 0 task_id, 1 lease_epoch, 2 delay in seconds or null
 WITH given AS (
     SELECT r->>0 AS task_id, (r->>1)::bigint AS lease_epoch, (r->>2)::float8 AS delay
@@ -91,6 +107,7 @@ told AS (
         jsonb_build_object('attempt', w.attempt)
     FROM withdrawn AS w
     JOIN dag_jobs AS j ON j.job_id = w.job_id
+    RETURNING owner_id
 ),
 freed AS (
     UPDATE dag_queue_messages AS q
@@ -99,7 +116,7 @@ freed AS (
     FROM given AS g
     WHERE q.task_id = g.task_id AND q.lease_epoch = g.lease_epoch AND q.worker_id = %(worker_id)s
         AND NOT q.cancel_requested
-    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, g.delay
+    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, q.queue, g.delay
 ),
 snoozed AS (
     INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, task_id, lease_epoch, payload)
@@ -108,16 +125,35 @@ snoozed AS (
         jsonb_build_object('attempt', f.attempt, 'delay_seconds', f.delay)
     FROM freed AS f
     JOIN dag_jobs AS j ON j.job_id = f.job_id
-    WHERE f.delay > 0
+    WHERE f.delay IS NOT NULL
+    RETURNING owner_id
+),
+offered AS (
+    SELECT DISTINCT queue FROM freed WHERE COALESCE(delay, 0) <= 0
 )
-SELECT (SELECT array_agg(task_id) FROM withdrawn), (SELECT array_agg(task_id) FROM freed)
+SELECT
+    (SELECT array_agg(task_id) FROM withdrawn),
+    (SELECT array_agg(task_id) FROM freed),
+    (
+        SELECT count(pg_notify(CASE owner_id
+        WHEN '' THEN 'rmhdag_jobs'
+        ELSE 'rmhdag_o_' || left(encode(sha256(convert_to(owner_id, 'UTF8')), 'hex'), 24) END, '')::text)
+        FROM (SELECT DISTINCT owner_id FROM (SELECT owner_id FROM told UNION SELECT owner_id FROM snoozed) AS both_told) AS owners
+    ),
+    (
+        SELECT count(pg_notify('rmhdag_q_' || left(encode(sha256(convert_to(queue, 'UTF8')), 'hex'), 24), '')::text)
+        FROM offered
+    )
 
 -- name: offer_due_tasks
 -- A delayed row gets a new place in the order when it is due, or claims would look past it for ever.
-UPDATE dag_queue_messages
-SET available_at = NULL, order_key = GREATEST(order_key, %(order_key)s)
-WHERE available_at <= clock_timestamp()
-RETURNING queue
+UPDATE dag_queue_messages AS q
+SET available_at = NULL, order_key = GREATEST(q.order_key, COALESCE((
+    SELECT min(w.order_key)
+    FROM dag_queue_messages AS w
+    WHERE w.queue = q.queue AND w.worker_id IS NULL AND w.available_at IS NULL
+), 0))
+WHERE q.available_at <= clock_timestamp()
 
 -- name: report_lost_tasks
 -- The leases of workers that are gone, each told once: the mark on the row makes a second look find nothing.
@@ -130,7 +166,8 @@ WITH lost AS (
 recorded AS (
     INSERT INTO dag_task_results (task_id, lease_epoch, job_id, node_id, attempt, status, worker_id, started_at)
     SELECT task_id, lease_epoch, job_id, node_id, attempt, 'lost', worker_id, started_at FROM lost
-    ON CONFLICT DO NOTHING
+    ON CONFLICT (task_id, lease_epoch) DO UPDATE SET status = 'lost', reported_at = clock_timestamp()
+    WHERE dag_task_results.status = 'running'
 ),
 told AS (
     INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, task_id, lease_epoch, payload)
@@ -141,7 +178,12 @@ told AS (
     JOIN dag_jobs AS j ON j.job_id = l.job_id
     RETURNING owner_id
 )
-SELECT (SELECT count(*) FROM lost), (SELECT array_agg(DISTINCT owner_id) FROM told)
+SELECT (SELECT count(*) FROM lost), (
+        SELECT count(pg_notify(CASE owner_id
+        WHEN '' THEN 'rmhdag_jobs'
+        ELSE 'rmhdag_o_' || left(encode(sha256(convert_to(owner_id, 'UTF8')), 'hex'), 24) END, '')::text)
+        FROM (SELECT DISTINCT owner_id FROM told) AS owners
+    )
 
 -- name: tasks_told_to_stop
 SELECT task_id, lease_epoch FROM dag_queue_messages WHERE worker_id = %(worker_id)s AND cancel_requested
@@ -158,3 +200,6 @@ GROUP BY queue
 
 -- name: first_waiting
 SELECT min(order_key) FROM dag_queue_messages WHERE queue = %(queue)s AND worker_id IS NULL AND available_at IS NULL
+
+-- name: dead_queue_rows
+SELECT pg_stat_get_dead_tuples('dag_queue_messages'::regclass)

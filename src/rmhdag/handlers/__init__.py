@@ -1,0 +1,29 @@
+"""The contract between the platform and the code that a task runs."""
+
+from __future__ import annotations
+
+from rmhdag.handlers.contract import (
+    Checkpoint,
+    HandlerContext,
+    NonRetryableError,
+    RetryLater,
+    StopReason,
+    TaskInterrupted,
+)
+from rmhdag.handlers.registry import HandlerSpec, Registry, handler, load_handlers, shared_registry
+from rmhdag.models.handler_result import HandlerResult
+
+__all__ = [
+    "Checkpoint",
+    "HandlerContext",
+    "HandlerResult",
+    "HandlerSpec",
+    "NonRetryableError",
+    "Registry",
+    "RetryLater",
+    "StopReason",
+    "TaskInterrupted",
+    "handler",
+    "load_handlers",
+    "shared_registry",
+]

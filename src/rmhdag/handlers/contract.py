@@ -1,0 +1,218 @@
+"""What a handler gets to see of the platform: its ids, parameters, log, scratch folder, and the ways to be heard.
+
+How anything travels from here is the business of whoever runs the handler; a context knows only a `Link`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from rmhdag.handlers.artifacts import sealed_data
+from rmhdag.models.json_values import check_json
+
+Params = TypeVar("Params")
+CHECKPOINT_BYTES = 60 * 1024
+PHASE_LENGTH = 64
+
+
+class NonRetryableError(Exception):
+    """Trying again would fail the same way: the node fails at once, whatever its retry rule says."""
+
+
+class RetryLater(Exception):
+    """Not now: the task goes back to its queue and is offered again after some seconds. No attempt is used up."""
+
+    def __init__(self, seconds: float, reason: str = "") -> None:
+        if not (math.isfinite(seconds) and 0 <= seconds <= 7 * 86_400):
+            raise ValueError(f"RetryLater({seconds!r}): give seconds between 0 and 604800 (a week)")
+        super().__init__(reason or f"again in {seconds:g} s")
+        self.seconds = float(seconds)
+
+
+class TaskInterrupted(BaseException):
+    """Raised inside a handler that was told to stop and did not. `except Exception` does not catch it."""
+
+
+class StopReason(StrEnum):
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+    STOPPING = "stopping"
+
+
+class Checkpoint(NamedTuple):
+    """Where an earlier run of this task had come."""
+
+    phase: str
+    data: Any
+
+
+class Link(Protocol):
+    """The way from a running task to the worker."""
+
+    def log(self, text: str) -> None: ...
+
+    def progress(self, current: float, total: float | None, message: str | None) -> None: ...
+
+    def checkpoint(self, phase: str, data: Any) -> None: ...
+
+    def stop_reason(self) -> StopReason | None: ...
+
+
+class HandlerContext(Generic[Params]):
+    """One run of one task. `params` is the declared model, or a plain dict."""
+
+    __slots__ = (
+        "_link",
+        "_logger",
+        "_scratch",
+        "_scratch_path",
+        "attempt",
+        "job_id",
+        "lease_epoch",
+        "namespace",
+        "node_id",
+        "params",
+        "resume",
+        "task_id",
+        "timeout_seconds",
+        "trace_parent",
+    )
+
+    def __init__(
+        self,
+        link: Link,
+        params: Params,
+        *,
+        task_id: str = "task",
+        job_id: str = "job",
+        node_id: str = "node",
+        attempt: int = 1,
+        lease_epoch: int = 1,
+        timeout_seconds: int = 3600,
+        namespace: str = "default",
+        trace_parent: str | None = None,
+        resume: Checkpoint | None = None,
+        scratch: Path | None = None,
+    ) -> None:
+        self._link = link
+        self._logger: logging.Logger | None = None
+        self._scratch: Path | None = None
+        self._scratch_path = scratch
+        self.params = params
+        self.task_id = task_id
+        self.job_id = job_id
+        self.node_id = node_id
+        self.attempt = attempt
+        self.lease_epoch = lease_epoch
+        self.timeout_seconds = timeout_seconds
+        self.namespace = namespace
+        self.trace_parent = trace_parent
+        self.resume = resume
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of this node: the key under which effects outside are made once."""
+        return f"{self.job_id}/{self.node_id}"
+
+    @property
+    def logger(self) -> logging.Logger:
+        """What is written here is kept and can be read per task; so is what the handler prints."""
+        if self._logger is None:
+            self._logger = task_logger(self._link)
+        return self._logger
+
+    @property
+    def scratch(self) -> Path:
+        """A folder of this run's own, removed when it ends. It does not survive for a later attempt."""
+        if self._scratch is None:
+            if self._scratch_path is None:
+                raise RuntimeError("this run has no scratch folder: give one to whoever runs the handler")
+            self._scratch_path.mkdir(parents=True, exist_ok=True)
+            self._scratch = self._scratch_path
+        return self._scratch
+
+    @property
+    def used_scratch(self) -> Path | None:
+        return self._scratch
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the run is to end: save what is worth saving, then return or raise."""
+        return self._link.stop_reason() is not None
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        return self._link.stop_reason()
+
+    def progress(self, current: float, total: float | None = None, message: str | None = None) -> None:
+        """How far the run is. Told a few times per second at most; calling it more often costs little."""
+        for name, number in (("current", current), ("total", total)):
+            if number is not None and not (math.isfinite(number) and 0 <= number < 2**63):
+                raise ValueError(f"progress {name} is {number!r}: give a finite number that is not negative")
+        self._link.progress(current, total, message)
+
+    def checkpoint(self, phase: str, data: Any = None, *, artifact: str | os.PathLike[str] | None = None) -> None:
+        """Save how far the run is; returns when it is saved. A later run finds it in `resume`.
+
+        A file that the phase left behind is named by `artifact`, or in `data` as `{"artifact": {"path": …}}`: its
+        SHA-256 is taken now and compared before anybody resumes from it.
+        """
+        self._link.checkpoint(*checked_checkpoint(phase, data, artifact))
+
+    @contextmanager
+    def replace_file(self, path: str | os.PathLike[str]) -> Iterator[Path]:
+        """Write a file as a whole or not at all: under a name that carries the lease, then renamed.
+
+        A worker that was believed dead and wakes writes to another name than its successor.
+        """
+        target = Path(path)
+        part = target.with_name(f".{target.name}.{self.task_id[-24:]}.{self.lease_epoch}.part")
+        try:
+            yield part
+            with part.open("rb") as written:
+                os.fsync(written.fileno())
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def checked_checkpoint(phase: Any, data: Any, artifact: str | os.PathLike[str] | None = None) -> tuple[str, Any]:
+    """A checkpoint fit to be saved, with the hash of its artifact in it; raises ValueError otherwise."""
+    if not isinstance(phase, str) or not 1 <= len(phase) <= PHASE_LENGTH or "\0" in phase:
+        raise ValueError(f"checkpoint phase {phase!r}: give a name of 1 to {PHASE_LENGTH} characters")
+    if artifact is not None:
+        if data is not None and not isinstance(data, dict):
+            raise ValueError("a checkpoint with an artifact has an object as its data")
+        data = {**(data or {}), "artifact": {"path": os.fspath(artifact)}}
+    return phase, check_json(sealed_data(data), max_bytes=CHECKPOINT_BYTES)
+
+
+class _LinkHandler(logging.Handler):
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self._link = link
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._link.log(self.format(record) + "\n")
+        except Exception:
+            self.handleError(record)
+
+
+LOG_FORMAT = logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)s %(message)s", "%H:%M:%S")
+
+
+def task_logger(link: Link) -> logging.Logger:
+    """A logger of its own, known to nobody else: runs in one process do not mix."""
+    logger = logging.Logger("task", logging.DEBUG)
+    handler = _LinkHandler(link)
+    handler.setFormatter(LOG_FORMAT)
+    logger.addHandler(handler)
+    return logger

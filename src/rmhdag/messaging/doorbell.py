@@ -1,0 +1,100 @@
+"""Waiting until somebody rings, or until it is time to look anyway.
+
+A notice is only a hint. Without one, with the connection away, or behind a pooler that passes none on, a wait simply
+ends at its time-out, and whoever waits looks at the rows.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from rmhdag.store.connection import connect
+
+RECONNECT_SECONDS = 1.0
+
+
+class Doorbell:
+    """Listens on channels over a connection of its own; makes a new one when that breaks."""
+
+    def __init__(self, dsn: str, schema: str, channels: Iterable[str], enabled: bool = True) -> None:
+        self._dsn = dsn
+        self._name = f"rmhdag:doorbell:{schema}"[:63]
+        self._channels = sorted(set(channels))
+        self._enabled = enabled and bool(self._channels)
+        self._conn: psycopg.Connection[Any] | None = None
+        self._next_try = 0.0
+        self._missed = False
+
+    def fileno(self) -> int:
+        """Readable when somebody has rung; −1 while there is no connection."""
+        return self._conn.fileno() if self._listening() and self._conn is not None else -1
+
+    def wait(self, timeout_seconds: float, also: Sequence[int] = ()) -> bool:
+        """Wait until somebody rings, the time is over, or one of the other descriptors is readable.
+
+        True if somebody rang, or may have while nobody listened. Whoever gives other descriptors looks at them anyway.
+        """
+        bell = self.fileno()
+        if self._missed:
+            self._missed = False
+            return True
+        poll = select.poll()
+        for descriptor in (*also, *([bell] if bell >= 0 else [])):
+            poll.register(descriptor, select.POLLIN)
+        if self._enabled and bell < 0:
+            timeout_seconds = min(timeout_seconds, RECONNECT_SECONDS)
+        ready = poll.poll(max(0.0, timeout_seconds) * 1000)
+        return any(descriptor == bell for descriptor, _ in ready) and self.take()
+
+    def take(self) -> bool:
+        """Take what has been heard so far, without waiting; True if anybody rang."""
+        if self._conn is None:
+            return False
+        try:
+            pgconn = self._conn.pgconn
+            pgconn.consume_input()
+            rung = False
+            while pgconn.notifies() is not None:
+                rung = True
+            return rung
+        except psycopg.Error:
+            self._lose()
+            return True
+
+    def close(self) -> None:
+        self._enabled = False
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    def _listening(self) -> bool:
+        if not self._enabled or self._conn is not None:
+            return self._conn is not None
+        if time.monotonic() < self._next_try:
+            return False
+        self._next_try = time.monotonic() + RECONNECT_SECONDS
+        conn = None
+        try:
+            conn = connect(self._dsn, self._name, autocommit=True)
+            for channel in self._channels:
+                conn.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+        except psycopg.Error:
+            if conn is not None:
+                conn.close()
+            return False
+        self._conn = conn
+        self._missed = True
+        return True
+
+    def _lose(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+        self._conn = None
+        # At once, but not in a tight loop if the new one breaks as well.
+        self._next_try = 0.0 if self._next_try < time.monotonic() else self._next_try

@@ -1,0 +1,101 @@
+-- name: register_worker
+INSERT INTO dag_workers (worker_id, host, process_id, version, slots, queues)
+VALUES (%(worker_id)s, %(host)s, %(process_id)s, %(version)s, %(slots)s, %(queues)s::jsonb)
+ON CONFLICT (worker_id) DO NOTHING
+
+-- name: register_handlers
+-- Workers start often and change little: a row that would stay the same is not written.
+INSERT INTO dag_handlers AS h (handler, queue, version, description, aliases, params_schema)
+SELECT r->>'handler', r->>'queue', r->>'version', r->>'description', r->'aliases', r->'params_schema'
+FROM jsonb_array_elements(%(handlers)s::jsonb) AS r
+ORDER BY r->>'handler'
+ON CONFLICT (handler) DO UPDATE SET
+    queue = EXCLUDED.queue, version = EXCLUDED.version, description = EXCLUDED.description,
+    aliases = EXCLUDED.aliases, params_schema = EXCLUDED.params_schema
+WHERE (h.queue, h.version, h.description, h.aliases, h.params_schema)
+    IS DISTINCT FROM (EXCLUDED.queue, EXCLUDED.version, EXCLUDED.description, EXCLUDED.aliases, EXCLUDED.params_schema)
+
+-- name: beat
+UPDATE dag_workers
+SET heartbeat_at = clock_timestamp(), draining = %(draining)s, stats = %(stats)s::jsonb
+WHERE worker_id = %(worker_id)s
+
+-- name: remove_workers
+DELETE FROM dag_workers WHERE worker_id = ANY(%(workers)s)
+
+-- name: held_tasks
+SELECT task_id, lease_epoch, cancel_requested FROM dag_queue_messages WHERE worker_id = %(worker_id)s
+
+-- name: save_progress
+-- 0 task_id, 1 lease_epoch, 2 current, 3 total, 4 percent, 5 message
+INSERT INTO dag_task_results (
+    task_id, lease_epoch, job_id, node_id, attempt, status, worker_id, started_at, progress_current, progress_total,
+    progress_percent, progress_message
+)
+SELECT
+    q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, 'running', q.worker_id, q.started_at, (r->>2)::bigint,
+    (r->>3)::bigint, (r->>4)::float8, r->>5
+FROM jsonb_array_elements(%(progress)s::jsonb) AS r
+JOIN dag_queue_messages AS q
+    ON q.task_id = r->>0 AND q.lease_epoch = (r->>1)::bigint AND q.worker_id = %(worker_id)s
+ON CONFLICT (task_id, lease_epoch) DO UPDATE SET
+    progress_current = EXCLUDED.progress_current, progress_total = EXCLUDED.progress_total,
+    progress_percent = EXCLUDED.progress_percent, progress_message = EXCLUDED.progress_message
+WHERE dag_task_results.status = 'running'
+
+-- name: save_checkpoint
+-- The queue row keeps it too: a task whose worker is lost goes back to the queue as it is, and resumes from there.
+WITH held AS (
+    UPDATE dag_queue_messages AS q
+    SET checkpoint_phase = %(phase)s, checkpoint_data = NULLIF(%(data)s::jsonb, 'null')
+    WHERE q.task_id = %(task_id)s AND q.lease_epoch = %(lease_epoch)s AND q.worker_id = %(worker_id)s
+    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt
+),
+kept AS (
+    INSERT INTO dag_checkpoints (task_id, lease_epoch, job_id, node_id, phase, artifact_hash, data)
+    SELECT task_id, lease_epoch, job_id, node_id, %(phase)s, %(artifact_hash)s, NULLIF(%(data)s::jsonb, 'null') FROM held
+    RETURNING checkpoint_id
+),
+told AS (
+    INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, task_id, lease_epoch, payload)
+    SELECT
+        COALESCE(j.owner_id, ''), h.job_id, 'task_checkpointed', h.node_id, h.task_id, h.lease_epoch,
+        jsonb_build_object('attempt', h.attempt, 'phase', %(phase)s::text)
+        || CASE WHEN %(is_small)s THEN jsonb_build_object('data', %(data)s::jsonb)
+            ELSE jsonb_build_object('checkpoint_id', k.checkpoint_id) END
+    FROM held AS h
+    CROSS JOIN kept AS k
+    JOIN dag_jobs AS j ON j.job_id = h.job_id
+    RETURNING owner_id
+)
+SELECT
+    (SELECT checkpoint_id FROM kept),
+    (
+        SELECT count(pg_notify(CASE owner_id
+            WHEN '' THEN 'rmhdag_jobs'
+            ELSE 'rmhdag_o_' || left(encode(sha256(convert_to(owner_id, 'UTF8')), 'hex'), 24) END, '')::text)
+        FROM told
+    )
+
+-- name: unknown_holders
+-- A worker that was declared dead in the middle of a claim holds rows that nobody saw.
+SELECT DISTINCT q.worker_id
+FROM dag_queue_messages AS q
+WHERE q.worker_id IS NOT NULL AND NOT starts_with(q.worker_id, 'lost:')
+    AND q.claimed_at < clock_timestamp() - %(grace_seconds)s * interval '1 second'
+    AND NOT EXISTS (SELECT FROM dag_workers AS w WHERE w.worker_id = q.worker_id)
+
+-- name: read_checkpoint
+SELECT data FROM dag_checkpoints WHERE checkpoint_id = %(checkpoint_id)s
+
+-- name: insert_logs
+-- 0 task_id, 1 lease_epoch, 2 chunk_index, 3 job_id, 4 node_id, 5 line_count, 6 truncated, 7 content
+INSERT INTO dag_task_logs (task_id, lease_epoch, chunk_index, job_id, node_id, line_count, truncated, content)
+SELECT r->>0, (r->>1)::bigint, (r->>2)::int, r->>3, r->>4, (r->>5)::int, (r->>6)::boolean, r->>7
+FROM jsonb_array_elements(%(chunks)s::jsonb) AS r
+
+-- name: read_logs
+SELECT lease_epoch, chunk_index, truncated, content
+FROM dag_task_logs
+WHERE task_id = %(task_id)s
+ORDER BY lease_epoch, chunk_index

@@ -1,0 +1,128 @@
+"""A child that runs one task at a time, in the order in which they come."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections import deque
+from types import FrameType
+from typing import Any
+
+from rmhdag.handlers.contract import StopReason, TaskInterrupted
+from rmhdag.handlers.registry import HandlerSpec, Registry
+from rmhdag.handlers.running import Outcome, run_async, run_plain
+from rmhdag.worker.board import Board
+from rmhdag.worker.child import Channel, TaskFrame, TaskLink, clean_up, context_of, running, send_outcome
+
+
+class _Link(TaskLink):
+    def __init__(self, runner: _Runner, key: int) -> None:
+        super().__init__(runner.channel, key)
+        self._runner = runner
+
+    def stop_reason(self) -> StopReason | None:
+        return self._runner.board.told(self.key)
+
+    def checkpoint(self, phase: str, data: Any) -> None:
+        """Wait until it is saved: what the handler does next may rely on it."""
+        self.send_checkpoint(phase, data)
+        refusal = self._runner.wait_until_saved(self.key)
+        if refusal is not None:
+            raise RuntimeError(f"checkpoint {phase!r} was not saved: {refusal}")
+
+
+class _Runner:
+    def __init__(self, channel: Channel, registry: Registry, board: Board, scratch: str) -> None:
+        self.channel = channel
+        self.board = board
+        self._registry = registry
+        self._scratch = scratch
+        self._waiting: deque[TaskFrame] = deque()
+        self._answers: dict[int, str | None] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._plain_key = 0
+        self._coroutine: asyncio.Task[Outcome] | None = None
+
+    def run(self) -> None:
+        signal.signal(signal.SIGTERM, self._interrupt)
+        while True:
+            while not self._waiting:
+                self._receive()
+            self._take(self._waiting.popleft())
+
+    def wait_until_saved(self, key: int) -> str | None:
+        while key not in self._answers:
+            self._receive()
+        return self._answers.pop(key)
+
+    def _receive(self) -> None:
+        for frame in self.channel.receive():
+            if frame[0] == "task":
+                self._waiting.append(TaskFrame(*frame))
+            elif frame[0] == "saved":
+                self._answers[frame[1]] = frame[2]
+
+    def _take(self, task: TaskFrame) -> None:
+        """Begin, then look whether it was taken back: the parent looks in the other order."""
+        began_ns = time.monotonic_ns()
+        self.board.begin(task.key, began_ns)
+        if self.board.is_taken_back(task.key):
+            self.channel.send("skipped", task.key)
+        else:
+            self._execute(task, began_ns)
+        self.board.begin(0, 0)
+
+    def _execute(self, task: TaskFrame, began_ns: int) -> None:
+        link = _Link(self, task.key)
+        ctx = context_of(task, link, self._scratch)
+        running.set(link)
+        spec = self._registry.find(task.handler)
+        assert spec is not None, task.handler
+        self._answers.clear()
+        try:
+            if spec.is_async:
+                outcome = self._run_async(spec, ctx)
+            else:
+                self._plain_key = task.key
+                outcome = run_plain(spec, ctx)
+            self._plain_key = 0
+        except TaskInterrupted:
+            # Between the handler's end and ours.
+            self._plain_key = 0
+            outcome = Outcome(stopped=True)
+        clean_up(ctx)
+        running.set(None)
+        send_outcome(self.channel, task.key, outcome, began_ns)
+
+    def _run_async(self, spec: HandlerSpec, ctx: Any) -> Outcome:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+        self._coroutine = self._loop.create_task(run_async(spec, ctx, _nothing))
+        try:
+            return self._loop.run_until_complete(self._coroutine)
+        finally:
+            self._coroutine = None
+            left = asyncio.all_tasks(self._loop)
+            if left:
+                for one in left:
+                    one.cancel()
+                self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+
+    def _interrupt(self, signum: int, frame: FrameType | None) -> None:
+        """The parent insists. Only the task that was told to stop is meant, not one that came after it."""
+        begun = self.board.begun()
+        if not begun.key or self.board.told(begun.key) is None:
+            return
+        if self._coroutine is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._coroutine.cancel)
+        elif self._plain_key == begun.key:
+            raise TaskInterrupted
+
+
+async def _nothing() -> None:
+    """Saving has been waited for already."""
+
+
+def run_one_by_one(channel: Channel, registry: Registry, board: int, scratch: str) -> None:
+    _Runner(channel, registry, Board(board), scratch).run()

@@ -1,0 +1,251 @@
+"""The process that runs handlers. It knows the parent and nothing else: no database, no queue.
+
+`rmhdag.worker.alone` runs one task after the other, `rmhdag.worker.shared` runs light ones side by side.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import ctypes
+import faulthandler
+import io
+import logging
+import os
+import resource
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from rmhdag.handlers.artifacts import artifact_hash
+from rmhdag.handlers.contract import LOG_FORMAT, Checkpoint, HandlerContext, Link
+from rmhdag.handlers.registry import RegistrationError, Registry, load_handlers
+from rmhdag.handlers.running import Outcome, clean_text
+from rmhdag.worker.frames import RECEIVE_BYTES, Frame, FrameReader, encode
+
+LOG_BYTES = 1024 * 1024
+PROGRESS_BURST = 20
+PROGRESS_PER_SECOND = 5.0
+PR_SET_PDEATHSIG = 1
+
+
+class Start(NamedTuple):
+    """What the parent passes on the command line, as JSON."""
+
+    socket: int
+    board: int
+    parent: int
+    scratch: str
+    modules: list[str]
+    memory_limit_mb: int | None
+    shared: bool
+
+
+class ParentGone(Exception):
+    """Nobody is there to report to."""
+
+
+class Channel:
+    """The socket to the parent. Handlers may use threads, so sending is one at a time."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.socket = socket.socket(fileno=descriptor)
+        self._lock = threading.Lock()
+        self._reader = FrameReader()
+
+    def send(self, *frame: Any) -> None:
+        data = encode(*frame)
+        with self._lock:
+            self.socket.sendall(data)
+
+    def receive(self) -> list[Frame]:
+        """Wait for frames. Raises ParentGone at the end."""
+        data = self.socket.recv(RECEIVE_BYTES)
+        if not data:
+            raise ParentGone
+        return self._reader.feed(data)
+
+
+class TaskFrame(NamedTuple):
+    """A task as it comes from the parent."""
+
+    name: str
+    key: int
+    handler: str
+    task_id: str
+    job_id: str
+    node_id: str
+    attempt: int
+    lease_epoch: int
+    timeout_seconds: int
+    namespace: str
+    trace_parent: str | None
+    checkpoint_phase: str | None
+    checkpoint_data: Any
+    params: Any
+
+
+class TaskLink:
+    """What log, progress and checkpoints of all kinds of children share."""
+
+    def __init__(self, channel: Channel, key: int) -> None:
+        self.channel = channel
+        self.key = key
+        self._log_left = LOG_BYTES
+        self._progress_left = float(PROGRESS_BURST)
+        self._progress_at = 0.0
+
+    def log(self, text: str) -> None:
+        if self._log_left <= 0 or not text:
+            return
+        text = clean_text(text)
+        size = len(text.encode())
+        if size > self._log_left:
+            text = text.encode()[: self._log_left].decode(errors="ignore")
+        self._log_left -= size
+        self.channel.send("log", self.key, text, self._log_left <= 0)
+
+    def progress(self, current: float, total: float | None, message: str | None) -> None:
+        now = time.monotonic()
+        self._progress_left = min(PROGRESS_BURST, self._progress_left + (now - self._progress_at) * PROGRESS_PER_SECOND)
+        self._progress_at = now
+        if self._progress_left >= 1:
+            self._progress_left -= 1
+            self.channel.send("progress", self.key, current, total, None if message is None else clean_text(message))
+
+    def send_checkpoint(self, phase: str, data: Any) -> None:
+        self.channel.send("checkpoint", self.key, phase, orjson.dumps(data).decode(), artifact_hash(data))
+
+
+def context_of(task: TaskFrame, link: Link, scratch: str) -> HandlerContext[Any]:
+    resume = None if task.checkpoint_phase is None else Checkpoint(task.checkpoint_phase, task.checkpoint_data)
+    return HandlerContext(
+        link,
+        task.params,
+        task_id=task.task_id,
+        job_id=task.job_id,
+        node_id=task.node_id,
+        attempt=task.attempt,
+        lease_epoch=task.lease_epoch,
+        timeout_seconds=task.timeout_seconds,
+        namespace=task.namespace,
+        trace_parent=task.trace_parent,
+        resume=resume,
+        scratch=Path(scratch, f"{task.task_id}.{task.lease_epoch}"),
+    )
+
+
+def send_outcome(channel: Channel, key: int, outcome: Outcome, began_ns: int) -> None:
+    channel.send(
+        "done",
+        key,
+        outcome.error_kind,
+        outcome.error_message,
+        began_ns,
+        time.monotonic_ns() - began_ns,
+        None if outcome.output is None else outcome.output.decode(),
+        outcome.metrics,
+        outcome.delay_seconds,
+        outcome.stopped,
+    )
+
+
+def clean_up(ctx: HandlerContext[Any]) -> None:
+    if ctx.used_scratch is not None:
+        shutil.rmtree(ctx.used_scratch, ignore_errors=True)
+
+
+running: contextvars.ContextVar[TaskLink | None] = contextvars.ContextVar("running", default=None)
+
+
+class TaskStream(io.TextIOBase):
+    """Where print goes: to the log of the task that prints, else to the parent's own."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    def write(self, text: str) -> int:
+        link = running.get()
+        if link is None:
+            self._raw.write(text)
+        else:
+            link.log(text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._raw.flush()
+
+    def fileno(self) -> int:
+        return int(self._raw.fileno())
+
+    def writable(self) -> bool:
+        return True
+
+
+class _TaskLogHandler(logging.Handler):
+    """What libraries log while a task runs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        link = running.get()
+        if link is not None:
+            link.log(self.format(record) + "\n")
+
+
+def _settle_in(start: Start) -> None:
+    """Die with the parent, be the first to go when memory is short, follow the parent's orders only."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != start.parent:
+        os._exit(0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    faulthandler.enable(file=sys.__stderr__ or 2)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("500")
+    if start.memory_limit_mb is not None:
+        # The parent watches what is used. This is for what grows faster than it can look.
+        limit = start.memory_limit_mb * 1024 * 1024 * 3 // 2 + 64 * 1024 * 1024
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.stdout = TaskStream(sys.__stdout__)
+    sys.stderr = TaskStream(sys.__stderr__)
+    handler = _TaskLogHandler()
+    handler.setFormatter(LOG_FORMAT)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def _load(channel: Channel, modules: list[str]) -> Registry:
+    try:
+        registry = load_handlers(modules)
+    except RegistrationError as error:
+        channel.send("broken", str(error))
+        os._exit(3)
+    channel.send("ready", [spec.manifest() for spec in registry])
+    return registry
+
+
+def main() -> None:
+    start = Start(*orjson.loads(sys.argv[1]))
+    _settle_in(start)
+    channel = Channel(start.socket)
+    registry = _load(channel, start.modules)
+    try:
+        if start.shared:
+            from rmhdag.worker.shared import run_side_by_side
+
+            run_side_by_side(channel, registry, start.scratch)
+        else:
+            from rmhdag.worker.alone import run_one_by_one
+
+            run_one_by_one(channel, registry, start.board, start.scratch)
+    except (ParentGone, ConnectionError):
+        pass
+    # Threads that a handler left behind must not keep the process.
+    os._exit(0)

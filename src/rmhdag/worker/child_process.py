@@ -1,0 +1,256 @@
+"""A child as the parent sees it: started, fed, listened to, measured, killed, buried."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+from rmhdag.handlers.contract import StopReason
+from rmhdag.worker.board import Begun, Board
+from rmhdag.worker.frames import RECEIVE_BYTES, Frame, FrameReader, encode
+from rmhdag.worker.lease import Lease
+from rmhdag.worker.settings import WorkerSettings
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+# Handlers have no business in the platform's database.
+SECRET_VARIABLES = frozenset(
+    "RMHDAG_DATABASE_URL DATABASE_URL POSTGIS_PASSWORD PGPASSWORD PGPASSFILE PGSERVICE PGSERVICEFILE".split()
+)
+
+
+class ChildKind(StrEnum):
+    ALONE = "alone"
+    SHARED = "shared"
+
+
+class Ending(NamedTuple):
+    exit_code: int
+    peak_mb: int
+
+    def describe(self) -> str:
+        """For people: `the process that ran the task was killed by SIGSEGV (peak memory 41 MB)`."""
+        how = f"ended with exit code {self.exit_code}"
+        if self.exit_code < 0:
+            number = -self.exit_code
+            known = number in set(signal.Signals)
+            how = f"was killed by {signal.Signals(number).name if known else f'signal {number}'}"
+            if number == signal.SIGKILL:
+                how += ", perhaps because the machine was out of memory"
+        return f"the process that ran the task {how} (peak memory {self.peak_mb} MB)"
+
+
+class ChildProcess:
+    """`leases` are the tasks it was sent and has not answered, oldest first; a child alone runs the first of them."""
+
+    def __init__(self, kind: ChildKind, settings: WorkerSettings, scratch: Path) -> None:
+        self.kind = kind
+        self.leases: dict[int, Lease] = {}
+        self.is_ready = False
+        self.is_slow = False
+        self.is_killed = False
+        self.is_deaf = False
+        self.is_mute = False
+        self.reserved_for: Lease | None = None
+        self.started_at = time.monotonic()
+        self.heard_at = self.started_at
+        self.tasks_done = 0
+        self.death: str | None = None
+        self.last_words = ""
+        self.waits_to_write = False
+        self.taking_back_since: float | None = None
+        self.taken_back_up_to = 0
+        self._last_key = 0
+        self._out: deque[memoryview] = deque()
+        self._reader = FrameReader()
+        self._board = Board.create()
+        ours, theirs = socket.socketpair()
+        output_read, output_write = os.pipe()
+        start = [
+            theirs.fileno(),
+            self._board.descriptor,
+            os.getpid(),
+            str(scratch),
+            list(settings.handler_modules),
+            settings.memory_limit_mb,
+            kind is ChildKind.SHARED,
+        ]
+        environment = {name: value for name, value in os.environ.items() if name not in SECRET_VARIABLES}
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "rmhdag.worker", orjson.dumps(start).decode()],
+                stdin=subprocess.DEVNULL,
+                stdout=output_write,
+                stderr=output_write,
+                pass_fds=[theirs.fileno(), self._board.descriptor],
+                start_new_session=True,
+                env={**environment, "PYTHONUNBUFFERED": "1", "TMPDIR": str(scratch)},
+            )
+        finally:
+            theirs.close()
+            os.close(output_write)
+        ours.setblocking(False)
+        os.set_blocking(output_read, False)
+        self.socket = ours
+        self.output = output_read
+
+    @property
+    def takes_tasks(self) -> bool:
+        return (
+            self.kind is ChildKind.ALONE
+            and self.is_ready
+            and not self.is_killed
+            and not (self.is_slow and self.leases)
+            and self.reserved_for is None
+            and self.taking_back_since is None
+        )
+
+    @property
+    def has_output(self) -> bool:
+        return bool(self._out) and not self.waits_to_write
+
+    def send_task(self, lease: Lease, key: int) -> None:
+        task = lease.task
+        lease.key, lease.child, lease.began_ns = key, self, 0
+        self.leases[key] = lease
+        self._last_key = key
+        self._queue(
+            encode(
+                "task",
+                key,
+                task.handler,
+                task.task_id,
+                task.job_id,
+                task.node_id,
+                task.attempt,
+                task.lease_epoch,
+                task.timeout_seconds,
+                task.namespace,
+                task.trace_parent,
+                task.checkpoint_phase,
+                task.checkpoint_data,
+                task.params,
+            )
+        )
+
+    def send_saved(self, key: int, refusal: str | None) -> None:
+        self._queue(encode("saved", key, refusal))
+
+    def tell_to_stop(self, lease: Lease, reason: StopReason) -> None:
+        if self.kind is ChildKind.SHARED:
+            self._queue(encode("stop", lease.key, reason))
+        else:
+            self._board.tell(lease.key, reason)
+
+    def interrupt(self, lease: Lease) -> None:
+        if self.kind is ChildKind.SHARED:
+            self._queue(encode("interrupt", lease.key))
+        else:
+            self._signal(signal.SIGTERM)
+
+    def begun(self) -> Begun:
+        return self._board.begun()
+
+    def begin_taking_back(self, now: float) -> None:
+        """All that have not begun; which those are is known only a moment later."""
+        begun = self._board.begun()
+        self._board.take_back(begun.key + 1, self._last_key)
+        self.taken_back_up_to = self._last_key
+        self.taking_back_since = now
+
+    def kill(self, why: str | None = None) -> None:
+        """With all it has started: it leads a process group of its own."""
+        self.death = self.death or why
+        self.is_killed = True
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.process.pid, number)
+
+    def _queue(self, data: bytes) -> None:
+        self._out.append(memoryview(data))
+
+    def flush(self) -> bool:
+        """Send what fits; True if something is left for later."""
+        while self._out:
+            batch = self._out
+            try:
+                if len(batch) > 1:
+                    sent = self.socket.sendmsg([batch[i] for i in range(min(len(batch), 256))])
+                else:
+                    sent = self.socket.send(batch[0])
+            except (BlockingIOError, InterruptedError):
+                return True
+            except OSError:
+                self._out.clear()
+                return False
+            while sent:
+                first = self._out[0]
+                if sent >= len(first):
+                    sent -= len(first)
+                    self._out.popleft()
+                else:
+                    self._out[0] = first[sent:]
+                    sent = 0
+        return False
+
+    def receive(self) -> list[Frame] | None:
+        """What it has said; None at the end."""
+        try:
+            data = self.socket.recv(RECEIVE_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        self.heard_at = time.monotonic()
+        return self._reader.feed(data)
+
+    def read_output(self) -> str:
+        """What C libraries and crashes wrote past Python."""
+        try:
+            return os.read(self.output, RECEIVE_BYTES).decode(errors="replace").replace("\0", "�")
+        except OSError:
+            return ""
+
+    def resident_bytes(self) -> int:
+        try:
+            fields = Path(f"/proc/{self.process.pid}/statm").read_bytes().split()
+            return int(fields[1]) * PAGE_BYTES
+        except (OSError, IndexError):
+            return 0
+
+    def reap(self, *, wait: bool = False) -> Ending | None:
+        """How it ended, if it has. What it had started goes with it."""
+        if self.process.returncode is not None:
+            return None
+        if not wait:
+            found = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if found is None:
+                return None
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        _, status, usage = os.wait4(self.process.pid, 0)
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        return Ending(self.process.returncode, usage.ru_maxrss // 1024)
+
+    def close(self) -> None:
+        self.socket.close()
+        os.close(self.output)
+        self._board.close()

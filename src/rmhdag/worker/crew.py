@@ -1,0 +1,455 @@
+"""The children and the tasks they run: who gets what, what they say, and what is left when one dies."""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rmhdag.handlers.contract import StopReason
+from rmhdag.models.events import ErrorKind
+from rmhdag.models.states import TaskStatus
+from rmhdag.store.tasks import ClaimedTask
+from rmhdag.store.workers import TaskProgress
+from rmhdag.worker.child_process import ChildKind, ChildProcess, Ending
+from rmhdag.worker.exchange import CheckpointToSave, Exchange, Pair
+from rmhdag.worker.frames import Frame, FrameError
+from rmhdag.worker.lease import Lease
+from rmhdag.worker.reports import Finished
+from rmhdag.worker.scratch import Scratch
+from rmhdag.worker.settings import WorkerSettings
+
+log = logging.getLogger("rmhdag.worker")
+QUICK_DEATH_SECONDS = 5.0
+MOST_PAUSE_SECONDS = 10.0
+
+
+class HandlersBrokenError(Exception):
+    """The modules with handlers cannot be loaded: no child will ever be ready."""
+
+
+class Crew:
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        exchange: Exchange,
+        scratch: Scratch,
+        selector: selectors.BaseSelector,
+        on_ready: Callable[[list[dict[str, Any]]], None],
+    ) -> None:
+        self.children: list[ChildProcess] = []
+        self.by_pair: dict[Pair, Lease] = {}
+        self.tasks_done = 0
+        self.is_stopping = False
+        self._settings = settings
+        self._exchange = exchange
+        self._scratch = scratch
+        self._selector = selector
+        self._on_ready = on_ready
+        self._backlog: deque[Lease] = deque()
+        self._names: frozenset[str] = frozenset()
+        self._light: frozenset[str] = frozenset()
+        self._next_key = 1
+        self._quick_deaths = 0
+        self._hire_at = 0.0
+        # Pessimistic, so that the first claims are small.
+        self._average_seconds = 1.0
+
+    def hire(self, now: float) -> None:
+        """As many children as there are slots; later ones replace those that died."""
+        if self.is_stopping or now < self._hire_at:
+            return
+        for _ in range(self._settings.concurrency - sum(one.kind is ChildKind.ALONE for one in self.children)):
+            self._start(ChildKind.ALONE)
+
+    def _start(self, kind: ChildKind) -> ChildProcess:
+        child = ChildProcess(kind, self._settings, self._scratch.folder)
+        self.children.append(child)
+        self._selector.register(child.socket, selectors.EVENT_READ, (self.listen_to, child))
+        self._selector.register(child.output, selectors.EVENT_READ, (self._read_output, child))
+        return child
+
+    # Tasks come, and find a child.
+
+    @property
+    def has_backlog(self) -> bool:
+        return bool(self._backlog)
+
+    def take(self, tasks: Iterable[ClaimedTask]) -> None:
+        for task in tasks:
+            lease = Lease(task)
+            self.by_pair[task.task_id, task.lease_epoch] = lease
+            if self.is_stopping:
+                self.release(lease, None)
+            elif task.handler not in self._names:
+                message = (
+                    f"this worker has no handler {task.handler!r}: load its module by --handlers or RMHDAG_HANDLERS"
+                )
+                self._finish(lease, TaskStatus.FAILED, ErrorKind.HANDLER_ERROR, message)
+            else:
+                self._backlog.append(lease)
+
+    def refuse(self, task: ClaimedTask, why: str) -> None:
+        self._finish(Lease(task), TaskStatus.FAILED, ErrorKind.NON_RETRYABLE, why)
+
+    def room(self) -> int:
+        """How many more tasks there are slots for, now or within the time that prefetching covers."""
+        if self.is_stopping or not self._names:
+            return 0
+        depth = self._depth()
+        free = sum(max(0, depth - len(one.leases)) for one in self.children if one.takes_tasks)
+        return free - len(self._backlog)
+
+    def _depth(self) -> int:
+        fitting = self._settings.prefetch_seconds / max(self._average_seconds, 1e-6)
+        return max(1, min(self._settings.prefetch_tasks, int(fitting)))
+
+    def place(self) -> None:
+        """Give waiting tasks to children; what finds no place goes back to the queue, where others see it."""
+        if self._backlog:
+            depth = self._depth()
+            kept: deque[Lease] = deque()
+            takers = [one for one in self.children if one.takes_tasks]
+            while self._backlog:
+                lease = self._backlog.popleft()
+                if not self._place_one(lease, takers, depth):
+                    kept.append(lease)
+            self._backlog = kept
+        for child in self.children:
+            if child.reserved_for is not None and not child.leases:
+                self._use_reserved(child, child.reserved_for)
+            self._flush(child)
+
+    def _place_one(self, lease: Lease, takers: list[ChildProcess], depth: int) -> bool:
+        if not lease.runs_alone and lease.task.handler in self._light:
+            shared = self._shared_child()
+            if len(shared.leases) < self._settings.light_concurrency:
+                self._send(lease, shared)
+                return True
+        child = min(takers, key=_load, default=None)
+        if child is None or len(child.leases) >= depth:
+            return False
+        if lease.runs_alone:
+            child.reserved_for = lease
+            takers.remove(child)
+        else:
+            self._send(lease, child)
+        return True
+
+    def _use_reserved(self, child: ChildProcess, lease: Lease) -> None:
+        """The child has nothing else to do now. A start that must count is marked before it happens."""
+        if not lease.must_mark_start_first:
+            child.reserved_for = None
+            self._send(lease, child)
+        elif not lease.is_start_asked:
+            self.mark_start(lease)
+
+    def _shared_child(self) -> ChildProcess:
+        for child in self.children:
+            if child.kind is ChildKind.SHARED and not child.is_killed:
+                return child
+        return self._start(ChildKind.SHARED)
+
+    def _send(self, lease: Lease, child: ChildProcess) -> None:
+        child.send_task(lease, self._next_key)
+        self._next_key += 1
+
+    def _flush(self, child: ChildProcess) -> None:
+        if child.has_output and child.flush():
+            self._selector.modify(child.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, (self.listen_to, child))
+            child.waits_to_write = True
+
+    def starts_were_marked(self, asked: Iterable[Pair], matched: set[str]) -> None:
+        for pair in asked:
+            lease = self.by_pair.get(pair)
+            if lease is None:
+                continue
+            lease.is_start_marked = True
+            if pair[0] not in matched:
+                self.drop(lease)
+
+    def mark_start(self, lease: Lease) -> None:
+        lease.is_start_asked = True
+        self._exchange.mark_start(lease.pair)
+
+    # What children say.
+
+    def listen_to(self, child: ChildProcess) -> None:
+        if child.waits_to_write and not child.flush():
+            child.waits_to_write = False
+            self._selector.modify(child.socket, selectors.EVENT_READ, (self.listen_to, child))
+        try:
+            frames = child.receive()
+        except FrameError as error:
+            child.kill(f"the process that ran the task broke the protocol: {error}")
+            return
+        if frames is None:
+            self._selector.unregister(child.socket)
+            child.is_deaf = True
+            return
+        for frame in frames:
+            _HEAR[frame[0]](self, child, frame)
+
+    def _read_output(self, child: ChildProcess) -> None:
+        text = child.read_output()
+        if not text:
+            self._selector.unregister(child.output)
+            child.is_mute = True
+            return
+        lease = child.leases.get(child.begun().key) if child.kind is ChildKind.ALONE else None
+        if lease is not None:
+            lease.write_log(text)
+        else:
+            child.last_words = (child.last_words + text)[-4000:]
+
+    def _hear_ready(self, child: ChildProcess, frame: Frame) -> None:
+        manifests = frame[1]
+        child.is_ready = True
+        self._names = frozenset(name for one in manifests for name in (one["handler"], *one["aliases"]))
+        self._light = frozenset(name for one in manifests if one["light"] for name in (one["handler"], *one["aliases"]))
+        self._on_ready(manifests)
+
+    def _hear_broken(self, child: ChildProcess, frame: Frame) -> None:
+        raise HandlersBrokenError(frame[1])
+
+    def _hear_done(self, child: ChildProcess, frame: Frame) -> None:
+        _, key, kind, message, began_ns, took_ns, output, metrics, delay_seconds, stopped = frame
+        lease = child.leases.pop(key, None)
+        if lease is None:
+            return
+        child.tasks_done += 1
+        lease.began_ns = began_ns
+        seconds = took_ns / 1e9
+        # Rises quickly and falls slowly: taking too much is worse than taking too little.
+        weight = 0.5 if seconds > self._average_seconds else 0.1
+        self._average_seconds += weight * (seconds - self._average_seconds)
+        if stopped:
+            self._stopped(lease, delay_seconds)
+        elif delay_seconds is not None:
+            self.release(lease, delay_seconds)
+        elif kind is not None:
+            self._finish(lease, TaskStatus.FAILED, ErrorKind(kind), message, took_ns // 1_000_000, metrics=metrics)
+        else:
+            text = None if output is None else output.encode()
+            self._finish(lease, TaskStatus.COMPLETED, None, None, took_ns // 1_000_000, text, metrics)
+
+    def _hear_skipped(self, child: ChildProcess, frame: Frame) -> None:
+        lease = child.leases.pop(frame[1], None)
+        if lease is not None:
+            self._put_back(lease)
+
+    def _hear_log(self, child: ChildProcess, frame: Frame) -> None:
+        lease = child.leases.get(frame[1])
+        if lease is not None:
+            lease.write_log(frame[2], frame[3])
+
+    def _hear_progress(self, child: ChildProcess, frame: Frame) -> None:
+        _, key, current, total, message = frame
+        lease = child.leases.get(key)
+        if lease is not None:
+            percent = None if not total else min(100.0, 100.0 * current / total)
+            whole = None if total is None else round(total)
+            said = None if message is None else message[:2000]
+            lease.progress = TaskProgress(*lease.pair, round(current), whole, percent, said)
+
+    def _hear_checkpoint(self, child: ChildProcess, frame: Frame) -> None:
+        _, key, phase, data, artifact_hash = frame
+        lease = child.leases.get(key)
+        if lease is not None:
+            self._exchange.save_checkpoint(CheckpointToSave(*lease.pair, phase, data.encode(), artifact_hash))
+
+    def checkpoint_was_saved(self, pair: Pair, refusal: str | None) -> None:
+        lease = self.by_pair.get(pair)
+        if lease is not None and lease.child is not None:
+            lease.child.send_saved(lease.key, refusal)
+
+    # Tasks go.
+
+    def tell_to_stop(self, lease: Lease, reason: StopReason, now: float) -> None:
+        """A task that runs is told; one that does not needs no telling."""
+        if lease.child is None:
+            if reason is StopReason.CANCELLED:
+                self._withdraw(lease)
+                self._finish(lease, TaskStatus.CANCELLED)
+            elif reason is StopReason.STOPPING:
+                self._withdraw(lease)
+                self._give_back(lease)
+        elif lease.told is None or reason is not StopReason.STOPPING:
+            lease.told, lease.told_at = reason, now
+            if lease.child.kind is ChildKind.SHARED or lease.child.begun().key == lease.key:
+                lease.child.tell_to_stop(lease, reason)
+            else:
+                lease.child.begin_taking_back(now)
+
+    def _withdraw(self, lease: Lease) -> None:
+        if lease in self._backlog:
+            self._backlog.remove(lease)
+        for child in self.children:
+            if child.reserved_for is lease:
+                child.reserved_for = None
+
+    def _stopped(self, lease: Lease, delay_seconds: float | None) -> None:
+        """It ended because it was told to, or was killed for not doing so."""
+        took_ms = (time.monotonic_ns() - lease.began_ns) // 1_000_000
+        if lease.told is StopReason.TIMEOUT:
+            message = f"it ran longer than its {lease.task.timeout_seconds} s and was stopped"
+            self._finish(lease, TaskStatus.FAILED, ErrorKind.TIMEOUT, message, took_ms)
+        elif lease.told is StopReason.CANCELLED:
+            self._finish(lease, TaskStatus.CANCELLED, None, None, took_ms)
+        else:
+            self.release(lease, delay_seconds or 0.0)
+
+    def _finish(
+        self,
+        lease: Lease,
+        status: TaskStatus,
+        kind: ErrorKind | None = None,
+        message: str | None = None,
+        took_ms: int = 0,
+        output: bytes | None = None,
+        metrics: dict[str, Any] | None = None,
+    ) -> None:
+        self._forget(lease)
+        self.tasks_done += 1
+        self._exchange.report(Finished(lease.task, status, kind, message, lease.began_ns, took_ms, output, metrics))
+
+    def release(self, lease: Lease, delay_seconds: float | None) -> None:
+        """None says that it never ran."""
+        self._forget(lease)
+        self._exchange.release(lease.pair, delay_seconds)
+
+    def drop(self, lease: Lease) -> None:
+        """It is somebody else's now: nothing more is said about it, and if it runs, it ends."""
+        self._withdraw(lease)
+        child = lease.child
+        self._forget(lease)
+        if child is not None:
+            child.leases.pop(lease.key, None)
+            if child.kind is ChildKind.SHARED:
+                child.interrupt(lease)
+            elif child.begun().key == lease.key:
+                child.kill()
+            else:
+                child.begin_taking_back(time.monotonic())
+
+    def tell_all_to_stop(self, now: float) -> None:
+        self.is_stopping = True
+        for lease in list(self.by_pair.values()):
+            self.tell_to_stop(lease, StopReason.STOPPING, now)
+
+    def _forget(self, lease: Lease) -> None:
+        self.by_pair.pop(lease.pair, None)
+        if lease.progress is not None and lease.is_start_asked:
+            self._exchange.tell_progress(lease.progress)
+        if lease.log is not None:
+            self._exchange.keep_logs(lease.log.take_chunks())
+
+    def finish_taking_back(self, child: ChildProcess) -> None:
+        """Look what has begun, then listen to what was said before that; the others are ours again."""
+        begun = child.begun()
+        self.listen_to(child)
+        child.taking_back_since = None
+        for key, lease in list(child.leases.items()):
+            if key == begun.key:
+                if lease.told is not None:
+                    child.tell_to_stop(lease, lease.told)
+            elif key <= child.taken_back_up_to:
+                del child.leases[key]
+                self._put_back(lease)
+        if begun.key and begun.key not in child.leases and child.begun() == begun:
+            # It began what is no longer ours.
+            child.kill()
+
+    def _put_back(self, lease: Lease) -> None:
+        """It has not begun, or not to anybody's knowledge: it waits for a child again."""
+        lease.child = None
+        lease.began_ns = 0
+        lease.waits_since = time.monotonic()
+        if lease.told is StopReason.CANCELLED:
+            self._finish(lease, TaskStatus.CANCELLED)
+        elif self.is_stopping:
+            self._give_back(lease)
+        else:
+            lease.told = None
+            self._backlog.append(lease)
+
+    def _give_back(self, lease: Lease) -> None:
+        self.release(lease, 0.0 if lease.is_start_asked else None)
+
+    def give_back_what_waits(self, waiting_since: float) -> None:
+        """Tasks that have found no child for too long, or any longer: other workers may have one."""
+        kept = [lease for lease in self._backlog if lease.waits_since > waiting_since]
+        for lease in self._backlog:
+            if lease.waits_since <= waiting_since:
+                self._give_back(lease)
+        self._backlog = deque(kept)
+
+    # Children go.
+
+    def bury(self, child: ChildProcess, ending: Ending) -> None:
+        """Hear its last words, settle what it ran, and take back what it had not begun."""
+        while not child.is_deaf:
+            self.listen_to(child)
+        while not child.is_mute:
+            self._read_output(child)
+        self.children.remove(child)
+        begun = child.begun()
+        for lease in list(child.leases.values()):
+            self._scratch.remove_of(*lease.pair)
+            has_begun = child.kind is ChildKind.SHARED or lease.key == begun.key
+            if has_begun and lease.told is not None:
+                self._stopped(lease, None)
+            elif lease.key == begun.key:
+                lease.began_ns = begun.at_ns
+                took_ms = (time.monotonic_ns() - begun.at_ns) // 1_000_000
+                message = child.death or ending.describe()
+                self._finish(lease, TaskStatus.FAILED, ErrorKind.WORKER_DIED, message, took_ms)
+            else:
+                # If it shared the child, it may be the one to blame: alone it will show.
+                lease.is_suspect = child.kind is ChildKind.SHARED
+                self._put_back(lease)
+        if child.reserved_for is not None:
+            self._put_back(child.reserved_for)
+        child.close()
+        self._note_death(child, ending)
+
+    def _note_death(self, child: ChildProcess, ending: Ending) -> None:
+        """Children that die before they have done anything are not replaced in a tight loop."""
+        if self.is_stopping:
+            return
+        now = time.monotonic()
+        is_quick = now - child.started_at < QUICK_DEATH_SECONDS
+        if is_quick and not child.is_killed and not child.tasks_done and not child.leases:
+            self._quick_deaths += 1
+            self._hire_at = now + min(MOST_PAUSE_SECONDS, 0.1 * 2**self._quick_deaths)
+            log.error("a child died at its start: %s\n%s", ending.describe(), child.last_words.strip())
+        else:
+            self._quick_deaths = 0
+
+    def kill_all(self) -> None:
+        """Nothing that runs here is ours any more."""
+        self._backlog.clear()
+        self.by_pair.clear()
+        for child in self.children:
+            if child.leases:
+                child.kill()
+            child.leases.clear()
+            child.reserved_for = None
+
+
+def _load(child: ChildProcess) -> int:
+    return len(child.leases)
+
+
+_HEAR: dict[str, Callable[[Crew, ChildProcess, Frame], None]] = {
+    "done": Crew._hear_done,
+    "log": Crew._hear_log,
+    "progress": Crew._hear_progress,
+    "checkpoint": Crew._hear_checkpoint,
+    "skipped": Crew._hear_skipped,
+    "ready": Crew._hear_ready,
+    "broken": Crew._hear_broken,
+}

@@ -1,0 +1,409 @@
+"""Everything a worker says to the database and hears from it, in a thread of its own.
+
+The supervisor never waits for the database: it leaves things here and is told what came. While the database is away,
+what was left here stays, and is sent when it is back. Logs and checkpoints of a task go before its report.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple
+
+import psycopg
+
+from rmhdag.messaging.doorbell import Doorbell
+from rmhdag.store import payloads, tasks, workers
+from rmhdag.store.channels import queue_channel
+from rmhdag.store.tasks import ClaimedTask
+from rmhdag.store.workers import LogChunk, TaskProgress
+from rmhdag.worker.claims import ClaimMarks
+from rmhdag.worker.connections import open_connection
+from rmhdag.worker.references import UnresolvedReferenceError, may_hold_reference, resolve_references
+from rmhdag.worker.reports import Finished, is_transient, report_batch, take_batch
+from rmhdag.worker.settings import WorkerSettings
+
+log = logging.getLogger("rmhdag.worker")
+Conn = psycopg.Connection[Any]
+Pair = tuple[str, int]
+CLAIM_LIMIT = 500
+
+
+class Claimed(NamedTuple):
+    worker_id: str
+    tasks: list[ClaimedTask]
+    refused: list[tuple[ClaimedTask, str]]
+
+
+class LeasesChecked(NamedTuple):
+    """What the rows say about our leases: told to stop, or ours no more."""
+
+    to_stop: list[Pair]
+    gone: list[Pair]
+
+
+class StartsMarked(NamedTuple):
+    asked: list[Pair]
+    matched: set[str]
+
+
+class CheckpointSaved(NamedTuple):
+    pair: Pair
+    refusal: str | None
+
+
+class Registered(NamedTuple):
+    worker_id: str
+
+
+class Failed(NamedTuple):
+    """A mistake of ours, not of the database's: the worker cannot go on."""
+
+    error: Exception
+
+
+Heard = Claimed | LeasesChecked | StartsMarked | CheckpointSaved | Registered | Failed
+
+
+class Identity(NamedTuple):
+    """As whom a worker is registered. The id is new with each start, and with each time it was declared dead."""
+
+    worker_id: str
+    host: str
+    process_id: int
+    version: str
+    slots: int
+    queues: tuple[str, ...]
+    handlers: list[dict[str, Any]]
+
+
+class CheckpointToSave(NamedTuple):
+    task_id: str
+    lease_epoch: int
+    phase: str
+    data: bytes
+    artifact_hash: str | None
+
+
+class Exchange:
+    def __init__(self, settings: WorkerSettings, hear: Callable[[Heard], None]) -> None:
+        self._settings = settings
+        self._hear = hear
+        self._lock = threading.Lock()
+        self._is_quiet = threading.Condition(self._lock)
+        self._identity: Identity | None = None
+        self._registered: Identity | None = None
+        self._finished: deque[Finished] = deque()
+        self._released: deque[tuple[str, int, float | None]] = deque()
+        self._starts: deque[Pair] = deque()
+        self._checkpoints: deque[CheckpointToSave] = deque()
+        self._progress: dict[Pair, TaskProgress] = {}
+        self._logs: deque[LogChunk] = deque()
+        self._room = 0
+        self._claimed_total = 0
+        # What we hold by our own account, to be compared with the rows.
+        self._known: dict[str, int] = {}
+        self._told: set[Pair] = set()
+        self._is_stopped = False
+        self._is_busy = False
+        self._is_unheard = False
+        self._looks_promising = True
+        self._looked_at = 0.0
+        self._checked_at = 0.0
+        self._claims = ClaimMarks(settings.queues)
+        self._conn: Conn | None = None
+        self._failures = 0
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._has_bell = settings.notify and not settings.pooled
+        channels = [queue_channel(queue) for queue in settings.queues]
+        self._doorbell = Doorbell(settings.dsn, settings.schema, channels, enabled=self._has_bell)
+        self._thread = threading.Thread(target=self._run, name="exchange", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def become(self, identity: Identity) -> None:
+        """From now on speak as this worker; what was said as the one before is void."""
+        with self._lock:
+            self._identity = identity
+            for waiting in (self._finished, self._released, self._starts, self._checkpoints, self._logs):
+                waiting.clear()
+            self._progress.clear()
+            self._known.clear()
+            self._told.clear()
+            self._room = 0
+        self.wake()
+
+    def offer_room(self, room: int, claimed_seen: int) -> None:
+        """Claim up to `room` tasks, less those claimed since the supervisor last looked."""
+        with self._lock:
+            before, self._room = self._room, room - (self._claimed_total - claimed_seen)
+        if before <= 0 < self._room:
+            self.wake()
+
+    def report(self, finished: Finished) -> None:
+        self._finished.append(finished)
+        self._is_unheard = True
+
+    def release(self, pair: Pair, delay_seconds: float | None) -> None:
+        """Give back: None if it never ran, else the seconds until it is offered again."""
+        self._released.append((*pair, delay_seconds))
+        self._is_unheard = True
+
+    def mark_start(self, pair: Pair) -> None:
+        self._starts.append(pair)
+        self._is_unheard = True
+
+    def save_checkpoint(self, checkpoint: CheckpointToSave) -> None:
+        self._checkpoints.append(checkpoint)
+        self._is_unheard = True
+
+    def tell_progress(self, progress: TaskProgress) -> None:
+        with self._lock:
+            self._progress[progress.task_id, progress.lease_epoch] = progress
+        self._is_unheard = True
+
+    def keep_logs(self, chunks: Sequence[LogChunk]) -> None:
+        self._logs.extend(chunks)
+        self._is_unheard = True
+
+    def wake(self) -> None:
+        if not self._is_stopped:
+            os.eventfd_write(self._wake_fd, 1)
+
+    def wake_if_needed(self) -> None:
+        """Once per turn of the supervisor, however much it has left here."""
+        if self._is_unheard:
+            self._is_unheard = False
+            self.wake()
+
+    def drain(self, timeout_seconds: float) -> bool:
+        """Wait until all that was left here is sent; False if it could not be."""
+        self.wake()
+        with self._is_quiet:
+            return self._is_quiet.wait_for(lambda: not self._has_waiting() and not self._is_busy, timeout_seconds)
+
+    def stop(self) -> None:
+        """Leave the register if the database is there, and end."""
+        self._is_stopped = True
+        os.eventfd_write(self._wake_fd, 1)
+        self._thread.join(timeout=20)
+
+    def _run(self) -> None:
+        try:
+            while not self._is_stopped:
+                try:
+                    self._turn()
+                    self._failures = 0
+                except psycopg.Error as error:
+                    self._recover(error)
+        except Exception as error:
+            self._hear(Failed(error))
+        try:
+            if self._conn is not None and self._registered is not None:
+                workers.remove_worker(self._conn, self._registered.worker_id)
+        except psycopg.Error as error:
+            log.warning("could not leave the register: %s", str(error).strip())
+        self._doorbell.close()
+        self._disconnect()
+        os.close(self._wake_fd)
+
+    def _turn(self) -> None:
+        """Send what waits, look after our leases, claim what there is room for; then wait for a reason to go on."""
+        if self._conn is None:
+            self._conn = open_connection(self._settings, "exchange")
+            self._checked_at = 0.0
+            self._looks_promising = True
+        conn = self._conn
+        self._is_busy = True
+        try:
+            identity = self._register(conn)
+            more = False
+            if identity is not None:
+                self._send(conn, identity.worker_id)
+                if time.monotonic() - self._checked_at >= self._settings.lease_check_seconds:
+                    self._check_leases(conn, identity.worker_id)
+                more = self._claim(conn, identity.worker_id)
+        finally:
+            self._is_busy = False
+        with self._is_quiet:
+            self._is_quiet.notify_all()
+            more = more or self._has_waiting()
+        if not more:
+            self._wait()
+
+    def _wait(self) -> None:
+        timeout = self._settings.poll_seconds - (time.monotonic() - self._looked_at) if self._room > 0 else 60.0
+        if self._known:
+            timeout = min(timeout, self._settings.lease_check_seconds)
+        if self._doorbell.wait(max(timeout, 0.001), [self._wake_fd]):
+            self._looks_promising = True
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._wake_fd)
+
+    def _has_waiting(self) -> bool:
+        return bool(self._finished or self._released or self._starts or self._checkpoints or self._logs)
+
+    def _register(self, conn: Conn) -> Identity | None:
+        """Our row in the register, made when we begin and made anew when we were declared dead."""
+        wanted, before = self._identity, self._registered
+        if wanted is None or wanted is before:
+            return wanted
+        if before is not None:
+            # A claim may have been under way when we were declared dead: then nobody has seen what it took.
+            tasks.report_lost_tasks(conn, [before.worker_id])
+        workers.register_worker(conn, *wanted[:6])
+        workers.register_handlers(conn, wanted.handlers)
+        self._registered = wanted
+        self._hear(Registered(wanted.worker_id))
+        return wanted
+
+    def _send(self, conn: Conn, worker_id: str) -> None:
+        """Nothing is forgotten before it is sent: after a failure the same is sent again."""
+        if self._logs:
+            chunks = list(islice(self._logs, 50))
+            self._tolerate(lambda: workers.insert_logs(conn, chunks), "task logs were not kept")
+            self._drop(self._logs, len(chunks))
+        if self._starts:
+            asked = list(self._starts)
+            matched = tasks.start_tasks(conn, worker_id, asked)
+            self._drop(self._starts, len(asked))
+            self._hear(StartsMarked(asked, matched))
+        while self._checkpoints:
+            self._save_checkpoint(conn, worker_id, self._checkpoints[0])
+            self._drop(self._checkpoints, 1)
+        if self._progress:
+            with self._lock:
+                progress, self._progress = list(self._progress.values()), {}
+            self._tolerate(lambda: workers.save_progress_if_held(conn, worker_id, progress), "progress was not told")
+        if self._finished:
+            batch = take_batch(self._finished)
+            report_batch(conn, worker_id, batch)
+            self._forget(one.task.task_id for one in batch)
+            self._drop(self._finished, len(batch))
+            # The work that they lead to may be ours.
+            self._looks_promising = self._looks_promising or not self._has_bell
+        if self._released:
+            given = list(islice(self._released, 500))
+            tasks.release_tasks(conn, worker_id, given)
+            self._forget(one[0] for one in given)
+            self._drop(self._released, len(given))
+
+    def _save_checkpoint(self, conn: Conn, worker_id: str, one: CheckpointToSave) -> None:
+        refusal = None
+        try:
+            if not workers.save_checkpoint_if_held(conn, worker_id, *one):
+                refusal = "the task belongs to another worker now"
+        except psycopg.Error as error:
+            if is_transient(error):
+                raise
+            refusal = str(error.diag.message_primary or error)
+        self._hear(CheckpointSaved((one.task_id, one.lease_epoch), refusal))
+
+    def _tolerate(self, send: Callable[[], None], what: str) -> None:
+        """For what is only told: data that the database refuses is not worth a task."""
+        try:
+            send()
+        except psycopg.Error as error:
+            if is_transient(error):
+                raise
+            log.warning("%s: %s", what, str(error).strip())
+
+    def _drop(self, waiting: deque[Any], count: int) -> None:
+        with self._lock:
+            # Fewer are left if we became somebody else meanwhile.
+            for _ in range(min(count, len(waiting))):
+                waiting.popleft()
+
+    def _forget(self, task_ids: Iterable[str]) -> None:
+        for task_id in task_ids:
+            self._known.pop(task_id, None)
+
+    def _check_leases(self, conn: Conn, worker_id: str) -> None:
+        """Compare what we hold with the rows: some are to stop, some are gone, some we never knew we had."""
+        self._checked_at = time.monotonic()
+        if not self._known and self._failures == 0 and self._claimed_total == 0:
+            return
+        held = {row.task_id: row for row in workers.held_tasks(conn, worker_id)}
+        unseen = [(row.task_id, row.lease_epoch, None) for row in held.values() if row.task_id not in self._known]
+        if unseen:
+            tasks.release_tasks(conn, worker_id, unseen)
+        gone = [
+            (task_id, epoch)
+            for task_id, epoch in self._known.items()
+            if task_id not in held or held[task_id].lease_epoch != epoch
+        ]
+        self._forget(task_id for task_id, _ in gone)
+        to_stop = {(row.task_id, row.lease_epoch) for row in held.values() if row.cancel_requested}
+        news, self._told = to_stop - self._told, to_stop
+        if gone or news:
+            self._hear(LeasesChecked(sorted(news), gone))
+
+    def _claim(self, conn: Conn, worker_id: str) -> bool:
+        """Claim what there is room for; True if there may be more."""
+        now = time.monotonic()
+        if self._doorbell.take() or now - self._looked_at >= self._settings.poll_seconds:
+            self._looks_promising = True
+        if self._room <= 0 or not self._looks_promising:
+            return False
+        self._looked_at = now
+        self._looks_promising = False
+        found = False
+        for queue in self._claims.queues_in_turn():
+            limit = min(self._room, CLAIM_LIMIT)
+            if limit <= 0:
+                self._looks_promising = True
+                break
+            claimed = self._claims.claim(conn, worker_id, queue, limit)
+            if claimed:
+                found = True
+                self._looks_promising = self._looks_promising or len(claimed) == limit
+                self._pass_on(conn, worker_id, claimed)
+        return found and self._looks_promising and self._room > 0
+
+    def _pass_on(self, conn: Conn, worker_id: str, claimed: list[ClaimedTask]) -> None:
+        with self._lock:
+            self._room -= len(claimed)
+            self._claimed_total += len(claimed)
+        self._known.update((task.task_id, task.lease_epoch) for task in claimed)
+        ready: list[ClaimedTask] = []
+        refused: list[tuple[ClaimedTask, str]] = []
+        for task in claimed:
+            if may_hold_reference(task.params):
+                try:
+                    task = with_values(conn, task)
+                except UnresolvedReferenceError as error:
+                    refused.append((task, str(error)))
+                    continue
+            ready.append(task)
+        self._hear(Claimed(worker_id, ready, refused))
+
+    def _recover(self, error: psycopg.Error) -> None:
+        """The database is away, or would not have it now: begin again with a new connection, soon and then later."""
+        self._failures += 1
+        if self._failures in (1, 10, 100):
+            log.warning("the database does not answer (%d): %s", self._failures, str(error).strip())
+        self._disconnect()
+        pause = min(1.0, 0.05 * 2 ** min(self._failures, 6)) * random.uniform(0.5, 1.0)
+        deadline = time.monotonic() + pause
+        while not self._is_stopped and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, 0.1))
+
+    def _disconnect(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+
+def with_values(conn: Conn, task: ClaimedTask) -> ClaimedTask:
+    """The task with stored values in the place of references to them."""
+    read = partial(payloads.read_text, conn, task.namespace)
+    return task._replace(params=resolve_references(task.params, read))

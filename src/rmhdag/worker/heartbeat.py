@@ -1,0 +1,78 @@
+"""The sign of life, over a connection of its own: nothing that a handler or a slow statement does can hold it up."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import psycopg
+
+from rmhdag.store import workers
+from rmhdag.worker.connections import open_connection
+from rmhdag.worker.settings import WorkerSettings
+
+log = logging.getLogger("rmhdag.worker")
+
+
+class Fenced(NamedTuple):
+    """This worker was declared dead: what it holds belongs to others."""
+
+    worker_id: str
+
+
+class Heartbeat:
+    """Beats until stopped; says so, once, when there is no row to beat on."""
+
+    def __init__(
+        self, settings: WorkerSettings, stats: Callable[[], dict[str, Any]], hear: Callable[[Fenced], None]
+    ) -> None:
+        self._settings = settings
+        self._stats = stats
+        self._hear = hear
+        self._worker_id: str | None = None
+        self._wake = threading.Event()
+        self._stopped = False
+        self.draining = False
+        self._conn: psycopg.Connection[Any] | None = None
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def beat_for(self, worker_id: str | None) -> None:
+        self._worker_id = worker_id
+        self._wake.set()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._wake.set()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while not self._stopped:
+            began = time.monotonic()
+            worker_id = self._worker_id
+            if worker_id is not None:
+                self._beat(worker_id)
+            self._wake.wait(max(0.05, self._settings.heartbeat_seconds - (time.monotonic() - began)))
+            self._wake.clear()
+        if self._conn is not None:
+            self._conn.close()
+
+    def _beat(self, worker_id: str) -> None:
+        try:
+            if self._conn is None:
+                self._conn = open_connection(self._settings, "heartbeat", statement_timeout_seconds=5)
+            alive = workers.beat_if_registered(self._conn, worker_id, self._stats(), draining=self.draining)
+        except psycopg.Error as error:
+            log.warning("heartbeat of %s failed: %s", worker_id, str(error).strip())
+            if self._conn is not None:
+                self._conn.close()
+                self._conn = None
+            return
+        if not alive and worker_id == self._worker_id:
+            self._worker_id = None
+            self._hear(Fenced(worker_id))

@@ -1,0 +1,91 @@
+"""A task that this worker holds, from its claim until it is reported or given back."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rmhdag.handlers.contract import StopReason
+from rmhdag.store.tasks import ClaimedTask
+from rmhdag.store.workers import LogChunk, TaskProgress
+
+if TYPE_CHECKING:
+    from rmhdag.worker.child_process import ChildProcess
+
+CHUNK_BYTES = 64 * 1024
+LOG_BYTES = 1024 * 1024
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """`key` is the task's number in this process; keys grow in the order in which tasks are sent to children."""
+
+    task: ClaimedTask
+    waits_since: float = field(default_factory=time.monotonic)
+    key: int = 0
+    child: ChildProcess | None = None
+    began_ns: int = 0
+    is_start_asked: bool = False
+    is_start_marked: bool = False
+    is_suspect: bool = False
+    told: StopReason | None = None
+    told_at: float = 0.0
+    is_interrupted: bool = False
+    log: TaskLog | None = None
+    progress: TaskProgress | None = None
+
+    @property
+    def pair(self) -> tuple[str, int]:
+        return self.task.task_id, self.task.lease_epoch
+
+    @property
+    def must_mark_start_first(self) -> bool:
+        """It was leased before. If it kills its worker, that must count, or it would go on for ever."""
+        return not self.is_start_marked and (self.task.lease_losses > 0 or self.task.lease_epoch > 1)
+
+    @property
+    def runs_alone(self) -> bool:
+        return self.is_suspect or self.must_mark_start_first
+
+    def write_log(self, text: str, is_last: bool = False) -> None:
+        if self.log is None:
+            self.log = TaskLog(self.task)
+        self.log.write(text, is_last)
+
+
+@dataclass(slots=True)
+class TaskLog:
+    """Text on its way to the database, in chunks that fit a row, until there is too much of it."""
+
+    task: ClaimedTask
+    _texts: list[str] = field(default_factory=list)
+    _written: int = 0
+    _chunks: int = 0
+    _truncated: bool = False
+
+    def write(self, text: str, is_last: bool = False) -> None:
+        if self._truncated or not text:
+            return
+        data = text.encode()
+        if is_last or self._written + len(data) > LOG_BYTES:
+            text = data[: LOG_BYTES - self._written].decode(errors="ignore")
+            self._truncated = True
+        self._written += len(data)
+        self._texts.append(text)
+
+    def take_chunks(self) -> list[LogChunk]:
+        if not self._texts:
+            return []
+        data = "".join(self._texts).encode()
+        self._texts.clear()
+        chunks = []
+        while data:
+            text = data[:CHUNK_BYTES].decode(errors="ignore")
+            data = data[len(text.encode()) :]
+            lines = text.count("\n") + (not text.endswith("\n"))
+            truncated = self._truncated and not data
+            pair = (self.task.task_id, self.task.lease_epoch)
+            chunks.append(LogChunk(*pair, self._chunks, self.task.job_id, self.task.node_id, lines, truncated, text))
+            self._chunks += 1
+        return chunks

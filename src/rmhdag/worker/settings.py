@@ -1,0 +1,39 @@
+"""What a worker is told when it is started. The defaults are those of production; tests make times shorter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    dsn: str
+    queues: tuple[str, ...]
+    schema: str = "dagapp"
+    # Children that run one task at a time; light handlers share one more.
+    concurrency: int = 2
+    light_concurrency: int = 50
+    handler_modules: tuple[str, ...] = ()
+    scratch_root: Path | None = None
+    memory_limit_mb: int | None = None
+    heartbeat_seconds: float = 2.0
+    poll_seconds: float = 1.0
+    # NOTIFY reaches us; false behind a transaction pooler, where statements are not prepared either.
+    notify: bool = True
+    pooled: bool = False
+    start_mark_seconds: float = 0.5
+    # How long a task may sit behind another one in a child before it is taken back.
+    patience_seconds: float = 0.2
+    prefetch_seconds: float = 0.1
+    prefetch_tasks: int = 200
+    # A task that was told to stop is interrupted after this, and killed after as much again.
+    grace_seconds: float = 3.0
+    stop_seconds: float = 30.0
+    lease_check_seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.queues:
+            raise ValueError("a worker needs at least one queue: name it by --queue or DAG_WORKER_QUEUE")
+        if self.concurrency < 1:
+            raise ValueError(f"concurrency is {self.concurrency}: a worker needs at least one slot")

@@ -1,0 +1,192 @@
+"""A worker from its start to its end: what wakes it, and in which order things are done."""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import socket
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+import rmhdag
+from rmhdag.handlers.contract import StopReason
+from rmhdag.store.identity import new_id
+from rmhdag.worker.crew import Crew
+from rmhdag.worker.exchange import (
+    CheckpointSaved,
+    Claimed,
+    Exchange,
+    Failed,
+    Heard,
+    Identity,
+    LeasesChecked,
+    Registered,
+    StartsMarked,
+)
+from rmhdag.worker.heartbeat import Fenced, Heartbeat
+from rmhdag.worker.scratch import Scratch
+from rmhdag.worker.settings import WorkerSettings
+from rmhdag.worker.watch import Watch
+
+log = logging.getLogger("rmhdag.worker")
+News = Heard | Fenced
+# What is left of the time to stop once the last child is gone: for the last reports.
+LAST_WORDS_SECONDS = 2.0
+
+
+class Worker:
+    """`run` until it is told to stop. Everything but the database and the heartbeat happens in one thread."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self.settings = settings
+        self.worker_id = ""
+        self._handlers: list[dict[str, Any]] = []
+        self._news: deque[News] = deque()
+        self._claimed_seen = 0
+        self._stop_requests = 0
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._selector = selectors.DefaultSelector()
+        self._scratch = Scratch(settings.scratch_root)
+        self._exchange = Exchange(settings, self._hear)
+        self._crew = Crew(settings, self._exchange, self._scratch, self._selector, self._on_ready)
+        self._watch = Watch(settings, self._crew, self._exchange)
+        self._heartbeat = Heartbeat(settings, self._stats, self._hear)
+
+    def run(self) -> None:
+        """Until SIGTERM or Ctrl-C; a second one does not wait for tasks."""
+        before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            self.run_until(threading.Event())
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def run_until(self, stop: threading.Event) -> None:
+        """Until the event is set (call `wake` after that) or `stop` is called."""
+        self._selector.register(self._wake_fd, selectors.EVENT_READ, (self._take_wake, None))
+        self._exchange.start()
+        self._heartbeat.start()
+        try:
+            self._crew.hire(time.monotonic())
+            while not self._is_done(stop):
+                self._turn()
+        finally:
+            self._close()
+
+    def stop(self) -> None:
+        """From any thread: finish, save or give back what runs, and end. Called again: at once."""
+        self._stop_requests += 1
+        self.wake()
+
+    def wake(self) -> None:
+        with suppress(OSError):
+            os.eventfd_write(self._wake_fd, 1)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.stop()
+
+    def _turn(self) -> None:
+        """Hear what children and database say, look after those that run, hand out and hand in."""
+        due_in = self._watch.next_round_in(time.monotonic())
+        for key, _ in self._selector.select(0 if self._news else due_in):
+            handle, child = key.data
+            handle(child)
+        while self._news:
+            self._take_news(self._news.popleft())
+        due_in = self._watch.next_round_in(now := time.monotonic())
+        if due_in is not None and due_in <= 0.002:
+            self._watch.go_round(now)
+        self._crew.place()
+        self._exchange.wake_if_needed()
+        self._exchange.offer_room(self._crew.room(), self._claimed_seen)
+
+    def _take_wake(self, nothing: None) -> None:
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._wake_fd)
+
+    def _hear(self, news: News) -> None:
+        """Called by the other threads."""
+        self._news.append(news)
+        self.wake()
+
+    def _take_news(self, news: News) -> None:
+        match news:
+            case Claimed(worker_id, tasks, refused):
+                self._claimed_seen += len(tasks) + len(refused)
+                if worker_id == self.worker_id:
+                    self._crew.take(tasks)
+                    for task, why in refused:
+                        self._crew.refuse(task, why)
+            case StartsMarked(asked, matched):
+                self._crew.starts_were_marked(asked, matched)
+            case CheckpointSaved(pair, refusal):
+                self._crew.checkpoint_was_saved(pair, refusal)
+            case LeasesChecked(to_stop, gone):
+                for pair in gone:
+                    if (lease := self._crew.by_pair.get(pair)) is not None:
+                        self._crew.drop(lease)
+                for pair in to_stop:
+                    if (lease := self._crew.by_pair.get(pair)) is not None:
+                        self._crew.tell_to_stop(lease, StopReason.CANCELLED, time.monotonic())
+            case Failed(error):
+                raise error
+            case Registered(worker_id):
+                self._heartbeat.beat_for(worker_id)
+            case Fenced(worker_id):
+                if worker_id == self.worker_id:
+                    log.warning("worker %s was declared dead: it stops what it runs and begins anew", worker_id)
+                    self._crew.kill_all()
+                    self._become_new()
+
+    def _on_ready(self, handlers: list[dict[str, Any]]) -> None:
+        if not self.worker_id:
+            self._handlers = handlers
+            self._become_new()
+
+    def _become_new(self) -> None:
+        self.worker_id = new_id()
+        self._exchange.become(
+            Identity(
+                self.worker_id,
+                socket.gethostname()[:128],
+                os.getpid(),
+                rmhdag.__version__,
+                self.settings.concurrency,
+                self.settings.queues,
+                self._handlers,
+            )
+        )
+
+    def _stats(self) -> dict[str, Any]:
+        return {"tasks_held": len(self._crew.by_pair), "tasks_done": self._crew.tasks_done}
+
+    def _is_done(self, stop: threading.Event) -> bool:
+        now = time.monotonic()
+        if self._watch.stop_by is None and (stop.is_set() or self._stop_requests):
+            self._watch.stop_by = now + max(0.0, self.settings.stop_seconds - LAST_WORDS_SECONDS)
+            self._heartbeat.draining = True
+            self._crew.tell_all_to_stop(now)
+        if self._stop_requests > 1 and self._watch.stop_by is not None:
+            self._watch.stop_by = min(self._watch.stop_by, now)
+        return self._watch.stop_by is not None and not self._crew.by_pair
+
+    def _close(self) -> None:
+        """Last reports go out; nothing is left behind, neither process nor folder nor row."""
+        self._exchange.wake_if_needed()
+        if self.worker_id and not self._exchange.drain(LAST_WORDS_SECONDS):
+            log.warning("the database does not answer: what is not reported will be found lost")
+        self._heartbeat.stop()
+        self._exchange.stop()
+        for child in self._crew.children:
+            child.kill()
+            child.reap(wait=True)
+            child.close()
+        self._selector.close()
+        self._scratch.close()
+        os.close(self._wake_fd)
