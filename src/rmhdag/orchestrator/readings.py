@@ -12,6 +12,7 @@ from rmhdag.models.events import ErrorKind
 from rmhdag.models.states import JobStatus
 from rmhdag.orchestrator.owned_jobs import OwnedJob, read_output
 from rmhdag.store.inbox import InboxEntry
+from rmhdag.store.workers import read_checkpoint
 
 Conn = psycopg.Connection[Any]
 
@@ -73,13 +74,14 @@ def _withdrawn(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, 
 
 def _checkpointed(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
     told = entry.payload
+    is_large = "checkpoint_id" in told
     return given.TaskCheckpointed(
         str(entry.node_id),
         told["attempt"],
         str(entry.task_id),
         entry.lease_epoch or 0,
         told["phase"],
-        told.get("data"),
+        read_checkpoint(conn, told["checkpoint_id"]) if is_large else told.get("data"),
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import orjson
 import psycopg
 
-from rmhdag.store import tasks
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -72,24 +71,6 @@ def beat_if_registered(conn: Conn, worker_id: str, stats: dict[str, Any], *, dra
     """Say that the worker lives; False if it was declared dead, and nothing it holds is its own any more."""
     given = {"worker_id": worker_id, "stats": _json(stats), "draining": draining}
     return conn.execute(SQL["beat"], given).rowcount == 1
-
-
-def remove_worker(conn: Conn, worker_id: str) -> None:
-    """A worker that has stopped and holds nothing."""
-    conn.execute(SQL["remove_workers"], {"workers": [worker_id]})
-
-
-def declare_workers_dead(conn: Conn, workers: Sequence[str]) -> int:
-    """From here on their heartbeats and reports match nothing, and the owners of their tasks know; the tasks lost."""
-    with conn.transaction():
-        conn.execute(SQL["remove_workers"], {"workers": list(workers)})
-        return tasks.report_lost_tasks(conn, workers)
-
-
-def unknown_holders(conn: Conn, grace_seconds: float) -> list[str]:
-    """Who holds tasks and is not registered; to be treated like the dead."""
-    rows = conn.execute(SQL["unknown_holders"], {"grace_seconds": grace_seconds}).fetchall()
-    return [row[0] for row in rows]
 
 
 def held_tasks(conn: Conn, worker_id: str) -> list[HeldTask]:

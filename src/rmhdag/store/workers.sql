@@ -20,9 +20,6 @@ UPDATE dag_workers
 SET heartbeat_at = clock_timestamp(), draining = %(draining)s, stats = %(stats)s::jsonb
 WHERE worker_id = %(worker_id)s
 
--- name: remove_workers
-DELETE FROM dag_workers WHERE worker_id = ANY(%(workers)s)
-
 -- name: held_tasks
 SELECT task_id, lease_epoch, cancel_requested FROM dag_queue_messages WHERE worker_id = %(worker_id)s
 
@@ -76,14 +73,6 @@ SELECT
             ELSE 'rmhdag_o_' || left(encode(sha256(convert_to(owner_id, 'UTF8')), 'hex'), 24) END, '')::text)
         FROM told
     )
-
--- name: unknown_holders
--- A worker that was declared dead in the middle of a claim holds rows that nobody saw.
-SELECT DISTINCT q.worker_id
-FROM dag_queue_messages AS q
-WHERE q.worker_id IS NOT NULL AND NOT starts_with(q.worker_id, 'lost:')
-    AND q.claimed_at < clock_timestamp() - %(grace_seconds)s * interval '1 second'
-    AND NOT EXISTS (SELECT FROM dag_workers AS w WHERE w.worker_id = q.worker_id)
 
 -- name: read_checkpoint
 SELECT data FROM dag_checkpoints WHERE checkpoint_id = %(checkpoint_id)s

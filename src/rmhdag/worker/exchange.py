@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from rmhdag.messaging.doorbell import Doorbell
-from rmhdag.store import payloads, tasks, workers
+from rmhdag.store import payloads, processes, tasks, workers
 from rmhdag.store.channels import queue_channel
 from rmhdag.store.tasks import ClaimedTask
 from rmhdag.store.workers import LogChunk, TaskProgress
@@ -209,7 +209,7 @@ class Exchange:
             self._hear(Failed(error))
         try:
             if self._conn is not None and self._registered is not None:
-                workers.remove_worker(self._conn, self._registered.worker_id)
+                processes.remove_workers(self._conn, [self._registered.worker_id])
         except psycopg.Error as error:
             log.warning("could not leave the register: %s", str(error).strip())
         self._doorbell.close()
