@@ -19,9 +19,11 @@ from rmhdag.engine.inputs import Continue, Input, Start
 from rmhdag.engine.loading import resume
 from rmhdag.engine.plan import Plan
 from rmhdag.models.events import EventStatus, EventType
+from rmhdag.models.states import JobStatus
 from rmhdag.orchestrator.batch import Batch
 from rmhdag.orchestrator.owned_jobs import OwnedJob, OwnedJobs
 from rmhdag.orchestrator.readings import read_entry
+from rmhdag.orchestrator.reruns import start_of
 from rmhdag.orchestrator.submissions import UnknownWorkflowError, child_job_row
 from rmhdag.orchestrator.turns import Turns
 from rmhdag.store import inbox, jobs, poison
@@ -154,7 +156,8 @@ class Advance:
                 batch.take(job, effects)
             for item in todo:
                 if isinstance(item, LocalInput):
-                    batch.take(job, job.run.apply(item.given, now, self._jitter.random()))
+                    local = self._start_of(job) if isinstance(item.given, Start) else item.given
+                    batch.take(job, job.run.apply(local, now, self._jitter.random()))
                 else:
                     given = read_entry(self._conn, job, item, large)
                     effects = job.run.apply(given, now, self._jitter.random())
@@ -167,6 +170,12 @@ class Advance:
             self._blame(job, error)
             return False
         return True
+
+    def _start_of(self, job: OwnedJob) -> Start:
+        """A rerun that has not begun brings along what is finished."""
+        if job.rerun_of is None or job.rerun is None or job.run.status is not JobStatus.PENDING:
+            return Start()
+        return start_of(self._conn, job.namespace, job.rerun_of, job.rerun, job.run.plan)
 
     def _tell_reclaim(self, job: OwnedJob) -> None:
         told = self._reclaimed.pop(job.job_id, None)

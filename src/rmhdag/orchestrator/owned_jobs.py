@@ -17,7 +17,7 @@ from rmhdag.engine.loading import load_run
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.models.states import JobEnding, JobStatus, NodeStatus, NodeType
-from rmhdag.store import jobs, payloads
+from rmhdag.store import jobs, payloads, reruns
 from rmhdag.workflow.definition import WorkflowDefinition
 from rmhdag.workflow.expressions import Missing, resolve_path
 
@@ -38,6 +38,8 @@ class OwnedJob:
     root_job_id: str
     run: JobRun
     trace_parent: str | None
+    rerun_of: str | None = None
+    rerun: Mapping[str, Any] | None = None  # what to do again, as `orchestrator.reruns` wrote it
     is_new: bool = False  # just loaded: `resume` has to be asked what is owed
 
     def size_bytes(self) -> int:
@@ -97,7 +99,12 @@ class OwnedJobs:
         outputs = self._outputs(conn, plans, nodes, rows)
         for job_id, row in rows.items():
             run = load_run(
-                plans[job_id], _facts(row), nodes[job_id], outputs[job_id], next_seq=numbers.get(job_id, 0) + 1
+                plans[job_id],
+                _facts(row),
+                nodes[job_id],
+                outputs[job_id],
+                next_seq=numbers.get(job_id, 0) + 1,
+                reused_children=_reused_children(conn, row),
             )
             self._cached[job_id] = OwnedJob(
                 job_id,
@@ -109,6 +116,8 @@ class OwnedJobs:
                 row.root_job_id,
                 run,
                 row.metadata.get("trace_parent"),
+                row.rerun_of,
+                row.metadata.get("rerun"),
                 is_new=True,
             )
         return set(missing) - rows.keys()
@@ -168,6 +177,12 @@ def _may_look_into(plan: Plan, node_id: str, reference: Reference) -> bool:
         return True
     sources = (node.source for node in plan.nodes if node.source is not None)
     return any(ref.root == "nodes" and ref.path[0] == node_id for source in sources for ref in source.references)
+
+
+def _reused_children(conn: Conn, row: Any) -> dict[str, dict[int, str]]:
+    """An expansion that goes on after a change of owner still takes over what the job that is rerun has finished."""
+    rerun = row.metadata.get("rerun")
+    return reruns.finished_children(conn, row.rerun_of, rerun["keeps_children"]) if row.rerun_of and rerun else {}
 
 
 def as_reference(value: Any) -> Reference | None:

@@ -1,0 +1,159 @@
+"""A rerun from both sides: the new job that somebody asks for, and what it brings along when it begins (SPEC E8)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from rmhdag.engine.inputs import Output, ReusedNode, Start
+from rmhdag.engine.plan import Plan
+from rmhdag.engine.rerun import RerunScope, plan_rerun
+from rmhdag.models.states import JOB_TERMINAL, NodeStatus, NodeType
+from rmhdag.orchestrator.owned_jobs import read_output
+from rmhdag.orchestrator.submissions import OtherSubmissionError, job_row
+from rmhdag.store import jobs, reruns, workflows
+from rmhdag.store.identity import new_id
+from rmhdag.workflow import validate_inputs
+from rmhdag.workflow.definition import WorkflowDefinition
+
+Conn = psycopg.Connection[Any]
+
+
+class UnknownJobError(Exception):
+    """No such job."""
+
+
+class JobNotFinishedError(Exception):
+    """Only a finished job is rerun; in a running one a node is retried."""
+
+
+class NothingToRerunError(Exception):
+    """All is finished and nothing was asked for anew."""
+
+
+@dataclass(slots=True, frozen=True)
+class PlannedRerun:
+    """A finished job, the parameters of its rerun, and what the rerun does again."""
+
+    job: reruns.FinishedJob
+    definition: WorkflowDefinition
+    input_params: dict[str, Any]
+    scope: RerunScope
+
+
+def plan_rerun_of(
+    conn: Conn,
+    job_id: str,
+    *,
+    namespace: str = "default",
+    changed_params: Mapping[str, Any] | None = None,
+    from_nodes: Collection[str] = (),
+    everything: bool = False,
+) -> PlannedRerun:
+    """What `rerun_job` would do. A finished job never changes, so neither does this."""
+    job = reruns.read_job(conn, namespace, job_id)
+    if job is None:
+        raise UnknownJobError(f"there is no job {job_id}")
+    if job.status not in JOB_TERMINAL:
+        raise JobNotFinishedError(f"job {job_id} is {job.status}; only a finished job can be rerun")
+    found = jobs.load_definition(conn, namespace, job.workflow_id, job.workflow_version, job.workflow_hash)
+    definition = WorkflowDefinition.model_validate(found)
+    params = validate_inputs(definition, {**job.input_params, **(changed_params or {})})
+    outcomes = reruns.node_outcomes(conn, job_id)
+    # Queues are of no interest here, and perhaps not known.
+    plan = Plan(definition, _AnyQueue())
+    scope = plan_rerun(
+        plan,
+        {node_id: outcome.status for node_id, outcome in outcomes.items()},
+        old_params=job.input_params,
+        new_params=params,
+        from_nodes=from_nodes,
+        everything=everything,
+    )
+    return PlannedRerun(job, definition, params, scope)
+
+
+def rerun_job(
+    conn: Conn,
+    planned: PlannedRerun,
+    *,
+    issued_by: str,
+    idempotency_key: str | None = None,
+    source_app: str = "cli",
+) -> str:
+    """Create the new job and return its id; the same idempotency key returns the first one's."""
+    old = planned.job
+    if not planned.scope.again:
+        raise NothingToRerunError(f"job {old.job_id} is {old.status} and nothing in it needs to run again")
+    row = job_row(
+        new_id(),
+        workflows.StoredWorkflow(old.workflow_id, old.workflow_version, old.workflow_hash, {}),
+        planned.input_params,
+        namespace=old.namespace,
+        submitted_by=issued_by,
+        priority=old.priority,
+        fairness_key=old.fairness_key,
+        root_job_id=old.root_job_id,
+        metadata={
+            "rerun": {"again": list(planned.scope.again), "keeps_children": list(planned.scope.keeps_children)},
+        },
+    )
+    row |= {
+        "rerun_of": old.job_id,
+        "idempotency_key": idempotency_key,
+        "correlation_id": old.correlation_id,
+        "callback_url": old.callback_url,
+        "request_id": old.request_id,
+    }
+    with conn.transaction():
+        reruns.lock_reruns(conn, old.job_id)
+        if jobs.insert_jobs(conn, [row], source_app):
+            reruns.record_rerun(
+                conn,
+                old.namespace,
+                old.job_id,
+                new_job_id=row["job_id"],
+                issued_by=issued_by,
+                source_app=source_app,
+            )
+            return str(row["job_id"])
+    assert idempotency_key is not None
+    there = jobs.find_by_idempotency_key(conn, old.namespace, issued_by, idempotency_key)
+    if there is None or there[1] != old.workflow_id or there[2] != planned.input_params:
+        raise OtherSubmissionError(
+            f"idempotency key {idempotency_key!r} was used for another submission; choose a new key"
+        )
+    return there[0]
+
+
+def start_of(conn: Conn, namespace: str, rerun_of: str, rerun: Mapping[str, Any], plan: Plan) -> Start:
+    """What a rerun begins with. If the old job is gone by now, nothing can be taken over and everything runs."""
+    outcomes = reruns.node_outcomes(conn, rerun_of)
+    again = set(rerun["again"])
+    kept = {
+        node.node_id: outcomes[node.node_id]
+        for node in plan.nodes
+        if node.node_id not in again and node.node_id in outcomes
+    }
+    wanted = [
+        outcome.task_id
+        for node_id, outcome in kept.items()
+        if outcome.task_id is not None and plan.by_id[node_id].type is NodeType.TASK and plan.by_id[node_id].reads
+    ]
+    results = jobs.load_outputs(conn, wanted)
+    reused = {}
+    for node_id, outcome in kept.items():
+        value = results.get(outcome.task_id or "") if plan.by_id[node_id].type is NodeType.TASK else outcome.output
+        output: Output | None = None
+        if value is not None and outcome.status is NodeStatus.COMPLETED:
+            output = read_output(conn, plan, namespace, node_id, value)
+        reused[node_id] = ReusedNode(outcome.status, outcome.task_id, output)
+    return Start(reused, reruns.finished_children(conn, rerun_of, rerun["keeps_children"]))
+
+
+class _AnyQueue(dict[str, str]):
+    def get(self, key: str, default: Any = None) -> str:
+        return "any"

@@ -1,0 +1,81 @@
+"""What a finished job leaves to the one that reruns it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg.rows import class_row
+
+from rmhdag.models.states import JobStatus, NodeStatus
+from rmhdag.store.queries import load_queries
+
+SQL = load_queries(__file__)
+Conn = psycopg.Connection[Any]
+
+
+class FinishedJob(NamedTuple):
+    job_id: str
+    namespace: str
+    workflow_id: str
+    workflow_version: int
+    workflow_hash: str
+    status: JobStatus
+    input_params: dict[str, Any]
+    priority: int
+    fairness_key: str
+    root_job_id: str
+    correlation_id: str | None
+    callback_url: str | None
+    request_id: str | None
+
+
+class NodeOutcome(NamedTuple):
+    """`output` is what the engine made itself; that of a task stands with the result of `task_id`."""
+
+    node_id: str
+    status: NodeStatus
+    task_id: str | None
+    output: Any
+
+
+def read_job(conn: Conn, namespace: str, job_id: str) -> FinishedJob | None:
+    with conn.cursor(row_factory=class_row(FinishedJob)) as cursor:
+        found = cursor.execute(SQL["finished_job"], {"namespace": namespace, "job_id": job_id}).fetchone()
+    return None if found is None else found._replace(status=JobStatus(found.status))
+
+
+def node_outcomes(conn: Conn, job_id: str) -> dict[str, NodeOutcome]:
+    with conn.cursor(row_factory=class_row(NodeOutcome)) as cursor:
+        rows = cursor.execute(SQL["node_outcomes"], {"job_id": job_id}).fetchall()
+    return {row.node_id: row._replace(status=NodeStatus(row.status)) for row in rows}
+
+
+def finished_children(conn: Conn, job_id: str, fan_outs: Sequence[str]) -> dict[str, dict[int, str]]:
+    """fan-out → child index → the task that made the child's output."""
+    found: dict[str, dict[int, str]] = defaultdict(dict)
+    if fan_outs:
+        rows = conn.execute(SQL["finished_children"], {"job_id": job_id, "fan_outs": list(fan_outs)})
+        for fan_out, index, task_id in rows:
+            found[fan_out][index] = task_id
+    return dict(found)
+
+
+def lock_reruns(conn: Conn, job_id: str) -> None:
+    """Until the end of the transaction: reruns of one job come one after the other. No row is locked."""
+    conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"rmhdag rerun {job_id}"])
+
+
+def record_rerun(
+    conn: Conn, namespace: str, job_id: str, *, new_job_id: str, issued_by: str, source_app: str = "cli"
+) -> None:
+    given = {
+        "namespace": namespace,
+        "job_id": job_id,
+        "new_job_id": new_job_id,
+        "issued_by": issued_by,
+        "source_app": source_app,
+    }
+    conn.execute(SQL["record_rerun"], given)

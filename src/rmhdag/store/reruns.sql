@@ -1,0 +1,26 @@
+-- name: finished_job
+SELECT
+    job_id, namespace, workflow_id, workflow_version, workflow_hash, status, input_params, priority, fairness_key,
+    root_job_id, correlation_id, callback_url, request_id
+FROM dag_jobs
+WHERE job_id = %(job_id)s AND namespace = %(namespace)s
+
+-- name: node_outcomes
+-- Nodes of the definition; the children of fan-outs are asked for by themselves.
+SELECT node_id, status, COALESCE(reused_task_id, task_id) AS task_id, output
+FROM dag_node_states
+WHERE job_id = %(job_id)s AND parent_node_id IS NULL
+
+-- name: finished_children
+SELECT parent_node_id, fan_out_index, COALESCE(reused_task_id, task_id)
+FROM dag_node_states
+WHERE job_id = %(job_id)s AND parent_node_id = ANY(%(fan_outs)s) AND status = 'completed'
+
+-- name: record_rerun
+-- The job has ended, so nobody else mints its numbers; the caller holds the lock that orders reruns of it.
+INSERT INTO dag_job_events (job_id, seq, created_at, namespace, event_type, event_status, source_app, event_data)
+SELECT
+    %(job_id)s,
+    COALESCE((SELECT e.seq FROM dag_job_events AS e WHERE e.job_id = %(job_id)s ORDER BY e.seq DESC LIMIT 1), 0) + 1,
+    clock_timestamp(), %(namespace)s, 'job_rerun', 'info', %(source_app)s,
+    jsonb_build_object('as', %(new_job_id)s::text, 'by', %(issued_by)s::text)
