@@ -248,6 +248,7 @@ class Checker:
         self._seen["check counters"] += 1
         compare(store, run, job, reload=dice < 0.1, windows=windows)
         if dice < 0.1:
+            self._seen["check reload"] += 1
             self._check_tasks_out(job)
 
     def _check_tasks_out(self, job: JobRow) -> None:
