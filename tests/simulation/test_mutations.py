@@ -1,4 +1,4 @@
-"""The guards are needed and the simulator sees it: without any one of them it finds a violation, with all it finds none."""
+"""The guards are needed and the simulator sees it: without any one of them it finds a violation, with all none."""
 
 from __future__ import annotations
 

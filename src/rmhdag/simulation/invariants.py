@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from rmhdag.engine import effects as fx
-from rmhdag.engine.inputs import CancelJob, RetryNode
+from rmhdag.engine.inputs import CancelJob, Input, RetryNode, TaskLost, TaskSnoozed
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobRun
 from rmhdag.models.events import EventType
@@ -237,6 +237,16 @@ class Checker:
         left = [row.node_id for row in store.queue.values() if row.job_id == job.job_id]
         if left:
             raise Violation("no queue row outlives its job", f"{job.job_id}: {' '.join(left)}")
+
+    def check_windows(self, run: JobRun, windows: dict[str, int], given: Input, effects: list[fx.Effect]) -> None:
+        """Whoever queues a task had room for it; a lost or snoozed one comes back whether there is room or not."""
+        if isinstance(given, TaskLost | TaskSnoozed):
+            return
+        for queue in dict.fromkeys(effect.queue for effect in effects if isinstance(effect, fx.TaskQueued)):
+            unclaimed = run.lane(queue).unclaimed
+            if unclaimed > windows[queue]:
+                message = f"{run.job_id}: {unclaimed} unclaimed tasks in queue {queue}, {windows[queue]} allowed"
+                raise Violation("windows hold", message)
 
     def check_aggregate(self, run: JobRun, rng: Random, windows: dict[str, int]) -> None:
         """I8: sometimes only the counters, sometimes everything that a reload would give."""

@@ -180,6 +180,7 @@ class Orchestrator(Actor):
         except Exception as error:
             raise Violation("the engine never raises", f"{type(error).__name__}: {error} at {given}") from error
         write.effects += effects
+        self.world.checker.check_windows(held.run, held.windows, given, effects)
         if self.world.trace is not None:
             self._note(write, given, effects)
         if row is not None:
