@@ -2,6 +2,7 @@
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -157,6 +158,32 @@ def test_a_reader_that_goes_away_is_no_error(small: Path, home: Path) -> None:
         assert process.wait(60) == code, errors
         assert "Broken" not in errors
         assert "Traceback" not in errors
+
+
+def test_interrupted_is_exit_code_130_without_a_traceback(home: Path) -> None:
+    """The simulator shows a bar in a terminal: the first sign of it says that the command is at work."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rmhdag.cli", "simulate", "--seeds", "1000000"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=follower,
+        cwd=home,
+        env=plain_environment(home) | {"TERM": "xterm"},
+    )
+    os.close(follower)
+    shown = b""
+    while b"seeds" not in shown:
+        shown += os.read(leader, 65536)
+    process.send_signal(signal.SIGINT)
+    try:
+        while piece := os.read(leader, 65536):
+            shown += piece
+    except OSError:  # the last user of the terminal has gone
+        pass
+    os.close(leader)
+    assert process.wait(60) == 130
+    assert b"Traceback" not in shown
 
 
 def test_text_that_the_terminal_cannot_show_is_replaced(home: Path, run_cli: RunCli) -> None:
