@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from rmhdag.engine import effects as fx
-from rmhdag.engine.inputs import CancelJob, Input, RetryNode, TaskLost, TaskSnoozed
+from rmhdag.engine.inputs import CancelJob, RetryNode
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobRun
 from rmhdag.models.events import EventType
@@ -37,6 +37,7 @@ class Checker:
         self._jobs: dict[str, JobStatus] = {}
         self._nodes: dict[tuple[str, str], NodeStatus] = {}
         self._queued: dict[str, None] = {}
+        self._retry_at: dict[tuple[str, str | None], str] = {}
         self._completions: dict[tuple[str, str | None], None] = {}
         self._children: Counter[tuple[str, str]] = Counter()
         self._dependencies: dict[str, Dependencies] = {}
@@ -154,6 +155,10 @@ class Checker:
         allowed = row.max_retries + 1 + self._grants[job.job_id, effect.node_id]
         if effect.attempt > allowed:
             raise Violation("I7 attempts are bounded", f"{where}: {allowed} are allowed")
+        # Times in ISO form sort as they follow each other, as long as all of them are UTC.
+        early = self._store.clock().isoformat() < self._retry_at.get((job.job_id, effect.node_id), "")
+        if effect.attempt > 1 and early and not self._grants[job.job_id, effect.node_id]:
+            raise Violation("E4 retries wait", f"{where}: due at {self._retry_at[job.job_id, effect.node_id]}")
         params = effect.params if effect.params is not None else row.input_params
         for name, value in (params or {}).items():
             self._check_seen_output(where, rows.get(name), value)
@@ -178,6 +183,8 @@ class Checker:
             raise Violation("max_parallel holds", f"{job.job_id}/{fan_out_id}: {busy} under way, {limit} allowed")
 
     def _check_event(self, job: JobRow, effect: fx.EventAppended) -> None:
+        if effect.event_type is EventType.NODE_RETRYING:
+            self._retry_at[job.job_id, effect.node_id] = effect.data["next_attempt_at"]
         if effect.event_type is EventType.NODE_COMPLETED or effect.event_type in _JOB_ENDS:
             key = (job.job_id, effect.node_id)
             if key in self._completions:
@@ -237,16 +244,6 @@ class Checker:
         left = [row.node_id for row in store.queue.values() if row.job_id == job.job_id]
         if left:
             raise Violation("no queue row outlives its job", f"{job.job_id}: {' '.join(left)}")
-
-    def check_windows(self, run: JobRun, windows: dict[str, int], given: Input, effects: list[fx.Effect]) -> None:
-        """Whoever queues a task had room for it; a lost or snoozed one comes back whether there is room or not."""
-        if isinstance(given, TaskLost | TaskSnoozed):
-            return
-        for queue in dict.fromkeys(effect.queue for effect in effects if isinstance(effect, fx.TaskQueued)):
-            unclaimed = run.lane(queue).unclaimed
-            if unclaimed > windows[queue]:
-                message = f"{run.job_id}: {unclaimed} unclaimed tasks in queue {queue}, {windows[queue]} allowed"
-                raise Violation("windows hold", message)
 
     def check_aggregate(self, run: JobRun, rng: Random, windows: dict[str, int]) -> None:
         """I8: sometimes only the counters, sometimes everything that a reload would give."""

@@ -14,6 +14,7 @@ from rmhdag.models.events import ErrorKind
 from rmhdag.models.states import JobStatus
 from rmhdag.simulation import reads
 from rmhdag.simulation.actor import Actor
+from rmhdag.simulation.decisions import check_decision
 from rmhdag.simulation.faults import Fault
 from rmhdag.simulation.rows import InboxRow, JobWrite
 from rmhdag.simulation.violation import Violation
@@ -175,12 +176,13 @@ class Orchestrator(Actor):
             # What the publish lane says when the catalogue refuses the records.
             given = replace(given, success=False, error_kind=ErrorKind.PUBLISH_FAILED, records=())
         self.world.seen[f"input {type(given).__name__}"] += 1
+        was_ending = held.run.ending is not None
         try:
             effects = held.run.apply(given, self.world.now, self.rng.random())
         except Exception as error:
             raise Violation("the engine never raises", f"{type(error).__name__}: {error} at {given}") from error
         write.effects += effects
-        self.world.checker.check_windows(held.run, held.windows, given, effects)
+        check_decision(held.run, held.windows, given, effects, was_ending=was_ending)
         if self.world.trace is not None:
             self._note(write, given, effects)
         if row is not None:

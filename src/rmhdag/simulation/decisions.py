@@ -1,0 +1,38 @@
+"""What must hold between one input and the effects that the engine answers with."""
+
+from __future__ import annotations
+
+from rmhdag.engine.effects import Effect, NodeChanged, TaskQueued
+from rmhdag.engine.inputs import Input, TaskLost, TaskReported, TaskSnoozed
+from rmhdag.engine.run import JobRun
+from rmhdag.models.events import NEVER_RETRIED
+from rmhdag.models.states import NodeStatus
+from rmhdag.simulation.violation import Violation
+
+
+def check_decision(
+    run: JobRun, windows: dict[str, int], given: Input, effects: list[Effect], *, was_ending: bool
+) -> None:
+    """A report is taken for what it says. Whoever queues a task had room; lost ones come back without asking."""
+    if isinstance(given, TaskReported):
+        changes = [effect for effect in effects if isinstance(effect, NodeChanged)]
+        for change in [change for change in changes if change.node_id == given.node_id][:1]:
+            _check_report(run, given, change, was_ending=was_ending)
+    if isinstance(given, TaskLost | TaskSnoozed):
+        return
+    for queue in dict.fromkeys(effect.queue for effect in effects if isinstance(effect, TaskQueued)):
+        unclaimed = run.lane(queue).unclaimed
+        if unclaimed > windows[queue]:
+            message = f"{run.job_id}: {unclaimed} unclaimed tasks in queue {queue}, {windows[queue]} allowed"
+            raise Violation("windows hold", message)
+
+
+def _check_report(run: JobRun, given: TaskReported, change: NodeChanged, *, was_ending: bool) -> None:
+    where = f"{run.job_id}/{given.node_id}/{given.attempt}"
+    if given.success != (change.status is NodeStatus.COMPLETED):
+        raise Violation("I6 reports are believed", f"{where}: success {given.success} became {change.status}")
+    plan = run.plan.by_id.get(given.node_id) or run.plan.by_id[given.node_id.rpartition("__")[0]]
+    attempts = 1 if plan.task is None else plan.task.retry.max_attempts
+    may_retry = not was_ending and given.error_kind not in NEVER_RETRIED and given.attempt < attempts
+    if change.status is NodeStatus.FAILED and may_retry:
+        raise Violation("E4 no attempt is forgone", where)
