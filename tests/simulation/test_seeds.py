@@ -8,17 +8,22 @@ import pytest
 
 from rmhdag.engine.effects import Effect
 from rmhdag.engine.inputs import Input
+from rmhdag.models.events import EventType
 from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL
 from rmhdag.simulation.faults import Fault
 from rmhdag.simulation.simulate import run_seeds
 
 SEEDS = 500
+COMMANDS = ("CancelJob", "Decided", "RetryNode")
+BY_OTHERS = (EventType.JOB_CREATED, EventType.JOB_RECLAIMED, EventType.JOB_RERUN)  # not the engine's to record
 
 
 def kinds_that_must_occur() -> list[str]:
     kinds = [f"input {kind.__name__}" for kind in typing.get_args(Input)]
     kinds += [f"effect {kind.__name__}" for kind in typing.get_args(Effect)]
     kinds += [f"fault {fault}" for fault in Fault]
+    kinds += [f"event {kind}" for kind in EventType if kind.startswith(("job_", "node_")) and kind not in BY_OTHERS]
+    kinds += [f"{kind} {answer}" for kind in COMMANDS for answer in ("applied", "refused")]
     kinds += [f"job {status}" for status in JOB_TERMINAL]
     kinds += [f"node {status}" for status in NODE_TERMINAL]
     kinds += ["check counters", "check reload", "outcome commit lost", "outcome news overtaken"]

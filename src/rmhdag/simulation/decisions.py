@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from rmhdag.engine.effects import Effect, NodeChanged, TaskQueued
-from rmhdag.engine.inputs import Input, TaskLost, TaskReported, TaskSnoozed
+from rmhdag.engine.inputs import Input, TaskLost, TaskReported, TaskSnoozed, Timer, TimerDue
 from rmhdag.engine.run import JobRun
 from rmhdag.models.events import NEVER_RETRIED
 from rmhdag.models.states import NodeStatus
@@ -11,9 +13,17 @@ from rmhdag.simulation.violation import Violation
 
 
 def check_decision(
-    run: JobRun, windows: dict[str, int], given: Input, effects: list[Effect], *, was_ending: bool
+    run: JobRun,
+    windows: dict[str, int],
+    given: Input,
+    effects: list[Effect],
+    *,
+    was_ending: bool,
+    was_due: bool,
 ) -> None:
     """A report is taken for what it says. Whoever queues a task had room; lost ones come back without asking."""
+    if not was_due and effects:
+        raise Violation("E5 timers wait", f"{run.job_id}: {given} was not due and led to {effects}")
     if isinstance(given, TaskReported):
         changes = [effect for effect in effects if isinstance(effect, NodeChanged)]
         for change in [change for change in changes if change.node_id == given.node_id][:1]:
@@ -25,6 +35,12 @@ def check_decision(
         if unclaimed > windows[queue]:
             message = f"{run.job_id}: {unclaimed} unclaimed tasks in queue {queue}, {windows[queue]} allowed"
             raise Violation("windows hold", message)
+
+
+def is_due(run: JobRun, given: TimerDue, now: datetime) -> bool:
+    slot = run.find(given.node_id)
+    at = None if slot is None else slot.next_attempt_at if given.timer is Timer.RETRY else slot.deadline_at
+    return at is not None and at <= now
 
 
 def _check_report(run: JobRun, given: TaskReported, change: NodeChanged, *, was_ending: bool) -> None:

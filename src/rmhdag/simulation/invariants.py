@@ -37,6 +37,7 @@ class Checker:
         self._jobs: dict[str, JobStatus] = {}
         self._nodes: dict[tuple[str, str], NodeStatus] = {}
         self._queued: dict[str, None] = {}
+        self._losses: Counter[str] = Counter()
         self._retry_at: dict[tuple[str, str | None], str] = {}
         self._completions: dict[tuple[str, str | None], None] = {}
         self._children: Counter[tuple[str, str]] = Counter()
@@ -115,6 +116,10 @@ class Checker:
                 self._check_queued(job, effect)
             case fx.EventAppended():
                 self._check_event(job, effect)
+            case fx.TaskDeadLettered():
+                if self._losses[effect.task_id] < 3:
+                    message = f"{job.job_id}/{effect.node_id} after {self._losses[effect.task_id]} losses"
+                    raise Violation("E4 a lost worker is not the node's failure", message)
             case fx.JobChanged():
                 before = self._jobs.get(job.job_id, JobStatus.PENDING)
                 if effect.status is not before and effect.status not in JOB_TRANSITIONS[before]:
@@ -183,6 +188,9 @@ class Checker:
             raise Violation("max_parallel holds", f"{job.job_id}/{fan_out_id}: {busy} under way, {limit} allowed")
 
     def _check_event(self, job: JobRow, effect: fx.EventAppended) -> None:
+        self._seen[f"event {effect.event_type}"] += 1
+        if effect.event_type is EventType.NODE_LOST and effect.task_id is not None:
+            self._losses[effect.task_id] += 1
         if effect.event_type is EventType.NODE_RETRYING:
             self._retry_at[job.job_id, effect.node_id] = effect.data["next_attempt_at"]
         if effect.event_type is EventType.NODE_COMPLETED or effect.event_type in _JOB_ENDS:
