@@ -79,7 +79,6 @@ class Slot:
         self.child_job_id: str | None = None
         self.reason: str | None = None
 
-
     def settle_edge(self, is_any: bool, live: bool) -> None:
         """One edge into this node is waiting no longer."""
         if is_any:
