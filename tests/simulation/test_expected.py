@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rmhdag.models.states import NodeStatus
-from rmhdag.simulation.expected import Dependencies, expected_aggregate
+from rmhdag.simulation.expected import Dependencies, expected_aggregate, tolerated_failures
 from rmhdag.simulation.rows import NodeRow
 from rmhdag.workflow.definition import (
     AnyNode,
@@ -75,3 +75,9 @@ def test_aggregates(mode: Any, expected: dict[str, Any]) -> None:
     assert expected_aggregate(node, outputs, 0) == {**expected, "count": 2}
     tolerant = FanInNode(source_node="split", aggregation=mode, tolerate=Tolerance(count=3))
     assert expected_aggregate(tolerant, outputs, 3) == {**expected, "count": 2, "failures": 3}
+
+
+def test_tolerance() -> None:
+    assert tolerated_failures(FanInNode(source_node="split"), 10) == 0
+    assert tolerated_failures(FanInNode(source_node="split", tolerate=Tolerance(count=3)), 10) == 3
+    assert tolerated_failures(FanInNode(source_node="split", tolerate=Tolerance(percent=25)), 10) == 2

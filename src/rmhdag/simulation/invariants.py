@@ -11,10 +11,18 @@ from rmhdag.engine.inputs import CancelJob, RetryNode
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobRun
 from rmhdag.models.events import EventType
-from rmhdag.models.states import JOB_TERMINAL, JOB_TRANSITIONS, NODE_TERMINAL, JobStatus, NodeStatus, NodeType
+from rmhdag.models.states import (
+    JOB_TERMINAL,
+    JOB_TRANSITIONS,
+    NODE_TERMINAL,
+    JobEnding,
+    JobStatus,
+    NodeStatus,
+    NodeType,
+)
 from rmhdag.simulation import reads
 from rmhdag.simulation.aggregates import compare
-from rmhdag.simulation.expected import Dependencies, all_settled, expected_aggregate
+from rmhdag.simulation.expected import Dependencies, all_settled, expected_aggregate, tolerated_failures
 from rmhdag.simulation.rows import Claimed, Committed, Heard, JobRow, JobWrite, Leased, NodeRow, Recorded
 from rmhdag.simulation.store import Store
 from rmhdag.simulation.violation import Violation
@@ -35,6 +43,7 @@ class Checker:
         self._answered: dict[str, None] = {}
         self._grants: Counter[tuple[str, str]] = Counter()
         self._jobs: dict[str, JobStatus] = {}
+        self._endings: dict[str, JobEnding] = {}
         self._nodes: dict[tuple[str, str], NodeStatus] = {}
         self._queued: dict[str, None] = {}
         self._losses: Counter[str] = Counter()
@@ -126,6 +135,8 @@ class Checker:
                     raise Violation("I2 ends stay", f"{job.job_id}: {before} → {effect.status}")
                 if before in JOB_TERMINAL:
                     raise Violation("I2 ends stay", f"{job.job_id} was {before} and is written again")
+                if effect.ending is not None and self._endings.setdefault(job.job_id, effect.ending) != effect.ending:
+                    raise Violation("I2 ends stay", f"{job.job_id}: {self._endings[job.job_id]} → {effect.ending}")
                 self._jobs[job.job_id] = effect.status
 
     def _check_children(self, job: JobRow, effect: fx.ChildrenCreated) -> None:
@@ -212,12 +223,16 @@ class Checker:
             row.node_id, rows
         ):
             raise Violation("I4 nothing starts early", f"{where} is {row.status}")
-        if row.status is not NodeStatus.COMPLETED or row.node_id in job.rerun.reused:
+        if row.status not in (NodeStatus.COMPLETED, NodeStatus.FAILED) or row.node_id in job.rerun.reused:
             return  # a rerun takes over the outcome; the children stay with the job that made it
         node = plan.by_id[row.node_id]
-        if node.type is NodeType.FAN_OUT:
-            if not all_settled(reads.children_of(self._store, job.job_id, row.node_id), row.output["total"]):
+        if node.type is NodeType.FAN_OUT and row.output is not None:
+            children = reads.children_of(self._store, job.job_id, row.node_id)
+            if not all_settled(children, row.output["total"]):
                 raise Violation("I9 a fan-out waits for its children", where)
+            fails = node.fan_in_index < 0 and any(child.status is NodeStatus.FAILED for child in children)
+            if fails != (row.status is NodeStatus.FAILED):
+                raise Violation("W7 the fan-in judges, else the fan-out", f"{where} is {row.status}")
         elif node.type is NodeType.FAN_IN:
             self._check_fan_in(job, row, node.definition)
 
@@ -227,15 +242,17 @@ class Checker:
         if fan_out.status is NodeStatus.COMPLETED and not all_settled(children, fan_out.output["total"]):
             message = f"{job.job_id}/{row.node_id}: {len(children)} of {fan_out.output['total']}"
             raise Violation("I9 a fan-in takes all children", message)
-        results = [
-            reads.accepted_result(self._store, child) for child in children if child.status is NodeStatus.COMPLETED
-        ]
+        done = [child for child in children if child.status is NodeStatus.COMPLETED]
+        results = [reads.accepted_result(self._store, child) for child in done]
         outputs = [result.output for result in results if result is not None]
-        expected = expected_aggregate(node, outputs, sum(child.status is NodeStatus.FAILED for child in children))
-        found = row.output
-        if found.get("sha256") in self._store.payloads:
-            found = self._store.payloads[found["sha256"]]
-        if "failures" in found:
+        failures = sum(child.status is NodeStatus.FAILED for child in children)
+        expected = expected_aggregate(node, outputs, failures)
+        if failures > tolerated_failures(node, len(children)):
+            expected = None
+        found = row.output if row.status is NodeStatus.COMPLETED else None
+        if found is not None:
+            found = self._store.payloads.get(found.get("sha256"), found)
+        if found is not None and "failures" in found:
             found = {**found, "failures": len(found["failures"])}
         if found != expected:
             raise Violation("I9 a fan-in takes all children", f"{job.job_id}/{row.node_id}: {found} ≠ {expected}")
@@ -313,6 +330,9 @@ class Checker:
     def _check_result(self, job: JobRow) -> None:
         rows = self._store.nodes[job.job_id].values()
         if job.status is JobStatus.COMPLETED:
+            declared = self._plans[job.workflow_id].definition.outputs
+            if declared is not None and list(job.result or {}) != list(declared):
+                raise Violation("the result is what the workflow declares", f"{job.job_id}: {job.result}")
             done = (NodeStatus.COMPLETED, NodeStatus.SKIPPED)
             if any(row.status not in done for row in rows if row.parent_node_id is None):
                 raise Violation("completed means all nodes did", job.job_id)

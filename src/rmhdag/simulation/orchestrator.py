@@ -165,8 +165,10 @@ class Orchestrator(Actor):
         for queue in QUEUES:
             self._apply(write, SetWindow(queue, self.world.window))
         write.effects += resume(run, self.world.now)
-        if run.status is JobStatus.PENDING:
+        if run.status is JobStatus.PENDING and self.rng.random() < 0.5:
             self._apply(write, job.rerun)
+        elif run.status is JobStatus.PENDING:
+            self.self_sent.append((job_id, job.rerun))  # after the inbox, which may hold a cancel
         return True
 
     def _apply(self, write: JobWrite, given: Input, row: InboxRow | None = None) -> None:
