@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from rmhdag.engine.effects import Effect, NodeChanged, TaskQueued
-from rmhdag.engine.inputs import Input, TaskLost, TaskReported, TaskSnoozed, Timer, TimerDue
+from rmhdag.engine.effects import CommandAnswered, Effect, NodeChanged, TaskQueued
+from rmhdag.engine.inputs import Decided, Input, TaskLost, TaskReported, TaskSnoozed, Timer, TimerDue
 from rmhdag.engine.run import JobRun
+from rmhdag.engine.slots import COMPLETED, FAILED
 from rmhdag.models.events import NEVER_RETRIED
 from rmhdag.models.states import NodeStatus
 from rmhdag.simulation.violation import Violation
@@ -28,6 +29,11 @@ def check_decision(
         changes = [effect for effect in effects if isinstance(effect, NodeChanged)]
         for change in [change for change in changes if change.node_id == given.node_id][:1]:
             _check_report(run, given, change, was_ending=was_ending)
+    if isinstance(given, Decided) and any(isinstance(effect, CommandAnswered) and effect.applied for effect in effects):
+        fails = not given.approved and run.plan.by_id[given.node_id].definition.on_reject == "fail"
+        slot = run.find(given.node_id)
+        if slot is None or slot.status != (FAILED if fails else COMPLETED):
+            raise Violation("decisions are obeyed", f"{run.job_id}/{given.node_id}: {given}")
     if isinstance(given, TaskLost | TaskSnoozed):
         return
     for queue in dict.fromkeys(effect.queue for effect in effects if isinstance(effect, TaskQueued)):

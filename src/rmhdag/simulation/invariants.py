@@ -259,6 +259,9 @@ class Checker:
 
     def _check_ended(self, job: JobRow) -> None:
         store = self._store
+        intended = JobStatus.COMPLETED if job.ending is None else JobStatus(job.ending)
+        if job.status is not intended:
+            raise Violation("a job ends as it set out to", f"{job.job_id} is {job.status}, ending was {job.ending}")
         for row in store.nodes[job.job_id].values():
             if row.status not in NODE_TERMINAL:
                 raise Violation(
