@@ -26,7 +26,7 @@ def kinds_that_must_occur() -> list[str]:
     kinds += [f"{kind} {answer}" for kind in COMMANDS for answer in ("applied", "refused")]
     kinds += [f"job {status}" for status in JOB_TERMINAL]
     kinds += [f"node {status}" for status in NODE_TERMINAL]
-    kinds += ["check counters", "check reload", "outcome commit lost", "outcome news overtaken"]
+    kinds += ["check counters", "check reload", "outcome commit lost", "outcome news overtaken", "depth 8"]
     return [*kinds, "outcome report accepted", "outcome report stale", "outcome report repeated"]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from rmhdag.engine.effects import CommandAnswered, Effect, NodeChanged, TaskQueued
-from rmhdag.engine.inputs import Decided, Input, TaskLost, TaskReported, TaskSnoozed, Timer, TimerDue
+from rmhdag.engine.inputs import ChildJobEnded, Decided, Input, TaskLost, TaskReported, TaskSnoozed, Timer, TimerDue
 from rmhdag.engine.run import JobRun
 from rmhdag.engine.slots import COMPLETED, FAILED
-from rmhdag.models.events import NEVER_RETRIED
-from rmhdag.models.states import NodeStatus
+from rmhdag.models.events import NEVER_RETRIED, ErrorKind
+from rmhdag.models.states import JobStatus, NodeStatus
 from rmhdag.simulation.violation import Violation
 
 
@@ -25,10 +25,10 @@ def check_decision(
     """A report is taken for what it says. Whoever queues a task had room; lost ones come back without asking."""
     if not was_due and effects:
         raise Violation("E5 timers wait", f"{run.job_id}: {given} was not due and led to {effects}")
-    if isinstance(given, TaskReported):
+    if isinstance(given, TaskReported | ChildJobEnded):
         changes = [effect for effect in effects if isinstance(effect, NodeChanged)]
         for change in [change for change in changes if change.node_id == given.node_id][:1]:
-            _check_report(run, given, change, was_ending=was_ending)
+            _check_outcome(run, given, change, was_ending=was_ending)
     if isinstance(given, Decided) and any(isinstance(effect, CommandAnswered) and effect.applied for effect in effects):
         fails = not given.approved and run.plan.by_id[given.node_id].definition.on_reject == "fail"
         slot = run.find(given.node_id)
@@ -49,12 +49,14 @@ def is_due(run: JobRun, given: TimerDue, now: datetime) -> bool:
     return at is not None and at <= now
 
 
-def _check_report(run: JobRun, given: TaskReported, change: NodeChanged, *, was_ending: bool) -> None:
+def _check_outcome(run: JobRun, given: TaskReported | ChildJobEnded, change: NodeChanged, *, was_ending: bool) -> None:
     where = f"{run.job_id}/{given.node_id}/{given.attempt}"
-    if given.success != (change.status is NodeStatus.COMPLETED):
-        raise Violation("I6 reports are believed", f"{where}: success {given.success} became {change.status}")
+    succeeded = given.success if isinstance(given, TaskReported) else given.status is JobStatus.COMPLETED
+    if succeeded != (change.status is NodeStatus.COMPLETED):
+        raise Violation("I6 reports are believed", f"{where}: success {succeeded} became {change.status}")
+    kind = given.error_kind if isinstance(given, TaskReported) else ErrorKind.CHILD_JOB_FAILED
     plan = run.plan.by_id.get(given.node_id) or run.plan.by_id[given.node_id.rpartition("__")[0]]
-    attempts = 1 if plan.task is None else plan.task.retry.max_attempts
-    may_retry = not was_ending and given.error_kind not in NEVER_RETRIED and given.attempt < attempts
+    attempts = plan.max_attempts if plan.task is None else plan.task.retry.max_attempts
+    may_retry = not was_ending and kind not in NEVER_RETRIED and given.attempt < attempts
     if change.status is NodeStatus.FAILED and may_retry:
         raise Violation("E4 no attempt is forgone", where)
