@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
 from random import Random
 from typing import Any
 
@@ -357,6 +358,13 @@ class Checker:
                 raise Violation("D8 succeeded means published", f"{job.job_id}/{row.node_id}")
             if (job.result or {}).get(row.node_id, result.output) != result.output and not result.is_large:
                 raise Violation("I6 downstream saw the result", f"{job.job_id}: result of {row.node_id}")
+
+    def check_overdue(self, since: datetime) -> None:
+        """In a world without faults a time that has passed is acted upon, except that an ending job waits it out."""
+        for (job_id, node_id), row in self._store.timers.items():
+            times = [at for at in (row.next_attempt_at, row.deadline_at) if at is not None]
+            if min(times) < since and self._store.jobs[job_id].ending is None:
+                raise Violation("E5 timers fire", f"{job_id}/{node_id} was due at {min(times)}")
 
     def what_is_stuck(self) -> str:
         store = self._store
