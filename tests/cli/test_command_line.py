@@ -193,3 +193,25 @@ def test_text_that_the_terminal_cannot_show_is_replaced(home: Path, run_cli: Run
     drawn = run_cli("graph", "né.yaml", PYTHONIOENCODING="ascii")
     assert drawn.stdout.isascii()
     assert "| hello_world |" in drawn.stdout
+
+
+def test_an_interrupt_that_a_library_swallows_is_not_lost(home: Path) -> None:
+    program = """
+import os, signal
+from rmhdag.cli import interrupts, main
+
+def act(arguments):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt:
+        raise RuntimeError("turned into something else") from None
+    return 0
+
+interrupts.remember_interrupts()
+try:
+    main.run([], act)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=home, check=True)
+    assert done.stdout == "interrupted\n"

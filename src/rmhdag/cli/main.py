@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import NoReturn
 
+from rmhdag.cli.interrupts import raise_if_interrupted, remember_interrupts
+
 # Flags that work before and after the command's name.
 GLOBAL_FLAGS = ("--debug", "--no-color")
 
@@ -17,6 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     # A start-up allocates much and frees little: collecting rarely saves 3 % of it.
     gc.set_threshold(200_000, 20, 20)
     skip_plugin_search()
+    remember_interrupts()
     given = hoist_global_flags(sys.argv[1:] if arguments is None else arguments)
     try:
         sys.exit(run(given))
@@ -64,6 +67,7 @@ def run(arguments: list[str], act: Callable[[list[str]], int] = dispatch) -> int
             say(f"  {failure.remedy}")
         return failure.code
     except Exception as error:
+        raise_if_interrupted()
         if "--debug" in arguments:
             import traceback
 
