@@ -2,6 +2,7 @@
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -159,6 +160,32 @@ def test_a_reader_that_goes_away_is_no_error(small: Path, home: Path) -> None:
         assert "Traceback" not in errors
 
 
+def test_interrupted_is_exit_code_130_without_a_traceback(home: Path) -> None:
+    """The simulator shows a bar in a terminal: the first sign of it says that the command is at work."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rmhdag.cli", "simulate", "--seeds", "1000000"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=follower,
+        cwd=home,
+        env=plain_environment(home) | {"TERM": "xterm"},
+    )
+    os.close(follower)
+    shown = b""
+    while b"seeds" not in shown:
+        shown += os.read(leader, 65536)
+    process.send_signal(signal.SIGINT)
+    try:
+        while piece := os.read(leader, 65536):
+            shown += piece
+    except OSError:  # the last user of the terminal has gone
+        pass
+    os.close(leader)
+    assert process.wait(60) == 130
+    assert b"Traceback" not in shown
+
+
 def test_text_that_the_terminal_cannot_show_is_replaced(home: Path, run_cli: RunCli) -> None:
     (home / "né.yaml").write_text(SMALL, encoding="utf-8")
     done = run_cli("validate", "né.yaml", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0", PYTHONIOENCODING="ascii")
@@ -166,3 +193,25 @@ def test_text_that_the_terminal_cannot_show_is_replaced(home: Path, run_cli: Run
     drawn = run_cli("graph", "né.yaml", PYTHONIOENCODING="ascii")
     assert drawn.stdout.isascii()
     assert "| hello_world |" in drawn.stdout
+
+
+def test_an_interrupt_that_a_library_swallows_is_not_lost(home: Path) -> None:
+    program = """
+import os, signal
+from rmhdag.cli import interrupts, main
+
+def act(arguments):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt:
+        raise RuntimeError("turned into something else") from None
+    return 0
+
+interrupts.remember_interrupts()
+try:
+    main.run([], act)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=home, check=True)
+    assert done.stdout == "interrupted\n"

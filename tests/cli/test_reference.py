@@ -1,11 +1,64 @@
 """The reference in the documents is what the commands say of themselves."""
 
+import json
+import re
 from pathlib import Path
+from typing import Any
 
-from rmhdag.cli.reference import reference
+import pytest
+
+from rmhdag.cli.reference import JSON_OBJECTS, reference
+from tests.cli.conftest import RunCli
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "src" / "rmhdag" / "workflows" / "fan_out_test.yaml"
+BAD = ROOT / "tests" / "workflows" / "invalid" / "unknown_field_typo.yaml"
+# What `db start` says is tested where a server is started.
+COMMANDS = {
+    "validate": f"validate {FILE} {BAD} --json",
+    "graph": f"graph {FILE} --json",
+    "simulate": "simulate --seeds 1 --json",
+    "simulate --seed": "simulate --seed 0 --json",
+    "db migrate": "db migrate --dry-run --json --database-url DATABASE",
+    "db status": "db status --json --database-url DATABASE",
+    "doctor": "doctor --json --database-url DATABASE",
+    "config show": "config show --json",
+    "version": "version --json",
+}
 
 
 def test_the_reference_is_up_to_date() -> None:
     """Made by `python -m rmhdag.cli.reference > docs/cli.md`."""
-    written = Path(__file__).parents[2] / "docs" / "cli.md"
-    assert written.read_text(encoding="utf-8") == reference()
+    assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == reference()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_json_objects_have_the_fields_of_the_reference(command: str, call_cli: RunCli, database: str) -> None:
+    done = call_cli(*COMMANDS[command].replace("DATABASE", database).split())
+    compare(json.loads(done.stdout), JSON_OBJECTS[command])
+
+
+def test_every_object_is_compared() -> None:
+    assert set(JSON_OBJECTS) - set(COMMANDS) == {"db start"}
+
+
+def compare(found: dict[str, Any], fields: str) -> None:
+    """`a, b [c, d [e]]`: the fields a and b; each element of b has the fields c and d, …"""
+    names = []
+    for name, inner in split(fields):
+        names.append(name)
+        for element in found[name] if inner else []:
+            compare(element, inner)
+    assert list(found) == names
+
+
+def split(fields: str) -> list[tuple[str, str]]:
+    parts, depth, start = [], 0, 0
+    for place, character in enumerate(fields + ","):
+        depth += {"[": 1, "]": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            matched = re.fullmatch(r"\s*(\w+)(?: \[(.*)\])?", fields[start:place])
+            assert matched is not None
+            parts.append((matched[1], matched[2] or ""))
+            start = place + 1
+    return parts

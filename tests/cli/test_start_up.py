@@ -16,7 +16,9 @@ FORBIDDEN = {
     "--version": HEAVY | LANGUAGE | OURS,
     "validate --help": HEAVY | LANGUAGE | OURS,
     "db migrate --help": HEAVY | LANGUAGE | OURS,
-    "validate small.yaml": HEAVY | OURS | {"asyncio", "rmhdag.workflow.drawing", "rmhdag.cli.settings"},
+    "validate small.yaml": HEAVY
+    | OURS
+    | {"asyncio", "importlib.metadata", "rmhdag.workflow.drawing", "rmhdag.cli.settings"},
     "graph small.yaml": HEAVY | OURS | {"asyncio", "rmhdag.workflow.drawing.svg", "rmhdag.cli.settings"},
     "config show": {"sqlalchemy", "alembic", "rich", "jinja2", "ruamel.yaml", "rmhdag.workflow"},
     "db status": {"rich", "jinja2", "ruamel.yaml", "rmhdag.workflow"},

@@ -12,8 +12,8 @@ from rmhdag.engine.effects import ChildrenCreated
 from rmhdag.engine.inputs import ChildrenReduced, Output, RetryNode, Start, TaskReported
 from rmhdag.engine.reducer import ReduceError, Reducer
 from rmhdag.models.events import ErrorKind
-from rmhdag.workflow.definition import FanOutNode, Tolerance
-from tests.engine.definitions import AT_ONCE, fan, spec, workflow
+from rmhdag.workflow.definition import DependsOn, FanOutNode, Tolerance
+from tests.engine.definitions import AT_ONCE, fan, spec, task, workflow
 from tests.engine.driver import Job
 
 
@@ -270,3 +270,15 @@ def test_the_aggregated_output_is_capped() -> None:
         reducer.add(f"c__{index}", block)
     with pytest.raises(ReduceError, match="64 MB"):
         reducer.add("c__63", block)
+
+
+def test_a_fan_in_waits_for_its_own_children_whatever_any_of_says() -> None:
+    definition = fan()
+    join = definition.nodes["join"].model_copy(update={"depends_on": DependsOn(any_of=("split", "other"))})
+    nodes = {**definition.nodes, "join": join, "other": task("join")}
+    job = Job(definition.model_copy(update={"nodes": nodes}), {"items": [1]}).begin()
+    job.succeed("other")
+    assert job.rows["join"].status == "pending"
+    job.finish({"n": 1})
+    assert job.rows["join"].output == {"results": [{"n": 1}], "count": 1}
+    assert job.state == "completed"

@@ -124,7 +124,7 @@ def test_what_cannot_be_done_safely_is_refused_by_place_and_reason(
 
 
 def test_required_columns_may_be_added_to_an_empty_table(migrated_database: str) -> None:
-    for name, kind in (("owner", Annotated[str, varchar(64)]), ("number", NumberedByDatabase), ("at", Timestamp)):
+    for name, kind in (("owner", Annotated[str, varchar(64)]), ("number", NumberedByDatabase)):
         apply(migrated_database, rows=with_handler(extended(Handler, name, kind)))
         with psycopg.connect(migrated_database) as conn:
             conn.execute(f"ALTER TABLE dagapp.dag_handlers DROP COLUMN {name}".encode())

@@ -73,7 +73,7 @@ DAMAGE: list[tuple[str, list[str]]] = [
     ("DROP TABLE dag_task_logs_default", ["create partition dag_task_logs_default"]),
     ("DELETE FROM dag_schema_meta", ["record schema version 1"]),
 ]
-LOG = "INSERT INTO dagapp.dag_task_logs VALUES ('t', 1, 0, now(), 'j', 'n', 1, false, 'hello')"
+LOG = "INSERT INTO dagapp.dag_task_logs VALUES ('t', 1, 0, now(), 'j', 'n', 'default', 1, false, 'hello')"
 
 
 def test_every_kind_of_damage_is_found_and_repaired(migrated_database: str) -> None:

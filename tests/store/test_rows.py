@@ -25,7 +25,7 @@ def test_every_row_comes_back_as_it_went_in(conn: psycopg.Connection[Any]) -> No
 
 
 def check_round_trip(conn: psycopg.Connection[Any], model: type[Row]) -> None:
-    @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    @settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
     @given(rows_of(model))
     def round_trip(row: Row) -> None:
         with conn.transaction(force_rollback=True):

@@ -105,7 +105,7 @@ def test_a_migration_that_is_killed_between_steps_is_finished_by_running_it_agai
 ) -> None:
     rounds = 0
     while True:
-        command = [sys.executable, "-c", MIGRATE, older_database, "20"]
+        command = [sys.executable, "-c", MIGRATE, older_database, "30"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             break

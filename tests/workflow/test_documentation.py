@@ -1,5 +1,6 @@
 """The language's page is true: its examples load, and it names every field, filter, test and code."""
 
+import json
 import re
 import textwrap
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from rmhdag.workflow import load, shipped_handlers
+from rmhdag.workflow import json_schema, load, shipped_handlers
 from rmhdag.workflow.expressions.filters import DEFAULT_FILTER, FILTERS, PRESENCE_TESTS, TESTS
 from rmhdag.workflow.parameters import FORMATS
 from rmhdag.workflow.written import NODE_MODELS, WrittenDefaults, WrittenInput, WrittenRetry, WrittenWorkflow
@@ -64,3 +65,8 @@ def test_every_code_of_the_page_exists() -> None:
     table = PAGE.partition("## Problems")[2]
     for code in re.findall(r"`([a-z0-9]+(?:-[a-z0-9]+)*)`", table.partition("| about |")[2]):
         assert f'"{code}"' in source, code
+
+
+def test_the_published_schema_is_the_current_one() -> None:
+    """Made by `rmhdag schema > docs/workflow.schema.json`."""
+    assert json.loads((ROOT / "docs" / "workflow.schema.json").read_text("utf-8")) == json_schema()

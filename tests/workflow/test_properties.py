@@ -101,7 +101,7 @@ def replaced(value: Any, path: tuple[str | int, ...], new: Any) -> Any:
     return copy
 
 
-NEW_VALUES: list[Any] = [None, [], {}, True, 5, "x", [[]], {"x": []}]
+NEW_VALUES: list[Any] = [None, [], {"x": []}, True, "x"]
 
 
 @pytest.mark.parametrize("case", list(cases("valid")), ids=lambda case: str(case.path.stem))

@@ -22,10 +22,30 @@ stand anywhere. `-` as a file name reads stdin. Settings come from flags, then t
 (`RMHDAG_CONFIG`, `./rmhdag.toml`, `~/.config/rmhdag/config.toml`), then defaults; `rmhdag config show` tells which.
 """
 
+# The objects of `--json`; fields may be added, those that are here keep their meaning. A test compares.
+JSON_OBJECTS = {
+    "validate": "valid, problem_count, files [file, valid, workflow_id, version, node_count, "
+    "problems [file, line, column, code, message, remedy, pointer]]",
+    "graph": "title, description, direction, width, height, "
+    "nodes [id, type, label, detail, description, layer, x, y, width, height], "
+    "edges [source, target, kind, label, label_at, points]",
+    "simulate": "ok, start, seeds, steps, failures [seed, invariant, message, trace_tail], operations",
+    "simulate --seed": "ok, seed, steps, virtual_seconds, failure, operations, trace",
+    "db migrate": "database, schema, applied, up_to_date, steps [kind, title, statements], "
+    "refusals [what, where, why, remedy], notices",
+    "db status": "database, embedded, running, server_version, schema, up_to_date, pending_steps",
+    "db start": "url, folder",
+    "doctor": "ok, checks [name, status, value, threshold, remedy]",
+    "config show": "settings [name, value, origin, variables, description], warnings",
+    "version": "version, python",
+}
+
 
 def reference() -> str:
     lines = [INTRODUCTION, "## Exit codes\n", "| code | meaning |", "|---|---|"]
     lines += [f"| {code.value} | {meaning} |" for code, meaning in MEANINGS.items()]
+    lines += ["\n## JSON objects\n", "| command | fields; those in brackets are of each element |", "|---|---|"]
+    lines += [f"| `{command}` | {fields} |" for command, fields in JSON_OBJECTS.items()]
     for path, text in pages():
         lines += [f"\n## `{path}`\n", "```text", text.rstrip(), "```"]
     return "\n".join(lines) + "\n"

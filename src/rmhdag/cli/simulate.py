@@ -6,12 +6,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.interrupts import raise_if_interrupted
 from rmhdag.cli.output import emit, emit_json, has_colour, paint, say
+
+REDRAW_SECONDS = 0.1
 
 if TYPE_CHECKING:
     from rmhdag.simulation.simulate import Failure, Report
@@ -44,8 +48,13 @@ def simulate(
         return
     from rmhdag.simulation.simulate import run_seeds
 
-    with progress(seeds) as advance:
-        report = run_seeds(start, seeds, processes=processes, on_progress=advance)
+    with progress(seeds) as show:
+
+        def after_each_seed(report: Report) -> None:
+            raise_if_interrupted()
+            show(report)
+
+        report = run_seeds(start, seeds, processes=processes, on_progress=after_each_seed)
     if as_json:
         emit_json(
             {
@@ -100,15 +109,25 @@ def describe(failure: Failure) -> str:
 
 
 @contextmanager
-def progress(seeds: int) -> Iterator[Callable[[Report], None] | None]:
+def progress(seeds: int) -> Iterator[Callable[[Report], None]]:
     """A bar for people who watch; programs and logs get none."""
     if not has_colour(sys.stderr):
-        yield None
+        yield lambda report: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("seeds, {task.fields[failures]} failures"))
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+    bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True, auto_refresh=False)
+    drawn_at = 0.0
+
+    def show(report: Report) -> None:
+        nonlocal drawn_at
+        due = monotonic() - drawn_at >= REDRAW_SECONDS
+        bar.update(task, completed=report.seeds, failures=len(report.failures), refresh=due)
+        if due:
+            drawn_at = monotonic()
+
+    with bar:
         task = bar.add_task("seeds", total=seeds, failures=0)
-        yield lambda report: bar.update(task, completed=report.seeds, failures=len(report.failures))
+        yield show

@@ -65,12 +65,7 @@ def spread(run: JobRun) -> None:
         for target, is_any, branches in slot.plan.out:
             behind = slots[target]
             live = completed and (branches is None or slot.taken in branches)
-            if is_any:
-                behind.any_waiting -= 1
-                behind.any_live += live
-            else:
-                behind.all_waiting -= 1
-                behind.all_live += live
+            behind.settle_edge(is_any, live)
             if behind.status == PENDING and run.ending is None:
                 _decide(run, behind)
 

@@ -159,13 +159,7 @@ def _restore_edges(run: JobRun) -> None:
             continue
         for target, is_any, branches in slot.plan.out:
             live = slot.status == COMPLETED and (branches is None or slot.taken in branches)
-            behind = run.slots[target]
-            if is_any:
-                behind.any_waiting -= 1
-                behind.any_live += live
-            else:
-                behind.all_waiting -= 1
-                behind.all_live += live
+            run.slots[target].settle_edge(is_any, live)
 
 
 def resume(run: JobRun, now: datetime) -> list[Effect]:

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from hashlib import blake2b
 from typing import Any
 
 from rmhdag.engine import endings, fan_outs, flow, tasks, waiting
@@ -47,6 +46,7 @@ from rmhdag.engine.slots import (
     Slot,
 )
 from rmhdag.models.events import EventStatus, EventType
+from rmhdag.models.ids import task_id_of
 from rmhdag.models.states import JOB_TERMINAL, JobEnding, JobStatus, NodeType
 
 BEFORE_ALL_TIME = datetime.min.replace(tzinfo=UTC)
@@ -194,7 +194,7 @@ class JobRun:
         return self.now + timedelta(seconds=seconds)
 
     def task_id(self, slot: Slot) -> str:
-        return make_task_id(self.job_id, slot.node_id, slot.attempt)
+        return task_id_of(self.job_id, slot.node_id, slot.attempt)
 
     def find(self, node_id: str) -> Slot | None:
         """The slot of a node or of a child that is under way; None for anything else."""
@@ -211,11 +211,6 @@ class JobRun:
         if fan is None or not index.isdecimal() or int(index) >= fan.expanded:
             return None
         return fan, int(index)
-
-
-def make_task_id(job_id: str, node_id: str, attempt: int) -> str:
-    """The same attempt has the same id for ever, so that a repeated dispatch can be recognised."""
-    return blake2b(f"{job_id}/{node_id}/{attempt}".encode(), digest_size=16).hexdigest()
 
 
 def _set_window(run: JobRun, given: SetWindow) -> None:

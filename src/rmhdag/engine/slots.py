@@ -79,6 +79,15 @@ class Slot:
         self.child_job_id: str | None = None
         self.reason: str | None = None
 
+    def settle_edge(self, is_any: bool, live: bool) -> None:
+        """One edge into this node is waiting no longer."""
+        if is_any:
+            self.any_waiting -= 1
+            self.any_live += live
+        else:
+            self.all_waiting -= 1
+            self.all_live += live
+
 
 class FanOutState:
     """The children of one fan-out. Only those under way have a slot; the others are a byte each."""

@@ -143,6 +143,7 @@ class NodeState(Row):
 
     job_id: Id
     node_id: Id
+    namespace: Namespace = "default"
     status: NodeStatus = NodeStatus.PENDING
     attempt: Attempt = 1
     retry_count: Count = 0

@@ -6,6 +6,7 @@ default is the column's default; `X | None` is a nullable column. `rmhdag.store.
 
 from __future__ import annotations
 
+import functools
 import types
 import typing
 from dataclasses import dataclass, field
@@ -107,6 +108,7 @@ def enum_type_name(enum: type[StrEnum]) -> str:
     return "".join("_" + letter.lower() if letter.isupper() else letter for letter in enum.__name__).lstrip("_")
 
 
+@functools.cache
 def columns_of(row: type[Row]) -> tuple[Column, ...]:
     """The columns of a row model in the order of its fields."""
     hints = typing.get_type_hints(row, include_extras=True)

@@ -67,6 +67,7 @@ class TaskResult(Row):
     lease_epoch: Number
     job_id: Id
     node_id: Id
+    namespace: Namespace = "default"
     attempt: Attempt
     status: TaskStatus
     processed: Flag = False
@@ -101,6 +102,7 @@ class Checkpoint(Row):
     lease_epoch: Number
     job_id: Id
     node_id: Id
+    namespace: Namespace = "default"
     phase: Name
     artifact_hash: Sha256 | None = None
     saved_at: Stamped
@@ -152,6 +154,7 @@ class TaskLog(Row):
     created_at: Stamped
     job_id: Id
     node_id: Id
+    namespace: Namespace = "default"
     line_count: Count
     truncated: Flag = False
     content: LogText

@@ -72,5 +72,13 @@ def expected_aggregate(node: FanInNode, outputs: Sequence[Any], failures: int) -
     return made
 
 
+def tolerated_failures(node: FanInNode, total: int) -> int:
+    if node.tolerate is None:
+        return 0
+    if node.tolerate.count is not None:
+        return node.tolerate.count
+    return int(total * (node.tolerate.percent or 0) / 100)
+
+
 def all_settled(children: Sequence[NodeRow], total: int) -> bool:
     return len(children) == total and all(row.status in NODE_TERMINAL for row in children)

@@ -28,6 +28,7 @@ class Fault(StrEnum):
     INPUT_DUPLICATED = "input_duplicated"
     INPUT_REPLAYED = "input_replayed"  # a row that was consumed is read again
     TIMER_DUPLICATED = "timer_duplicated"
+    TIMER_EARLY = "timer_early"
     SELF_SENT_DUPLICATED = "self_sent_duplicated"
     AGGREGATE_DROPPED = "aggregate_dropped"  # evicted from the cache
     PUBLISH_FAILED = "publish_failed"
@@ -62,6 +63,7 @@ _REPEATING: dict[Fault, float] = {
     Fault.INPUT_DUPLICATED: 0.1,
     Fault.INPUT_REPLAYED: 0.06,
     Fault.TIMER_DUPLICATED: 0.2,
+    Fault.TIMER_EARLY: 0.03,
     Fault.SELF_SENT_DUPLICATED: 0.2,
     Fault.DOORBELL_DUPLICATED: 0.1,
 }

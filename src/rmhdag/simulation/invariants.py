@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
 from random import Random
 from typing import Any
 
@@ -10,11 +11,20 @@ from rmhdag.engine import effects as fx
 from rmhdag.engine.inputs import CancelJob, RetryNode
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobRun
+from rmhdag.engine.waiting import MAX_DEPTH
 from rmhdag.models.events import EventType
-from rmhdag.models.states import JOB_TERMINAL, JOB_TRANSITIONS, NODE_TERMINAL, JobStatus, NodeStatus, NodeType
+from rmhdag.models.states import (
+    JOB_TERMINAL,
+    JOB_TRANSITIONS,
+    NODE_TERMINAL,
+    JobEnding,
+    JobStatus,
+    NodeStatus,
+    NodeType,
+)
 from rmhdag.simulation import reads
 from rmhdag.simulation.aggregates import compare
-from rmhdag.simulation.expected import Dependencies, all_settled, expected_aggregate
+from rmhdag.simulation.expected import Dependencies, all_settled, expected_aggregate, tolerated_failures
 from rmhdag.simulation.rows import Claimed, Committed, Heard, JobRow, JobWrite, Leased, NodeRow, Recorded
 from rmhdag.simulation.store import Store
 from rmhdag.simulation.violation import Violation
@@ -35,8 +45,11 @@ class Checker:
         self._answered: dict[str, None] = {}
         self._grants: Counter[tuple[str, str]] = Counter()
         self._jobs: dict[str, JobStatus] = {}
+        self._endings: dict[str, JobEnding] = {}
         self._nodes: dict[tuple[str, str], NodeStatus] = {}
         self._queued: dict[str, None] = {}
+        self._losses: Counter[str] = Counter()
+        self._retry_at: dict[tuple[str, str | None], str] = {}
         self._completions: dict[tuple[str, str | None], None] = {}
         self._children: Counter[tuple[str, str]] = Counter()
         self._dependencies: dict[str, Dependencies] = {}
@@ -114,12 +127,22 @@ class Checker:
                 self._check_queued(job, effect)
             case fx.EventAppended():
                 self._check_event(job, effect)
+            case fx.ChildJobRequested():
+                self._seen[f"depth {effect.depth}"] += 1
+                if effect.depth != job.depth + 1 or effect.depth > MAX_DEPTH:
+                    raise Violation("child jobs are not nested without end", f"{job.job_id}: depth {effect.depth}")
+            case fx.TaskDeadLettered():
+                if self._losses[effect.task_id] < 3:
+                    message = f"{job.job_id}/{effect.node_id} after {self._losses[effect.task_id]} losses"
+                    raise Violation("E4 a lost worker is not the node's failure", message)
             case fx.JobChanged():
                 before = self._jobs.get(job.job_id, JobStatus.PENDING)
                 if effect.status is not before and effect.status not in JOB_TRANSITIONS[before]:
                     raise Violation("I2 ends stay", f"{job.job_id}: {before} → {effect.status}")
                 if before in JOB_TERMINAL:
                     raise Violation("I2 ends stay", f"{job.job_id} was {before} and is written again")
+                if effect.ending is not None and self._endings.setdefault(job.job_id, effect.ending) != effect.ending:
+                    raise Violation("I2 ends stay", f"{job.job_id}: {self._endings[job.job_id]} → {effect.ending}")
                 self._jobs[job.job_id] = effect.status
 
     def _check_children(self, job: JobRow, effect: fx.ChildrenCreated) -> None:
@@ -154,6 +177,10 @@ class Checker:
         allowed = row.max_retries + 1 + self._grants[job.job_id, effect.node_id]
         if effect.attempt > allowed:
             raise Violation("I7 attempts are bounded", f"{where}: {allowed} are allowed")
+        # Times in ISO form sort as they follow each other, as long as all of them are UTC.
+        early = self._store.clock().isoformat() < self._retry_at.get((job.job_id, effect.node_id), "")
+        if effect.attempt > 1 and early and not self._grants[job.job_id, effect.node_id]:
+            raise Violation("E4 retries wait", f"{where}: due at {self._retry_at[job.job_id, effect.node_id]}")
         params = effect.params if effect.params is not None else row.input_params
         for name, value in (params or {}).items():
             self._check_seen_output(where, rows.get(name), value)
@@ -178,6 +205,11 @@ class Checker:
             raise Violation("max_parallel holds", f"{job.job_id}/{fan_out_id}: {busy} under way, {limit} allowed")
 
     def _check_event(self, job: JobRow, effect: fx.EventAppended) -> None:
+        self._seen[f"event {effect.event_type}"] += 1
+        if effect.event_type is EventType.NODE_LOST and effect.task_id is not None:
+            self._losses[effect.task_id] += 1
+        if effect.event_type is EventType.NODE_RETRYING:
+            self._retry_at[job.job_id, effect.node_id] = effect.data["next_attempt_at"]
         if effect.event_type is EventType.NODE_COMPLETED or effect.event_type in _JOB_ENDS:
             key = (job.job_id, effect.node_id)
             if key in self._completions:
@@ -197,12 +229,16 @@ class Checker:
             row.node_id, rows
         ):
             raise Violation("I4 nothing starts early", f"{where} is {row.status}")
-        if row.status is not NodeStatus.COMPLETED or row.node_id in job.rerun.reused:
+        if row.status not in (NodeStatus.COMPLETED, NodeStatus.FAILED) or row.node_id in job.rerun.reused:
             return  # a rerun takes over the outcome; the children stay with the job that made it
         node = plan.by_id[row.node_id]
-        if node.type is NodeType.FAN_OUT:
-            if not all_settled(reads.children_of(self._store, job.job_id, row.node_id), row.output["total"]):
+        if node.type is NodeType.FAN_OUT and row.output is not None:
+            children = reads.children_of(self._store, job.job_id, row.node_id)
+            if not all_settled(children, row.output["total"]):
                 raise Violation("I9 a fan-out waits for its children", where)
+            fails = node.fan_in_index < 0 and any(child.status is NodeStatus.FAILED for child in children)
+            if fails != (row.status is NodeStatus.FAILED):
+                raise Violation("W7 the fan-in judges, else the fan-out", f"{where} is {row.status}")
         elif node.type is NodeType.FAN_IN:
             self._check_fan_in(job, row, node.definition)
 
@@ -212,21 +248,26 @@ class Checker:
         if fan_out.status is NodeStatus.COMPLETED and not all_settled(children, fan_out.output["total"]):
             message = f"{job.job_id}/{row.node_id}: {len(children)} of {fan_out.output['total']}"
             raise Violation("I9 a fan-in takes all children", message)
-        results = [
-            reads.accepted_result(self._store, child) for child in children if child.status is NodeStatus.COMPLETED
-        ]
+        done = [child for child in children if child.status is NodeStatus.COMPLETED]
+        results = [reads.accepted_result(self._store, child) for child in done]
         outputs = [result.output for result in results if result is not None]
-        expected = expected_aggregate(node, outputs, sum(child.status is NodeStatus.FAILED for child in children))
-        found = row.output
-        if found.get("sha256") in self._store.payloads:
-            found = self._store.payloads[found["sha256"]]
-        if "failures" in found:
+        failures = sum(child.status is NodeStatus.FAILED for child in children)
+        expected = expected_aggregate(node, outputs, failures)
+        if failures > tolerated_failures(node, len(children)):
+            expected = None
+        found = row.output if row.status is NodeStatus.COMPLETED else None
+        if found is not None:
+            found = self._store.payloads.get(found.get("sha256"), found)
+        if found is not None and "failures" in found:
             found = {**found, "failures": len(found["failures"])}
         if found != expected:
             raise Violation("I9 a fan-in takes all children", f"{job.job_id}/{row.node_id}: {found} ≠ {expected}")
 
     def _check_ended(self, job: JobRow) -> None:
         store = self._store
+        intended = JobStatus.COMPLETED if job.ending is None else JobStatus(job.ending)
+        if job.status is not intended:
+            raise Violation("a job ends as it set out to", f"{job.job_id} is {job.status}, ending was {job.ending}")
         for row in store.nodes[job.job_id].values():
             if row.status not in NODE_TERMINAL:
                 raise Violation(
@@ -248,6 +289,7 @@ class Checker:
         self._seen["check counters"] += 1
         compare(store, run, job, reload=dice < 0.1, windows=windows)
         if dice < 0.1:
+            self._seen["check reload"] += 1
             self._check_tasks_out(job)
 
     def _check_tasks_out(self, job: JobRow) -> None:
@@ -297,6 +339,9 @@ class Checker:
     def _check_result(self, job: JobRow) -> None:
         rows = self._store.nodes[job.job_id].values()
         if job.status is JobStatus.COMPLETED:
+            declared = self._plans[job.workflow_id].definition.outputs
+            if declared is not None and list(job.result or {}) != list(declared):
+                raise Violation("the result is what the workflow declares", f"{job.job_id}: {job.result}")
             done = (NodeStatus.COMPLETED, NodeStatus.SKIPPED)
             if any(row.status not in done for row in rows if row.parent_node_id is None):
                 raise Violation("completed means all nodes did", job.job_id)
@@ -313,6 +358,13 @@ class Checker:
                 raise Violation("D8 succeeded means published", f"{job.job_id}/{row.node_id}")
             if (job.result or {}).get(row.node_id, result.output) != result.output and not result.is_large:
                 raise Violation("I6 downstream saw the result", f"{job.job_id}: result of {row.node_id}")
+
+    def check_overdue(self, since: datetime) -> None:
+        """In a world without faults a time that has passed is acted upon, except that an ending job waits it out."""
+        for (job_id, node_id), row in self._store.timers.items():
+            times = [at for at in (row.next_attempt_at, row.deadline_at) if at is not None]
+            if min(times) < since and self._store.jobs[job_id].ending is None:
+                raise Violation("E5 timers fire", f"{job_id}/{node_id} was due at {min(times)}")
 
     def what_is_stuck(self) -> str:
         store = self._store

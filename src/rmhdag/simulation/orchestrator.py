@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from rmhdag.engine.effects import AggregationRequested, CommandAnswered, ContinueLater, Effect
-from rmhdag.engine.inputs import CancelJob, Continue, Decided, Input, RetryNode, SetWindow, TaskReported
+from rmhdag.engine.inputs import CancelJob, Continue, Decided, Input, RetryNode, SetWindow, TaskReported, TimerDue
 from rmhdag.engine.loading import resume
 from rmhdag.engine.run import JobRun
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.states import JobStatus
 from rmhdag.simulation import reads
 from rmhdag.simulation.actor import Actor
+from rmhdag.simulation.decisions import check_decision, is_due
 from rmhdag.simulation.faults import Fault
 from rmhdag.simulation.rows import InboxRow, JobWrite
 from rmhdag.simulation.violation import Violation
@@ -120,6 +121,8 @@ class Orchestrator(Actor):
             sent.append((self.rng.choice(list(self.held)), SetWindow(self.rng.choice(QUEUES), limit)))
         due = reads.due_timers(self.store, self.actor_id)
         due += [timer for timer in due if self.faults.happens(Fault.TIMER_DUPLICATED)]
+        if self.faults.happens(Fault.TIMER_EARLY):
+            due += self.rng.sample(early := reads.timers_of(self.store, self.actor_id), min(1, len(early)))
         for job_id, given in [*sent, *due]:
             if self._writable(job_id, writes):
                 self._apply(writes[job_id], given)
@@ -162,8 +165,10 @@ class Orchestrator(Actor):
         for queue in QUEUES:
             self._apply(write, SetWindow(queue, self.world.window))
         write.effects += resume(run, self.world.now)
-        if run.status is JobStatus.PENDING:
+        if run.status is JobStatus.PENDING and self.rng.random() < 0.5:
             self._apply(write, job.rerun)
+        elif run.status is JobStatus.PENDING:
+            self.self_sent.append((job_id, job.rerun))  # after the inbox, which may hold a cancel
         return True
 
     def _apply(self, write: JobWrite, given: Input, row: InboxRow | None = None) -> None:
@@ -175,17 +180,23 @@ class Orchestrator(Actor):
             # What the publish lane says when the catalogue refuses the records.
             given = replace(given, success=False, error_kind=ErrorKind.PUBLISH_FAILED, records=())
         self.world.seen[f"input {type(given).__name__}"] += 1
+        was_ending = held.run.ending is not None
+        was_due = not isinstance(given, TimerDue) or is_due(held.run, given, self.world.now)
         try:
             effects = held.run.apply(given, self.world.now, self.rng.random())
         except Exception as error:
             raise Violation("the engine never raises", f"{type(error).__name__}: {error} at {given}") from error
         write.effects += effects
+        check_decision(held.run, held.windows, given, effects, was_ending=was_ending, was_due=was_due)
         if self.world.trace is not None:
             self._note(write, given, effects)
         if row is not None:
             self._consume(write, row)
             if row.command_id is not None:
-                write.answers += [(row.command_id, answer) for answer in effects if isinstance(answer, CommandAnswered)]
+                for answer in effects:
+                    if isinstance(answer, CommandAnswered):
+                        write.answers.append((row.command_id, answer))
+                        self.world.seen[f"{type(given).__name__} {'applied' if answer.applied else 'refused'}"] += 1
 
     def _consume(self, write: JobWrite, row: InboxRow) -> None:
         self.recent.append(row)

@@ -77,7 +77,8 @@ class People(Actor):
 
     def _interfere(self) -> None:
         jobs = list(self.store.jobs.values())
-        job = self.rng.choice(jobs)
+        running = [job for job in jobs if job.status not in JOB_TERMINAL]
+        job = self.rng.choice(running if running and self.rng.random() < 0.6 else jobs)
         dice = self.rng.random()
         if dice < 0.04:
             self._issue(job.job_id, CancelJob(self.actor_id, "on a whim"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
@@ -155,13 +157,19 @@ def due_timers(store: Store, owner_id: str) -> list[tuple[str, TimerDue]]:
         for row in store.inbox.values()
         if row.visible_at <= now and isinstance(row.given, TaskReported)
     }
-    due = []
+    return timers_of(store, owner_id, now, waiting)
+
+
+def timers_of(
+    store: Store, owner_id: str, until: datetime | None = None, waiting: Mapping[str | None, None] | None = None
+) -> list[tuple[str, TimerDue]]:
+    """All timers of this owner's jobs, or those that pass until then."""
+    found = []
     for (job_id, node_id), row in store.timers.items():
         job = store.jobs[job_id]
-        if job.owner_id != owner_id or job.status in JOB_TERMINAL or row.task_id in waiting:
+        if job.owner_id != owner_id or job.status in JOB_TERMINAL or row.task_id in (waiting or {}):
             continue
-        if row.next_attempt_at is not None and row.next_attempt_at <= now:
-            due.append((job_id, TimerDue(node_id, row.attempt, Timer.RETRY)))
-        if row.deadline_at is not None and row.deadline_at <= now:
-            due.append((job_id, TimerDue(node_id, row.attempt, Timer.DEADLINE)))
-    return due
+        for timer, at in ((Timer.RETRY, row.next_attempt_at), (Timer.DEADLINE, row.deadline_at)):
+            if at is not None and (until is None or at <= until):
+                found.append((job_id, TimerDue(node_id, row.attempt, timer)))
+    return found

@@ -124,19 +124,25 @@ class Worker(Actor):
     def _report(self, work: Work) -> Iterator[float]:
         """Until it is answered; a report that was heard but not answered is sent again."""
         yield self.danger()
+        is_known = False
         while True:
             if not self.faults.happens(Fault.REPORT_FAILED):
                 heard = self.store.report(work.outcome.result)
-                self.world.seen["outcome report accepted" if heard else "outcome report stale"] += 1
+                self._count_report(heard, again=is_known)
+                is_known = is_known or heard
                 self._tell_owner(f"reports {work.outcome.fate}, {'accepted' if heard else 'stale'}", work.row)
                 if self.faults.happens(Fault.REPORT_DUPLICATED):
                     yield self.moment()
-                    self.store.report(work.outcome.result)
+                    self._count_report(self.store.report(work.outcome.result), again=True)
                 if not self.faults.happens(Fault.REPORT_UNSEEN):
                     break
             yield self.moment()
         self.works.pop(work.row.task_id, None)
         yield self.moment()
+
+    def _count_report(self, heard: bool, *, again: bool) -> None:
+        kind = "stale" if not heard else "repeated" if again else "accepted"
+        self.world.seen[f"outcome report {kind}"] += 1
 
     def _tell_owner(self, what: str, row: QueueRow) -> None:
         self.world.note(self.actor_id, f"{what}: {row.job_id}/{row.node_id}/{row.attempt} lease {row.lease_epoch}")

@@ -30,7 +30,7 @@ def child_plans() -> dict[str, Plan]:
         "pair": {"first": {"task": spec, "next": ["second"]}, "second": {"task": spec}},
         "many": {"split": items, "join": {"type": "fan_in", "source_node": "split", "aggregation": "collect"}},
         "outer": {"inner": {"type": "workflow", "workflow": "pair", "params": {}, "timeout_seconds": 30}},
-        RECURSIVE: {"first": {"task": spec, "next": ["again"]}, "again": again},
+        RECURSIVE: {"again": again},
     }
     plans = {}
     for workflow_id, nodes in shapes.items():

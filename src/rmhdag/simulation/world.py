@@ -20,6 +20,8 @@ from rmhdag.simulation.violation import Violation
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 HEARTBEAT_SECONDS = 2.0
 LEASE_SECONDS = 10.0
+# The longest freeze, the lease of who was frozen, and a poll.
+QUIET_SECONDS = 60.0
 # Once nothing goes wrong any more, everything must be done within this time: attempts × time-outs of the longest chain.
 PATIENCE_SECONDS = 4_000.0
 
@@ -89,6 +91,8 @@ class World:
                 self.faults.stop()
             if time > self._limit:
                 raise Violation("I1 every job ends", self.checker.what_is_stuck())
+            if time > self._faults_end + 2 * QUIET_SECONDS and self.steps % 100 == 0:
+                self.checker.check_overdue(self.now - timedelta(seconds=QUIET_SECONDS))
             self._step(actor)
             if self.store.audit:
                 self.checker.check_audit()

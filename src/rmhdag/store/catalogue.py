@@ -6,6 +6,7 @@ rolled back: so both sides of a comparison were worded by the same server, and e
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,7 +88,7 @@ def read_wished(conn: psycopg.Connection[Any], rows: Sequence[type[Row]]) -> Cat
     with conn.transaction(force_rollback=True):
         conn.execute("SELECT set_config('search_path', 'pg_temp', true)")
         try:
-            _build(conn, rows)
+            conn.execute(_scratch_script(tuple(rows)))
         except errors.InsufficientPrivilege as error:
             raise MigrationFailed(
                 f"the comparison builds temporary tables in database {conn.info.dbname}: {str(error).strip()}. "
@@ -98,17 +99,18 @@ def read_wished(conn: psycopg.Connection[Any], rows: Sequence[type[Row]]) -> Cat
         return _read(conn, found[0])
 
 
-def _build(conn: psycopg.Connection[Any], rows: Sequence[type[Row]]) -> None:
-    for name, enum in enums_of(rows).items():
-        conn.execute(enum_ddl(_SCRATCH, name, enum).encode())
-    conn.execute(function_ddl(_SCRATCH).encode())
+@functools.cache
+def _scratch_script(rows: tuple[type[Row], ...]) -> bytes:
+    """All of the schema but partitions, whose names and bounds say everything about them."""
+    statements = [enum_ddl(_SCRATCH, name, enum) for name, enum in enums_of(rows).items()]
+    statements.append(function_ddl(_SCRATCH))
     metadata = make_metadata(_SCRATCH, rows)
     for row in rows:
         table = metadata.tables[f"{_SCRATCH}.{row.table.name}"]
-        for statement in (table_ddl(table), *map(index_ddl, table.indexes)):
-            conn.execute(statement.encode())
+        statements += [table_ddl(table), *map(index_ddl, table.indexes)]
         if is_touched(row):
-            conn.execute(trigger_ddl(_SCRATCH, row).encode())
+            statements.append(trigger_ddl(_SCRATCH, row))
+    return ";\n".join(statements).encode()
 
 
 def _read(conn: psycopg.Connection[Any], namespace: int) -> Catalogue:

@@ -61,7 +61,7 @@ def apply(
     with _open(dsn) as conn, _migration_lock(conn, schema, give_up_seconds):
         made = plan_migration(conn, schema, rows)
         apply_plan(conn, made, on_step, give_up_seconds=give_up_seconds)
-        left = plan_migration(conn, schema, rows)
+        left = plan_migration(conn, schema, rows) if made.steps else made
         if not left.is_empty:
             raise MigrationFailed(f"after all steps the database still differs:\n{left.render()}")
         return made

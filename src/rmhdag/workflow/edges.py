@@ -28,8 +28,14 @@ def definition_edges(definition: WorkflowDefinition) -> list[Edge]:
     joined: set[tuple[str, str]] = set()
     any_of = {target: frozenset(node.depends_on.any_of) for target, node in definition.nodes.items()}
 
+    sources_of_fan_ins = {
+        target: node.source_node for target, node in definition.nodes.items() if isinstance(node, FanInNode)
+    }
+
     def add(source: str, target: str, branch_index: int | None = None) -> None:
         group: Group = "any_of" if source in any_of[target] else "all_of"
+        if source == sources_of_fan_ins.get(target):
+            group = "all_of"  # a fan-in never begins before its children are settled
         edges.setdefault(Edge(source, target, group, branch_index))
         joined.add((source, target))
 

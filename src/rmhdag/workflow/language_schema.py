@@ -43,6 +43,7 @@ def json_schema() -> dict[str, Any]:
         "maxProperties": 1_000,
     }
     head["required"] = ["workflow_id", "nodes"]
+    head["description"] = "A workflow: what a job is given, the steps it takes, and what it gives back"
     return {"$schema": _DIALECT, **head, "$defs": definitions}
 
 

@@ -46,6 +46,7 @@ _PATTERN_REMEDIES = {
     r"^[a-z][a-z0-9_-]{0,63}$": "Use a small letter, then small letters, digits, `_` and `-`, at most 64 in all",
     r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$": "Use a name such as `raster.validate`; templates are not allowed here",
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$": "Use a name such as `light-tasks`; templates are not allowed here",
+    r"^[^{}]+$": "Use plain text; templates are not allowed here",
     r"^[A-Za-z][A-Za-z0-9_]{0,63}$": "Use a letter, then letters, digits and `_`, at most 64 in all",
 }
 

@@ -27,6 +27,7 @@ WaitSeconds = Annotated[int, Field(ge=1, le=31_536_000)]
 Description = Annotated[str, StringConstraints(max_length=4_000)]
 ParameterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
 Expression = Annotated[str, StringConstraints(min_length=1)]
+PlainText = Annotated[str, StringConstraints(pattern=r"^[^{}]+$", max_length=200)]
 
 _NODE_ID_SCHEMA = {"type": "string", "pattern": r"^[A-Za-z][A-Za-z0-9_-]{0,47}$"}
 _TARGETS_SCHEMA = {
@@ -215,7 +216,7 @@ class WrittenFanIn(WrittenNode):
     depends_on: DependsOn | None = None
     source_node: NodeId | None = Field(default=None, description="The fan-out or its child node")
     aggregation: Literal["collect", "concat", "sum", "first", "last", "merge"] | None = None
-    field: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
+    field: PlainText | None = Field(
         default=None, description="The value of each child's output that is summed or joined"
     )
     tolerate: WrittenTolerance | None = None
@@ -229,7 +230,7 @@ class WrittenApproval(WrittenNode):
     depends_on: DependsOn | None = None
     message: Expression | None = Field(default=None, description="What people are asked; may be a template")
     params: dict[str, Any] | None = Field(default=None, description="Values shown to those who decide")
-    approvers: list[Annotated[str, StringConstraints(min_length=1, max_length=200)]] | None = None
+    approvers: list[PlainText] | None = None
     timeout_seconds: WaitSeconds | None = Field(default=None, description="Longest wait for a decision; default none")
     on_reject: Literal["fail", "continue"] | None = None
 

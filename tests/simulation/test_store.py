@@ -1,0 +1,163 @@
+"""The contract that the model store stands for; PostgreSQL has to agree with it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+from rmhdag.engine.effects import TaskQueued, TaskRequeued, TaskRevoked, TasksWithdrawn
+from rmhdag.engine.inputs import CancelJob, Input, TaskLost, TaskReported, TaskSnoozed, TaskStarted, TaskWithdrawn
+from rmhdag.simulation.faults import Faults
+from rmhdag.simulation.rows import CommandRow, Guards, JobRow, JobWrite, NodeRow, ResultRow
+from rmhdag.simulation.store import Store
+
+
+class Place:
+    """A store without faults that holds one job with one queued task, owned by `a`."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 3, 1, tzinfo=UTC)
+        faults = Faults(Random(0))
+        faults.stop()
+        self.store = Store(lambda: self.now, faults, Guards())
+        self.store.submit(JobRow("job", "flow", {}, "key"))
+        self.store.nodes["job"]["n"] = NodeRow("n", 0)
+        self.store.claim_jobs("a", [], 10)
+        self.store.workers["w"] = self.now
+        self.write("a", 1, TaskQueued("t", "n", 1, "light", "work", 60, {"x": 1}))
+
+    def write(self, owner_id: str, owner_epoch: int, *effects: object, consumed: tuple[int, ...] = ()) -> list[str]:
+        version = self.store.jobs["job"].version
+        write = JobWrite("job", owner_epoch, version, list(consumed), list(effects), [])  # type: ignore[arg-type]
+        return self.store.commit(owner_id, [write])
+
+    def claim(self, worker_id: str = "w") -> int:
+        (row,) = self.store.claim_tasks(worker_id, ["light"], 5)
+        return row.lease_epoch
+
+    def report(self, lease_epoch: int) -> bool:
+        return self.store.report(ResultRow("t", lease_epoch, "job", "n", 1, success=True, output={}))
+
+    def news(self) -> list[type[Input]]:
+        return [type(row.given) for row in self.store.inbox.values()]
+
+
+def test_a_job_that_changed_hands_is_lost_to_the_owner_before() -> None:
+    place = Place()
+    assert place.store.claim_jobs("b", ["a"], 10) == ["job"]
+    assert place.write("a", 1, TaskRevoked("t")) == ["job"]
+    assert "t" in place.store.queue
+    assert place.write("b", 2, TaskRevoked("t")) == []
+    assert "t" not in place.store.queue
+
+
+def test_the_same_owner_with_an_old_epoch_is_lost_too() -> None:
+    place = Place()
+    place.store.release_jobs("a")
+    assert place.write("a", 1) == ["job"]
+    assert place.store.claim_jobs("a", [], 10) == ["job"]
+    assert place.write("a", 1) == ["job"]
+    assert place.write("a", 2) == []
+
+
+def test_a_batch_that_was_committed_is_not_written_again() -> None:
+    place = Place()
+    write = JobWrite("job", 1, place.store.jobs["job"].version, [], [TaskRevoked("t")], [])
+    assert place.store.commit("a", [write]) == []
+    assert place.store.commit("a", [write]) == ["job"]
+
+
+def test_an_inbox_row_is_consumed_once() -> None:
+    place = Place()
+    place.store.issue(CommandRow("c", "job", CancelJob("ann")))
+    place.store.issue(CommandRow("c", "job", CancelJob("ann")))
+    (inbox_id,) = place.store.inbox
+    assert place.write("a", 1, consumed=(inbox_id,)) == []
+    assert place.write("a", 1, TaskRevoked("t"), consumed=(inbox_id,)) == ["job"]
+    assert "t" in place.store.queue
+
+
+def test_a_claim_brings_the_inbox_along() -> None:
+    place = Place()
+    place.store.issue(CommandRow("c", "job", CancelJob("ann")))
+    place.store.claim_jobs("b", ["a"], 10)
+    assert [row.owner_id for row in place.store.inbox.values()] == ["b"]
+
+
+def test_a_report_is_recorded_once_and_a_repeat_succeeds_silently() -> None:
+    place = Place()
+    lease = place.claim()
+    assert place.report(lease)
+    assert place.report(lease)
+    assert len(place.store.results["t"]) == 1
+    assert place.news() == [TaskReported]
+
+
+def test_a_report_of_a_revoked_task_changes_nothing() -> None:
+    place = Place()
+    lease = place.claim()
+    place.write("a", 1, TaskRevoked("t"))
+    assert not place.report(lease)
+    assert place.store.results["t"] == []
+    assert place.news() == []
+
+
+def test_a_lost_lease_can_be_reported_until_it_is_requeued() -> None:
+    place = Place()
+    lease = place.claim()
+    place.store.declare_worker_dead("w")
+    place.store.declare_worker_dead("w")
+    assert place.news() == [TaskLost]
+    assert not place.store.tell("w", TaskStarted("n", 1, "t", lease, "w"))
+    place.store.workers["v"] = place.now
+    assert place.store.claim_tasks("v", ["light"], 5) == []
+    place.write("a", 1, TaskRequeued("t", lease, 1))
+    assert not place.report(lease)
+    assert place.claim("v") > lease
+    assert place.store.queue["t"].lease_losses == 1
+
+
+def test_a_dead_worker_claims_nothing() -> None:
+    place = Place()
+    place.store.declare_worker_dead("w")
+    assert place.store.claim_tasks("w", ["light"], 5) == []
+
+
+def test_a_requeue_of_another_lease_changes_nothing() -> None:
+    place = Place()
+    lease = place.claim()
+    place.write("a", 1, TaskRequeued("t", lease, 1))
+    assert place.store.queue["t"].worker_id == "w"
+    place.store.declare_worker_dead("w")
+    place.write("a", 1, TaskRequeued("t", lease - 1, 1))
+    assert place.store.queue["t"].lost
+
+
+def test_a_snoozed_task_comes_back_when_its_time_has_come() -> None:
+    place = Place()
+    lease = place.claim()
+    assert place.store.tell("w", TaskSnoozed("n", 1, "t", lease, 5.0))
+    assert place.store.claim_tasks("w", ["light"], 5) == []
+    place.now += timedelta(seconds=5)
+    assert place.claim() == lease + 1
+
+
+def test_withdrawing_deletes_what_nobody_holds_and_asks_the_holder_to_stop() -> None:
+    place = Place()
+    place.write("a", 1, TasksWithdrawn())
+    assert place.news() == [TaskWithdrawn]
+    assert place.store.queue == {}
+    held = Place()
+    lease = held.claim()
+    held.write("a", 1, TasksWithdrawn())
+    assert held.store.queue["t"].cancel_requested
+    assert held.news() == []
+    held.store.release("w", "t", lease)
+    assert held.news() == [TaskWithdrawn]
+    assert held.store.queue == {}
+
+
+def test_the_same_idempotency_key_is_the_same_job() -> None:
+    place = Place()
+    assert place.store.submit(JobRow("other", "flow", {}, "key")) == "job"
+    assert list(place.store.jobs) == ["job"]
