@@ -102,10 +102,10 @@ class Batch:
         match effect:
             case fx.NodesCreated():
                 for node_id, max_retries in zip(effect.node_ids, effect.max_retries, strict=True):
-                    mine.new_nodes[node_id] = _new_node(job_id, node_id, max_retries)
+                    mine.new_nodes[node_id] = _new_node(job, node_id, max_retries)
             case fx.ChildrenCreated():
                 for child in effect.children:
-                    mine.new_nodes[child.node_id] = _new_child(job_id, effect, child)
+                    mine.new_nodes[child.node_id] = _new_child(job, effect, child)
             case fx.ChildrenCancelled():
                 writes.cancelled_children.append([job_id, effect.fan_out_id, effect.start, effect.stop])
             case fx.TaskRequeued():
@@ -160,30 +160,17 @@ def _event(job: OwnedJob, effect: fx.EventAppended) -> list[Any]:
     ]
 
 
-def _new_node(job_id: str, node_id: str, max_retries: int) -> list[Any]:
-    """A row of `insert_nodes`."""
-    return [
-        job_id,
-        node_id,
-        NodeStatus.PENDING,
-        1,
-        max_retries,
-        None,
-        0,
-        None,
-        None,
-        None,
-        None,
-        None,
-        None,
-        None,
-        None,
-        None,
-    ]
+def _new_node(job: OwnedJob, node_id: str, max_retries: int) -> list[Any]:
+    """A row of `insert_nodes`: a node that waits for its dependencies."""
+    row: list[Any] = [None] * 17
+    row[:5] = [job.job_id, node_id, NodeStatus.PENDING, 1, max_retries]
+    row[6] = 0
+    row[16] = job.namespace
+    return row
 
 
-def _new_child(job_id: str, effect: fx.ChildrenCreated, child: fx.NewChild) -> list[Any]:
-    row = _new_node(job_id, child.node_id, effect.max_retries)
+def _new_child(job: OwnedJob, effect: fx.ChildrenCreated, child: fx.NewChild) -> list[Any]:
+    row = _new_node(job, child.node_id, effect.max_retries)
     row[2] = NodeStatus.READY
     if child.error_message is not None:
         row[2] = NodeStatus.FAILED

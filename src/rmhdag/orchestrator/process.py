@@ -1,4 +1,4 @@
-"""One orchestrator: a heartbeat that nothing holds up, a thread for duties, one for fan-ins, and the loop that advances.
+"""One orchestrator: a heartbeat that nothing holds up, a thread for duties, one for fan-ins, the loop that advances.
 
 All of them trust the process only as long as its heartbeat is fresh. When the row is gone, others have taken its jobs:
 it forgets everything and begins again under a new name.

@@ -13,17 +13,18 @@ DELETE FROM dag_inbox WHERE owner_id = %(me)s AND inbox_id = ANY(%(inbox)s) RETU
 
 -- name: insert_nodes
 -- 0 job_id, 1 node_id, 2 status, 3 attempt, 4 max_retries, 5 task_id, 6 lease_losses, 7 next_attempt_at, 8 deadline_at,
--- 9 parent_node_id, 10 fan_out_index, 11 item_key, 12 input_params, 13 output, 14 error_message, 15 reused_task_id
+-- 9 parent_node_id, 10 fan_out_index, 11 item_key, 12 input_params, 13 output, 14 error_message, 15 reused_task_id,
+-- 16 namespace
 INSERT INTO dag_node_states (
     job_id, node_id, status, attempt, retry_count, max_retries, task_id, lease_losses, next_attempt_at, deadline_at,
     parent_node_id, fan_out_index, fan_out_item_key, input_params, output, error_message, reused_task_id,
-    created_at, ready_at, dispatched_at, started_at, completed_at
+    namespace, created_at, updated_at, ready_at, dispatched_at, started_at, completed_at
 )
 SELECT
     r->>0, r->>1, s.status, (r->>3)::int, (r->>3)::int - 1, (r->>4)::int, r->>5, (r->>6)::int,
     (r->>7)::timestamptz, (r->>8)::timestamptz, r->>9, (r->>10)::int, r->>11,
-    COALESCE(NULLIF(r->12, 'null'), '{}'), NULLIF(r->13, 'null'), r->>14, r->>15,
-    %(now)s,
+    COALESCE(NULLIF(r->12, 'null'), '{}'), NULLIF(r->13, 'null'), r->>14, r->>15, r->>16,
+    %(now)s, %(now)s,
     CASE WHEN s.status NOT IN ('pending', 'skipped', 'cancelled') THEN %(now)s::timestamptz END,
     CASE WHEN s.status = 'dispatched' THEN %(now)s::timestamptz END,
     CASE WHEN s.status = 'running' THEN %(now)s::timestamptz END,
@@ -49,6 +50,7 @@ SET status = s.status,
     checkpoint_data = CASE WHEN r->>12 IS NULL THEN n.checkpoint_data ELSE NULLIF(r->13, 'null') END,
     checkpoint_saved_at = CASE WHEN r->>12 IS NULL THEN n.checkpoint_saved_at ELSE %(now)s END,
     version = n.version + 1,
+    updated_at = clock_timestamp(),
     ready_at = CASE WHEN s.status IN ('skipped', 'cancelled') THEN n.ready_at ELSE COALESCE(n.ready_at, %(now)s) END,
     dispatched_at = CASE s.status WHEN 'dispatched' THEN %(now)s WHEN 'ready' THEN NULL ELSE n.dispatched_at END,
     started_at = CASE s.status
@@ -63,7 +65,8 @@ WHERE n.job_id = r->>0 AND n.node_id = r->>1
 
 -- name: cancel_children
 UPDATE dag_node_states AS n
-SET status = 'cancelled', next_attempt_at = NULL, completed_at = %(now)s, version = n.version + 1
+SET status = 'cancelled', next_attempt_at = NULL, completed_at = %(now)s, version = n.version + 1,
+    updated_at = clock_timestamp()
 FROM jsonb_array_elements(%(ranges)s::jsonb) AS r
 WHERE n.job_id = r->>0 AND n.parent_node_id = r->>1 AND n.fan_out_index >= (r->>2)::int
     AND n.fan_out_index < (r->>3)::int AND n.status = 'ready'
@@ -142,7 +145,8 @@ SET status = s.status,
     error_message = COALESCE(r->>4, j.error_message),
     started_at = CASE WHEN s.status = 'running' THEN COALESCE(j.started_at, %(now)s) ELSE j.started_at END,
     completed_at = CASE WHEN s.status IN ('completed', 'failed', 'cancelled') THEN %(now)s::timestamptz END,
-    version = j.version + 1
+    version = j.version + 1,
+    updated_at = clock_timestamp()
 FROM jsonb_array_elements(%(jobs)s::jsonb) AS r, LATERAL (SELECT (r->>1)::job_status AS status) AS s
 WHERE j.job_id = r->>0
 

@@ -24,16 +24,16 @@ WITH gone AS (
     DELETE FROM dag_queue_messages AS q
     USING jsonb_array_elements(%(reports)s::jsonb) AS r
     WHERE q.task_id = r->>0 AND q.lease_epoch = (r->>1)::bigint AND q.worker_id = %(worker_id)s
-    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, r
+    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.namespace, q.attempt, r
 ),
 recorded AS (
     INSERT INTO dag_task_results (
-        task_id, lease_epoch, job_id, node_id, attempt, status, worker_id, error_kind, error_message,
+        task_id, lease_epoch, job_id, node_id, namespace, attempt, status, worker_id, error_kind, error_message,
         execution_duration_ms, output, metrics, started_at, reported_at
     )
     SELECT
-        task_id, lease_epoch, job_id, node_id, attempt, (r->>2)::task_status, %(worker_id)s, (r->>3)::error_kind, r->>4,
-        (r->>5)::bigint, NULLIF(r->6, 'null'), COALESCE(NULLIF(r->7, 'null'), '{}'),
+        task_id, lease_epoch, job_id, node_id, namespace, attempt, (r->>2)::task_status, %(worker_id)s,
+        (r->>3)::error_kind, r->>4, (r->>5)::bigint, NULLIF(r->6, 'null'), COALESCE(NULLIF(r->7, 'null'), '{}'),
         clock_timestamp() - (r->>8)::float8 * interval '1 millisecond', clock_timestamp()
     FROM gone
     -- A task that told its progress has a row already.
@@ -161,11 +161,11 @@ WITH lost AS (
     UPDATE dag_queue_messages AS q
     SET worker_id = 'lost:' || left(q.worker_id, 59)
     WHERE q.worker_id = ANY(%(workers)s)
-    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, q.started_at, substr(q.worker_id, 6) AS worker_id
+    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.namespace, q.attempt, q.started_at, substr(q.worker_id, 6) AS worker_id
 ),
 recorded AS (
-    INSERT INTO dag_task_results (task_id, lease_epoch, job_id, node_id, attempt, status, worker_id, started_at)
-    SELECT task_id, lease_epoch, job_id, node_id, attempt, 'lost', worker_id, started_at FROM lost
+    INSERT INTO dag_task_results (task_id, lease_epoch, job_id, node_id, namespace, attempt, status, worker_id, started_at)
+    SELECT task_id, lease_epoch, job_id, node_id, namespace, attempt, 'lost', worker_id, started_at FROM lost
     ON CONFLICT (task_id, lease_epoch) DO UPDATE SET status = 'lost', reported_at = clock_timestamp()
     WHERE dag_task_results.status = 'running'
 ),

@@ -26,11 +26,11 @@ SELECT task_id, lease_epoch, cancel_requested FROM dag_queue_messages WHERE work
 -- name: save_progress
 -- 0 task_id, 1 lease_epoch, 2 current, 3 total, 4 percent, 5 message
 INSERT INTO dag_task_results (
-    task_id, lease_epoch, job_id, node_id, attempt, status, worker_id, started_at, progress_current, progress_total,
+    task_id, lease_epoch, job_id, node_id, namespace, attempt, status, worker_id, started_at, progress_current, progress_total,
     progress_percent, progress_message
 )
 SELECT
-    q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, 'running', q.worker_id, q.started_at, (r->>2)::bigint,
+    q.task_id, q.lease_epoch, q.job_id, q.node_id, q.namespace, q.attempt, 'running', q.worker_id, q.started_at, (r->>2)::bigint,
     (r->>3)::bigint, (r->>4)::float8, r->>5
 FROM jsonb_array_elements(%(progress)s::jsonb) AS r
 JOIN dag_queue_messages AS q
