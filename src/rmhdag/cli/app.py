@@ -12,6 +12,20 @@ from rmhdag.cli.exit_codes import ExitCode, describe_codes
 
 # In the order of `--help`; each module has a `register(app)`.
 COMMANDS = {
+    "up": "rmhdag.cli.up",
+    "submit": "rmhdag.cli.submit",
+    "jobs": "rmhdag.cli.jobs",
+    "job": "rmhdag.cli.job",
+    "logs": "rmhdag.cli.logs",
+    "cancel": "rmhdag.cli.cancel",
+    "retry": "rmhdag.cli.retry",
+    "decide": "rmhdag.cli.decide",
+    "workflows": "rmhdag.cli.workflows",
+    "queues": "rmhdag.cli.queues",
+    "orchestrators": "rmhdag.cli.orchestrators",
+    "workers": "rmhdag.cli.workers",
+    "orchestrator": "rmhdag.cli.run_orchestrator",
+    "worker": "rmhdag.cli.run_worker",
     "validate": "rmhdag.cli.validate",
     "graph": "rmhdag.cli.graph",
     "schema": "rmhdag.cli.language_schema",
@@ -73,6 +87,8 @@ def root(
 
     \b
     Examples:
+      rmhdag up                               everything, until Ctrl-C
+      rmhdag submit hello_world --wait        a job, before your eyes
       rmhdag validate workflows/              all problems, with line and remedy
       rmhdag graph flow.yaml                  the picture, in the terminal
       rmhdag graph flow.yaml --svg -o f.svg   the picture, for a document

@@ -23,6 +23,7 @@ from rmhdag.cli.output import mask_url
 
 PREFIX = "RMHDAG_"
 CONFIG_VARIABLE = "RMHDAG_CONFIG"
+DEVELOPMENT_FILE = "development.toml"
 # Read by others: the tests, the scripts, the command line itself.
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "RMHDAG_TEST_PROCESSES"})
 
@@ -35,6 +36,7 @@ def refuse_reserved(name: str) -> str:
 
 QueueName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 SchemaName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,47}$"), AfterValidator(refuse_reserved)]
+Interval = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 PostgresUrl = Annotated[str, StringConstraints(pattern=r"^postgres(ql)?://")]
 
 
@@ -86,6 +88,57 @@ class Settings(BaseSettings):
     worker_queue: QueueName | None = Field(
         default=None, validation_alias=named("RMHDAG_WORKER_QUEUE", "WORKER_QUEUE"), description="Heavy tasks"
     )
+    development: bool = Field(
+        default=False,
+        validation_alias=named("RMHDAG_DEVELOPMENT"),
+        description="A workflow's version may change its content",
+    )
+    database_pooled: bool = Field(
+        default=False,
+        validation_alias=named("RMHDAG_DATABASE_POOLED"),
+        description="A transaction pooler stands before the database: no LISTEN, no prepared statements",
+    )
+    notify: bool = Field(
+        default=True, validation_alias=named("RMHDAG_NOTIFY"), description="Be woken by NOTIFY; else only poll"
+    )
+    heartbeat_seconds: Interval = Field(
+        default=2.0,
+        validation_alias=named("RMHDAG_HEARTBEAT_INTERVAL_SEC", "HEARTBEAT_INTERVAL_SEC"),
+        description="How often a process says that it lives",
+    )
+    orphan_seconds: Interval = Field(
+        default=10.0,
+        validation_alias=named("RMHDAG_ORPHAN_THRESHOLD_SEC", "ORPHAN_THRESHOLD_SEC"),
+        description="Silent for so long is dead",
+    )
+    orphan_scan_seconds: Interval = Field(
+        default=2.0,
+        validation_alias=named("RMHDAG_ORPHAN_SCAN_INTERVAL_SEC", "ORPHAN_SCAN_INTERVAL_SEC"),
+        description="How often the others are looked after",
+    )
+    poll_seconds: Interval = Field(
+        default=1.0,
+        validation_alias=named("RMHDAG_POLL_INTERVAL_SEC", "POLL_INTERVAL_SEC"),
+        description="How often to look without having been woken",
+    )
+    concurrency: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        validation_alias=named("RMHDAG_CONCURRENCY"),
+        description="Tasks that a worker runs at a time; as many as it has processors, if not given",
+    )
+    task_memory_mb: int | None = Field(
+        default=None,
+        ge=16,
+        validation_alias=named("RMHDAG_TASK_MEMORY_MB"),
+        description="A task that uses more memory is ended",
+    )
+    handlers: str = Field(
+        default="",
+        validation_alias=named("RMHDAG_HANDLERS"),
+        description="Modules that declare handlers, besides ours; separated by commas",
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -96,8 +149,8 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        _, values = read_file()
-        return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=values)
+        layers = [InitSettingsSource(settings_cls, init_kwargs=layer.values) for layer in read_files()]
+        return init_settings, env_settings, *layers
 
     @property
     def server_url(self) -> str | None:
@@ -110,6 +163,11 @@ class Settings(BaseSettings):
         return f"postgresql://{login}{self.postgis_host}:{self.postgis_port}/{quote(self.postgis_database, safe='')}"
 
 
+class ReadFile(NamedTuple):
+    path: Path
+    values: dict[str, Any]
+
+
 class Loaded(NamedTuple):
     settings: Settings
     origins: dict[str, str]
@@ -119,8 +177,8 @@ class Loaded(NamedTuple):
 def load_settings(flags: Mapping[str, Any] | None = None) -> Loaded:
     """`flags` are those that were given on the command line; None counts as not given."""
     given = {name: value for name, value in (flags or {}).items() if value is not None}
-    path, values = read_file()
-    origins = {name: find_origin(name, given, path, values) for name in Settings.model_fields}
+    layers = read_files()
+    origins = {name: find_origin(name, given, layers) for name in Settings.model_fields}
     try:
         settings = Settings(**given)
     except ValidationError as error:
@@ -137,13 +195,13 @@ def variables_of(field: str) -> list[str]:
     return [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else []
 
 
-def find_origin(field: str, flags: Mapping[str, Any], path: Path | None, values: Mapping[str, Any]) -> str:
+def find_origin(field: str, flags: Mapping[str, Any], layers: list[ReadFile]) -> str:
     if field in flags:
         return "flag"
     variable = next((name for name in variables_of(field) if os.environ.get(name)), None)
     if variable:
         return f"environment {variable}"
-    return f"file {path}" if field in values else "default"
+    return next((f"file {layer.path}" for layer in layers if field in layer.values), "default")
 
 
 def explain(error: ValidationError, origins: Mapping[str, str]) -> list[str]:
@@ -179,10 +237,30 @@ def find_file() -> Path | None:
     return next((path for path in (Path("rmhdag.toml"), Path(home, "rmhdag", "config.toml")) if path.is_file()), None)
 
 
-def read_file() -> tuple[Path | None, dict[str, Any]]:
+def read_files() -> list[ReadFile]:
+    """The settings file, and beneath it the one that `rmhdag up` has left in the data folder.
+
+    Whoever names a file by RMHDAG_CONFIG means that one alone: nothing of a development set-up may leak into it.
+    """
     path = find_file()
-    if path is None:
-        return None, {}
+    files = [] if path is None else [read_file(path)]
+    if not os.environ.get(CONFIG_VARIABLE):
+        home = os.environ.get("RMHDAG_HOME") or next(
+            (file.values["home"] for file in files if "home" in file.values), None
+        )
+        development = development_file(None if home is None else Path(home))
+        if development.is_file():
+            files.append(read_file(development))
+    return files
+
+
+def development_file(home: Path | None) -> Path:
+    from rmhdag.embedded.choice import default_folder
+
+    return (home or default_folder()) / DEVELOPMENT_FILE
+
+
+def read_file(path: Path) -> ReadFile:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -195,7 +273,7 @@ def read_file() -> tuple[Path | None, dict[str, Any]]:
                 remedy=f"Did you mean {close[0]!r}?" if close else "`rmhdag config show` lists all settings.",
                 code=ExitCode.INVALID,
             )
-    return path, values
+    return ReadFile(path, values)
 
 
 def line_of(path: Path, name: str) -> int:

@@ -1,0 +1,99 @@
+"""`rmhdag cancel`: stop a job; and how the answer to any command is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.options import AsOption, DryRunOption, JobArgument, JsonOption, NamespaceOption, SchemaOption, UrlOption
+from rmhdag.cli.output import emit_json, say
+
+if TYPE_CHECKING:
+    from rmhdag.cli.platform import Platform
+    from rmhdag.orchestrator.commands import CommandAnswer
+
+ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Kept with the job.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command(short_help="Stop a job.")(cancel)
+
+
+def cancel(
+    job_id: JobArgument,
+    reason: ReasonOption = None,
+    issued_by: AsOption = None,
+    namespace: NamespaceOption = "default",
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """Stop a job: running tasks are told, waiting ones never start, what is finished stays. Exit code 6 if it has
+    ended already.
+
+    \b
+    Examples:
+      rmhdag cancel 0198f3c2
+      rmhdag cancel 0198f3c2 --reason "wrong area"
+      rmhdag cancel 0198f3c2 --dry-run
+    """
+    from rmhdag.cli.platform import connected, find_job, who
+    from rmhdag.orchestrator.commands import cancel_job
+
+    with connected(database_url, schema) as platform:
+        full_id = find_job(platform.conn, namespace, job_id)
+        if dry_run:
+            preview(platform, namespace, full_id, as_json=as_json)
+            return
+        answer = cancel_job(
+            platform.conn, full_id, issued_by=who(issued_by), reason=checked_reason(reason), namespace=namespace
+        )
+        tell_answer(platform, full_id, answer, as_json=as_json)
+
+
+def checked_reason(reason: str | None) -> str | None:
+    if reason is not None and (len(reason) > 1000 or "\x00" in reason):
+        raise CommandFailed("a reason has 1,000 characters at most", code=ExitCode.USAGE)
+    return reason
+
+
+def preview(platform: Platform, namespace: str, job_id: str, *, as_json: bool) -> None:
+    from rmhdag.cli.job_picture import order_of, take_picture
+    from rmhdag.store import views
+
+    found = views.job(platform.conn, namespace, job_id) or {}
+    picture = take_picture(platform.conn, namespace, job_id, order_of(platform.conn, found))
+    assert picture is not None
+    counts = picture.node_counts
+    told = sum(counts.get(status, 0) for status in ("dispatched", "running"))
+    kept = counts.get("completed", 0)
+    facts: dict[str, Any] = {"job_id": job_id, "status": picture.status, "under_way": told, "finished": kept}
+    if as_json:
+        emit_json({**facts, "dry_run": True})
+    elif picture.has_ended:
+        say(f"job {job_id} is already {picture.status}; there is nothing to cancel")
+    else:
+        say(f"cancelling job {job_id} would stop {told} nodes under way; {kept} finished ones stay (--dry-run)")
+
+
+def tell_answer(platform: Platform, job_id: str, answer: CommandAnswer, *, as_json: bool) -> None:
+    """The outcome, or that it is on its way; exit code 6 if it was refused."""
+    outcome = "accepted" if answer.outcome is None else answer.outcome.value
+    if as_json:
+        facts = {"job_id": job_id, "command_id": answer.command_id, "outcome": outcome, "reason": answer.reason}
+        emit_json(facts)
+    if answer.outcome == "refused":
+        raise CommandFailed(f"refused: {answer.reason}", code=ExitCode.CONFLICT)
+    if as_json:
+        return
+    if answer.outcome is None:
+        say("accepted; the job's owner has not answered within 2 s")
+        if not platform.orchestrators_alive():
+            say("no orchestrator is running: it will be done when one does (`rmhdag up`)")
+    else:
+        say(answer.reason)
+    say(f"`rmhdag job {job_id}` shows the job")

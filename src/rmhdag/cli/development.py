@@ -1,0 +1,50 @@
+"""What `rmhdag up` writes down for a machine that has no configuration: visible, editable, never a silent default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.registration import HEAVY, LIGHT
+from rmhdag.cli.settings import Settings, development_file, load_settings, read_file, variables_of
+
+JOBS = "jobs"
+QUEUES = {"job_queue_name": JOBS, "dag_worker_queue": LIGHT, "worker_queue": HEAVY}
+
+HEAD = """\
+# Written by `rmhdag up`, for development. Every command that uses this data folder reads it, unless RMHDAG_CONFIG names
+# another file; the environment and your own settings file win over it. You may edit it; it is not written again while
+# it names all queues.
+"""
+
+
+def ensure_configuration(flags: dict[str, str | None], home: Path) -> tuple[Settings, Path | None]:
+    """Settings that name all queues, and the file that was written for it, if any."""
+    settings = load_settings(flags).settings
+    missing = [field for field in QUEUES if getattr(settings, field) is None]
+    if not missing:
+        return settings, None
+    path = development_file(home)
+    values = {"development": True, **QUEUES} | (read_file(path).values if path.is_file() else {})
+    lines = [
+        f"{name} = {'true' if value is True else 'false' if value is False else quote(value)}"
+        for name, value in values.items()
+    ]
+    home.mkdir(parents=True, exist_ok=True)
+    path.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
+    settings = load_settings(flags).settings
+    still = [variables_of(field)[-1] for field in QUEUES if getattr(settings, field) is None]
+    if still:
+        raise CommandFailed(
+            f"no queue is configured by {', '.join(still)}, and RMHDAG_CONFIG keeps {path} from being read",
+            remedy="Name the queues in your settings file, or unset RMHDAG_CONFIG.",
+            code=ExitCode.INVALID,
+        )
+    return settings, path
+
+
+def quote(value: object) -> str:
+    if isinstance(value, int | float):
+        return str(value)
+    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'

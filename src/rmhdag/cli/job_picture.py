@@ -1,0 +1,144 @@
+"""One job as people see it: its nodes in the order in which they run, fan-outs with the counts of their children."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rmhdag.cli.platform import Conn
+from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, NodeType
+from rmhdag.store import jobs, views
+from rmhdag.workflow.definition import WorkflowDefinition
+from rmhdag.workflow.edges import definition_edges
+
+SETTLED = frozenset(status.value for status in NODE_TERMINAL)
+ENDED = frozenset(status.value for status in JOB_TERMINAL)
+
+
+@dataclass(slots=True)
+class NodePicture:
+    """`counts` are those of a fan-out's children by status; `total` counts those that are not born yet, too."""
+
+    node_id: str
+    type: str
+    line: views.NodeLine
+    counts: dict[str, int] = field(default_factory=dict)
+    progress: views.Progress | None = None
+
+    @property
+    def status(self) -> str:
+        return self.line.status
+
+    @property
+    def total(self) -> int | None:
+        return self.line.total
+
+    @property
+    def settled(self) -> int:
+        return sum(count for status, count in self.counts.items() if status in SETTLED)
+
+    @property
+    def failed(self) -> int:
+        return self.counts.get("failed", 0)
+
+    @property
+    def is_settled(self) -> bool:
+        return self.line.status in SETTLED
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "node_id": self.node_id,
+            "type": self.type,
+            **{name: value for name, value in self.line._asdict().items() if name not in ("node_id", "total")},
+            "children": None if self.type != NodeType.FAN_OUT else {"total": self.total, **self.counts},
+            "progress": None if self.progress is None else self.progress._asdict(),
+        }
+
+
+@dataclass(slots=True)
+class JobPicture:
+    job: dict[str, Any]
+    nodes: list[NodePicture]
+
+    @property
+    def status(self) -> str:
+        return str(self.job["status"])
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in ENDED
+
+    @property
+    def node_counts(self) -> dict[str, int]:
+        """All nodes by status, children included; `total` counts children that are not born yet as pending."""
+        counts: dict[str, int] = {"total": 0}
+        for node in self.nodes:
+            counts[node.status] = counts.get(node.status, 0) + 1
+            for status, count in node.counts.items():
+                counts[status] = counts.get(status, 0) + count
+            if node.total is not None and not node.is_settled:
+                counts["pending"] = counts.get("pending", 0) + node.total - sum(node.counts.values())
+        counts["total"] = sum(counts.values())
+        return counts
+
+    def as_json(self) -> dict[str, Any]:
+        hidden = {"seen_at", "metadata", "fairness_key"}
+        shown = {name: value for name, value in self.job.items() if name not in hidden}
+        return {**shown, "node_counts": self.node_counts, "nodes": [node.as_json() for node in self.nodes]}
+
+
+class JobOrder:
+    """The nodes of a definition by how far they are from the start, for every picture of its jobs."""
+
+    def __init__(self, definition: WorkflowDefinition) -> None:
+        self.types = {node_id: str(node.type.value) for node_id, node in definition.nodes.items()}
+        self._places = _places(definition)
+
+    def sort(self, lines: list[views.NodeLine]) -> list[views.NodeLine]:
+        return sorted(lines, key=lambda line: (self._places.get(line.node_id, 0), line.node_id))
+
+
+def order_of(conn: Conn, job: dict[str, Any]) -> JobOrder:
+    key = (job["namespace"], job["workflow_id"], job["workflow_version"], job["workflow_hash"])
+    return JobOrder(WorkflowDefinition.model_validate(jobs.load_definition(conn, *key)))
+
+
+def take_picture(conn: Conn, namespace: str, job_id: str, order: JobOrder) -> JobPicture | None:
+    """The job is read first: if it has ended, the nodes read after it are those of its end."""
+    job = views.job(conn, namespace, job_id)
+    if job is None:
+        return None
+    lines = order.sort(views.nodes(conn, job_id))
+    fan_outs = any(order.types.get(line.node_id) == NodeType.FAN_OUT and line.total for line in lines)
+    children = views.child_counts(conn, job_id) if fan_outs else {}
+    told = views.progress(conn, [line.task_id for line in lines if line.status == "running" and line.task_id])
+    nodes = [
+        NodePicture(
+            line.node_id,
+            order.types.get(line.node_id, ""),
+            line,
+            children.get(line.node_id, {}),
+            told.get(line.node_id),
+        )
+        for line in lines
+    ]
+    return JobPicture(job, nodes)
+
+
+def _places(definition: WorkflowDefinition) -> dict[str, int]:
+    """The length of the longest way to each node."""
+    behind: dict[str, list[str]] = {node_id: [] for node_id in definition.nodes}
+    waits = dict.fromkeys(definition.nodes, 0)
+    for edge in definition_edges(definition):
+        behind[edge.source].append(edge.target)
+        waits[edge.target] += 1
+    places = dict.fromkeys(definition.nodes, 0)
+    ready = [node_id for node_id, count in waits.items() if not count]
+    while ready:
+        source = ready.pop()
+        for target in behind[source]:
+            places[target] = max(places[target], places[source] + 1)
+            waits[target] -= 1
+            if not waits[target]:
+                ready.append(target)
+    return places

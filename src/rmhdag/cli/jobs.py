@@ -1,0 +1,158 @@
+"""`rmhdag jobs`: jobs, newest first, by status, workflow or submitter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.options import JsonOption, NamespaceOption, SchemaOption, UrlOption
+from rmhdag.cli.output import emit, emit_json, say
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rmhdag.store.views import Cursor, JobLine
+
+
+def register(app: typer.Typer) -> None:
+    app.command(short_help="List jobs, newest first.")(jobs)
+
+
+def jobs(
+    status: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--status", "-s", metavar="STATUS", help="pending, running, completed, failed, cancelled, or active."
+        ),
+    ] = None,
+    workflow: Annotated[str | None, typer.Option("--workflow", metavar="ID", help="Only of this workflow.")] = None,
+    submitted_by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="Only of this submitter.")] = None,
+    correlation_id: Annotated[str | None, typer.Option("--correlation-id", metavar="ID")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="AGE", help="Created in the last 30m, 12h or 7d.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many.")] = 20,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="CURSOR", help="The next page, as the last one names it.")
+    ] = None,
+    ids: Annotated[bool, typer.Option("--ids", help="Only ids, one per line.")] = False,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """List jobs, newest first.
+
+    \b
+    Examples:
+      rmhdag jobs
+      rmhdag jobs --status failed --since 24h
+      rmhdag jobs --workflow fan_out_test --json
+      rmhdag jobs --status active --ids | xargs -n1 rmhdag cancel
+    """
+    from rmhdag.cli.platform import connected
+    from rmhdag.store import views
+
+    cursor = None if after is None else read_cursor(after)
+    statuses = read_statuses(status or [])
+    with connected(database_url, schema) as platform:
+        # One more than is shown tells whether there is a next page.
+        found = views.list_jobs(
+            platform.conn,
+            namespace,
+            statuses=statuses,
+            workflow_id=workflow,
+            submitted_by=submitted_by,
+            correlation_id=correlation_id,
+            since=None if since is None else read_since(since),
+            before=cursor,
+            limit=limit + 1,
+        )
+    more = len(found) > limit
+    shown = found[:limit]
+    next_page = write_cursor(shown[-1]) if more else None
+    if as_json:
+        emit_json({"jobs": [line._asdict() for line in shown], "next": next_page})
+        return
+    if ids:
+        emit("".join(f"{line.job_id}\n" for line in shown))
+    elif shown:
+        emit(describe(shown))
+    filtered = statuses or workflow or submitted_by or correlation_id or since or after
+    if not shown:
+        say(
+            "no job is like that; `rmhdag jobs` lists all"
+            if filtered
+            else "no jobs yet; `rmhdag submit hello_world --wait` makes one"
+        )
+    elif next_page:
+        say(f"there are more: --after {next_page}")
+
+
+def describe(lines: list[JobLine]) -> str:
+    from rmhdag.cli.tables import lay_out, show_age, show_duration, show_status
+
+    rows = [
+        (
+            line.job_id,
+            show_status(line.status),
+            f"{line.workflow_id} v{line.workflow_version}",
+            show_age(line.created_at),
+            show_duration(line.duration_seconds),
+            line.submitted_by,
+            " ".join((line.error_message or "").split()),
+        )
+        for line in lines
+    ]
+    return lay_out(("JOB", "STATUS", "WORKFLOW", "CREATED", "TOOK", "BY", "ERROR"), rows)
+
+
+def read_statuses(words: list[str]) -> list[str]:
+    from rmhdag.models.states import JobStatus
+    from rmhdag.workflow.problems import did_you_mean
+
+    found = []
+    for word in (part.strip().lower() for given in words for part in given.split(",")):
+        if word == "active":
+            found += ["pending", "running"]
+        elif word in set(JobStatus):
+            found.append(word)
+        else:
+            known = [*JobStatus, "active"]
+            raise CommandFailed(
+                f"there is no status {word!r}", remedy=did_you_mean(word, known) + ".", code=ExitCode.USAGE
+            )
+    return found
+
+
+def read_since(text: str) -> datetime:
+    from datetime import UTC, datetime, timedelta
+
+    units = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+    if not text[:-1].isdecimal() or text[-1:] not in units or len(text) > 8:
+        raise CommandFailed(f"{text!r} is no age", remedy="Write 30m, 12h or 7d.", code=ExitCode.USAGE)
+    return datetime.now(UTC) - timedelta(seconds=int(text[:-1]) * units[text[-1]])
+
+
+def write_cursor(line: JobLine) -> str:
+    return f"{line.created_at.isoformat()}/{line.job_id}"
+
+
+def read_cursor(text: str) -> Cursor:
+    from datetime import datetime
+
+    from rmhdag.store.views import Cursor
+
+    moment, sign, job_id = text.partition("/")
+    try:
+        created_at = datetime.fromisoformat(moment)
+        if not sign or created_at.tzinfo is None:
+            raise ValueError
+    except ValueError:
+        raise CommandFailed(
+            f"{text!r} is no cursor", remedy="Give what the page before named.", code=ExitCode.USAGE
+        ) from None
+    return Cursor(created_at, job_id)

@@ -1,0 +1,74 @@
+"""`rmhdag queues`: what waits in each queue, and whether anybody serves it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from rmhdag.cli.options import JsonOption, NamespaceOption, SchemaOption, UrlOption
+from rmhdag.cli.output import emit, emit_json, say
+
+if TYPE_CHECKING:
+    from rmhdag.cli.settings import Settings
+    from rmhdag.store.views import QueueLine
+
+
+def register(app: typer.Typer) -> None:
+    app.command(short_help="Show what waits in each queue.")(queues)
+
+
+def queues(
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """Show each queue: tasks that wait, are delayed or run, how long the oldest has waited, and the workers.
+
+    \b
+    Examples:
+      rmhdag queues
+      rmhdag queues --json
+    """
+    from rmhdag.cli.platform import connected
+    from rmhdag.cli.tables import lay_out, show_duration
+    from rmhdag.store import views
+
+    with connected(database_url, schema) as platform:
+        found = views.queues(platform.conn, namespace, platform.settings.orphan_seconds)
+        lines = with_configured(found, platform.settings)
+    if as_json:
+        emit_json({"queues": [line._asdict() for line in lines]})
+        return
+    if not lines:
+        say("no queues: none is configured, none has tasks; `rmhdag up` names some")
+        return
+    rows = [
+        (
+            line.queue,
+            line.waiting,
+            line.delayed,
+            line.running,
+            show_duration(line.oldest_seconds),
+            line.workers,
+            line.slots,
+            line.dead_letters,
+        )
+        for line in lines
+    ]
+    headers = ("QUEUE", "WAITING", "DELAYED", "RUNNING", "OLDEST", "WORKERS", "SLOTS", "DEAD LETTERS")
+    emit(lay_out(headers, rows, right=headers[1:]))
+    for line in lines:
+        if line.waiting and not line.workers:
+            say(f"nobody serves {line.queue}: `rmhdag worker --queue {line.queue}` does")
+
+
+def with_configured(found: list[QueueLine], settings: Settings) -> list[QueueLine]:
+    """Queues of the settings are shown even where nothing is in them."""
+    from rmhdag.store.views import QueueLine
+
+    there = {line.queue for line in found}
+    named = [name for name in (settings.dag_worker_queue, settings.worker_queue) if name and name not in there]
+    empty = [QueueLine(name, 0, 0, 0, None, 0, 0, 0) for name in dict.fromkeys(named)]
+    return sorted([*found, *empty])

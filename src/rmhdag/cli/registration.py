@@ -1,0 +1,115 @@
+"""Workflow files into the database: checked against the queues and handlers that this installation has, then stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rmhdag
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.output import emit
+from rmhdag.cli.workflow_files import CheckedFile, check_file, find_files, show_problem
+from rmhdag.store import views, workflows
+from rmhdag.workflow import HandlerCatalogue, HandlerEntry, definition_hash, definition_json, shipped_handlers
+from rmhdag.workflow.definition import WorkflowDefinition
+from rmhdag.workflow.layout import layout
+
+if TYPE_CHECKING:
+    from rmhdag.cli.platform import Conn
+    from rmhdag.cli.settings import Settings
+
+# The names of queues in the workflows that come with rmhdag.
+LIGHT, HEAVY = "light-tasks", "heavy-tasks"
+
+
+def shipped_folder() -> Path:
+    return Path(rmhdag.__file__).parent / "workflows"
+
+
+def known_handlers(conn: Conn) -> HandlerCatalogue:
+    """Those that come with rmhdag, and those that workers have registered."""
+    found = [
+        HandlerEntry(name=name, aliases=tuple(aliases), queue=queue) for name, aliases, queue in views.handlers(conn)
+    ]
+    return shipped_handlers().with_entries(found)
+
+
+def handler_queues(conn: Conn) -> dict[str, str]:
+    catalogue = known_handlers(conn)
+    named = ((name, catalogue.queue_of(name)) for name in catalogue.names())
+    return {name: queue for name, queue in named if queue is not None}
+
+
+def known_queues(conn: Conn, settings: Settings) -> set[str]:
+    """Those of the settings, and those that workers serve now."""
+    named = {queue for queue in (settings.dag_worker_queue, settings.worker_queue) if queue}
+    served = {line.queue for line in views.queues(conn, "default", settings.orphan_seconds) if line.workers}
+    if not named | served:
+        raise CommandFailed(
+            "no queues are configured, so no workflow can be checked",
+            remedy="Set DAG_WORKER_QUEUE and WORKER_QUEUE; `rmhdag up` names its own.",
+            code=ExitCode.INVALID,
+        )
+    return named | served
+
+
+def check_files(conn: Conn, settings: Settings, names: Sequence[str]) -> list[CheckedFile]:
+    """All of them or none: a problem in one file ends the command, with every problem shown."""
+    queues, handlers = known_queues(conn, settings), known_handlers(conn)
+    files = [check_file(name, queues=queues, handlers=handlers, env_names=()) for name in find_files(names)]
+    problems = [(problem, file.source) for file in files for problem in file.problems]
+    if problems:
+        emit("".join(show_problem(problem, source) for problem, source in problems))
+        raise CommandFailed("nothing was registered: the problems above come first", code=ExitCode.INVALID)
+    return files
+
+
+def register_files(
+    conn: Conn, settings: Settings, names: Sequence[str], *, namespace: str, registered_by: str
+) -> list[WorkflowDefinition]:
+    registered = []
+    for file in check_files(conn, settings, names):
+        assert file.definition is not None
+        store(conn, file.definition, namespace, registered_by, development=settings.development)
+        registered.append(file.definition)
+    return registered
+
+
+def register_shipped(conn: Conn, settings: Settings, *, namespace: str, registered_by: str) -> list[WorkflowDefinition]:
+    """The examples, in the queues that this installation has."""
+    queues = {LIGHT: settings.dag_worker_queue or LIGHT, HEAVY: settings.worker_queue or HEAVY}
+    registered = []
+    for name in find_files([str(shipped_folder())]):
+        file = check_file(name, handlers=known_handlers(conn), env_names=())
+        assert file.definition is not None, file.problems
+        definition = in_queues(file.definition, queues)
+        store(conn, definition, namespace, registered_by, development=True)
+        registered.append(definition)
+    return registered
+
+
+def in_queues(definition: WorkflowDefinition, queues: Mapping[str, str]) -> WorkflowDefinition:
+    stored = definition_json(definition)
+    for node in stored["nodes"].values():
+        task: dict[str, Any] | None = node.get("task")
+        if task is not None and task["queue"] is not None:
+            task["queue"] = queues.get(task["queue"], task["queue"])
+    return WorkflowDefinition.model_validate(stored)
+
+
+def store(conn: Conn, definition: WorkflowDefinition, namespace: str, registered_by: str, *, development: bool) -> None:
+    stored = workflows.StoredWorkflow(
+        definition.workflow_id, definition.version, definition_hash(definition), definition_json(definition)
+    )
+    try:
+        workflows.register_workflow(
+            conn, namespace, stored, registered_by, layout(definition).as_json(), development=development
+        )
+    except workflows.OtherContentError as error:
+        raise CommandFailed(
+            str(error),
+            remedy="In development mode (RMHDAG_DEVELOPMENT=1) the new content takes its place.",
+            code=ExitCode.CONFLICT,
+        ) from error

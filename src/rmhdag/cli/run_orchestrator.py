@@ -1,0 +1,149 @@
+"""`rmhdag orchestrator`: one orchestrator until SIGTERM or Ctrl-C; any number may run at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.options import SchemaOption, UrlOption
+from rmhdag.cli.output import say
+
+if TYPE_CHECKING:
+    from rmhdag.cli.settings import Settings
+    from rmhdag.orchestrator.process import Orchestrator
+
+NoNotifyOption = Annotated[bool, typer.Option("--no-notify", help="Only poll; as behind a transaction pooler.")]
+HeartbeatOption = Annotated[
+    float | None, typer.Option("--heartbeat", metavar="SECONDS", help="Instead of HEARTBEAT_INTERVAL_SEC.")
+]
+PollOption = Annotated[float | None, typer.Option("--poll", metavar="SECONDS", help="Instead of POLL_INTERVAL_SEC.")]
+ParentOption = Annotated[int | None, typer.Option("--parent", hidden=True, help="End when this process ends.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command(short_help="Run an orchestrator.")(orchestrator)
+
+
+def orchestrator(
+    no_notify: NoNotifyOption = False,
+    heartbeat: HeartbeatOption = None,
+    poll: PollOption = None,
+    orphan_threshold: Annotated[
+        float | None, typer.Option("--orphan-threshold", metavar="SECONDS", help="Instead of ORPHAN_THRESHOLD_SEC.")
+    ] = None,
+    orphan_scan: Annotated[
+        float | None, typer.Option("--orphan-scan", metavar="SECONDS", help="Instead of ORPHAN_SCAN_INTERVAL_SEC.")
+    ] = None,
+    parent: ParentOption = None,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """Run an orchestrator until SIGTERM or Ctrl-C, which hand its jobs over. Any number may run at once.
+
+    \b
+    Examples:
+      rmhdag orchestrator
+      JOB_QUEUE_NAME=jobs DAG_WORKER_QUEUE=light WORKER_QUEUE=heavy rmhdag orchestrator --no-notify
+
+    Needs JOB_QUEUE_NAME, DAG_WORKER_QUEUE and WORKER_QUEUE; they have no defaults.
+    """
+    from rmhdag.cli.lifeline import die_with
+    from rmhdag.cli.platform import migrated, open_connection
+    from rmhdag.cli.process_logs import configure_logs
+    from rmhdag.cli.registration import handler_queues
+    from rmhdag.cli.server import explained, opened
+    from rmhdag.cli.settings import load_settings
+    from rmhdag.orchestrator.context import OrchestratorSettings
+    from rmhdag.orchestrator.process import Orchestrator
+
+    if parent is not None:
+        die_with(parent)
+    flags = {
+        "database_url": database_url,
+        "schema_name": schema,
+        "heartbeat_seconds": heartbeat,
+        "poll_seconds": poll,
+        "orphan_seconds": orphan_threshold,
+        "orphan_scan_seconds": orphan_scan,
+        "notify": False if no_notify else None,
+    }
+    settings = load_settings(flags).settings
+    require_queues(settings)
+    check_lease(settings)
+    configure_logs()
+    with opened(settings) as (dsn, name), explained(settings), migrated(settings, name):
+        with open_connection(dsn, settings.schema_name) as conn:
+            queues = handler_queues(conn)
+        running = Orchestrator(
+            dsn,
+            settings.schema_name,
+            OrchestratorSettings(
+                heartbeat_seconds=settings.heartbeat_seconds,
+                ttl_seconds=settings.orphan_seconds,
+                margin_seconds=margin(settings),
+                poll_seconds=settings.poll_seconds,
+                orphan_scan_seconds=settings.orphan_scan_seconds,
+            ),
+            queues,
+            notify=settings.notify and not settings.database_pooled,
+        )
+        stop_on_signals(running)
+        say(f"orchestrator (process {os.getpid()}) works on {name}")
+        running.run()
+    say("stopped")
+
+
+def require_queues(settings: Settings) -> None:
+    """Queues have no defaults: a wrong guess would send work where nobody looks."""
+    from rmhdag.cli.settings import variables_of
+
+    missing = [
+        variables_of(field)[-1]
+        for field in ("job_queue_name", "dag_worker_queue", "worker_queue")
+        if getattr(settings, field) is None
+    ]
+    if missing:
+        raise CommandFailed(
+            f"no queue is configured by {', '.join(missing)}",
+            remedy="Set each to the name of a queue; `rmhdag up` names its own. `rmhdag config show` lists settings.",
+            code=ExitCode.INVALID,
+        )
+
+
+def margin(settings: Settings) -> float:
+    """How long before the others call it dead a process stops to trust itself."""
+    return settings.orphan_seconds / 5
+
+
+def check_lease(settings: Settings) -> None:
+    worth = settings.orphan_seconds - margin(settings)
+    if settings.heartbeat_seconds * 2 > worth:
+        raise CommandFailed(
+            f"a heartbeat every {settings.heartbeat_seconds:g} s is too rare for an orphan threshold of "
+            f"{settings.orphan_seconds:g} s: one that is late would cost all jobs",
+            remedy=f"Set HEARTBEAT_INTERVAL_SEC to {worth / 2:g} or less, or raise ORPHAN_THRESHOLD_SEC.",
+            code=ExitCode.INVALID,
+        )
+
+
+def stop_on_signals(running: Orchestrator) -> None:
+    """The first signal hands the jobs over, the second does not wait for that."""
+    told = False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal told
+        if told:
+            os._exit(ExitCode.INTERRUPTED)
+        told = True
+        # A thread, because the interrupted code may hold the very lock that stopping needs.
+        threading.Thread(target=running.stop, name="stop").start()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handle)

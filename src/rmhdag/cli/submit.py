@@ -1,0 +1,169 @@
+"""`rmhdag submit`: a job of a registered workflow, or of a file that is registered first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.options import AsOption, DryRunOption, JsonOption, NamespaceOption, SchemaOption, UrlOption
+from rmhdag.cli.output import emit, emit_json, say
+
+if TYPE_CHECKING:
+    from rmhdag.cli.platform import Platform
+    from rmhdag.store.workflows import StoredWorkflow
+
+TimeoutOption = Annotated[
+    float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Wait no longer; exit code 8.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command(short_help="Start a job; --wait shows it until it ends.")(submit)
+
+
+def submit(
+    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="A registered workflow, or a YAML file.")],
+    values: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Parameters.")] = None,
+    params: Annotated[
+        str | None, typer.Option("--params", metavar="JSON", help="Parameters as JSON, @file.json, or - for stdin.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Show the job until it ends.")] = False,
+    timeout: TimeoutOption = None,
+    version: Annotated[int | None, typer.Option("--version", min=1, help="Not the newest version.")] = None,
+    priority: Annotated[int, typer.Option("--priority", min=0, max=10, help="10 is most urgent.")] = 0,
+    idempotency_key: Annotated[
+        str | None, typer.Option("--idempotency-key", metavar="KEY", help="The same key starts no second job.")
+    ] = None,
+    correlation_id: Annotated[
+        str | None, typer.Option("--correlation-id", metavar="ID", help="Your own name for it.")
+    ] = None,
+    callback_url: Annotated[str | None, typer.Option("--callback-url", metavar="URL", help="Told of the end.")] = None,
+    submitted_by: AsOption = None,
+    namespace: NamespaceOption = "default",
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """Start a job. Without --wait its id goes to stdout; with --wait its result does.
+
+    \b
+    Examples:
+      rmhdag submit hello_world name=Ada --wait
+      rmhdag submit fan_out_test 'items=["a", "b"]' --wait
+      rmhdag submit flow.yaml --params @params.json --priority 5
+      id=$(rmhdag submit echo_test count=3)
+
+    Values are read as the declared type of the input; lists and objects as JSON, @file.json reads a value from a file.
+    With --wait the exit code is 0 if the job completed, 1 if it failed, 7 if it was cancelled, 8 after --timeout.
+    """
+    from rmhdag.cli.parameters import read_parameters, refuse
+    from rmhdag.cli.platform import connected, who
+    from rmhdag.orchestrator.submissions import OtherSubmissionError
+    from rmhdag.orchestrator.submissions import submit as submit_job
+    from rmhdag.workflow import InvalidInputs, validate_inputs
+    from rmhdag.workflow.definition import WorkflowDefinition
+
+    with connected(database_url, schema) as platform:
+        if wait and not dry_run:
+            require_orchestrator(platform)
+        name = who(submitted_by)
+        stored = find_workflow(platform, namespace, workflow, version, name)
+        given = read_parameters(stored.definition["inputs"], values or [], params)
+        try:
+            complete = validate_inputs(WorkflowDefinition.model_validate(stored.definition), given)
+            if dry_run:
+                show_dry_run(stored, complete, as_json=as_json)
+                return
+            job_id = submit_job(
+                platform.conn,
+                stored.workflow_id,
+                given,
+                submitted_by=name,
+                namespace=namespace,
+                version=stored.version,
+                priority=priority,
+                idempotency_key=checked(idempotency_key, "--idempotency-key", 128),
+                correlation_id=checked(correlation_id, "--correlation-id", 64),
+                callback_url=checked(callback_url, "--callback-url", 512),
+            )
+        except InvalidInputs as error:
+            raise refuse(error, stored.workflow_id) from None
+        except OtherSubmissionError as error:
+            raise CommandFailed(str(error), code=ExitCode.CONFLICT) from None
+        told = f"job {job_id} of {stored.workflow_id} v{stored.version}"
+        if not wait:
+            if not platform.orchestrators_alive():
+                say("no orchestrator is running, so the job waits until there is one (`rmhdag up`)")
+            facts = {"job_id": job_id, "workflow_id": stored.workflow_id, "workflow_version": stored.version}
+            emit_json(facts) if as_json else emit(f"{job_id}\n")
+            say(f"submitted {told}; `rmhdag job {job_id}` shows it")
+            return
+        from rmhdag.cli.waiting import wait_for_job
+
+        say(told)
+        wait_for_job(platform, namespace, job_id, timeout_seconds=timeout, as_json=as_json)
+
+
+def require_orchestrator(platform: Platform) -> None:
+    if not platform.orchestrators_alive():
+        raise CommandFailed(
+            "no orchestrator is running, so there is nothing to wait for",
+            remedy="Start everything with `rmhdag up`, or submit without --wait.",
+            code=ExitCode.UNAVAILABLE,
+        )
+
+
+def find_workflow(platform: Platform, namespace: str, text: str, version: int | None, name: str) -> StoredWorkflow:
+    """The stored definition; a file is registered first."""
+    from rmhdag.store.workflows import current_workflow
+
+    if text == "-" or text.endswith((".yaml", ".yml")) or Path(text).is_file():
+        from rmhdag.cli.registration import register_files
+
+        registered = register_files(platform.conn, platform.settings, [text], namespace=namespace, registered_by=name)
+        if len(registered) != 1:
+            raise CommandFailed(f"{text} holds {len(registered)} workflows; name one", code=ExitCode.USAGE)
+        text, version = registered[0].workflow_id, registered[0].version
+    stored = current_workflow(platform.conn, namespace, text, version)
+    if stored is None:
+        raise unknown_workflow(platform, namespace, text, version)
+    return stored
+
+
+def unknown_workflow(platform: Platform, namespace: str, text: str, version: int | None) -> CommandFailed:
+    from rmhdag.store import views
+    from rmhdag.workflow.problems import did_you_mean
+
+    known = {line.workflow_id: line for line in views.workflows(platform.conn, namespace)}
+    if text in known:
+        remedy = f"The newest version is {known[text].version}."
+    elif known:
+        remedy = did_you_mean(text, known) + "."
+    else:
+        remedy = "None is registered yet: `rmhdag workflows register FILE`, or `rmhdag up`."
+    wanted = repr(text) if version is None else f"{text!r} version {version}"
+    return CommandFailed(f"there is no workflow {wanted}", remedy=remedy, code=ExitCode.NOT_FOUND)
+
+
+def show_dry_run(stored: StoredWorkflow, params: dict[str, Any], *, as_json: bool) -> None:
+    facts = {"workflow_id": stored.workflow_id, "workflow_version": stored.version, "input_params": params}
+    if as_json:
+        emit_json({**facts, "dry_run": True})
+        return
+    from rmhdag.cli.waiting import as_text
+
+    emit(as_text(params))
+    say(
+        f"a job of {stored.workflow_id} v{stored.version} would get these parameters; nothing was submitted (--dry-run)"
+    )
+
+
+def checked(value: str | None, option: str, most: int) -> str | None:
+    if value is not None and (not 0 < len(value) <= most or "\x00" in value):
+        raise CommandFailed(f"{option} takes 1 to {most} characters", code=ExitCode.USAGE)
+    return value

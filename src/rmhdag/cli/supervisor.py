@@ -1,0 +1,172 @@
+"""Processes of `rmhdag up`: started, watched, started again when they die, and ended in order."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+FIRST_PAUSE_SECONDS = 0.5
+MOST_PAUSE_SECONDS = 10.0
+# Whoever lived so long is not in a loop of dying.
+SOUND_SECONDS = 30.0
+LOG_BYTES = 16 * 1024 * 1024
+TAIL_LINES = 15
+
+
+@dataclass(slots=True)
+class Supervised:
+    name: str
+    command: Sequence[str]
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    restart_at: float | None = None
+    deaths: int = 0
+
+    @property
+    def process_id(self) -> int | None:
+        return self.process.pid if self.process else None
+
+    def log_tail(self) -> str:
+        with suppress(OSError):
+            return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-TAIL_LINES:])
+        return ""
+
+
+class Supervisor:
+    """One thread: it sleeps until a process ends, a signal comes or a restart is due."""
+
+    def __init__(self, logs: Path, environment: Mapping[str, str], tell: Callable[[str], None]) -> None:
+        self._logs = logs
+        self._environment = dict(environment)
+        self._tell = tell
+        self._selector = selectors.DefaultSelector()
+        self._wake_out, self._wake_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._selector.register(self._wake_out, selectors.EVENT_READ, self._take_wake)
+        self.processes: dict[str, Supervised] = {}
+        self.stop_requests = 0
+        logs.mkdir(parents=True, exist_ok=True)
+
+    def listen(self) -> None:
+        """From now on SIGINT, SIGTERM and SIGHUP ask to stop, and are answered at the next turn."""
+        signal.set_wakeup_fd(self._wake_in, warn_on_full_buffer=False)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+
+    @property
+    def stopping(self) -> bool:
+        return self.stop_requests > 0
+
+    def start(self, name: str, command: Sequence[str]) -> Supervised:
+        self.processes[name] = one = Supervised(name, command, self._logs / f"{name}.log")
+        self._spawn(one)
+        return one
+
+    def watch(self, process_id: int, on_end: Callable[[], None]) -> None:
+        """Call when a process that somebody else started, and will reap, has ended."""
+        watch = os.pidfd_open(process_id)
+
+        def ended() -> None:
+            self._selector.unregister(watch)
+            os.close(watch)
+            on_end()
+
+        self._selector.register(watch, selectors.EVENT_READ, ended)
+
+    def turn(self, timeout_seconds: float | None = None) -> None:
+        """Wait for something to happen, at most so long, and deal with it."""
+        due = [one.restart_at for one in self.processes.values() if one.restart_at is not None]
+        waits = [moment - time.monotonic() for moment in due] + ([] if timeout_seconds is None else [timeout_seconds])
+        for key, _ in self._selector.select(max(0.0, min(waits)) if waits else None):
+            key.data()
+        for one in self.processes.values():
+            if one.restart_at is not None and time.monotonic() >= one.restart_at and not self.stopping:
+                self._spawn(one)
+
+    def run_to_end(self, command: Sequence[str]) -> int | None:
+        """A command in the foreground while the others are looked after; None if we were told to stop meanwhile."""
+        process = subprocess.Popen(command, env=self._environment)
+        self.watch(process.pid, lambda: None)
+        while process.poll() is None:
+            if self.stopping:
+                process.terminate()
+                process.wait()
+                return None
+            self.turn()
+        return process.returncode
+
+    def end(self, name: str, patience_seconds: float) -> None:
+        """SIGTERM, and SIGKILL for whoever does not listen; each further request to stop is passed on."""
+        one = self.processes.pop(name)
+        process = one.process
+        if process is None:
+            return
+        passed_on = self.stop_requests
+        deadline = time.monotonic() + patience_seconds
+        process.terminate()
+        while process.poll() is None and time.monotonic() < deadline:
+            if self.stop_requests > passed_on:
+                passed_on = self.stop_requests
+                process.terminate()
+            self.turn(min(0.5, max(0.0, deadline - time.monotonic())))
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+    def close(self) -> None:
+        """Nothing is left, whatever happened before."""
+        for one in self.processes.values():
+            if one.process is not None and one.process.poll() is None:
+                one.process.kill()
+                one.process.wait()
+        with suppress(ValueError):
+            signal.set_wakeup_fd(-1)
+        self._selector.close()
+        os.close(self._wake_in)
+        os.close(self._wake_out)
+
+    def _spawn(self, one: Supervised) -> None:
+        one.restart_at = None
+        one.started_at = time.monotonic()
+        with suppress(FileNotFoundError):
+            if one.log.stat().st_size > LOG_BYTES:
+                one.log.rename(one.log.with_suffix(".log.1"))
+        with one.log.open("ab") as log:
+            # A session of its own: Ctrl-C reaches us alone, and we end the others in order.
+            one.process = subprocess.Popen(
+                one.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                start_new_session=True,
+            )
+        self.watch(one.process.pid, lambda: self._bury(one))
+
+    def _bury(self, one: Supervised) -> None:
+        if one.process is None or one.process.poll() is None or self.processes.get(one.name) is not one:
+            return
+        code = one.process.returncode
+        one.process = None
+        if self.stopping:
+            return
+        one.deaths = 1 if time.monotonic() - one.started_at > SOUND_SECONDS else one.deaths + 1
+        pause = min(MOST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (one.deaths - 1))
+        one.restart_at = time.monotonic() + pause
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        self._tell(f"the {one.name} {how}; it is started again in {pause:g} s (log: {one.log})")
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.stop_requests += 1
+
+    def _take_wake(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._wake_out, 4096)

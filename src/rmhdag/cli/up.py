@@ -1,0 +1,253 @@
+"""`rmhdag up`: everything with one command; nothing is left when it ends, however it ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.options import JsonOption, SchemaOption, UrlOption
+from rmhdag.cli.output import emit_json, paint, say
+
+if TYPE_CHECKING:
+    from rmhdag.cli.platform import Conn
+    from rmhdag.cli.settings import Settings
+    from rmhdag.cli.supervisor import Supervised, Supervisor
+    from rmhdag.embedded import EmbeddedPostgres, ExternalServer
+
+READY_SECONDS = 60.0
+MOST_DEATHS = 3
+WORKER_PATIENCE_SECONDS = 35.0
+ORCHESTRATOR_PATIENCE_SECONDS = 10.0
+
+
+def register(app: typer.Typer) -> None:
+    app.command(short_help="Start everything: database, orchestrator, worker.")(up)
+
+
+def up(
+    workflows: Annotated[
+        list[Path] | None, typer.Option("--workflows", metavar="FOLDER", help="Register these too; a file or a folder.")
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option("--concurrency", "-c", min=1, max=1000, help="Tasks at a time; else one per processor."),
+    ] = None,
+    run: Annotated[
+        list[str] | None, typer.Option("--run", metavar="WORKFLOW", help="Run this and show it, once all is up.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="End when what --run names has ended.")] = False,
+    as_json: JsonOption = False,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """Start everything: an embedded PostgreSQL (or the one that RMHDAG_DATABASE_URL names), its schema, the workflows
+    that come with rmhdag, an orchestrator and a worker. Ctrl-C stops it all.
+
+    \b
+    Examples:
+      rmhdag up
+      rmhdag up --workflows workflows/ --concurrency 4
+      rmhdag up --run hello_world --once
+    """
+    from rmhdag.cli.server import choose_server, data_folder, explained
+    from rmhdag.cli.settings import load_settings
+
+    flags = {"database_url": database_url, "schema_name": schema}
+    home = data_folder(load_settings(flags).settings)
+    with only_one(home):
+        settings, written = configure(flags, home)
+        with supervisor(home, flags) as watcher:
+            server = choose_server(settings)
+            with explained(settings), server:
+                guard_server(watcher, server)
+                names = prepare(server.dsn(), settings, [str(path) for path in workflows or []])
+                start_processes(watcher, concurrency)
+                wait_until_ready(watcher, server.dsn(), settings)
+                if not watcher.stopping:
+                    tell(watcher, server, settings, home, written, names, as_json=as_json)
+                code = live(watcher, run or [], once=once)
+                stop(watcher)
+    say("stopped; nothing is left running")
+    raise typer.Exit(code)
+
+
+@contextmanager
+def only_one(home: Path) -> Iterator[None]:
+    """Two of them on one folder would stop each other's server."""
+    from rmhdag.embedded.lock import FolderLock
+
+    home.mkdir(mode=0o711, parents=True, exist_ok=True)
+    lock = FolderLock(home / "up.lock")
+    if not lock.try_to_take():
+        raise CommandFailed(
+            f"rmhdag is already up on {home} (process {lock.holder()})",
+            remedy="Use it, stop it, or choose another data folder by RMHDAG_HOME.",
+            code=ExitCode.CONFLICT,
+        )
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def configure(flags: dict[str, str | None], home: Path) -> tuple[Settings, Path | None]:
+    from rmhdag.cli.development import ensure_configuration
+    from rmhdag.cli.run_orchestrator import check_lease
+
+    settings, written = ensure_configuration(flags, home)
+    check_lease(settings)
+    return settings, written
+
+
+@contextmanager
+def supervisor(home: Path, flags: dict[str, str | None]) -> Iterator[Supervisor]:
+    from rmhdag.cli.supervisor import Supervisor
+
+    given = {"RMHDAG_DATABASE_URL": flags["database_url"], "RMHDAG_SCHEMA": flags["schema_name"]}
+    environment = os.environ | {name: value for name, value in given.items() if value is not None}
+    made = Supervisor(home / "logs", environment, lambda text: say(f"{paint('warning:', '33', sys.stderr)} {text}"))
+    made.listen()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def guard_server(watcher: Supervisor, server: ExternalServer | EmbeddedPostgres) -> None:
+    """An embedded server that dies is started again, on the same port, so that everybody finds it."""
+    from rmhdag.embedded import EmbeddedPostgres
+
+    if not isinstance(server, EmbeddedPostgres) or server.process_id is None:
+        return
+
+    def restart() -> None:
+        if not watcher.stopping:
+            say(f"{paint('warning:', '33', sys.stderr)} PostgreSQL has ended; it is started again")
+            server.stop()
+            server.start()
+            guard_server(watcher, server)
+
+    watcher.watch(server.process_id, restart)
+
+
+def prepare(dsn: str, settings: Settings, paths: list[str]) -> list[str]:
+    """The schema and the workflows; their names."""
+    from rmhdag.cli.platform import open_connection, who
+    from rmhdag.cli.registration import register_files, register_shipped
+    from rmhdag.store import migration
+    from rmhdag.store.plan import MigrationRefused
+
+    try:
+        migration.apply(dsn, settings.schema_name)
+    except (MigrationRefused, migration.MigrationFailed) as error:
+        raise CommandFailed(
+            f"the database cannot be migrated: {error}",
+            remedy="`rmhdag db migrate` tells more.",
+            code=ExitCode.CONFLICT,
+        ) from error
+    with open_connection(dsn, settings.schema_name) as conn:
+        name = who(None)
+        found = register_shipped(conn, settings, namespace="default", registered_by=name)
+        if paths:
+            found += register_files(conn, settings, paths, namespace="default", registered_by=name)
+    return [f"{one.workflow_id} v{one.version}" for one in found]
+
+
+def start_processes(watcher: Supervisor, concurrency: int | None) -> None:
+    command = [sys.executable, "-m", "rmhdag.cli"]
+    parent = ["--parent", str(os.getpid())]
+    slots = [] if concurrency is None else ["--concurrency", str(concurrency)]
+    watcher.start("orchestrator", [*command, "orchestrator", *parent])
+    watcher.start("worker", [*command, "worker", *parent, *slots])
+
+
+def wait_until_ready(watcher: Supervisor, dsn: str, settings: Settings) -> None:
+    """Both have registered themselves; whoever dies again and again is shown with its last words."""
+    from rmhdag.cli.platform import open_connection
+
+    deadline = time.monotonic() + READY_SECONDS
+    with open_connection(dsn, settings.schema_name) as conn:
+        while not watcher.stopping and not is_ready(conn, watcher):
+            watcher.turn(0.05)
+            dying = next((one for one in watcher.processes.values() if one.deaths >= MOST_DEATHS), None)
+            if dying is not None or time.monotonic() > deadline:
+                raise not_ready(dying)
+
+
+def is_ready(conn: Conn, watcher: Supervisor) -> bool:
+    from rmhdag.store import views
+
+    alive = {line.process_id for line in views.orchestrators(conn)} | {line.process_id for line in views.workers(conn)}
+    return all(one.process_id in alive for one in watcher.processes.values())
+
+
+def not_ready(dying: Supervised | None) -> CommandFailed:
+    if dying is None:
+        return CommandFailed(f"orchestrator and worker were not ready within {READY_SECONDS:g} s")
+    return CommandFailed(f"the {dying.name} does not start; the end of {dying.log}:\n{dying.log_tail()}")
+
+
+def tell(
+    watcher: Supervisor,
+    server: ExternalServer | EmbeddedPostgres,
+    settings: Settings,
+    home: Path,
+    written: Path | None,
+    names: list[str],
+    *,
+    as_json: bool,
+) -> None:
+    from rmhdag.cli.server import name_server
+
+    queues = {"jobs": settings.job_queue_name, "light": settings.dag_worker_queue, "heavy": settings.worker_queue}
+    processes = {name: one.process_id for name, one in watcher.processes.items()}
+    if as_json:
+        facts: dict[str, Any] = {"up": True, "database": name_server(server), "schema": settings.schema_name}
+        emit_json({**facts, "queues": queues, "workflows": names, "processes": processes, "logs": str(home / "logs")})
+        return
+    shown = [
+        ("database", f"{name_server(server)}, schema {settings.schema_name}"),
+        ("queues", ", ".join(str(queue) for queue in queues.values())),
+        *((name, f"process {process_id}") for name, process_id in processes.items()),
+        ("workflows", ", ".join(names)),
+        ("logs", str(home / "logs")),
+    ]
+    if written is not None:
+        say(f"wrote {written}: no queues were configured, so it names some for development")
+    say(paint("rmhdag is up", "32", sys.stderr))
+    for name, text in shown:
+        say(f"  {name:<13} {text}")
+    say("In another terminal: rmhdag submit hello_world name=Ada --wait.  Ctrl-C stops everything.")
+
+
+def live(watcher: Supervisor, run: list[str], *, once: bool) -> int:
+    """Show what was asked for, then stay; the exit code is that of the first that did not end well."""
+    code = int(ExitCode.OK)
+    for workflow in run:
+        if watcher.stopping:
+            break
+        say(f"\n{paint(f'rmhdag submit {workflow} --wait', '1', sys.stderr)}")
+        ended = watcher.run_to_end([sys.executable, "-m", "rmhdag.cli", "submit", workflow, "--wait"])
+        code = code or ended or int(ExitCode.OK)
+    while not once and not watcher.stopping:
+        watcher.turn()
+    return code if once else int(ExitCode.OK)
+
+
+def stop(watcher: Supervisor) -> None:
+    """The worker first: it may still report what it finishes."""
+    watcher.stop_requests = max(watcher.stop_requests, 1)
+    if not all(one.process is None for one in watcher.processes.values()):
+        say("stopping")
+    for name, patience in (("worker", WORKER_PATIENCE_SECONDS), ("orchestrator", ORCHESTRATOR_PATIENCE_SECONDS)):
+        if name in watcher.processes:
+            watcher.end(name, patience)

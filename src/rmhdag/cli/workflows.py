@@ -1,0 +1,153 @@
+"""`rmhdag workflows`: what is registered; register more."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from rmhdag.cli.options import AsOption, JsonOption, NamespaceOption, SchemaOption, UrlOption
+from rmhdag.cli.output import emit, emit_json, say
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(invoke_without_command=True, rich_markup_mode=None, help="List, show and register workflows.")
+    group.callback()(workflows)
+    group.command("list", short_help="List registered workflows.")(list_workflows)
+    group.command("show", short_help="Show a workflow's inputs and nodes.")(show_workflow)
+    group.command("register", short_help="Register workflow files.")(register_workflows)
+    app.add_typer(group, name="workflows")
+
+
+def workflows(context: typer.Context) -> None:
+    """List, show and register workflows; alone it lists them.
+
+    \b
+    Examples:
+      rmhdag workflows
+      rmhdag workflows show hello_world
+      rmhdag workflows register flow.yaml
+    """
+    if context.invoked_subcommand is None:
+        list_workflows()
+
+
+def list_workflows(
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """List registered workflows, each with its newest version.
+
+    \b
+    Examples:
+      rmhdag workflows list
+      rmhdag workflows list --json
+    """
+    from rmhdag.cli.platform import connected
+    from rmhdag.cli.tables import lay_out, show_age
+    from rmhdag.store import views
+
+    with connected(database_url, schema) as platform:
+        lines = views.workflows(platform.conn, namespace)
+    if as_json:
+        emit_json({"workflows": [line._asdict() for line in lines]})
+        return
+    if not lines:
+        say("no workflow is registered; `rmhdag workflows register FILE` does it, `rmhdag up` brings some")
+        return
+    rows = [
+        (
+            line.workflow_id,
+            line.version,
+            show_age(line.registered_at),
+            line.registered_by,
+            line.description or line.name,
+        )
+        for line in lines
+    ]
+    emit(lay_out(("WORKFLOW", "VERSION", "REGISTERED", "BY", "DESCRIPTION"), rows))
+
+
+def show_workflow(
+    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW")],
+    version: Annotated[int | None, typer.Option("--version", min=1, help="Not the newest version.")] = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """Show a workflow: its inputs, with types and defaults, and its nodes.
+
+    \b
+    Examples:
+      rmhdag workflows show fan_out_test
+      rmhdag workflows show fan_out_test --json
+    """
+    from rmhdag.cli.platform import connected
+    from rmhdag.cli.submit import unknown_workflow
+    from rmhdag.cli.tables import lay_out
+    from rmhdag.store.workflows import current_workflow
+
+    with connected(database_url, schema) as platform:
+        stored = current_workflow(platform.conn, namespace, workflow, version)
+        if stored is None:
+            raise unknown_workflow(platform, namespace, workflow, version)
+    found = stored.definition
+    if as_json:
+        emit_json(
+            {"workflow_id": stored.workflow_id, "version": stored.version, "hash": stored.hash, "definition": found}
+        )
+        return
+    emit(f"{stored.workflow_id} v{stored.version}  {found['name']}\n")
+    if found.get("description"):
+        emit(f"{found['description']}\n")
+    if found["inputs"]:
+        rows = [(name, rules["type"], need(rules), rules.get("description")) for name, rules in found["inputs"].items()]
+        emit("\n" + lay_out(("INPUT", "TYPE", "DEFAULT", "DESCRIPTION"), rows))
+    nodes = [
+        (name, node["type"], (node.get("task") or {}).get("handler"), (node.get("task") or {}).get("queue"))
+        for name, node in found["nodes"].items()
+    ]
+    emit("\n" + lay_out(("NODE", "TYPE", "HANDLER", "QUEUE"), nodes))
+
+
+def need(rules: dict[str, Any]) -> str:
+    import json
+
+    if rules.get("required"):
+        return "(required)"
+    return "" if rules.get("default") is None else json.dumps(rules["default"], ensure_ascii=False)
+
+
+def register_workflows(
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Workflow files or folders; - reads stdin.")],
+    registered_by: AsOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """Check workflow files and register them, all or none. Jobs under way keep the version they began with.
+
+    \b
+    Examples:
+      rmhdag workflows register flow.yaml
+      rmhdag workflows register workflows/
+
+    A version has one content: exit code 6 if another is registered, unless RMHDAG_DEVELOPMENT is set.
+    """
+    from rmhdag.cli.platform import connected, who
+    from rmhdag.cli.registration import register_files
+
+    with connected(database_url, schema) as platform:
+        done = register_files(
+            platform.conn, platform.settings, paths, namespace=namespace, registered_by=who(registered_by)
+        )
+    if as_json:
+        facts = [{"workflow_id": one.workflow_id, "version": one.version, "nodes": len(one.nodes)} for one in done]
+        emit_json({"registered": facts})
+        return
+    for one in done:
+        say(f"registered {one.workflow_id} v{one.version}")

@@ -1,0 +1,264 @@
+"""Reading for people: jobs, nodes, logs, queues and processes, as the command line and the API show them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
+
+import psycopg
+from psycopg.rows import class_row, dict_row
+
+from rmhdag.store.queries import load_queries
+
+SQL = load_queries(__file__)
+Conn = psycopg.Connection[Any]
+T = TypeVar("T")
+
+MOST_LINES = 1_000
+
+
+class Cursor(NamedTuple):
+    """Where a page of jobs ended."""
+
+    created_at: datetime
+    job_id: str
+
+
+class JobLine(NamedTuple):
+    job_id: str
+    workflow_id: str
+    workflow_version: int
+    status: str
+    ending: str | None
+    priority: int
+    submitted_by: str
+    correlation_id: str | None
+    rerun_of: str | None
+    parent_job_id: str | None
+    created_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    error_message: str | None
+    duration_seconds: float | None
+
+
+class NodeLine(NamedTuple):
+    """`total` is the number of children, known once a fan-out has begun."""
+
+    node_id: str
+    status: str
+    attempt: int
+    retry_count: int
+    max_retries: int
+    lease_losses: int
+    task_id: str | None
+    reused_task_id: str | None
+    next_attempt_at: datetime | None
+    deadline_at: datetime | None
+    created_at: datetime
+    ready_at: datetime | None
+    dispatched_at: datetime | None
+    started_at: datetime | None
+    completed_at: datetime | None
+    checkpoint_phase: str | None
+    error_message: str | None
+    total: int | None
+    duration_seconds: float | None
+
+
+class Progress(NamedTuple):
+    node_id: str
+    progress_current: int | None
+    progress_total: int | None
+    progress_percent: float | None
+    progress_message: str | None
+
+
+class LogChunk(NamedTuple):
+    node_id: str
+    task_id: str
+    lease_epoch: int
+    chunk_index: int
+    created_at: datetime
+    truncated: bool
+    content: str
+
+
+class TaskAttempts(NamedTuple):
+    node_id: str
+    attempt: int
+    reused_task_id: str | None
+
+
+class QueueLine(NamedTuple):
+    queue: str
+    waiting: int
+    delayed: int
+    running: int
+    oldest_seconds: float | None
+    workers: int
+    slots: int
+    dead_letters: int
+
+
+class OrchestratorLine(NamedTuple):
+    owner_id: str
+    host: str
+    process_id: int
+    version: str
+    stopping: bool
+    started_at: datetime
+    heartbeat_at: datetime
+    stats: dict[str, Any]
+    silent_seconds: float
+    jobs_owned: int
+
+
+class WorkerLine(NamedTuple):
+    worker_id: str
+    host: str
+    process_id: int
+    version: str
+    slots: int
+    draining: bool
+    started_at: datetime
+    heartbeat_at: datetime
+    queues: list[str]
+    stats: dict[str, Any]
+    silent_seconds: float
+    tasks_held: int
+
+
+class WorkflowLine(NamedTuple):
+    workflow_id: str
+    version: int
+    hash: str
+    registered_by: str
+    registered_at: datetime
+    name: str
+    description: str | None
+
+
+def list_jobs(
+    conn: Conn,
+    namespace: str,
+    *,
+    statuses: Collection[str] = (),
+    workflow_id: str | None = None,
+    submitted_by: str | None = None,
+    correlation_id: str | None = None,
+    since: datetime | None = None,
+    before: Cursor | None = None,
+    limit: int = 50,
+) -> list[JobLine]:
+    """Newest first. `before` is the last line of the page before."""
+    given = {
+        "namespace": namespace,
+        "statuses": list(statuses) or None,
+        # Lets the planner take the small index of jobs under way.
+        "is_open": bool(statuses) and set(statuses) <= {"pending", "running"},
+        "workflow_id": workflow_id,
+        "submitted_by": submitted_by,
+        "correlation_id": correlation_id,
+        "since": since,
+        "before_at": before.created_at if before else None,
+        "before_id": before.job_id if before else None,
+        "limit": min(limit, MOST_LINES),
+    }
+    return _read(conn, JobLine, "list_jobs", given)
+
+
+def find_jobs(conn: Conn, namespace: str, start: str) -> list[str]:
+    """Ids that begin so; three at most, for one is an answer and more are a question."""
+    return [row[0] for row in conn.execute(SQL["find_jobs"], {"namespace": namespace, "start": start}).fetchall()]
+
+
+def job(conn: Conn, namespace: str, job_id: str) -> dict[str, Any] | None:
+    """The whole row of a job, with the heartbeat of its owner."""
+    with conn.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(SQL["job"], {"namespace": namespace, "job_id": job_id}).fetchone()
+
+
+def reruns_of(conn: Conn, job_id: str, root_job_id: str) -> list[tuple[str, str]]:
+    return conn.execute(SQL["reruns_of"], {"job_id": job_id, "root_job_id": root_job_id}).fetchall()
+
+
+def nodes(conn: Conn, job_id: str) -> list[NodeLine]:
+    return _read(conn, NodeLine, "nodes", {"job_id": job_id})
+
+
+def child_counts(conn: Conn, job_id: str) -> dict[str, dict[str, int]]:
+    """fan-out → status → how many children."""
+    found: dict[str, dict[str, int]] = {}
+    for fan_out_id, status, count in conn.execute(SQL["child_counts"], {"job_id": job_id}):
+        found.setdefault(fan_out_id, {})[status] = count
+    return found
+
+
+def failed_children(conn: Conn, job_id: str, fan_out_id: str, limit: int = 5) -> list[tuple[str, str | None]]:
+    given = {"job_id": job_id, "fan_out_id": fan_out_id, "limit": limit}
+    return conn.execute(SQL["failed_children"], given).fetchall()
+
+
+def node(conn: Conn, job_id: str, node_id: str) -> dict[str, Any] | None:
+    """A node or a child, with its parameters and its output."""
+    with conn.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(SQL["node"], {"job_id": job_id, "node_id": node_id}).fetchone()
+
+
+def progress(conn: Conn, task_ids: Sequence[str]) -> dict[str, Progress]:
+    """What running tasks say of themselves, by node."""
+    if not task_ids:
+        return {}
+    return {line.node_id: line for line in _read(conn, Progress, "progress", {"tasks": list(task_ids)})}
+
+
+def attempts(conn: Conn, job_id: str, node_id: str | None = None) -> list[TaskAttempts]:
+    """Nodes that were sent to workers, in that order; of one node, or of one fan-out's children, if it is named."""
+    return _read(conn, TaskAttempts, "attempts", {"job_id": job_id, "node_id": node_id})
+
+
+def logs(conn: Conn, task_ids: Sequence[str]) -> list[LogChunk]:
+    return _read(conn, LogChunk, "logs", {"tasks": list(task_ids)})
+
+
+def timeline(
+    conn: Conn, job_id: str, *, after: int = 0, event_types: Collection[str] = (), limit: int = 100
+) -> list[dict[str, Any]]:
+    """Events, oldest first; `after` is the `seq` of the last one seen."""
+    given = {
+        "job_id": job_id,
+        "after": after,
+        "event_types": list(event_types) or None,
+        "limit": min(limit, MOST_LINES),
+    }
+    with conn.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(SQL["timeline"], given).fetchall()
+
+
+def queues(conn: Conn, namespace: str, alive_seconds: float) -> list[QueueLine]:
+    return _read(conn, QueueLine, "queues", {"namespace": namespace, "alive_seconds": alive_seconds})
+
+
+def orchestrators(conn: Conn) -> list[OrchestratorLine]:
+    return _read(conn, OrchestratorLine, "orchestrators", {})
+
+
+def workers(conn: Conn) -> list[WorkerLine]:
+    return _read(conn, WorkerLine, "workers", {})
+
+
+def handlers(conn: Conn) -> list[tuple[str, list[str], str | None]]:
+    """(name, aliases, queue) of what workers have registered."""
+    return conn.execute(SQL["handlers"]).fetchall()
+
+
+def workflows(conn: Conn, namespace: str) -> list[WorkflowLine]:
+    """The newest version of each."""
+    return _read(conn, WorkflowLine, "workflows", {"namespace": namespace})
+
+
+def _read(conn: Conn, line: type[T], query: str, given: dict[str, Any]) -> list[T]:
+    with conn.cursor(row_factory=class_row(line)) as cursor:
+        return cursor.execute(SQL[query], given).fetchall()

@@ -1,0 +1,171 @@
+-- name: list_jobs
+-- Newest first; a page begins behind the last line of the one before.
+SELECT
+    job_id, workflow_id, workflow_version, status, ending, priority, submitted_by, correlation_id, rerun_of,
+    parent_job_id, created_at, started_at, completed_at, error_message,
+    EXTRACT(EPOCH FROM COALESCE(completed_at, clock_timestamp()) - started_at)::float8 AS duration_seconds
+FROM dag_jobs
+WHERE namespace = %(namespace)s
+    AND (%(statuses)s::text[] IS NULL OR status = ANY(%(statuses)s::text[]::job_status[]))
+    AND (%(is_open)s::boolean IS NOT TRUE OR completed_at IS NULL)
+    AND (%(workflow_id)s::text IS NULL OR workflow_id = %(workflow_id)s)
+    AND (%(submitted_by)s::text IS NULL OR submitted_by = %(submitted_by)s)
+    AND (%(correlation_id)s::text IS NULL OR correlation_id = %(correlation_id)s)
+    AND (%(since)s::timestamptz IS NULL OR created_at >= %(since)s)
+    AND (%(before_at)s::timestamptz IS NULL OR (created_at, job_id) < (%(before_at)s, %(before_id)s::text))
+ORDER BY created_at DESC, job_id DESC
+LIMIT %(limit)s
+
+-- name: find_jobs
+-- By the beginning of their id: a range of the key, whatever the collation.
+SELECT job_id
+FROM dag_jobs
+WHERE job_id >= %(start)s AND job_id <= %(start)s || 'g' AND left(job_id, length(%(start)s)) = %(start)s
+    AND namespace = %(namespace)s
+ORDER BY job_id
+LIMIT 3
+
+-- name: job
+SELECT
+    j.job_id, j.namespace, j.workflow_id, j.workflow_version, j.workflow_hash, j.status, j.ending, j.priority,
+    j.fairness_key, j.submitted_by, j.correlation_id, j.idempotency_key, j.callback_url, j.request_id,
+    j.parent_job_id, j.parent_node_id, j.rerun_of, j.root_job_id, j.created_at, j.started_at, j.completed_at,
+    j.error_message, j.input_params, j.result_data, j.metadata, j.owner_id, j.owner_epoch,
+    o.heartbeat_at AS owner_heartbeat_at,
+    EXTRACT(EPOCH FROM COALESCE(j.completed_at, clock_timestamp()) - j.started_at)::float8 AS duration_seconds,
+    clock_timestamp() AS seen_at
+FROM dag_jobs AS j
+LEFT JOIN dag_orchestrators AS o ON o.owner_id = j.owner_id
+WHERE j.job_id = %(job_id)s AND j.namespace = %(namespace)s
+
+-- name: reruns_of
+SELECT job_id, status FROM dag_jobs WHERE rerun_of = %(job_id)s AND root_job_id = %(root_job_id)s ORDER BY job_id
+
+-- name: nodes
+-- Those of the definition; children of fan-outs are counted. A fan-out's own output says how many there will be.
+SELECT
+    node_id, status, attempt, retry_count, max_retries, lease_losses, task_id, reused_task_id, next_attempt_at,
+    deadline_at, created_at, ready_at, dispatched_at, started_at, completed_at, checkpoint_phase, error_message,
+    CASE WHEN output ? 'dynamic_nodes' THEN (output->>'total')::int END AS total,
+    EXTRACT(EPOCH FROM
+        COALESCE(completed_at, clock_timestamp()) - COALESCE(started_at, dispatched_at, ready_at))::float8
+    AS duration_seconds
+FROM dag_node_states
+WHERE job_id = %(job_id)s AND parent_node_id IS NULL
+ORDER BY node_id
+
+-- name: child_counts
+SELECT parent_node_id, status, count(*)
+FROM dag_node_states
+WHERE job_id = %(job_id)s AND parent_node_id IS NOT NULL
+GROUP BY parent_node_id, status
+
+-- name: failed_children
+SELECT node_id, error_message
+FROM dag_node_states
+WHERE job_id = %(job_id)s AND parent_node_id = %(fan_out_id)s AND status = 'failed'
+ORDER BY fan_out_index
+LIMIT %(limit)s
+
+-- name: node
+SELECT
+    n.node_id, n.status, n.attempt, n.retry_count, n.max_retries, n.lease_losses, n.task_id, n.reused_task_id,
+    n.parent_node_id, n.fan_out_index, n.fan_out_item_key, n.next_attempt_at, n.deadline_at, n.created_at, n.ready_at,
+    n.dispatched_at, n.started_at, n.completed_at, n.checkpoint_phase, n.checkpoint_saved_at, n.error_message,
+    n.input_params, COALESCE(n.output, r.output) AS output, r.worker_id, r.metrics, r.error_kind
+FROM dag_node_states AS n
+LEFT JOIN dag_task_results AS r
+    ON r.task_id = COALESCE(n.reused_task_id, n.task_id) AND r.status IN ('completed', 'failed', 'cancelled')
+WHERE n.job_id = %(job_id)s AND n.node_id = %(node_id)s
+
+-- name: progress
+-- What running tasks say of themselves.
+SELECT r.node_id, r.progress_current, r.progress_total, r.progress_percent, r.progress_message
+FROM dag_task_results AS r
+WHERE r.task_id = ANY(%(tasks)s) AND r.status = 'running'
+
+-- name: attempts
+-- Nodes that were ever sent to a worker; a task's id follows from job, node and attempt.
+SELECT node_id, attempt, reused_task_id
+FROM dag_node_states
+WHERE job_id = %(job_id)s AND (task_id IS NOT NULL OR reused_task_id IS NOT NULL)
+    AND (%(node_id)s::text IS NULL OR node_id = %(node_id)s OR parent_node_id = %(node_id)s)
+ORDER BY COALESCE(dispatched_at, ready_at, created_at), fan_out_index, node_id
+
+-- name: logs
+SELECT node_id, task_id, lease_epoch, chunk_index, created_at, truncated, content
+FROM dag_task_logs
+WHERE task_id = ANY(%(tasks)s)
+ORDER BY created_at, task_id, lease_epoch, chunk_index
+
+-- name: timeline
+SELECT seq, created_at, event_type, event_status, node_id, task_id, duration_ms, source_app, error_message, event_data
+FROM dag_job_events
+WHERE job_id = %(job_id)s AND seq > %(after)s
+    AND (%(event_types)s::text[] IS NULL OR event_type = ANY(%(event_types)s::text[]::event_type[]))
+ORDER BY seq
+LIMIT %(limit)s
+
+-- name: queues
+-- Whatever has rows or workers; `workers` are those whose heartbeat is younger than the limit.
+WITH rows AS (
+    SELECT
+        queue,
+        count(*) FILTER (WHERE worker_id IS NULL AND available_at IS NULL) AS waiting,
+        count(*) FILTER (WHERE worker_id IS NULL AND available_at IS NOT NULL) AS delayed,
+        count(*) FILTER (WHERE worker_id IS NOT NULL) AS running,
+        EXTRACT(EPOCH FROM clock_timestamp() - min(created_at) FILTER (
+            WHERE worker_id IS NULL AND available_at IS NULL))::float8 AS oldest_seconds
+    FROM dag_queue_messages
+    WHERE namespace = %(namespace)s
+    GROUP BY queue
+),
+served AS (
+    SELECT q.queue, count(*) AS workers, sum(w.slots) AS slots
+    FROM dag_workers AS w, LATERAL jsonb_array_elements_text(w.queues) AS q (queue)
+    WHERE w.heartbeat_at > clock_timestamp() - %(alive_seconds)s * interval '1 second' AND NOT w.draining
+    GROUP BY q.queue
+),
+letters AS (
+    SELECT queue, count(*) AS dead_letters
+    FROM dag_dead_letters
+    WHERE namespace = %(namespace)s AND settled_at IS NULL AND queue IS NOT NULL
+    GROUP BY queue
+)
+SELECT
+    queue, COALESCE(waiting, 0) AS waiting, COALESCE(delayed, 0) AS delayed, COALESCE(running, 0) AS running,
+    oldest_seconds, COALESCE(workers, 0) AS workers, COALESCE(slots, 0) AS slots, COALESCE(dead_letters, 0) AS dead_letters
+FROM rows
+FULL JOIN served USING (queue)
+FULL JOIN letters USING (queue)
+ORDER BY queue
+
+-- name: orchestrators
+SELECT
+    o.owner_id, o.host, o.process_id, o.version, o.stopping, o.started_at, o.heartbeat_at, o.stats,
+    EXTRACT(EPOCH FROM clock_timestamp() - o.heartbeat_at)::float8 AS silent_seconds,
+    (SELECT count(*) FROM dag_jobs AS j WHERE j.owner_id = o.owner_id AND j.completed_at IS NULL) AS jobs_owned
+FROM dag_orchestrators AS o
+ORDER BY o.started_at
+
+-- name: workers
+SELECT
+    w.worker_id, w.host, w.process_id, w.version, w.slots, w.draining, w.started_at, w.heartbeat_at, w.queues, w.stats,
+    EXTRACT(EPOCH FROM clock_timestamp() - w.heartbeat_at)::float8 AS silent_seconds,
+    (SELECT count(*) FROM dag_queue_messages AS q WHERE q.worker_id = w.worker_id) AS tasks_held
+FROM dag_workers AS w
+ORDER BY w.started_at
+
+-- name: handlers
+SELECT handler, aliases, queue FROM dag_handlers ORDER BY handler
+
+-- name: workflows
+SELECT w.workflow_id, w.version, w.hash, w.registered_by, w.registered_at, w.definition->>'name' AS name,
+    w.definition->>'description' AS description
+FROM (
+    SELECT DISTINCT ON (workflow_id) *
+    FROM dag_workflows
+    WHERE namespace = %(namespace)s AND superseded_at IS NULL
+    ORDER BY workflow_id, version DESC
+) AS w
+ORDER BY w.workflow_id
