@@ -15,7 +15,7 @@ import psycopg
 from structlog import get_logger
 
 from rmhdag.engine.effects import AggregationRequested
-from rmhdag.engine.inputs import Continue, Input, Start
+from rmhdag.engine.inputs import Continue, Input, SetWindow, Start
 from rmhdag.engine.loading import resume
 from rmhdag.engine.plan import Plan
 from rmhdag.models.events import EventStatus, EventType
@@ -58,7 +58,7 @@ class Advance:
     def __init__(self, conn: Conn, me: str, owned: OwnedJobs, turns: Turns, crash_point: Callable[[str], None]) -> None:
         self._conn = conn
         self._me = me
-        self._owned = owned
+        self.owned = owned
         self._turns = turns
         self._crash_point = crash_point
         self._jitter = Random()
@@ -69,6 +69,7 @@ class Advance:
         self._bell_out, self._bell_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.aggregations: deque[tuple[str, Plan, str, AggregationRequested]] = deque()
         self.aggregation_wanted = threading.Event()
+        self.windows: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
 
     # -- from other threads ------------------------------------------------------------------------------------
@@ -83,6 +84,11 @@ class Advance:
 
     def note_reclaimed(self, job_id: str, from_owner: str, silent_seconds: float) -> None:
         self._reclaimed[job_id] = {"from": from_owner, "to": self._me, "silent_seconds": round(silent_seconds, 1)}
+
+    def set_window(self, queue: str, limit: int) -> None:
+        """Backpressure, for the jobs in memory now and for those that come."""
+        self.windows[queue] = limit
+        self.give([LocalInput(job_id, SetWindow(queue, limit)) for job_id in self.owned.cached_ids()])
 
     def wake(self) -> None:
         with suppress(BlockingIOError):  # it rings already
@@ -124,11 +130,11 @@ class Advance:
 
     def _handle(self, now: datetime, items: Mapping[str, list[Item]], large: dict[str, Any]) -> None:
         """Decide and write; a batch that the data spoils is halved until the job to blame stands alone."""
-        self._owned.load(self._conn, items.keys())
+        self.owned.load(self._conn, items.keys())
         batch = Batch(self._turns)
         held: dict[str, OwnedJob] = {}
         for job_id, todo in items.items():
-            job = self._owned.get(job_id)
+            job = self.owned.get(job_id)
             if job is not None and self._decide(job, todo, now, batch, large):
                 held[job_id] = job
         if not held:
@@ -136,7 +142,7 @@ class Advance:
         try:
             self._write(now, items, batch, held)
         except DATA_ERRORS as error:
-            self._owned.drop(held)
+            self.owned.drop(held)
             if len(held) == 1:
                 self._blame(next(iter(held.values())), error)
                 return
@@ -144,13 +150,15 @@ class Advance:
             for half in (names[: len(names) // 2], names[len(names) // 2 :]):
                 self._handle(now, {job_id: items[job_id] for job_id in half}, large)
         except psycopg.Error:
-            self._owned.drop(held)
+            self.owned.drop(held)
             raise
 
     def _decide(self, job: OwnedJob, todo: list[Item], now: datetime, batch: Batch, large: dict[str, Any]) -> bool:
         try:
             if job.is_new:
                 job.is_new = False
+                for queue, limit in self.windows.items():
+                    batch.take(job, job.run.apply(SetWindow(queue, limit), now))
                 effects = resume(job.run, now)
                 self._tell_reclaim(job)
                 batch.take(job, effects)
@@ -166,7 +174,7 @@ class Advance:
             raise
         except Exception as error:
             batch.forget(job.job_id)
-            self._owned.drop([job.job_id])
+            self.owned.drop([job.job_id])
             self._blame(job, error)
             return False
         return True
@@ -193,9 +201,9 @@ class Advance:
         settled = settle(self._conn, self._me, epochs, inbox_ids, now, batch.merged, self._crash_point)
         if not settled.committed:
             # Somebody else owns them, or an earlier commit went through although it seemed to fail: look again.
-            self._owned.drop(held)
+            self.owned.drop(held)
             return
-        self._owned.drop(settled.lost)
+        self.owned.drop(settled.lost)
         self._failures.clear()
         self.counts["results"] += len(inbox_ids)
         self.counts["batches"] += 1
@@ -222,8 +230,8 @@ class Advance:
                 self.aggregation_wanted.set()
         for job_id in batch.ended:
             self._turns.forget(job_id, held[job_id].fairness_key, list(held[job_id].run.lanes))
-        self._owned.drop(batch.ended)
-        self._owned.trim(held.keys())
+        self.owned.drop(batch.ended)
+        self.owned.trim(held.keys())
         self.counts["ended"] += len(batch.ended)
 
     def _blame(self, job: OwnedJob, error: Exception) -> None:

@@ -11,6 +11,8 @@ import psycopg
 
 from rmhdag.orchestrator.advance import Advance
 from rmhdag.orchestrator.trust import SilenceWatch
+from rmhdag.store import upkeep
+from rmhdag.workflow.definition import WorkflowDefinition
 
 
 @dataclass
@@ -27,6 +29,8 @@ class OrchestratorSettings:
     zombie_seconds: float = 86_400.0
     stuck_dispatch_seconds: float = 30.0
     backpressure_depth: int = 50_000
+    backpressure_seconds: float = 5.0
+    pruning_seconds: float = 60.0
     retention_days: int = 30
     cache_bytes: int = 256 * 1024 * 1024
     source_app: str = "orchestrator"
@@ -43,7 +47,19 @@ class Context:
     advance: Advance
     orchestrators_seen: SilenceWatch
     workers_seen: SilenceWatch
-    stats: dict[str, Any] = field(default_factory=dict)
+    # Stalls that were told already: a job is silent once per silence.
+    warned: set[tuple[str, Any]] = field(default_factory=set)
+    # More jobs than this are for the others to claim; None while there are no others.
+    share: int | None = None
+    owned_count: int = 0
+
+    def look_anew(self) -> None:
+        """After a gap nobody can be called silent for what happened during it."""
+        self.orchestrators_seen.reset()
+        self.workers_seen.reset()
+
+    def definition_of(self, job_id: str) -> WorkflowDefinition:
+        return self.advance.owned.plan_for(self.conn, *upkeep.definition_key(self.conn, job_id)).definition
 
     def monotonic(self) -> float:
         return monotonic()

@@ -23,6 +23,7 @@ from rmhdag.workflow.expressions import Missing, resolve_path
 
 Conn = psycopg.Connection[Any]
 MAX_LOOKED_INTO = 1024 * 1024
+MAX_PLANS = 200
 
 
 @dataclass(slots=True)
@@ -59,6 +60,9 @@ class OwnedJobs:
         self._cached: OrderedDict[str, OwnedJob] = OrderedDict()
         self._bytes = 0
         self._sizes: dict[str, int] = {}
+
+    def cached_ids(self) -> list[str]:
+        return list(self._cached)
 
     def get(self, job_id: str) -> OwnedJob | None:
         job = self._cached.get(job_id)
@@ -123,13 +127,17 @@ class OwnedJobs:
         return set(missing) - rows.keys()
 
     def plan_of(self, conn: Conn, row: Any) -> Plan:
-        key = (row.namespace, row.workflow_id, row.workflow_version, row.workflow_hash)
+        return self.plan_for(conn, row.namespace, row.workflow_id, row.workflow_version, row.workflow_hash)
+
+    def plan_for(self, conn: Conn, namespace: str, workflow_id: str, version: int, content_hash: str) -> Plan:
+        """The compiled definition that a job was created with, whatever is registered by now."""
+        key = (namespace, workflow_id, version, content_hash)
         plan = self._plans.get(key)
         if plan is None:
             definition = jobs.load_definition(conn, *key)
             plan = Plan(WorkflowDefinition.model_validate(definition), self._handler_queues)
             self._plans[key] = plan
-            if len(self._plans) > 200:
+            if len(self._plans) > MAX_PLANS:
                 self._plans.popitem(last=False)
         return plan
 

@@ -195,7 +195,7 @@ class Life:
 
     def _do_duties(self) -> None:
         ttl = self._settings.ttl_seconds
-        conn: Conn | None = None
+        context: Context | None = None
         watches = SilenceWatch(ttl), SilenceWatch(ttl)
         due = dict.fromkeys(duties.ALL, 0.0)
         unbroken = 0.0
@@ -204,26 +204,25 @@ class Life:
             self._claim_now.clear()
             if self._over.is_set() or not self._trust.holds:
                 continue
-            if self._trust.unbroken_since != unbroken:
-                unbroken = self._trust.unbroken_since
-                for watch in watches:
-                    watch.reset()
             try:
-                conn = conn or self._connect("duties")
-                context = Context(conn, self.me, self._schema, self._settings, self.advance, *watches)
+                if context is None:
+                    conn = self._connect("duties")
+                    context = Context(conn, self.me, self._schema, self._settings, self.advance, *watches)
+                if self._trust.unbroken_since != unbroken:
+                    unbroken = self._trust.unbroken_since
+                    context.look_anew()
                 for duty, interval_of in duties.ALL.items():
                     if monotonic() >= due[duty] or (urgent and duty is duties.claim_submissions):
                         due[duty] = monotonic() + interval_of(self._settings)
                         duty.run_once(context)
             except psycopg.Error as error:
                 log.warning("duty_failed", owner_id=self.me, error=str(error).strip())
-                for watch in watches:
-                    watch.reset()
-                if conn is not None:
-                    conn.close()
-                conn = None
-        if conn is not None:
-            conn.close()
+                if context is not None:
+                    context.look_anew()
+                    context.conn.close()
+                context = None
+        if context is not None:
+            context.conn.close()
 
     def _aggregate(self) -> None:
         conn: Conn | None = None

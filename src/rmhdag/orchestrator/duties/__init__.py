@@ -6,7 +6,19 @@ from collections.abc import Callable
 from types import ModuleType
 
 from rmhdag.orchestrator.context import OrchestratorSettings
-from rmhdag.orchestrator.duties import claim_submissions, dead_workers, delayed_tasks, orphans, strays, timers
+from rmhdag.orchestrator.duties import (
+    backpressure,
+    balance,
+    claim_submissions,
+    dead_workers,
+    delayed_tasks,
+    orphans,
+    pruning,
+    silent_jobs,
+    strays,
+    stuck_dispatch,
+    timers,
+)
 
 # duty → how often
 ALL: dict[ModuleType, Callable[[OrchestratorSettings], float]] = {
@@ -16,6 +28,9 @@ ALL: dict[ModuleType, Callable[[OrchestratorSettings], float]] = {
     orphans: lambda settings: settings.orphan_scan_seconds,
     dead_workers: lambda settings: settings.orphan_scan_seconds,
     strays: lambda settings: settings.poll_seconds * 2,
+    balance: lambda settings: settings.orphan_scan_seconds * 2,
+    backpressure: lambda settings: settings.backpressure_seconds,
+    stuck_dispatch: lambda settings: settings.stuck_dispatch_seconds,
+    silent_jobs: lambda settings: settings.stall_seconds / 5,
+    pruning: lambda settings: settings.pruning_seconds,
 }
-
-__all__ = ["ALL", "claim_submissions", "dead_workers", "delayed_tasks", "orphans", "strays", "timers"]

@@ -1,0 +1,27 @@
+"""A node that is dispatched while its queue row is gone gets a failed attempt, and so its next one."""
+
+from __future__ import annotations
+
+from rmhdag.engine.inputs import TaskReported
+from rmhdag.models.events import ErrorKind
+from rmhdag.orchestrator.advance import LocalInput
+from rmhdag.orchestrator.context import Context
+from rmhdag.store import upkeep
+
+MESSAGE = "its place in the queue was lost; nobody would ever have run it"
+
+
+def run_once(context: Context) -> int:
+    stuck = upkeep.tasks_without_a_row(context.conn, context.me, context.settings.stuck_dispatch_seconds)
+    context.advance.give(
+        [
+            LocalInput(
+                job_id,
+                TaskReported(
+                    node_id, attempt, task_id, 0, False, error_message=MESSAGE, error_kind=ErrorKind.WORKER_DIED
+                ),
+            )
+            for job_id, node_id, attempt, task_id in stuck
+        ]
+    )
+    return len(stuck)

@@ -1,0 +1,67 @@
+"""Looking after what lies around: lost rows, silent jobs, old ones, and who has more jobs than its share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import psycopg
+
+from rmhdag.store.channels import NEW_JOBS
+from rmhdag.store.queries import load_queries
+
+SQL = load_queries(__file__)
+Conn = psycopg.Connection[Any]
+
+
+class SilentJob(NamedTuple):
+    job_id: str
+    owner_epoch: int
+    namespace: str
+    changed_at: Any
+    silence: timedelta
+
+
+def tasks_without_a_row(conn: Conn, me: str, seconds: float) -> list[tuple[str, str, int, str]]:
+    """(job, node, attempt, task) of dispatched nodes that nobody will ever run."""
+    return conn.execute(SQL["tasks_without_a_row"], {"me": me, "seconds": seconds}).fetchall()
+
+
+def jobs_without_progress(conn: Conn, me: str, seconds: float) -> list[SilentJob]:
+    rows = conn.execute(SQL["jobs_without_progress"], {"me": me, "seconds": seconds}).fetchall()
+    return [SilentJob(*row) for row in rows]
+
+
+def open_nodes(conn: Conn, job_id: str) -> list[tuple[str, str]]:
+    return conn.execute(SQL["open_nodes"], {"job_id": job_id}).fetchall()
+
+
+def definition_key(conn: Conn, job_id: str) -> tuple[str, str, int, str]:
+    row = conn.execute(SQL["job_definition_key"], {"job_id": job_id}).fetchone()
+    assert row is not None
+    return row[0], row[1], row[2], row[3]
+
+
+def prune_jobs(conn: Conn, days: float, limit: int) -> int:
+    """Delete finished jobs that are older, a bite at a time; events and logs go with their days."""
+    with conn.transaction():
+        found = [row[0] for row in conn.execute(SQL["prunable_jobs"], {"days": days, "limit": limit}).fetchall()]
+        if found:
+            for name in ("prune_results", "prune_checkpoints", "prune_nodes", "prune_commands", "prune_jobs"):
+                conn.execute(SQL[name], {"jobs": found})
+    return len(found)
+
+
+def release_some_jobs(conn: Conn, me: str, limit: int) -> Sequence[str]:
+    """Give jobs away to whoever has fewer."""
+    with conn.transaction():
+        released = [row[0] for row in conn.execute(SQL["release_some_jobs"], {"me": me, "limit": limit}).fetchall()]
+        if released:
+            conn.execute(SQL["unaddress_inbox_of"], {"me": me, "jobs": released})
+            conn.execute("SELECT pg_notify(%s, '')", [NEW_JOBS])
+    return released
+
+
+def jobs_per_owner(conn: Conn) -> dict[str, int]:
+    return dict(conn.execute(SQL["jobs_per_owner"]).fetchall())

@@ -1,0 +1,75 @@
+-- name: tasks_without_a_row
+-- Dispatched, but neither queued nor reported: whatever lost the row, the node would wait for ever.
+SELECT n.job_id, n.node_id, n.attempt, n.task_id
+FROM dag_jobs AS j
+JOIN dag_node_states AS n ON n.job_id = j.job_id
+WHERE j.owner_id = %(me)s AND j.completed_at IS NULL
+    AND n.status IN ('dispatched', 'running') AND n.task_id IS NOT NULL
+    AND n.updated_at < clock_timestamp() - %(seconds)s * interval '1 second'
+    AND NOT EXISTS (SELECT FROM dag_queue_messages AS q WHERE q.task_id = n.task_id)
+    AND NOT EXISTS (SELECT FROM dag_inbox AS i WHERE i.task_id = n.task_id)
+    AND NOT EXISTS (SELECT FROM dag_jobs AS c WHERE c.parent_job_id = n.job_id AND c.parent_node_id = n.node_id)
+LIMIT 1000
+
+-- name: jobs_without_progress
+-- The latest change of any node is a job's progress.
+SELECT j.job_id, j.owner_epoch, j.namespace, p.changed_at, clock_timestamp() - p.changed_at AS silence
+FROM dag_jobs AS j
+CROSS JOIN LATERAL (
+    SELECT GREATEST(j.updated_at, max(n.updated_at)) AS changed_at FROM dag_node_states AS n WHERE n.job_id = j.job_id
+) AS p
+WHERE j.owner_id = %(me)s AND j.status = 'running'
+    AND p.changed_at < clock_timestamp() - %(seconds)s * interval '1 second'
+ORDER BY j.job_id
+LIMIT 100
+
+-- name: open_nodes
+SELECT node_id, status FROM dag_node_states
+WHERE job_id = %(job_id)s AND status IN ('ready', 'dispatched', 'running') AND parent_node_id IS NULL
+
+-- name: job_definition_key
+SELECT namespace, workflow_id, workflow_version, workflow_hash FROM dag_jobs WHERE job_id = %(job_id)s
+
+-- name: prunable_jobs
+SELECT job_id FROM dag_jobs
+WHERE completed_at < clock_timestamp() - %(days)s * interval '1 day'
+ORDER BY completed_at
+LIMIT %(limit)s
+FOR NO KEY UPDATE SKIP LOCKED
+
+-- name: prune_results
+DELETE FROM dag_task_results AS r
+USING dag_node_states AS n
+WHERE n.job_id = ANY(%(jobs)s) AND r.task_id = n.task_id
+
+-- name: prune_checkpoints
+DELETE FROM dag_checkpoints WHERE job_id = ANY(%(jobs)s)
+
+-- name: prune_nodes
+DELETE FROM dag_node_states WHERE job_id = ANY(%(jobs)s)
+
+-- name: prune_commands
+DELETE FROM dag_job_commands WHERE job_id = ANY(%(jobs)s)
+
+-- name: prune_jobs
+DELETE FROM dag_jobs WHERE job_id = ANY(%(jobs)s)
+
+-- name: release_some_jobs
+WITH some AS MATERIALIZED (
+    SELECT job_id FROM dag_jobs
+    WHERE owner_id = %(me)s AND completed_at IS NULL
+    ORDER BY job_id DESC
+    LIMIT %(limit)s
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE dag_jobs AS j SET owner_id = NULL FROM some WHERE j.job_id = some.job_id RETURNING j.job_id
+
+-- name: unaddress_inbox_of
+UPDATE dag_inbox SET owner_id = '' WHERE owner_id = %(me)s AND job_id = ANY(%(jobs)s)
+
+-- name: jobs_per_owner
+SELECT o.owner_id, count(j.job_id)
+FROM dag_orchestrators AS o
+LEFT JOIN dag_jobs AS j ON j.owner_id = o.owner_id AND j.completed_at IS NULL
+WHERE NOT o.stopping
+GROUP BY o.owner_id
