@@ -105,7 +105,7 @@ def ensure_partitions(
 
 
 def drop_partitions_before(conn: psycopg.Connection[Any], schema: str, days: int) -> list[str]:
-    """Drop whole days that are older. Writers wait for as long as a catalogue change takes; `lock_timeout` bounds ours."""
+    """Drop whole days that are older. Writers wait for a catalogue change; `lock_timeout` bounds our wait for them."""
     query = """
         SELECT c.relname FROM pg_class AS c
         JOIN pg_inherits AS i ON i.inhrelid = c.oid

@@ -26,10 +26,10 @@ INSERT INTO dag_job_events (
     job_id, seq, created_at, namespace, event_type, event_status, source_app, error_message, event_data
 )
 SELECT
-    %(job_id)s, COALESCE(max(seq), 0) + 1, clock_timestamp(), %(namespace)s, 'job_failed', 'failure', 'orchestrator',
+    %(job_id)s::text, COALESCE(max(seq), 0) + 1, clock_timestamp(), %(namespace)s, 'job_failed', 'failure', 'orchestrator',
     %(message)s, '{"failed_nodes": [], "error_kind": "engine_error"}'
 FROM dag_job_events
-WHERE job_id = %(job_id)s
+WHERE job_id = %(job_id)s::text
 
 -- name: notify_parent
 INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, payload)

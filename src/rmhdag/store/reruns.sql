@@ -20,7 +20,7 @@ WHERE job_id = %(job_id)s AND parent_node_id = ANY(%(fan_outs)s) AND status = 'c
 -- The job has ended, so nobody else mints its numbers; the caller holds the lock that orders reruns of it.
 INSERT INTO dag_job_events (job_id, seq, created_at, namespace, event_type, event_status, source_app, event_data)
 SELECT
-    %(job_id)s,
-    COALESCE((SELECT e.seq FROM dag_job_events AS e WHERE e.job_id = %(job_id)s ORDER BY e.seq DESC LIMIT 1), 0) + 1,
+    %(job_id)s::text,
+    COALESCE((SELECT e.seq FROM dag_job_events AS e WHERE e.job_id = %(job_id)s::text ORDER BY e.seq DESC LIMIT 1), 0) + 1,
     clock_timestamp(), %(namespace)s, 'job_rerun', 'info', %(source_app)s,
     jsonb_build_object('as', %(new_job_id)s::text, 'by', %(issued_by)s::text)

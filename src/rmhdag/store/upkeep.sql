@@ -55,14 +55,14 @@ DELETE FROM dag_job_commands WHERE job_id = ANY(%(jobs)s)
 DELETE FROM dag_jobs WHERE job_id = ANY(%(jobs)s)
 
 -- name: release_some_jobs
-WITH some AS MATERIALIZED (
+WITH surplus AS MATERIALIZED (
     SELECT job_id FROM dag_jobs
     WHERE owner_id = %(me)s AND completed_at IS NULL
     ORDER BY job_id DESC
     LIMIT %(limit)s
     FOR NO KEY UPDATE SKIP LOCKED
 )
-UPDATE dag_jobs AS j SET owner_id = NULL FROM some WHERE j.job_id = some.job_id RETURNING j.job_id
+UPDATE dag_jobs AS j SET owner_id = NULL FROM surplus WHERE j.job_id = surplus.job_id RETURNING j.job_id
 
 -- name: unaddress_inbox_of
 UPDATE dag_inbox SET owner_id = '' WHERE owner_id = %(me)s AND job_id = ANY(%(jobs)s)
