@@ -222,12 +222,13 @@ class ChildProcess:
         self.heard_at = time.monotonic()
         return self._reader.feed(data)
 
-    def read_output(self) -> str:
-        """What C libraries and crashes wrote past Python."""
+    def read_output(self) -> str | None:
+        """What C libraries and crashes wrote past Python; None at the end."""
         try:
-            return os.read(self.output, RECEIVE_BYTES).decode(errors="replace").replace("\0", "�")
-        except OSError:
+            data = os.read(self.output, RECEIVE_BYTES)
+        except BlockingIOError:
             return ""
+        return data.decode(errors="replace").replace("\0", "�") if data else None
 
     def resident_bytes(self) -> int:
         try:

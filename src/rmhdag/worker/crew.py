@@ -190,20 +190,23 @@ class Crew:
             self._selector.unregister(child.socket)
             child.is_deaf = True
             return
+        # Before a task is done, so that what was written past Python is still found to be its own.
+        self._read_output(child)
         for frame in frames:
             _HEAR[frame[0]](self, child, frame)
 
     def _read_output(self, child: ChildProcess) -> None:
         text = child.read_output()
-        if not text:
-            self._selector.unregister(child.output)
+        if text is None:
+            if not child.is_mute:
+                self._selector.unregister(child.output)
             child.is_mute = True
-            return
-        lease = child.leases.get(child.begun().key) if child.kind is ChildKind.ALONE else None
-        if lease is not None:
-            lease.write_log(text)
-        else:
-            child.last_words = (child.last_words + text)[-4000:]
+        elif text:
+            lease = next(iter(child.leases.values()), None) if child.kind is ChildKind.ALONE else None
+            if lease is not None:
+                lease.write_log(text)
+            else:
+                child.last_words = (child.last_words + text)[-4000:]
 
     def _hear_ready(self, child: ChildProcess, frame: Frame) -> None:
         manifests = frame[1]
@@ -381,11 +384,13 @@ class Crew:
 
     def give_back_what_waits(self, waiting_since: float) -> None:
         """Tasks that have found no child for too long, or any longer: other workers may have one."""
-        kept = [lease for lease in self._backlog if lease.waits_since > waiting_since]
-        for lease in self._backlog:
-            if lease.waits_since <= waiting_since:
+        waiting, self._backlog = self._backlog, deque()
+        for lease in waiting:
+            # A suspect is not passed on to others before it has shown what it does.
+            if lease.waits_since > waiting_since or lease.is_suspect:
+                self._backlog.append(lease)
+            else:
                 self._give_back(lease)
-        self._backlog = deque(kept)
 
     # Children go.
 

@@ -94,9 +94,10 @@ class CheckpointToSave(NamedTuple):
 
 
 class Exchange:
-    def __init__(self, settings: WorkerSettings, hear: Callable[[Heard], None]) -> None:
+    def __init__(self, settings: WorkerSettings, hear: Callable[[Heard], None], is_trusted: Callable[[], bool]) -> None:
         self._settings = settings
         self._hear = hear
+        self._is_trusted = is_trusted
         self._lock = threading.Lock()
         self._is_quiet = threading.Condition(self._lock)
         self._identity: Identity | None = None
@@ -260,8 +261,9 @@ class Exchange:
         if before is not None:
             # A claim may have been under way when we were declared dead: then nobody has seen what it took.
             tasks.report_lost_tasks(conn, [before.worker_id])
-        workers.register_worker(conn, *wanted[:6])
-        workers.register_handlers(conn, wanted.handlers)
+        with conn.transaction():
+            workers.register_worker(conn, *wanted[:6])
+            workers.register_handlers(conn, wanted.handlers)
         self._registered = wanted
         self._hear(Registered(wanted.worker_id))
         return wanted
@@ -352,7 +354,7 @@ class Exchange:
         now = time.monotonic()
         if self._doorbell.take() or now - self._looked_at >= self._settings.poll_seconds:
             self._looks_promising = True
-        if self._room <= 0 or not self._looks_promising:
+        if self._room <= 0 or not self._looks_promising or not self._is_trusted():
             return False
         self._looked_at = now
         self._looks_promising = False

@@ -15,6 +15,9 @@ from rmhdag.worker.connections import open_connection
 from rmhdag.worker.settings import WorkerSettings
 
 log = logging.getLogger("rmhdag.worker")
+# With the default of 2 s: two seconds less than the silence after which others may declare us dead.
+TRUSTED_BEATS = 4
+RETRY_SECONDS = 0.5
 
 
 class Fenced(NamedTuple):
@@ -35,6 +38,7 @@ class Heartbeat:
         self._worker_id: str | None = None
         self._wake = threading.Event()
         self._stopped = False
+        self._succeeded_at = 0.0
         self.draining = False
         self._conn: psycopg.Connection[Any] | None = None
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -42,9 +46,15 @@ class Heartbeat:
     def start(self) -> None:
         self._thread.start()
 
-    def beat_for(self, worker_id: str | None) -> None:
+    def beat_for(self, worker_id: str) -> None:
+        """It has just been registered."""
         self._worker_id = worker_id
+        self._succeeded_at = time.monotonic()
         self._wake.set()
+
+    def is_fresh(self) -> bool:
+        """Nobody can have declared us dead yet. After a freeze this is false until we have asked."""
+        return time.monotonic() - self._succeeded_at < TRUSTED_BEATS * self._settings.heartbeat_seconds
 
     def stop(self) -> None:
         self._stopped = True
@@ -55,14 +65,16 @@ class Heartbeat:
         while not self._stopped:
             began = time.monotonic()
             worker_id = self._worker_id
-            if worker_id is not None:
-                self._beat(worker_id)
-            self._wake.wait(max(0.05, self._settings.heartbeat_seconds - (time.monotonic() - began)))
+            pause = self._settings.heartbeat_seconds
+            if worker_id is not None and not self._beat(worker_id):
+                pause = min(pause, RETRY_SECONDS)
+            self._wake.wait(max(0.05, pause - (time.monotonic() - began)))
             self._wake.clear()
         if self._conn is not None:
             self._conn.close()
 
-    def _beat(self, worker_id: str) -> None:
+    def _beat(self, worker_id: str) -> bool:
+        began = time.monotonic()
         try:
             if self._conn is None:
                 self._conn = open_connection(self._settings, "heartbeat", statement_timeout_seconds=5)
@@ -72,7 +84,10 @@ class Heartbeat:
             if self._conn is not None:
                 self._conn.close()
                 self._conn = None
-            return
-        if not alive and worker_id == self._worker_id:
+            return False
+        if alive:
+            self._succeeded_at = began
+        elif worker_id == self._worker_id:
             self._worker_id = None
             self._hear(Fenced(worker_id))
+        return True

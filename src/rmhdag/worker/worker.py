@@ -53,10 +53,10 @@ class Worker:
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._selector = selectors.DefaultSelector()
         self._scratch = Scratch(settings.scratch_root)
-        self._exchange = Exchange(settings, self._hear)
+        self._heartbeat = Heartbeat(settings, self._stats, self._hear)
+        self._exchange = Exchange(settings, self._hear, self._heartbeat.is_fresh)
         self._crew = Crew(settings, self._exchange, self._scratch, self._selector, self._on_ready)
         self._watch = Watch(settings, self._crew, self._exchange)
-        self._heartbeat = Heartbeat(settings, self._stats, self._hear)
 
     def run(self) -> None:
         """Until SIGTERM or Ctrl-C; a second one does not wait for tasks."""

@@ -1,0 +1,212 @@
+"""Handlers that misbehave, for tests of workers."""
+
+import asyncio
+import ctypes
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import Any
+
+from rmhdag.handlers import HandlerContext, HandlerResult, RetryLater, TaskInterrupted, handler
+
+Context = HandlerContext[dict[str, Any]]
+
+
+@handler("test.gate")
+def wait_at_gate(ctx: Context) -> dict[str, Any]:
+    """Runs until the test lets it end."""
+    print("at the gate", flush=True)
+    return {"said": Path(ctx.params["gate"]).read_text(), "pid": os.getpid(), "epoch": ctx.lease_epoch}
+
+
+@handler("test.exit")
+def leave(ctx: Context) -> None:
+    os._exit(ctx.params.get("code", 137))
+
+
+@handler("test.light_exit", light=True)
+async def leave_together(ctx: Context) -> None:
+    been_here = Path(ctx.params["gate"] + ".been_here")
+    if not been_here.exists():
+        been_here.touch()
+        await asyncio.to_thread(Path(ctx.params["gate"]).read_text)
+    os._exit(9)
+
+
+@handler("test.kill_parent")
+def kill_parent(ctx: Context) -> None:
+    os.kill(os.getppid(), signal.SIGKILL)
+    signal.pause()
+
+
+@handler("test.segfault")
+def segfault(ctx: Context) -> None:
+    ctypes.string_at(0)
+
+
+@handler("test.hold_interpreter")
+def hold_interpreter(ctx: Context) -> dict[str, Any]:
+    """One call into C that lets nobody else run, not even signal handlers."""
+    number = 3 ** int(ctx.params["size"])
+    return {"digits_of_bits": len(str(number.bit_length()))}
+
+
+@handler("test.ignore")
+def ignore_everything(ctx: Context) -> None:
+    """Neither looks nor listens."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        try:
+            signal.pause()
+        except TaskInterrupted:
+            continue
+
+
+@handler("test.spin")
+def spin(ctx: Context) -> None:
+    while True:
+        pass
+
+
+@handler("test.spin_until_told")
+def spin_until_told(ctx: Context) -> dict[str, Any]:
+    while not ctx.cancelled:
+        pass
+    return {"reason": ctx.stop_reason}
+
+
+@handler("test.grow")
+def grow(ctx: Context) -> None:
+    """Uses more and more memory, page by page, so that it is really used."""
+    kept, pause = [], threading.Event()
+    while True:
+        kept.append(b"x" * (4 * 1024 * 1024))
+        pause.wait(ctx.params.get("pause", 0.0))
+
+
+@handler("test.fill_disk")
+def fill_disk(ctx: Context) -> dict[str, Any]:
+    """A file that may not grow beyond 64 KB stands for a disk that is full."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, before[1]))
+    try:
+        with ctx.replace_file(ctx.params["path"]) as part:
+            part.write_bytes(b"x" * 1024 * 1024)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    return {}
+
+
+@handler("test.fill_small_disk")
+def fill_small_disk(ctx: Context) -> dict[str, Any]:
+    with ctx.replace_file(ctx.params["path"]) as part:
+        part.write_bytes(b"x" * 8 * 1024 * 1024)
+    return {}
+
+
+@handler("test.output")
+def give_output(ctx: Context) -> Any:
+    """Outputs that are no JSON, or too much of it."""
+    outputs: dict[str, Callable[[], Any]] = {
+        "nan": lambda: {"a": [float("nan")]},
+        "bytes": lambda: {"a": b"x"},
+        "nul": lambda: {"a": "x\0y"},
+        "surrogate": lambda: {"a": "\ud800"},
+        "huge_integer": lambda: {"a": 2**70},
+        "deep": lambda: {"a": json.loads("[" * 70 + "]" * 70)},
+        "list": lambda: [1, 2],
+        "keys": lambda: {1: 2},
+        "too_large": lambda: {"a": "x" * (65 * 1024 * 1024)},
+        "large": lambda: {"a": "x" * 100_000, "n": 7},
+        "nothing": lambda: None,
+        "failure": lambda: HandlerResult(success=False, error_message="it did not work", metrics={"m": 1}),
+        "exit": lambda: sys.exit(4),
+    }
+    return outputs[ctx.params["kind"]]()
+
+
+@handler("test.accept_anything")
+def pretend(ctx: Context) -> HandlerResult:
+    """A result that passes our checks and that PostgreSQL refuses: past validation on purpose."""
+    return HandlerResult.model_construct(success=True, output={"ok": 1}, metrics={"bad": "\0"}, records=())
+
+
+@handler("test.later")
+def later(ctx: Context) -> dict[str, Any]:
+    if ctx.lease_epoch == 1:
+        raise RetryLater(ctx.params["seconds"])
+    return {"epoch": ctx.lease_epoch}
+
+
+@handler("test.write_log")
+def write_log(ctx: Context) -> dict[str, Any]:
+    ctx.logger.info("by the logger")
+    print("by print")
+    os.write(1, b"past Python\n")
+    line = "x" * 1000 + "\n"
+    for _ in range(ctx.params.get("lines", 0)):
+        print(line, end="")
+    return {}
+
+
+@handler("test.scratch")
+def use_scratch(ctx: Context) -> dict[str, Any]:
+    file = ctx.scratch / "file"
+    file.write_text("x")
+    if ctx.params.get("gate"):
+        Path(ctx.params["gate"]).read_text()
+    if ctx.params.get("die"):
+        os._exit(1)
+    return {"folder": str(ctx.scratch)}
+
+
+@handler("test.subprocess")
+def start_subprocess(ctx: Context) -> None:
+    """Leaves something running that would outlive it."""
+    started = subprocess.Popen(["sleep", "1000"])
+    Path(ctx.params["pid_file"]).write_text(str(started.pid))
+    os._exit(3)
+
+
+@handler("test.checkpoint")
+def save_checkpoint(ctx: Context) -> dict[str, Any]:
+    """A plain function that saves, dies once, and tells where it began."""
+    artifact = Path(ctx.params["artifact"])
+    if ctx.resume is not None:
+        return {"resumed_from": ctx.resume.phase, "data": ctx.resume.data}
+    artifact.write_text("first half")
+    ctx.checkpoint("half", {"x": 1, "blob": "b" * ctx.params.get("size", 0)}, artifact=artifact)
+    if ctx.params.get("gate"):
+        Path(ctx.params["gate"]).read_text()
+    os._exit(1)
+
+
+@handler("test.phases")
+async def phases(ctx: Context) -> AsyncGenerator[Any, None]:
+    """Goes on until it is stopped at a checkpoint."""
+    number = ctx.resume.data["number"] if ctx.resume else 0
+    while number < ctx.params["upto"]:
+        number += 1
+        yield {"type": "checkpoint", "phase": f"p{number}", "data": {"number": number}}
+    yield {"type": "result", "output": {"number": number, "resumed": ctx.resume is not None}}
+
+
+@handler("test.progress")
+def tell_progress(ctx: Context) -> dict[str, Any]:
+    for number in range(10_000):
+        ctx.progress(number, 10_000, "counting")
+    Path(ctx.params["gate"]).read_text()
+    ctx.progress(10_000, 10_000)
+    return {}
+
+
+@handler("test.spy")
+def look_around(ctx: Context) -> dict[str, Any]:
+    return {"environment": sorted(os.environ), "modules": sorted(sys.modules)}

@@ -1,0 +1,189 @@
+"""A worker runs handlers of all kinds and reports what became of them."""
+
+from pathlib import Path
+
+import pytest
+
+from rmhdag.store import payloads
+from tests.worker.conftest import Desk, Gate, StartWorker, WorkerProcess
+
+
+def test_tasks_of_all_kinds_end_as_they_should(shared_desk: Desk) -> None:
+    desk = shared_desk
+    tasks = {
+        "echo": desk.add("echo", {"a": [1, None, "ü"]}),
+        "light": desk.add("sleep", {"seconds": 0.0}),
+        "phases": desk.add("multi_phase", {"phases": 2}),
+        "failing": desk.add("fail", {"message": "no luck"}),
+        "hopeless": desk.add("fail", {"message": "never", "retryable": False}),
+        "refused": desk.add("hello_world", {"name": 5, "nmae": "x"}),
+        "unknown": desk.add("raster.validate"),
+    }
+    found = {name: desk.result(task_id) for name, task_id in tasks.items()}
+    assert found["echo"].output == {"echoed_params": {"a": [1, None, "ü"]}}
+    assert found["light"].output == {"slept_seconds": 0.0}
+    assert found["phases"].output == {"phases": [1, 2], "resumed_after": 0}
+    assert found["failing"][:3] == ("failed", "handler_error", "RuntimeError: no luck")
+    assert found["hopeless"][:3] == ("failed", "non_retryable", "never")
+    assert found["refused"].error_kind == "non_retryable"
+    assert "params /name: Input should be a valid string" in str(found["refused"].error_message)
+    assert "params /nmae: Extra inputs are not permitted" in str(found["refused"].error_message)
+    # Another worker may have it: so this is worth another try.
+    assert found["unknown"].error_kind == "handler_error"
+    assert "no handler 'raster.validate'" in str(found["unknown"].error_message)
+    assert "Traceback" in desk.log(tasks["failing"])
+    kind, told = desk.inbox(tasks["echo"])[-1]
+    assert (kind, told["ok"], told["out"], told["attempt"]) == ("task_reported", True, found["echo"].output, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error_kind", "said"),
+    [
+        ("nan", "output_refused", "nan is not a JSON number at '/a/0'"),
+        ("bytes", "output_refused", "a bytes is not JSON at '/a'"),
+        ("nul", "output_refused", "NUL character"),
+        ("surrogate", "output_refused", "lone surrogate"),
+        ("huge_integer", "output_refused", "more than 64 bits"),
+        ("deep", "output_refused", "nested too deeply"),
+        ("list", "output_refused", "returned list [1, 2]"),
+        ("keys", "output_refused", "a key of type int"),
+        ("too_large", "output_refused", "larger than 67108864 bytes"),
+        ("failure", "handler_error", "it did not work"),
+        ("exit", "handler_error", "sys.exit(4)"),
+    ],
+)
+def test_hostile_outputs_are_refused_by_name(shared_desk: Desk, kind: str, error_kind: str, said: str) -> None:
+    result = shared_desk.result(shared_desk.add("test.output", {"kind": kind}))
+    assert (result.status, result.error_kind, result.output) == ("failed", error_kind, None)
+    assert said in str(result.error_message)
+
+
+def test_what_the_database_refuses_fails_alone(shared_desk: Desk) -> None:
+    """One result of a batch that PostgreSQL will not take: the batch is halved until it stands alone."""
+    desk = shared_desk
+    with desk.conn.transaction():
+        good = [desk.add("echo", {"n": n}) for n in range(20)]
+        bad = desk.add("test.accept_anything")
+        good += [desk.add("echo", {"n": n}) for n in range(20)]
+    assert {desk.result(task_id).status for task_id in good} == {"completed"}
+    refused = desk.result(bad)
+    assert (refused.status, refused.error_kind) == ("failed", "output_refused")
+    assert "the database refused the output" in str(refused.error_message)
+
+
+def test_large_outputs_are_stored_apart_and_given_as_parameters_again(shared_desk: Desk) -> None:
+    desk = shared_desk
+    reference = desk.result(desk.add("test.output", {"kind": "large"})).output
+    assert reference.keys() == {"sha256", "size_bytes", "media_type"}
+    assert payloads.read_json(desk.conn, "default", reference["sha256"])["n"] == 7
+    echoed = desk.result(desk.add("echo", {"deep": [{"it": reference}], "other": {"sha256": "is a word"}})).output
+    whole = payloads.read_json(desk.conn, "default", echoed["sha256"])["echoed_params"]
+    assert whole["deep"][0]["it"]["n"] == 7
+    assert whole["other"] == {"sha256": "is a word"}
+
+
+def test_a_reference_to_nothing_names_its_place(shared_desk: Desk) -> None:
+    nothing = {"sha256": "0" * 64, "size_bytes": 1, "media_type": "application/json"}
+    result = shared_desk.result(shared_desk.add("echo", {"a": [nothing]}))
+    assert (result.status, result.error_kind) == ("failed", "non_retryable")
+    assert "params /a/0: there is no payload" in str(result.error_message)
+
+
+def test_a_snoozed_task_goes_back_with_its_delay(shared_desk: Desk) -> None:
+    desk = shared_desk
+    task_id = desk.add("test.later", {"seconds": 3600})
+    row = desk.wait(lambda: (row := desk.queued(task_id)) and row["available_at"] and row)
+    assert row["worker_id"] is None
+    assert row["attempt"] == 1
+    assert [kind for kind, _ in desk.inbox(task_id)] == ["task_snoozed"]
+    desk.conn.execute("UPDATE dag_queue_messages SET available_at = NULL WHERE task_id = %s", [task_id])
+    assert desk.result(task_id).output == {"epoch": 2}
+
+
+def test_logs_are_kept_per_task(shared_desk: Desk) -> None:
+    desk = shared_desk
+    task_id = desk.add("test.write_log")
+    desk.result(task_id)
+    text = desk.log(task_id)
+    assert "INFO by the logger" in text
+    assert "by print" in text
+    assert "past Python" in text
+
+
+def test_a_flood_of_logs_is_cut_at_a_megabyte(shared_desk: Desk) -> None:
+    desk = shared_desk
+    task_id = desk.add("test.write_log", {"lines": 5000})
+    desk.result(task_id)
+    rows = desk.conn.execute(
+        "SELECT octet_length(content), truncated FROM dag_task_logs WHERE task_id = %s ORDER BY chunk_index", [task_id]
+    ).fetchall()
+    assert max(size for size, _ in rows) <= 64 * 1024
+    assert 1_000_000 < sum(size for size, _ in rows) <= 1024 * 1024
+    assert [truncated for _, truncated in rows].count(True) == 1
+    assert rows[-1][1]
+
+
+def test_progress_shows_while_a_task_runs_and_its_row_becomes_the_result(shared_desk: Desk, gate: Gate) -> None:
+    desk = shared_desk
+    task_id = desk.add("test.progress", {"gate": gate.path})
+    shown = desk.wait(lambda: desk.find_result(task_id, "{running}"))
+    assert shown.progress_current is not None
+    gate.open()
+    result = desk.result(task_id)
+    assert (result.status, result.progress_current) == ("completed", 10_000)
+
+
+def test_the_start_of_a_long_task_is_marked_and_told(shared_desk: Desk, gate: Gate) -> None:
+    desk = shared_desk
+    task_id = desk.add("test.gate", {"gate": gate.path})
+    desk.started(task_id)
+    assert [kind for kind, _ in desk.inbox(task_id)] == ["task_started"]
+    gate.open()
+    assert desk.result(task_id).status == "completed"
+
+
+def test_scratch_folders_are_removed(shared_desk: Desk) -> None:
+    result = shared_desk.result(shared_desk.add("test.scratch"))
+    assert not Path(result.output["folder"]).exists()
+
+
+def test_a_child_sees_neither_database_nor_driver(shared_desk: Desk) -> None:
+    seen = shared_desk.result(shared_desk.add("test.spy")).output
+    assert "psycopg" not in seen["modules"]
+    assert "RMHDAG_DATABASE_URL" not in seen["environment"]
+
+
+def test_many_light_tasks_share_one_process(shared_desk: Desk) -> None:
+    """Forty waits of half a second would take ten seconds in two slots."""
+    desk = shared_desk
+    tasks = [desk.add("sleep", {"seconds": 0.5}) for _ in range(40)]
+    desk.wait(lambda: all(desk.find_result(task_id) for task_id in tasks), 5)
+
+
+def test_a_worker_registers_itself_and_its_handlers(desk: Desk, worker: WorkerProcess) -> None:
+    row = desk.conn.execute("SELECT slots, queues, draining FROM dag_workers").fetchone()
+    assert row == (2, ["light"], False)
+    schema = desk.conn.execute("SELECT params_schema FROM dag_handlers WHERE handler = 'hello_world'").fetchone()
+    assert schema is not None
+    assert schema[0]["properties"]["name"]["maxLength"] == 200
+
+
+def test_without_notices_tasks_are_found_by_polling(desk: Desk, start_worker: StartWorker) -> None:
+    start_worker(notify=False, poll_seconds=0.1)
+    assert desk.result(desk.add("echo")).status == "completed"
+
+
+def test_a_module_that_cannot_be_loaded_ends_the_worker_with_its_name(desk: Desk, tmp_path: Path) -> None:
+    worker = WorkerProcess(desk, tmp_path, handler_modules=["tests.worker.no_such_module"])
+    assert worker.process.wait(30) != 0
+    assert "tests.worker.no_such_module" in worker.said()
+
+
+def test_json_is_passed_on_as_it_is(shared_desk: Desk) -> None:
+    given = {
+        "": "",
+        "a/b~c": [0.1, -2.5e-7, 1e15, 2**63 - 1, -(2**63), True, None, "\u202e\u2028é"],
+        "items": {"keys": []},
+    }
+    result = shared_desk.result(shared_desk.add("echo", given))
+    assert result.output["echoed_params"] == given
