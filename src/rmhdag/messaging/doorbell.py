@@ -40,17 +40,23 @@ class Doorbell:
 
         True if somebody rang, or may have while nobody listened. Whoever gives other descriptors looks at them anyway.
         """
-        bell = self.fileno()
-        if self._missed:
-            self._missed = False
-            return True
-        poll = select.poll()
-        for descriptor in (*also, *([bell] if bell >= 0 else [])):
-            poll.register(descriptor, select.POLLIN)
-        if self._enabled and bell < 0:
-            timeout_seconds = min(timeout_seconds, RECONNECT_SECONDS)
-        ready = poll.poll(max(0.0, timeout_seconds) * 1000)
-        return any(descriptor == bell for descriptor, _ in ready) and self.take()
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            bell = self.fileno()
+            if self._missed:
+                self._missed = False
+                return True
+            poll = select.poll()
+            for descriptor in (*also, *([bell] if bell >= 0 else [])):
+                poll.register(descriptor, select.POLLIN)
+            left = deadline - time.monotonic()
+            if self._enabled and bell < 0:
+                left = min(left, RECONNECT_SECONDS)
+            ready = {descriptor for descriptor, _ in poll.poll(max(0.0, left) * 1000)}
+            if bell in ready and self.take():
+                return True
+            if ready - {bell} or time.monotonic() >= deadline:
+                return False
 
     def take(self) -> bool:
         """Take what has been heard so far, without waiting; True if anybody rang."""

@@ -1,0 +1,304 @@
+"""A run becomes an outcome, whatever the handler does."""
+
+import asyncio
+import errno
+import json
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from rmhdag.handlers import (
+    Checkpoint,
+    HandlerContext,
+    HandlerResult,
+    NonRetryableError,
+    Registry,
+    RetryLater,
+    StopReason,
+    TaskInterrupted,
+    load_handlers,
+)
+from rmhdag.handlers.running import Outcome, run_async, run_plain
+from rmhdag.models.events import ErrorKind
+
+Context = HandlerContext[Any]
+
+
+class Paper:
+    """A link that only writes down what it hears."""
+
+    def __init__(self, told: StopReason | None = None, told_at_checkpoint: str | None = None) -> None:
+        self.text = ""
+        self.heard: list[tuple[Any, ...]] = []
+        self._told = told
+        self._told_at_checkpoint = told_at_checkpoint
+
+    def log(self, text: str) -> None:
+        self.text += text
+
+    def progress(self, current: float, total: float | None, message: str | None) -> None:
+        self.heard.append(("progress", current, total, message))
+
+    def checkpoint(self, phase: str, data: Any) -> None:
+        self.heard.append(("checkpoint", phase, data))
+        if phase == self._told_at_checkpoint:
+            self._told = StopReason.STOPPING
+
+    def stop_reason(self) -> StopReason | None:
+        return self._told
+
+
+async def at_once() -> None:
+    """Saved."""
+
+
+def run(function: Callable[..., Any], params: Any = None, paper: Paper | None = None, **given: Any) -> Outcome:
+    registry = Registry()
+    registry.handler("it")(function)
+    spec = registry.find("it")
+    assert spec is not None
+    ctx: Context = HandlerContext(paper or Paper(), params if params is not None else {}, **given)
+    return asyncio.run(run_async(spec, ctx, at_once)) if spec.is_async else run_plain(spec, ctx)
+
+
+def run_example(name: str, params: dict[str, Any], **given: Any) -> Any:
+    spec = load_handlers([]).find(name)
+    assert spec is not None
+    return run(spec.function, params, **given)
+
+
+def returning(value: Any) -> Callable[..., Any]:
+    def function(ctx: Context) -> Any:
+        return value
+
+    return function
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def function(ctx: Context) -> Any:
+        raise error
+
+    return function
+
+
+def test_outputs_are_encoded_once() -> None:
+    assert run(returning({"a": 1})).output == b'{"a":1}'
+    assert run(returning(None)).output == b"null"
+    whole = run(returning(HandlerResult(output=[1], metrics={"n": 2})))
+    assert (whole.output, whole.metrics, whole.error_kind) == (b"[1]", {"n": 2}, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (ValueError("odd"), ErrorKind.HANDLER_ERROR, "ValueError: odd"),
+        (ValueError(), ErrorKind.HANDLER_ERROR, "ValueError"),
+        (NonRetryableError("never"), ErrorKind.NON_RETRYABLE, "never"),
+        (MemoryError(), ErrorKind.HANDLER_ERROR, "out of memory"),
+        (OSError(errno.ENOSPC, "No space left"), ErrorKind.HANDLER_ERROR, "disk full"),
+        (OSError(errno.EROFS, "Read-only"), ErrorKind.HANDLER_ERROR, "disk is read-only"),
+        (SystemExit(3), ErrorKind.HANDLER_ERROR, "sys.exit(3)"),
+        (KeyboardInterrupt(), ErrorKind.HANDLER_ERROR, "KeyboardInterrupt"),
+        (TaskInterrupted(), ErrorKind.HANDLER_ERROR, "TaskInterrupted"),
+        (asyncio.CancelledError(), ErrorKind.HANDLER_ERROR, "CancelledError"),
+        (RuntimeError("nul \0 and \ud800"), ErrorKind.HANDLER_ERROR, "RuntimeError: nul � and ?"),
+        (RuntimeError("x" * 5000), ErrorKind.HANDLER_ERROR, "RuntimeError: xxx"),
+    ],
+)
+def test_exceptions_become_failures(error: BaseException, kind: ErrorKind, message: str) -> None:
+    paper = Paper()
+    outcome = run(raising(error), paper=paper)
+    assert outcome.error_kind is kind
+    assert message in str(outcome.error_message)
+    assert len(str(outcome.error_message)) <= 2000
+    assert "Traceback" in paper.text
+
+
+@pytest.mark.parametrize("reason", list(StopReason))
+def test_what_ends_because_it_was_told_to_is_stopped(reason: StopReason) -> None:
+    assert run(raising(TaskInterrupted()), paper=Paper(reason)).stopped
+    assert run(returning({"a": 1}), paper=Paper(reason)).output == b'{"a":1}'
+    failed = run(raising(ValueError("unrelated?")), paper=Paper(reason))
+    assert failed.stopped == (reason is not StopReason.STOPPING)
+
+
+def test_a_handler_may_ask_to_be_called_later() -> None:
+    assert run(raising(RetryLater(5))).delay_seconds == 5.0
+    for seconds in (-1, float("nan"), float("inf"), 1e9):
+        with pytest.raises(ValueError, match="RetryLater"):
+            RetryLater(seconds)
+
+
+class Limits(BaseModel):
+    low: int = Field(ge=0)
+
+
+class Typed(BaseModel):
+    limits: list[Limits]
+    name: str = "x"
+
+
+def typed(ctx: HandlerContext[Typed]) -> dict[str, Any]:
+    return {"low": ctx.params.limits[0].low, "name": ctx.params.name}
+
+
+def test_parameters_are_typed_and_problems_name_their_place() -> None:
+    assert run(typed, {"limits": [{"low": 3}]}).output == b'{"low":3,"name":"x"}'
+    outcome = run(typed, {"limits": [{"low": 1}, {"low": -1}], "name": 5})
+    assert outcome.error_kind is ErrorKind.NON_RETRYABLE
+    assert "params /limits/1/low: Input should be greater than or equal to 0" in str(outcome.error_message)
+    assert "params /name: Input should be a valid string" in str(outcome.error_message)
+
+
+def test_a_generator_checkpoints_tells_and_ends_with_a_result() -> None:
+    async def phases(ctx: Context) -> AsyncGenerator[Any, None]:
+        yield {"type": "progress", "current": 1, "total": 2, "message": "half"}
+        yield {"type": "checkpoint", "phase": "one", "data": {"n": 1}}
+        yield {"type": "result", "output": {"done": True}, "metrics": {"m": 1}}
+        raise AssertionError("nothing runs after the result")
+
+    paper = Paper()
+    outcome = run(phases, paper=paper)
+    assert (outcome.output, outcome.metrics) == (b'{"done":true}', {"m": 1})
+    assert paper.heard == [("progress", 1, 2, "half"), ("checkpoint", "one", {"n": 1})]
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ([], "ended without a result"),
+        (["x"], "the handler yielded str 'x'"),
+        ([{"type": "reslut"}], "yield {type: checkpoint"),
+        ([{"type": "result", "outptu": 1}], "yield {type: checkpoint"),
+        ([{"type": "checkpoint"}], "checkpoint phase None"),
+        ([{"type": "checkpoint", "phase": "p" * 65}], "1 to 64 characters"),
+        ([{"type": "checkpoint", "phase": "p", "data": float("nan")}], "nan is not a JSON number"),
+        ([{"type": "checkpoint", "phase": "p", "data": "x" * 70_000}], "larger than"),
+        ([{"type": "progress", "current": float("nan")}], "progress current is nan"),
+        ([{"type": "progress", "current": -1}], "progress current is -1"),
+    ],
+)
+def test_a_generator_that_breaks_the_protocol_fails(said: list[Any], message: str) -> None:
+    async def phases(ctx: Context) -> AsyncGenerator[Any, None]:
+        for one in said:
+            yield one
+
+    outcome = run(phases)
+    assert outcome.error_kind is not None
+    assert message in str(outcome.error_message)
+
+
+def test_a_generator_that_is_told_to_stop_ends_at_its_next_checkpoint() -> None:
+    closed = []
+
+    async def phases(ctx: Context) -> AsyncGenerator[Any, None]:
+        try:
+            for number in range(10):
+                yield {"type": "checkpoint", "phase": f"p{number}"}
+        finally:
+            closed.append(True)
+
+    paper = Paper(told_at_checkpoint="p2")
+    assert run(phases, paper=paper).stopped
+    assert [heard[1] for heard in paper.heard] == ["p0", "p1", "p2"]
+    assert closed
+
+
+def test_an_artifact_is_sealed_when_saved_and_verified_when_resumed_from(tmp_path: Path) -> None:
+    file = tmp_path / "half"
+    file.write_text("half of it")
+
+    def save(ctx: Context) -> dict[str, Any]:
+        if ctx.resume is not None:
+            return {"resumed": ctx.resume.phase}
+        ctx.checkpoint("half", {"n": 1}, artifact=file)
+        return {}
+
+    paper = Paper()
+    run(save, paper=paper)
+    ((_, phase, data),) = paper.heard
+    assert data["artifact"]["size_bytes"] == 10
+    assert len(data["artifact"]["sha256"]) == 64
+    assert run(save, resume=Checkpoint(phase, data)).output == b'{"resumed":"half"}'
+    file.write_text("another half")
+    paper = Paper()
+    assert run(save, resume=Checkpoint(phase, data), paper=paper).output == b"{}"
+    assert "has changed since its checkpoint was saved" in paper.text
+    file.unlink()
+    paper = Paper()
+    outcome = run(save, resume=Checkpoint(phase, data), paper=paper)
+    assert "cannot be read" in paper.text
+    assert "artifact" in str(outcome.error_message), "and what is not there cannot be saved either"
+
+
+def test_a_wrong_hash_is_refused_before_the_checkpoint_is_saved(tmp_path: Path) -> None:
+    file = tmp_path / "half"
+    file.write_text("half of it")
+
+    def save(ctx: Context) -> None:
+        ctx.checkpoint("half", {"artifact": {"path": str(file), "sha256": "0" * 64}})
+
+    paper = Paper()
+    assert "finish writing the file before the checkpoint" in str(run(save, paper=paper).error_message)
+    assert paper.heard == []
+
+
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "map.tif"
+    target.write_text("old")
+
+    def write(ctx: Context) -> None:
+        with ctx.replace_file(target) as part:
+            part.write_text("new")
+            assert f".{ctx.lease_epoch}." in part.name
+            assert target.read_text() == "old"
+            if ctx.params:
+                raise ValueError("in the middle")
+
+    assert run(write, {"fail": True}).error_kind is ErrorKind.HANDLER_ERROR
+    assert target.read_text() == "old"
+    assert run(write).error_kind is None
+    assert target.read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["map.tif"]
+
+
+def test_the_key_for_effects_outside_is_the_same_for_every_attempt() -> None:
+    keys = {
+        HandlerContext(Paper(), {}, job_id="j", node_id="n", attempt=n, lease_epoch=n).idempotency_key for n in (1, 2)
+    }
+    assert len(keys) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "output"),
+    [
+        ("echo", {"a": 1}, {"echoed_params": {"a": 1}}),
+        ("hello_world", {}, {"message": "Hello, world!"}),
+        ("sleep", {"seconds": 0}, {"slept_seconds": 0.0}),
+        ("multi_phase", {"phases": 2}, {"phases": [1, 2], "resumed_after": 0}),
+        ("size_check", {"size_mb": 150}, {"size_mb": 150.0, "category": "large", "is_large": True}),
+        ("size_check", {"size_mb": 1}, {"size_mb": 1.0, "category": "small", "is_large": False}),
+        ("chunk_processor", {"chunk": [1, 2.5, "x"]}, {"chunk_index": 0, "count": 3, "total": 3.5}),
+    ],
+)
+def test_examples_return_what_they_promise(name: str, params: dict[str, Any], output: Any) -> None:
+    assert json.loads(run_example(name, params).output) == output
+
+
+def test_fail_fails_until_it_is_to_succeed() -> None:
+    assert run_example("fail", {}).error_message == "RuntimeError: failed on purpose"
+    assert run_example("fail", {"retryable": False}).error_kind is ErrorKind.NON_RETRYABLE
+    assert run_example("fail", {"succeed_on_attempt": 2}, attempt=1).error_kind is ErrorKind.HANDLER_ERROR
+    assert run_example("fail", {"succeed_on_attempt": 2}, attempt=2).output == b'{"attempt":2}'
+
+
+def test_chunk_processor_listens() -> None:
+    assert run_example("chunk_processor", {"chunk": [1]}, paper=Paper(StopReason.CANCELLED)).stopped
+
+
+def test_multi_phase_goes_on_after_its_checkpoint() -> None:
+    outcome = run_example("multi_phase", {"phases": 3}, resume=Checkpoint("phase-2", {"done": [1, 2]}))
+    assert json.loads(outcome.output) == {"phases": [1, 2, 3], "resumed_after": 2}
