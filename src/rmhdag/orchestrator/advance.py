@@ -237,9 +237,9 @@ class Advance:
     def _blame(self, job: OwnedJob, error: Exception) -> None:
         """An exception of one job: try it again from its rows, and after three times let it fail by itself."""
         self._failures[job.job_id] += 1
-        log.error("job_cannot_advance", job_id=job.job_id, times=self._failures[job.job_id], exc_info=error)
+        log.error("job_cannot_advance", job_id=job.job_id, times=self._failures[job.job_id], error=_in_short(error))
         if self._failures[job.job_id] >= POISON_AFTER:
-            message = f"engine_error: {type(error).__name__}: {error}"
+            message = f"engine_error: {_in_short(error)}"
             poison.bury_job(self._conn, self._me, job.job_id, job.owner_epoch, job.namespace, message)
             del self._failures[job.job_id]
             self.counts["poisoned"] += 1
@@ -254,3 +254,9 @@ class Advance:
         ]
         children = [entry.payload["child_job_id"] for entry in entries if entry.kind == "child_job_ended"]
         return jobs.load_outputs(self._conn, tasks) | jobs.load_results(self._conn, children)
+
+
+def _in_short(error: Exception) -> str:
+    """Never the whole: the database quotes rows in its details, and rows hold what users gave us."""
+    text = error.diag.message_primary if isinstance(error, psycopg.Error) else str(error)
+    return f"{type(error).__name__}: {text}"[:500]

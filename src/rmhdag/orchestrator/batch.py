@@ -117,7 +117,7 @@ class Batch:
                 writes.withdrawn_jobs.append(job_id)
                 self.continue_soon = True
             case fx.JobChanged():
-                writes.jobs.append([job_id, effect.status, effect.ending, effect.result, effect.error_message])
+                _change_job(job_id, writes, effect)
                 if effect.status in JOB_TERMINAL:
                     self.ended.append(job_id)
                     writes.channels.add(JOBS_ENDED)
@@ -210,6 +210,15 @@ def _change(job_id: str, mine: JobWrites, effect: fx.NodeChanged) -> None:
         given[4] = given[4] or before[4]
         given[8:] = [old if value is None else value for value, old in zip(given[8:], before[8:], strict=True)]
     mine.changed[effect.node_id] = given
+
+
+def _change_job(job_id: str, writes: Writes, effect: fx.JobChanged) -> None:
+    """One row per job: of two in one UPDATE, PostgreSQL would take either."""
+    given = [job_id, effect.status, effect.ending, effect.result, effect.error_message]
+    if writes.jobs:
+        before = writes.jobs.pop()
+        given[2:] = [old if value is None else value for value, old in zip(given[2:], before[2:], strict=True)]
+    writes.jobs.append(given)
 
 
 def _dead_letter(job: OwnedJob, effect: fx.TaskDeadLettered) -> list[Any]:

@@ -66,6 +66,7 @@ def settle(
 
     The connection is in autocommit mode. Two round trips: the fence must have answered before anything is written.
     """
+    settled: Settled | None = None
     try:
         with conn.pipeline() as pipeline:
             conn.execute("BEGIN")
@@ -79,19 +80,19 @@ def settle(
             consumed = {row[0] for row in consuming.fetchall()}
             torn = {job for number, job in mine if number not in consumed}
             lost = {job for job, _ in held} - locked
-            if torn or not locked:
-                conn.execute("ROLLBACK")
-                return Settled(False, lost, torn)
-            _write(conn, me, now, writes(locked))
-            crash_point("settle.before_commit")
-            conn.execute("COMMIT")
-            pipeline.sync()
-        crash_point("settle.after_commit")
-        return Settled(True, lost)
-    except psycopg.Error:
+            settled = Settled(not torn and bool(locked), lost, torn)
+            if settled.committed:
+                _write(conn, me, now, writes(locked))
+                crash_point("settle.before_commit")
+                conn.execute("COMMIT")
+                pipeline.sync()
+        if settled.committed:
+            crash_point("settle.after_commit")
+        return settled
+    finally:
+        # Outside the pipeline: inside, the driver would drop its prepared statements out of step with the server.
         if not conn.closed and conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            conn.execute("ROLLBACK")
-        raise
+            conn.rollback()
 
 
 def _write(conn: psycopg.Connection[Any], me: str, now: datetime, writes: Writes) -> None:

@@ -1,0 +1,148 @@
+"""A platform in one process: orchestrators that take a turn when told to, and a worker that is a pair of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+import psycopg
+
+from rmhdag.models.events import ErrorKind
+from rmhdag.models.states import TaskStatus
+from rmhdag.orchestrator.advance import Advance, LocalInput
+from rmhdag.orchestrator.aggregation import reduce_children
+from rmhdag.orchestrator.context import Context, OrchestratorSettings
+from rmhdag.orchestrator.duties import claim_submissions, strays, timers
+from rmhdag.orchestrator.owned_jobs import OwnedJobs
+from rmhdag.orchestrator.submissions import submit
+from rmhdag.orchestrator.trust import SilenceWatch
+from rmhdag.orchestrator.turns import Turns
+from rmhdag.store import processes, tasks, workflows
+from rmhdag.store.connection import connect
+from rmhdag.store.identity import new_id
+from rmhdag.store.tasks import ClaimedTask, TaskReport
+from rmhdag.workflow import definition_hash, definition_json
+from rmhdag.workflow.definition import WorkflowDefinition
+
+QUEUE = "light"
+Conn = psycopg.Connection[Any]
+
+
+def open_connection(dsn: str) -> Conn:
+    conn = connect(dsn, "test", autocommit=True)
+    conn.execute("SET search_path TO dagapp")
+    return conn
+
+
+class Seat:
+    """One orchestrator without threads."""
+
+    def __init__(self, dsn: str, settings: OrchestratorSettings | None = None) -> None:
+        self.me = new_id()
+        self.conn = open_connection(dsn)
+        self.settings = settings or OrchestratorSettings()
+        processes.register_orchestrator(self.conn, self.me, "here", 1, "0")
+        self.crash_points: list[str] = []
+        self.crash: Callable[[str], None] = self.crash_points.append
+        self.advance = Advance(
+            self.conn, self.me, OwnedJobs(self.me, {}, 10**8), Turns(), lambda name: self.crash(name)
+        )
+        ttl = self.settings.ttl_seconds
+        self.context = Context(
+            self.conn, self.me, "dagapp", self.settings, self.advance, SilenceWatch(ttl), SilenceWatch(ttl)
+        )
+
+    def work(self) -> None:
+        """Claim, fire timers, advance and aggregate until nothing is left to do."""
+        while True:
+            busy = claim_submissions.run_once(self.context) + timers.run_once(self.context)
+            strays.run_once(self.context)
+            while self.advance.run_once(whole_inbox=True):
+                busy += 1
+            while self.advance.aggregations:
+                job_id, plan, namespace, wanted = self.advance.aggregations.popleft()
+                answer = reduce_children(self.conn, plan, namespace, job_id, wanted)
+                self.advance.give([LocalInput(job_id, answer)])
+                busy += 1
+            if not busy:
+                return
+
+    def close(self) -> None:
+        self.advance.close()
+        self.conn.close()
+
+
+class Platform:
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self.conn = open_connection(dsn)
+        self.seats: list[Seat] = []
+        self.worker_id = new_id()
+        self.conn.execute(
+            "INSERT INTO dag_workers (worker_id, host, process_id, version, slots) VALUES (%s, 'here', 1, '0', 1)",
+            [self.worker_id],
+        )
+
+    def seat(self, settings: OrchestratorSettings | None = None) -> Seat:
+        self.seats.append(Seat(self.dsn, settings))
+        return self.seats[-1]
+
+    def close(self) -> None:
+        for seat in self.seats:
+            seat.close()
+        self.conn.close()
+
+    def register(self, definition: WorkflowDefinition) -> None:
+        stored = workflows.StoredWorkflow(
+            definition.workflow_id, definition.version, definition_hash(definition), definition_json(definition)
+        )
+        workflows.register_workflow(self.conn, "default", stored, "test", {})
+
+    def submit(self, definition: WorkflowDefinition, params: Mapping[str, Any] | None = None, **more: Any) -> str:
+        self.register(definition)
+        return submit(self.conn, definition.workflow_id, params or {}, submitted_by=more.pop("by", "ann"), **more)
+
+    # -- the worker ------------------------------------------------------------------------------------------------
+
+    def claim(self, limit: int = 100) -> list[ClaimedTask]:
+        return tasks.claim_tasks(self.conn, self.worker_id, QUEUE, limit)
+
+    def succeed(self, *claimed: ClaimedTask, output: Any = None) -> set[str]:
+        text = orjson.dumps({} if output is None else output)
+        done = [TaskReport(t.task_id, t.lease_epoch, TaskStatus.COMPLETED, duration_ms=1, output=text) for t in claimed]
+        return tasks.report_tasks(self.conn, self.worker_id, done)
+
+    def fail(self, *claimed: ClaimedTask, kind: ErrorKind = ErrorKind.HANDLER_ERROR) -> set[str]:
+        done = [TaskReport(t.task_id, t.lease_epoch, TaskStatus.FAILED, kind, "boom", 1) for t in claimed]
+        return tasks.report_tasks(self.conn, self.worker_id, done)
+
+    def finish(self, seat: Seat, output: Any = None) -> None:
+        """Let orchestrator and worker take turns until both have nothing left to do."""
+        seat.work()
+        while claimed := self.claim():
+            self.succeed(*claimed, output=output)
+            seat.work()
+
+    # -- what the rows say -----------------------------------------------------------------------------------------
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        row = self.conn.execute(
+            "SELECT status, ending, error_message, result_data, owner_id, owner_epoch FROM dag_jobs WHERE job_id = %s",
+            [job_id],
+        ).fetchone()
+        assert row is not None
+        return dict(zip(("status", "ending", "error_message", "result", "owner_id", "owner_epoch"), row, strict=True))
+
+    def nodes(self, job_id: str) -> dict[str, str]:
+        rows = self.conn.execute("SELECT node_id, status FROM dag_node_states WHERE job_id = %s", [job_id])
+        return {node_id: str(status) for node_id, status in rows}
+
+    def events(self, job_id: str) -> list[str]:
+        query = "SELECT event_type FROM dag_job_events WHERE job_id = %s ORDER BY seq"
+        return [str(row[0]) for row in self.conn.execute(query, [job_id])]
+
+    def count(self, table: str) -> int:
+        row = self.conn.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
+        assert row is not None
+        return int(row[0])
