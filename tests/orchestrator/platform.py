@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -43,11 +43,7 @@ class Seat:
         self.conn = open_connection(dsn)
         self.settings = settings or OrchestratorSettings()
         processes.register_orchestrator(self.conn, self.me, "here", 1, "0")
-        self.crash_points: list[str] = []
-        self.crash: Callable[[str], None] = self.crash_points.append
-        self.advance = Advance(
-            self.conn, self.me, OwnedJobs(self.me, {}, 10**8), Turns(), lambda name: self.crash(name)
-        )
+        self.advance = Advance(self.conn, self.me, OwnedJobs(self.me, {}, 10**8), Turns())
         ttl = self.settings.ttl_seconds
         self.context = Context(
             self.conn, self.me, "dagapp", self.settings, self.advance, SilenceWatch(ttl), SilenceWatch(ttl)

@@ -11,7 +11,7 @@ from rmhdag.engine.run import JobRun
 from rmhdag.models.events import ErrorKind
 from rmhdag.orchestrator.duties import dead_workers, orphans
 from rmhdag.orchestrator.submissions import OtherSubmissionError, UnknownWorkflowError, submit
-from rmhdag.store import jobs, tasks
+from rmhdag.store import crash_points, jobs, tasks
 from rmhdag.workflow import InvalidInputs
 from rmhdag.workflow.definition import Branch, ConditionalNode, InputDefinition, WorkflowDefinition, WorkflowNode
 from tests.engine.definitions import AT_ONCE, fan, task, workflow
@@ -25,6 +25,10 @@ def chain(length: int = 3) -> WorkflowDefinition:
     }
     nodes[f"n{length - 1}"] = task()
     return workflow(**nodes)
+
+
+def lose_the_connection() -> None:
+    raise psycopg.OperationalError("gone")
 
 
 def test_a_chain_completes_with_all_its_rows(platform: Platform) -> None:
@@ -135,12 +139,7 @@ def test_a_commit_that_seemed_to_fail_is_not_done_twice(platform: Platform) -> N
     seat.work()
     platform.succeed(*platform.claim(), output={"x": 1})
 
-    def lose_the_answer(name: str) -> None:
-        if name == "settle.after_commit":
-            seat.crash = seat.crash_points.append
-            raise psycopg.OperationalError("the answer was lost")
-
-    seat.crash = lose_the_answer
+    crash_points.arm("settle.after_commit", lose_the_connection)
     with pytest.raises(psycopg.OperationalError):
         seat.advance.run_once(whole_inbox=True)
     seat.work()
@@ -155,12 +154,7 @@ def test_a_crash_before_the_commit_leaves_nothing(platform: Platform) -> None:
     seat.work()
     platform.succeed(*platform.claim(), output={"x": 1})
 
-    def break_off(name: str) -> None:
-        if name == "settle.before_commit":
-            seat.crash = seat.crash_points.append
-            raise psycopg.OperationalError("gone")
-
-    seat.crash = break_off
+    crash_points.arm("settle.before_commit", lose_the_connection)
     with pytest.raises(psycopg.OperationalError):
         seat.advance.run_once(whole_inbox=True)
     assert platform.nodes(job_id)["n0"] == "dispatched"

@@ -54,6 +54,7 @@ def orchestrator(
 
     Needs JOB_QUEUE_NAME, DAG_WORKER_QUEUE and WORKER_QUEUE; they have no defaults.
     """
+    from rmhdag.cli.crash import arm_crash_point
     from rmhdag.cli.lifeline import die_with
     from rmhdag.cli.platform import migrated, open_connection
     from rmhdag.cli.process_logs import configure_logs
@@ -78,6 +79,7 @@ def orchestrator(
     require_queues(settings)
     check_lease(settings)
     configure_logs()
+    arm_crash_point()
     with opened(settings) as (dsn, name), explained(settings), migrated(settings, name):
         with open_connection(dsn, settings.schema_name) as conn:
             queues = handler_queues(conn)

@@ -51,6 +51,7 @@ def worker(
 
     Without --queue it serves WORKER_QUEUE and DAG_WORKER_QUEUE, whichever are set; they have no defaults.
     """
+    from rmhdag.cli.crash import arm_crash_point
     from rmhdag.cli.lifeline import die_with
     from rmhdag.cli.platform import migrated, open_connection
     from rmhdag.cli.process_logs import configure_logs
@@ -76,6 +77,7 @@ def worker(
     settings = load_settings(flags).settings
     queues = find_queues(settings, queue or [])
     configure_logs()
+    arm_crash_point()
     with opened(settings) as (dsn, name), explained(settings), migrated(settings, name):
         with open_connection(dsn, settings.schema_name) as conn:
             views.workers(conn)  # the schema is there, or this says so

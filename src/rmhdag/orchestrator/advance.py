@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
 from random import Random
@@ -26,7 +26,7 @@ from rmhdag.orchestrator.readings import read_entry
 from rmhdag.orchestrator.reruns import start_of
 from rmhdag.orchestrator.submissions import UnknownWorkflowError, child_job_row
 from rmhdag.orchestrator.turns import Turns
-from rmhdag.store import inbox, jobs, poison
+from rmhdag.store import inbox, jobs, poison, tasks
 from rmhdag.store.channels import NEW_JOBS
 from rmhdag.store.inbox import InboxEntry
 from rmhdag.store.settle import settle
@@ -37,6 +37,7 @@ log = get_logger(__name__)
 Conn = psycopg.Connection[Any]
 BATCH = 500
 LOCAL_BATCH = 100
+OF_A_LEASE = ("task_started", "task_snoozed")
 POISON_AFTER = 3
 # What the data itself is to blame for; everything else is worth another try.
 DATA_ERRORS = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError, psycopg.NotSupportedError)
@@ -55,12 +56,11 @@ Item = InboxEntry | LocalInput
 class Advance:
     """One connection, one batch at a time. Whatever goes wrong, the aggregates concerned are loaded again."""
 
-    def __init__(self, conn: Conn, me: str, owned: OwnedJobs, turns: Turns, crash_point: Callable[[str], None]) -> None:
+    def __init__(self, conn: Conn, me: str, owned: OwnedJobs, turns: Turns) -> None:
         self._conn = conn
         self._me = me
         self.owned = owned
         self._turns = turns
-        self._crash_point = crash_point
         self._jitter = Random()
         self._mark = 0
         self._local: deque[LocalInput] = deque()
@@ -114,7 +114,7 @@ class Advance:
             return False
         items: dict[str, list[Item]] = defaultdict(list)
         # Timers come after the inbox: a result that is waiting makes the timer of its task stale.
-        for entry in entries:
+        for entry in self._without_late_news(entries):
             items[entry.job_id].append(entry)
         for item in local:
             items[item.job_id].append(item)
@@ -198,7 +198,7 @@ class Advance:
         ]
         self._resolve_child_jobs(batch, held)
         epochs = [(job_id, job.owner_epoch) for job_id, job in held.items()]
-        settled = settle(self._conn, self._me, epochs, inbox_ids, now, batch.merged, self._crash_point)
+        settled = settle(self._conn, self._me, epochs, inbox_ids, now, batch.merged)
         if not settled.committed:
             # Somebody else owns them, or an earlier commit went through although it seemed to fail: look again.
             self.owned.drop(held)
@@ -246,14 +246,29 @@ class Advance:
         else:
             self._mark = 0
 
+    def _without_late_news(self, entries: list[InboxEntry]) -> list[InboxEntry]:
+        """Starts and the like of a lease that is over would make a task look alive that waits in its queue again."""
+        news = [entry.task_id for entry in entries if entry.kind in OF_A_LEASE and entry.task_id is not None]
+        if not news:
+            return entries
+        current = tasks.current_leases(self._conn, news)
+        late = {
+            entry.inbox_id
+            for entry in entries
+            if entry.kind in OF_A_LEASE and current.get(str(entry.task_id)) != entry.lease_epoch
+        }
+        if late:
+            inbox.discard(self._conn, self._me, late)
+        return [entry for entry in entries if entry.inbox_id not in late]
+
     def _large_outputs(self, entries: list[InboxEntry]) -> dict[str, Any]:
-        tasks = [
+        finished = [
             str(entry.task_id)
             for entry in entries
             if entry.kind == "task_reported" and entry.payload["ok"] and "out" not in entry.payload
         ]
         children = [entry.payload["child_job_id"] for entry in entries if entry.kind == "child_job_ended"]
-        return jobs.load_outputs(self._conn, tasks) | jobs.load_results(self._conn, children)
+        return jobs.load_outputs(self._conn, finished) | jobs.load_results(self._conn, children)
 
 
 def _in_short(error: Exception) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import platform
 import threading
-from collections.abc import Callable
 from random import Random
 from time import monotonic
 from typing import Any
@@ -48,14 +47,12 @@ class Orchestrator:
         settings: OrchestratorSettings,
         handler_queues: dict[str, str],
         *,
-        crash_point: Callable[[str], None] = lambda name: None,
         notify: bool = True,
     ) -> None:
         self._dsn = dsn
         self._schema = schema
         self._settings = settings
         self._handler_queues = handler_queues
-        self._crash_point = crash_point
         self._notify = notify
         self._stopping = threading.Event()
         self._random = Random()
@@ -80,7 +77,7 @@ class Orchestrator:
                 self._stopping.wait(self._random.uniform(0.5, 1.5) * ERROR_PAUSE_SECONDS)
 
     def _live_once(self) -> None:
-        life = Life(self._dsn, self._schema, self._settings, self._handler_queues, self._crash_point, self._notify)
+        life = Life(self._dsn, self._schema, self._settings, self._handler_queues, self._notify)
         self._life = life
         try:
             life.begin()
@@ -99,7 +96,6 @@ class Life:
         schema: str,
         settings: OrchestratorSettings,
         handler_queues: dict[str, str],
-        crash_point: Callable[[str], None],
         notify: bool,
     ) -> None:
         self.me = new_id()
@@ -112,7 +108,7 @@ class Life:
         self._trust = Trust(settings.ttl_seconds, settings.margin_seconds)
         self._conn = self._connect("advance")
         self._owned = OwnedJobs(self.me, handler_queues, settings.cache_bytes)
-        self.advance = Advance(self._conn, self.me, self._owned, Turns(), crash_point)
+        self.advance = Advance(self._conn, self.me, self._owned, Turns())
         self._doorbell = Doorbell(dsn, schema, [NEW_JOBS, owner_channel(self.me)], notify)
         self._claim_now = threading.Event()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -31,6 +32,11 @@ def read_inbox(conn: Conn, me: str, mark: int, limit: int) -> tuple[datetime, li
     found = clock.fetchone()
     assert found is not None
     return found[0], [InboxEntry(*row) for row in entries.fetchall()]
+
+
+def discard(conn: Conn, me: str, inbox_ids: Collection[int]) -> None:
+    """Entries that say nothing any more."""
+    conn.execute(SQL["discard"], {"me": me, "inbox": list(inbox_ids)})
 
 
 def due_timers(conn: Conn, me: str, limit: int) -> list[tuple[str, str, int, str]]:

@@ -7,6 +7,9 @@ WHERE owner_id = %(me)s AND inbox_id > %(mark)s
 ORDER BY inbox_id
 LIMIT %(limit)s
 
+-- name: discard
+DELETE FROM dag_inbox WHERE owner_id = %(me)s AND inbox_id = ANY(%(inbox)s)
+
 -- name: due_timers
 SELECT n.job_id, n.node_id, n.attempt, 'retry' AS timer
 FROM dag_node_states AS n

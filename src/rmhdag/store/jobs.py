@@ -10,6 +10,7 @@ import psycopg
 from psycopg.rows import namedtuple_row
 
 from rmhdag.store.channels import NEW_JOBS
+from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -40,6 +41,7 @@ def find_by_idempotency_key(
     return conn.execute(SQL["find_by_idempotency_key"], given).fetchone()
 
 
+@commit_site
 def claim_unowned_jobs(conn: Conn, me: str, limit: int) -> list[ClaimedJob]:
     with conn.transaction():
         rows = conn.execute(SQL["claim_unowned_jobs"], {"me": me, "limit": limit}).fetchall()
@@ -48,6 +50,7 @@ def claim_unowned_jobs(conn: Conn, me: str, limit: int) -> list[ClaimedJob]:
     return claimed
 
 
+@commit_site
 def claim_orphaned_jobs(conn: Conn, me: str, dead: Sequence[str], limit: int) -> list[ClaimedJob]:
     """Jobs of owners that are known to be dead."""
     with conn.transaction():
@@ -62,6 +65,7 @@ def _take_inbox(conn: Conn, me: str, owners: list[str], claimed: list[ClaimedJob
         conn.execute(SQL["readdress_inbox"], {"me": me, "from": owners, "jobs": [job.job_id for job in claimed]})
 
 
+@commit_site
 def release_jobs(conn: Conn, me: str) -> int:
     """Hand everything over: one statement frees all jobs, one notice tells the others."""
     with conn.transaction():

@@ -9,6 +9,7 @@ import orjson
 import psycopg
 
 from rmhdag.models.columns import PAYLOAD_CHUNK_BYTES
+from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -21,6 +22,7 @@ class PayloadMissingError(Exception):
     """A reference points to nothing: pruned, or of another namespace."""
 
 
+@commit_site
 def write_json(conn: Conn, namespace: str, text: bytes) -> dict[str, Any]:
     """Store JSON text and return its reference; the same text again is the same payload."""
     digest = sha256(text).hexdigest()

@@ -6,12 +6,14 @@ from typing import Any
 
 import psycopg
 
+from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
 MAX_MESSAGE = 2_000
 
 
+@commit_site
 def bury_job(
     conn: psycopg.Connection[Any], me: str, job_id: str, owner_epoch: int, namespace: str, message: str
 ) -> bool:

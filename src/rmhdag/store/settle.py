@@ -15,11 +15,13 @@ import orjson
 import psycopg
 
 from rmhdag.store import jobs
+from rmhdag.store.crash_points import SITES, reach
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
 JOBS_SQL = load_queries(jobs.__file__)
 SOURCE_APP = "orchestrator"
+SITES.add("settle")
 
 
 @dataclass(slots=True)
@@ -60,7 +62,6 @@ def settle(
     inbox: Sequence[tuple[int, str]],
     now: datetime,
     writes: Callable[[set[str]], Writes],
-    crash_point: Callable[[str], None],
 ) -> Settled:
     """Write one batch. Jobs that are no longer mine drop out and the rest goes on; a torn inbox writes nothing.
 
@@ -83,11 +84,11 @@ def settle(
             settled = Settled(not torn and bool(locked), lost, torn)
             if settled.committed:
                 _write(conn, me, now, writes(locked))
-                crash_point("settle.before_commit")
+                reach("settle.before_commit")
                 conn.execute("COMMIT")
                 pipeline.sync()
         if settled.committed:
-            crash_point("settle.after_commit")
+            reach("settle.after_commit")
         return settled
     finally:
         # Outside the pipeline: inside, the driver would drop its prepared statements out of step with the server.

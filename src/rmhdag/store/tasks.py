@@ -10,6 +10,7 @@ import psycopg
 
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.states import TaskStatus
+from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -59,6 +60,7 @@ class QueueDepth(NamedTuple):
     oldest_waiting_at: Any
 
 
+@commit_site
 def claim_tasks(conn: Conn, worker_id: str, queue: str, limit: int, mark: int = 0) -> list[ClaimedTask]:
     """Lease up to `limit` tasks, those whose turn it is first."""
     given = {"worker_id": worker_id, "queue": queue, "limit": limit, "mark": mark}
@@ -66,6 +68,7 @@ def claim_tasks(conn: Conn, worker_id: str, queue: str, limit: int, mark: int = 
     return sorted((ClaimedTask(*row) for row in rows), key=lambda task: task.order_key)
 
 
+@commit_site
 def report_tasks(conn: Conn, worker_id: str, reports: Sequence[TaskReport]) -> set[str]:
     """Record results, one statement for all; returns the tasks whose lease still matched."""
     rows = [
@@ -98,18 +101,21 @@ def _told(report: TaskReport) -> dict[str, Any]:
     return told
 
 
+@commit_site
 def start_tasks(conn: Conn, worker_id: str, tasks: Sequence[tuple[str, int]]) -> set[str]:
     """Mark the start of tasks that take long, or were lost before; returns those whose lease still matched."""
     given = {"worker_id": worker_id, "tasks": orjson.dumps(list(tasks)).decode()}
     return _matched(conn.execute(SQL["start_tasks"], given, prepare=True))
 
 
+@commit_site
 def release_tasks(conn: Conn, worker_id: str, tasks: Sequence[tuple[str, int, float | None]]) -> None:
     """Give tasks back: with None one that never ran, else with the seconds until it is offered again."""
     given = {"worker_id": worker_id, "tasks": orjson.dumps(list(tasks)).decode()}
     conn.execute(SQL["release_tasks"], given, prepare=True)
 
 
+@commit_site
 def report_lost_tasks(conn: Conn, workers: Sequence[str]) -> int:
     """Tell the owners of every task that a dead worker held; each lease is told once."""
     row = conn.execute(SQL["report_lost_tasks"], {"workers": list(workers)}).fetchone()
@@ -119,6 +125,11 @@ def report_lost_tasks(conn: Conn, workers: Sequence[str]) -> int:
 
 def tasks_told_to_stop(conn: Conn, worker_id: str) -> list[tuple[str, int]]:
     return conn.execute(SQL["tasks_told_to_stop"], {"worker_id": worker_id}, prepare=True).fetchall()
+
+
+def current_leases(conn: Conn, task_ids: Sequence[str]) -> dict[str, int]:
+    """The lease epoch of each task that is queued or held."""
+    return dict(conn.execute(SQL["current_leases"], {"tasks": list(task_ids)}, prepare=True).fetchall())
 
 
 def queue_depths(conn: Conn) -> list[QueueDepth]:

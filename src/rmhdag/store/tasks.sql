@@ -62,12 +62,20 @@ SELECT (SELECT array_agg(task_id) FROM gone), (
     )
 
 -- name: start_tasks
+-- Asked again, because the answer was lost, it answers the same and tells nobody twice.
 -- 0 task_id, 1 lease_epoch
-WITH started AS (
+WITH held AS (
+    SELECT q.task_id, q.started_at
+    FROM dag_queue_messages AS q
+    JOIN jsonb_array_elements(%(tasks)s::jsonb) AS r
+        ON q.task_id = r->>0 AND q.lease_epoch = (r->>1)::bigint AND q.worker_id = %(worker_id)s
+    FOR NO KEY UPDATE OF q
+),
+started AS (
     UPDATE dag_queue_messages AS q
     SET started_at = clock_timestamp()
-    FROM jsonb_array_elements(%(tasks)s::jsonb) AS r
-    WHERE q.task_id = r->>0 AND q.lease_epoch = (r->>1)::bigint AND q.worker_id = %(worker_id)s AND q.started_at IS NULL
+    FROM held
+    WHERE q.task_id = held.task_id AND held.started_at IS NULL
     RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt
 ),
 told AS (
@@ -79,7 +87,7 @@ told AS (
     JOIN dag_jobs AS j ON j.job_id = s.job_id
     RETURNING owner_id
 )
-SELECT (SELECT array_agg(task_id) FROM started), (
+SELECT (SELECT array_agg(task_id) FROM held), (
         SELECT count(pg_notify(CASE owner_id
         WHEN '' THEN 'rmhdag_jobs'
         ELSE 'rmhdag_o_' || left(encode(sha256(convert_to(owner_id, 'UTF8')), 'hex'), 24) END, '')::text)
@@ -187,6 +195,9 @@ SELECT (SELECT count(*) FROM lost), (
 
 -- name: tasks_told_to_stop
 SELECT task_id, lease_epoch FROM dag_queue_messages WHERE worker_id = %(worker_id)s AND cancel_requested
+
+-- name: current_leases
+SELECT task_id, lease_epoch FROM dag_queue_messages WHERE task_id = ANY(%(tasks)s)
 
 -- name: depth
 SELECT

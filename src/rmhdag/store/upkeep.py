@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from rmhdag.store.channels import NEW_JOBS
+from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -43,6 +44,7 @@ def definition_key(conn: Conn, job_id: str) -> tuple[str, str, int, str]:
     return row[0], row[1], row[2], row[3]
 
 
+@commit_site
 def prune_jobs(conn: Conn, days: float, limit: int) -> int:
     """Delete finished jobs that are older, a bite at a time; events and logs go with their days."""
     with conn.transaction():
@@ -53,6 +55,7 @@ def prune_jobs(conn: Conn, days: float, limit: int) -> int:
     return len(found)
 
 
+@commit_site
 def release_some_jobs(conn: Conn, me: str, limit: int) -> Sequence[str]:
     """Give jobs away to whoever has fewer."""
     with conn.transaction():

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import orjson
 import psycopg
 
+from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -31,6 +32,7 @@ def current_workflow(conn: Conn, namespace: str, workflow_id: str, version: int 
     return None if row is None else StoredWorkflow(*row)
 
 
+@commit_site
 def register_workflow(
     conn: Conn,
     namespace: str,

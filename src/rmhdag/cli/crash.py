@@ -1,0 +1,13 @@
+"""RMHDAG_CRASH_AT: let a process die at a named commit, to see that nothing is lost. For tests, and for the curious."""
+
+from __future__ import annotations
+
+import os
+
+
+def arm_crash_point() -> None:
+    wanted = os.environ.get("RMHDAG_CRASH_AT")
+    if wanted:
+        from rmhdag.store.crash_points import arm
+
+        arm(wanted)
