@@ -128,7 +128,9 @@ def test_a_start_is_marked_once_and_only_by_the_holder(conn: Conn) -> None:
     assert tasks.start_tasks(conn, "other", [("t", 1)]) == set()
     assert tasks.start_tasks(conn, "w", [("t", 2)]) == set()
     assert tasks.start_tasks(conn, "w", [("t", 1)]) == {"t"}
-    assert tasks.start_tasks(conn, "w", [("t", 1)]) == set()
+    first = conn.execute("SELECT started_at FROM dag_queue_messages").fetchone()
+    assert tasks.start_tasks(conn, "w", [("t", 1)]) == {"t"}, "the answer may have been lost"
+    assert conn.execute("SELECT started_at FROM dag_queue_messages").fetchone() == first
     assert [kind for _, kind, _ in inbox(conn, "t")] == ["task_started"]
 
 

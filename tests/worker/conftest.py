@@ -8,6 +8,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,7 +16,7 @@ import pytest
 
 from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.messaging.doorbell import Doorbell
-from rmhdag.store import processes, tasks, workers
+from rmhdag.store import migration, processes, tasks, workers
 from rmhdag.store.channels import owner_channel, queue_channel
 from rmhdag.store.connection import connect
 from tests.conftest import required_binaries
@@ -40,10 +41,16 @@ Worker(WorkerSettings(**given)).run()
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[EmbeddedPostgres]:
+def server() -> Iterator[EmbeddedPostgres]:
     """One kind of server: what differs between versions is SQL, and that is tested beside the store."""
-    with EmbeddedPostgres.temporary(binaries=required_binaries("wheel18")) as server:
-        yield server
+    with EmbeddedPostgres.temporary(binaries=required_binaries("wheel18")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def template(server: EmbeddedPostgres) -> str:
+    migration.apply(server.create_database("worker_template"))
+    return "worker_template"
 
 
 class Result(NamedTuple):
@@ -159,11 +166,20 @@ class Desk:
         self.conn.execute("SELECT pg_notify(%s, '')", [queue_channel(QUEUE)])
 
 
-@pytest.fixture
-def desk(migrated_database: str) -> Iterator[Desk]:
-    made = Desk(migrated_database)
+@contextmanager
+def open_desk(server: EmbeddedPostgres, template: str) -> Iterator[Desk]:
+    """In a database of its own."""
+    name = f"test_{uuid.uuid4().hex}"
+    made = Desk(server.create_database(name, template=template))
     yield made
     made.close()
+    server.drop_database(name)
+
+
+@pytest.fixture
+def desk(server: EmbeddedPostgres, template: str) -> Iterator[Desk]:
+    with open_desk(server, template) as made:
+        yield made
 
 
 class WorkerProcess:
@@ -252,17 +268,14 @@ def worker(start_worker: StartWorker) -> WorkerProcess:
 
 @pytest.fixture(scope="module")
 def shared_worker(
-    postgres: EmbeddedPostgres, migrated_template: str, tmp_path_factory: pytest.TempPathFactory
+    server: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[WorkerProcess]:
     """One worker for the tests of a module that leave it as it was; it may lose a child."""
-    name = f"shared_{uuid.uuid4().hex}"
-    desk = Desk(postgres.create_database(name, template=migrated_template))
-    worker = WorkerProcess(desk, tmp_path_factory.mktemp("scratch"))
-    worker.wait_until_ready()
-    yield worker
-    worker.close()
-    desk.close()
-    postgres.drop_database(name)
+    with open_desk(server, template) as desk:
+        worker = WorkerProcess(desk, tmp_path_factory.mktemp("scratch"))
+        worker.wait_until_ready()
+        yield worker
+        worker.close()
 
 
 @pytest.fixture

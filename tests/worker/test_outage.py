@@ -27,14 +27,14 @@ def outage(server: EmbeddedPostgres, desk: Desk) -> Iterator[None]:
 
 
 def test_tasks_that_end_during_an_outage_are_reported_after_it(
-    desk: Desk, worker: WorkerProcess, gate: Gate, postgres: EmbeddedPostgres
+    desk: Desk, worker: WorkerProcess, gate: Gate, server: EmbeddedPostgres
 ) -> None:
     """The worker keeps its id, its children and its results; a repeated report changes nothing."""
     worker_id = worker.wait_until_ready()
     children = worker.children()
     task_id = desk.add("test.gate", {"gate": gate.path})
     desk.started(task_id)
-    with outage(postgres, desk):
+    with outage(server, desk):
         gate.open()
         assert worker.process.poll() is None
     result = desk.result(task_id)
@@ -45,9 +45,7 @@ def test_tasks_that_end_during_an_outage_are_reported_after_it(
     assert worker.children() == children
 
 
-def test_work_goes_on_through_a_row_of_broken_connections(
-    desk: Desk, worker: WorkerProcess, postgres: EmbeddedPostgres
-) -> None:
+def test_work_goes_on_through_a_row_of_broken_connections(desk: Desk, worker: WorkerProcess) -> None:
     """F13: every answer may be lost; each task is recorded once all the same."""
     query = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND application_name LIKE 'rmhdag:worker%%'"""

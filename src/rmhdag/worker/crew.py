@@ -62,8 +62,13 @@ class Crew:
         """As many children as there are slots; later ones replace those that died."""
         if self.is_stopping or now < self._hire_at:
             return
-        for _ in range(self._settings.concurrency - sum(one.kind is ChildKind.ALONE for one in self.children)):
-            self._start(ChildKind.ALONE)
+        missing = self._settings.concurrency - sum(one.kind is ChildKind.ALONE for one in self.children)
+        try:
+            for _ in range(missing):
+                self._start(ChildKind.ALONE)
+        except OSError as error:
+            self._hire_at = now + 1.0
+            log.error("no child can be started: %s; trying again", error)
 
     def _start(self, kind: ChildKind) -> ChildProcess:
         child = ChildProcess(kind, self._settings, self._scratch.folder)
@@ -177,7 +182,8 @@ class Crew:
 
     # What children say.
 
-    def listen_to(self, child: ChildProcess) -> None:
+    def listen_to(self, child: ChildProcess) -> bool:
+        """Hear what it has said; False if there was nothing."""
         if child.waits_to_write and not child.flush():
             child.waits_to_write = False
             self._selector.modify(child.socket, selectors.EVENT_READ, (self.listen_to, child))
@@ -185,28 +191,37 @@ class Crew:
             frames = child.receive()
         except FrameError as error:
             child.kill(f"the process that ran the task broke the protocol: {error}")
-            return
+            return False
         if frames is None:
-            self._selector.unregister(child.socket)
-            child.is_deaf = True
-            return
+            self._become_deaf(child)
+            return False
         # Before a task is done, so that what was written past Python is still found to be its own.
         self._read_output(child)
         for frame in frames:
             _HEAR[frame[0]](self, child, frame)
+        return bool(frames)
 
-    def _read_output(self, child: ChildProcess) -> None:
+    def _become_deaf(self, child: ChildProcess) -> None:
+        if not child.is_deaf:
+            child.is_deaf = True
+            self._selector.unregister(child.socket)
+
+    def _become_mute(self, child: ChildProcess) -> None:
+        if not child.is_mute:
+            child.is_mute = True
+            self._selector.unregister(child.output)
+
+    def _read_output(self, child: ChildProcess) -> bool:
         text = child.read_output()
         if text is None:
-            if not child.is_mute:
-                self._selector.unregister(child.output)
-            child.is_mute = True
+            self._become_mute(child)
         elif text:
             lease = next(iter(child.leases.values()), None) if child.kind is ChildKind.ALONE else None
             if lease is not None:
                 lease.write_log(text)
             else:
                 child.last_words = (child.last_words + text)[-4000:]
+        return bool(text)
 
     def _hear_ready(self, child: ChildProcess, frame: Frame) -> None:
         manifests = frame[1]
@@ -396,10 +411,13 @@ class Crew:
 
     def bury(self, child: ChildProcess, ending: Ending) -> None:
         """Hear its last words, settle what it ran, and take back what it had not begun."""
-        while not child.is_deaf:
-            self.listen_to(child)
-        while not child.is_mute:
-            self._read_output(child)
+        # Not until the end of either: something that it had forked may still hold the other side.
+        while self.listen_to(child):
+            pass
+        while self._read_output(child):
+            pass
+        self._become_deaf(child)
+        self._become_mute(child)
         self.children.remove(child)
         begun = child.begun()
         for lease in list(child.leases.values()):

@@ -245,7 +245,9 @@ class Exchange:
         timeout = self._settings.poll_seconds - (time.monotonic() - self._looked_at) if self._room > 0 else 60.0
         if self._known:
             timeout = min(timeout, self._settings.lease_check_seconds)
-        if self._doorbell.wait(max(timeout, 0.001), [self._wake_fd]):
+        # Something to claim, but the heartbeat has to be answered first.
+        least = 0.001 if self._is_trusted() else 0.05
+        if self._doorbell.wait(max(timeout, least), [self._wake_fd]):
             self._looks_promising = True
         with suppress(BlockingIOError):
             os.eventfd_read(self._wake_fd)

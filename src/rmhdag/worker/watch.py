@@ -16,6 +16,7 @@ PROGRESS_SECONDS = 0.3
 LOG_SECONDS = 1.0
 MEMORY_SECONDS = 0.1
 HUNG_SECONDS = 30.0
+DEAF_SECONDS = 1.0
 
 
 class Watch:
@@ -40,6 +41,8 @@ class Watch:
             if ending is not None:
                 crew.bury(child, ending)
                 continue
+            if child.is_deaf and now - child.heard_at > DEAF_SECONDS:
+                child.kill("the process closed its connection to the worker")
             running = self._running(child, now)
             for lease in running:
                 self._look_at(lease, child, now)
