@@ -1,0 +1,115 @@
+"""The small parts, each alone: frames, the board, logs on their way, batches of results."""
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmhdag.handlers import StopReason
+from rmhdag.models.states import TaskStatus
+from rmhdag.store.payloads import PayloadMissingError
+from rmhdag.store.tasks import ClaimedTask
+from rmhdag.worker.board import Board
+from rmhdag.worker.child_process import Ending
+from rmhdag.worker.frames import FrameError, FrameReader, encode
+from rmhdag.worker.lease import LOG_BYTES, Lease
+from rmhdag.worker.references import UnresolvedReferenceError, may_hold_reference, resolve_references
+from rmhdag.worker.reports import BATCH, BATCH_BYTES, Finished, take_batch
+from rmhdag.worker.settings import WorkerSettings
+
+JSON = st.recursive(st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(max_size=5), st.lists, max_leaves=5)
+
+
+def task(lease_epoch: int = 1, lease_losses: int = 0) -> ClaimedTask:
+    return ClaimedTask(
+        "t", "j", "n", "q", "echo", {}, 60, 1, lease_epoch, lease_losses, 0, None, None, None, 1, "default"
+    )
+
+
+@given(st.lists(st.lists(JSON, min_size=1, max_size=3), max_size=5), st.lists(st.integers(0, 200), max_size=10))
+def test_frames_arrive_whole_however_they_are_cut(frames: list[list[object]], cuts: list[int]) -> None:
+    data = b"".join(encode(*frame) for frame in frames)
+    places = sorted({min(cut, len(data)) for cut in cuts})
+    reader, heard = FrameReader(), []
+    for start, end in zip([0, *places], [*places, len(data)], strict=True):
+        heard += reader.feed(data[start:end])
+    assert heard == frames
+
+
+@pytest.mark.parametrize("data", [b"nonsense\n", b'{"a":1}\n', b"[]\n", b"[1,\n"])
+def test_what_is_no_frame_is_refused(data: bytes) -> None:
+    with pytest.raises(FrameError):
+        FrameReader().feed(data)
+
+
+def test_both_sides_see_the_same_board() -> None:
+    parent = Board.create()
+    child = Board(parent.descriptor)
+    assert parent.begun().key == 0
+    child.begin(7, 123)
+    assert parent.begun() == (7, 123)
+    parent.tell(7, StopReason.TIMEOUT)
+    assert child.told(7) is StopReason.TIMEOUT
+    assert child.told(8) is None
+    parent.take_back(8, 10)
+    assert [child.is_taken_back(key) for key in (7, 8, 10, 11)] == [False, True, True, False]
+    parent.close()
+
+
+def test_logs_are_cut_into_chunks_that_fit_and_end_in_time() -> None:
+    lease = Lease(task())
+    for _ in range(30):
+        lease.write_log("é" * 50_000 + "\n")
+    assert lease.log is not None
+    chunks = lease.log.take_chunks()
+    sizes = [len(chunk.content.encode()) for chunk in chunks]
+    assert max(sizes) <= 64 * 1024
+    assert LOG_BYTES - 2 <= sum(sizes) <= LOG_BYTES
+    assert [chunk.chunk_index for chunk in chunks] == list(range(len(chunks)))
+    assert [chunk.truncated for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+    lease.write_log("more")
+    assert lease.log.take_chunks() == []
+
+
+@pytest.mark.parametrize(("epoch", "losses", "first"), [(1, 0, False), (2, 0, True), (1, 1, True)])
+def test_a_task_that_was_leased_before_marks_its_start_first(epoch: int, losses: int, first: bool) -> None:
+    assert Lease(task(epoch, losses)).must_mark_start_first is first
+
+
+def test_a_batch_is_bounded_in_number_and_size() -> None:
+    small = [Finished(task(), TaskStatus.COMPLETED, output=b"1")] * (BATCH + 1)
+    assert len(take_batch(small)) == BATCH
+    large = [Finished(task(), TaskStatus.COMPLETED, output=b"x" * 60_000)] * 400
+    taken = take_batch(large)
+    assert 1 < len(taken) <= BATCH_BYTES // 60_000
+    assert take_batch([]) == []
+
+
+def test_references_are_replaced_wherever_they_stand() -> None:
+    reference = {"sha256": "a" * 64, "size_bytes": 3, "media_type": "application/json"}
+    image = {"sha256": "b" * 64, "size_bytes": 3, "media_type": "image/tiff"}
+    params = {"a": [1, {"b": reference}], "c": image, "d": {**reference, "more": 1}}
+    resolved = orjson.loads(orjson.dumps(resolve_references(params, lambda digest: b'{"v": 1}')))
+    assert resolved == {"a": [1, {"b": {"v": 1}}], "c": image, "d": {**reference, "more": 1}}
+    assert may_hold_reference(params)
+    assert not may_hold_reference({"a": [{"b": "sha256"}]})
+
+    def missing(digest: str) -> bytes:
+        raise PayloadMissingError("there is no payload")
+
+    with pytest.raises(UnresolvedReferenceError, match="params /a/1/b: there is no payload"):
+        resolve_references(params, missing)
+
+
+def test_an_ending_is_told_in_words() -> None:
+    assert Ending(-11, 40).describe() == "the process that ran the task was killed by SIGSEGV (peak memory 40 MB)"
+    assert "out of memory" in Ending(-9, 1).describe()
+    assert "signal 62" in Ending(-62, 1).describe()
+    assert "exit code 3" in Ending(3, 1).describe()
+
+
+def test_settings_that_cannot_work_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least one queue"):
+        WorkerSettings(dsn="", queues=())
+    with pytest.raises(ValueError, match="at least one slot"):
+        WorkerSettings(dsn="", queues=("q",), concurrency=0)
