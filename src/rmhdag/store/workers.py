@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 import psycopg
 
+from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -86,6 +87,7 @@ def save_progress_if_held(conn: Conn, worker_id: str, progress: Sequence[TaskPro
     )
 
 
+@commit_site
 def save_checkpoint_if_held(
     conn: Conn, worker_id: str, task_id: str, lease_epoch: int, phase: str, data: bytes, artifact_hash: str | None
 ) -> bool:

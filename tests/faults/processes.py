@@ -1,0 +1,133 @@
+"""Real orchestrator and worker processes for fault tests, with leases of a second instead of ten."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from rmhdag.orchestrator.submissions import submit
+from rmhdag.store import workflows
+from rmhdag.store.connection import connect
+from rmhdag.workflow import definition_hash, definition_json
+from rmhdag.workflow.definition import WorkflowDefinition
+from tests.store.waiting import wait_until
+
+PATIENCE_SECONDS = 45.0
+SHORT_LEASES = {
+    "HEARTBEAT_INTERVAL_SEC": "0.3",
+    "ORPHAN_THRESHOLD_SEC": "1.5",
+    "ORPHAN_SCAN_INTERVAL_SEC": "0.3",
+    "POLL_INTERVAL_SEC": "0.3",
+    "JOB_QUEUE_NAME": "jobs",
+    "DAG_WORKER_QUEUE": "light",
+    "WORKER_QUEUE": "light",
+}
+
+
+class Cluster:
+    """Processes on one database. Whatever happens, none of them outlives the test."""
+
+    def __init__(self, dsn: str, folder: Path) -> None:
+        self.dsn = dsn
+        self._folder = folder
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.conn = self.connect()
+
+    def connect(self) -> psycopg.Connection[Any]:
+        conn = connect(self.dsn, "test", autocommit=True)
+        conn.execute("SET search_path TO dagapp")
+        return conn
+
+    def start(self, role: str, *options: str, **variables: str) -> subprocess.Popen[bytes]:
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("RMHDAG_")},
+            **SHORT_LEASES,
+            "RMHDAG_DATABASE_URL": self.dsn,
+            "RMHDAG_HOME": str(self._folder / "home"),
+            **variables,
+        }
+        log = (self._folder / f"{role}-{len(self.processes)}.log").open("wb")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rmhdag.cli", role, *options],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        log.close()
+        self.processes.append(process)
+        return process
+
+    def orchestrator(self, **variables: str) -> subprocess.Popen[bytes]:
+        return self.start("orchestrator", **variables)
+
+    def worker(self, *options: str, **variables: str) -> subprocess.Popen[bytes]:
+        return self.start("worker", "--concurrency", "2", *options, **variables)
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        """The whole group: a worker's children are its own to lose."""
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(10)
+
+    def close(self) -> None:
+        for process in self.processes:
+            self.kill(process)
+        self.conn.close()
+
+    def logs(self) -> str:
+        return "\n".join(
+            f"--- {path.name}\n{path.read_text(errors='replace')[-1500:]}"
+            for path in sorted(self._folder.glob("*.log"))
+        )
+
+    # -- jobs ------------------------------------------------------------------------------------------------------
+
+    def submit(self, definition: WorkflowDefinition, params: Mapping[str, Any] | None = None) -> str:
+        stored = workflows.StoredWorkflow(
+            definition.workflow_id, definition.version, definition_hash(definition), definition_json(definition)
+        )
+        workflows.register_workflow(self.conn, "default", stored, "test", {}, development=True)
+        return submit(self.conn, definition.workflow_id, params or {}, submitted_by="test")
+
+    def one(self, query: str, *values: Any) -> Any:
+        row = self.conn.execute(query.encode(), values).fetchone()
+        return None if row is None else row[0]
+
+    def status(self, job_id: str) -> str:
+        return str(self.one("SELECT status FROM dag_jobs WHERE job_id = %s", job_id))
+
+    def wait_for(self, condition: Callable[[], object], what: str) -> None:
+        """Look at the rows until it is so; if it never is, show what the processes said."""
+        try:
+            wait_until(lambda: condition() or None, PATIENCE_SECONDS)
+        except AssertionError:
+            raise AssertionError(f"never came true: {what}\n{self.logs()}") from None
+
+    def wait_for_end(self, *job_ids: str) -> list[str]:
+        self.wait_for(
+            lambda: all(self.status(job_id) in ("completed", "failed", "cancelled") for job_id in job_ids),
+            "the end of the jobs",
+        )
+        return [self.status(job_id) for job_id in job_ids]
+
+    def check_rows(self) -> None:
+        """The invariants that hold when everything is at rest."""
+        assert self.one("SELECT count(*) FROM dag_queue_messages") == 0, "queue rows are left"
+        twice = "SELECT count(*) FROM (SELECT task_id FROM dag_task_results WHERE status IN ('completed', 'failed')"
+        assert self.one(f"{twice} GROUP BY task_id HAVING count(*) > 1) AS t") == 0, "a task has two results"
+        gaps = (
+            "SELECT count(*) FROM (SELECT job_id, max(seq) - count(*) AS gap FROM dag_job_events GROUP BY job_id) AS e"
+        )
+        assert self.one(f"{gaps} WHERE gap <> 0") == 0, "event numbers have gaps"
+        open_nodes = "SELECT count(*) FROM dag_node_states n JOIN dag_jobs j USING (job_id)"
+        assert self.one(f"{open_nodes} WHERE j.completed_at IS NOT NULL AND n.completed_at IS NULL") == 0
