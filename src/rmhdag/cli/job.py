@@ -171,9 +171,9 @@ def describe_nodes(picture: JobPicture, reasons: dict[str, dict[str, Any]]) -> s
         why = " ".join((node.line.error_message or "").split())
         if told is not None and told["reason_code"] != "runs":
             why = " ".join(part for part in (told["reason_text"], told["hint"]) if part)
-        if node.line.reused_task_id is not None:
+        if node.taken_over:
             why = "taken over from the job that was rerun"
-        if node.total is not None:
+        elif node.total is not None:
             why = f"{describe_children(node, bar=False)} {why}".rstrip()
         ran = node.line.started_at is not None or node.line.dispatched_at is not None
         rows.append(
@@ -199,7 +199,7 @@ def show_node(platform: Platform, job_id: str, node_id: str, *, as_json: bool) -
 
         known = [line.node_id for line in views.nodes(platform.conn, job_id)]
         raise CommandFailed(
-            f"job {job_id} has no node {node_id!r}", remedy=did_you_mean(node_id, known) + ".", code=ExitCode.NOT_FOUND
+            f"job {job_id} has no node {node_id!r}", remedy=did_you_mean(node_id, known), code=ExitCode.NOT_FOUND
         )
     if as_json:
         emit_json(found)

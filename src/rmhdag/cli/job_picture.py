@@ -24,6 +24,7 @@ class NodePicture:
     line: views.NodeLine
     counts: dict[str, int] = field(default_factory=dict)
     progress: views.Progress | None = None
+    taken_over: bool = False
 
     @property
     def status(self) -> str:
@@ -50,6 +51,7 @@ class NodePicture:
             "node_id": self.node_id,
             "type": self.type,
             **{name: value for name, value in self.line._asdict().items() if name not in ("node_id", "total")},
+            "taken_over": self.taken_over,
             "children": None if self.type != NodeType.FAN_OUT else {"total": self.total, **self.counts},
             "progress": None if self.progress is None else self.progress._asdict(),
         }
@@ -111,6 +113,7 @@ def take_picture(conn: Conn, namespace: str, job_id: str, order: JobOrder) -> Jo
     lines = order.sort(views.nodes(conn, job_id))
     fan_outs = any(order.types.get(line.node_id) == NodeType.FAN_OUT and line.total for line in lines)
     children = views.child_counts(conn, job_id) if fan_outs else {}
+    rerun = job["metadata"].get("rerun")
     told = views.progress(conn, [line.task_id for line in lines if line.status == "running" and line.task_id])
     nodes = [
         NodePicture(
@@ -119,6 +122,7 @@ def take_picture(conn: Conn, namespace: str, job_id: str, order: JobOrder) -> Jo
             line,
             children.get(line.node_id, {}),
             told.get(line.node_id),
+            rerun is not None and line.node_id not in rerun["again"],
         )
         for line in lines
     ]

@@ -122,9 +122,7 @@ def read_statuses(words: list[str]) -> list[str]:
             found.append(word)
         else:
             known = [*JobStatus, "active"]
-            raise CommandFailed(
-                f"there is no status {word!r}", remedy=did_you_mean(word, known) + ".", code=ExitCode.USAGE
-            )
+            raise CommandFailed(f"there is no status {word!r}", remedy=did_you_mean(word, known), code=ExitCode.USAGE)
     return found
 
 

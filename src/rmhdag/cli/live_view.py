@@ -156,18 +156,15 @@ def describe(node: NodePicture, *, bar: bool) -> str:
     """A node in one line: the word for its status first, so that it can be searched for."""
     word = f"{node.status:<10}" if bar else node.status
     words = [paint(word, STATUS_STYLES[node.status], sys.stderr) if bar else word]
+    if node.taken_over:
+        return f"{words[0]} (taken over)"
     if node.total is not None:
         words.append(describe_children(node, bar=bar))
-    if node.line.reused_task_id is not None or (
-        node.is_settled and node.line.started_at is None and node.total is None
-    ):
-        took = ""
-    else:
+    if node.is_settled and node.line.started_at is not None:
         took = show_duration(node.line.duration_seconds)
-    if node.line.reused_task_id is not None:
-        words.append("(taken over)")
-    elif node.is_settled and took:
         words.append(took if bar else f"in {took}")
+    elif bar and node.status == "running" and node.total is None:
+        words.append(show_duration(node.line.duration_seconds))
     if node.line.attempt > 1:
         words.append(f"attempt {node.line.attempt} of {max(node.line.max_retries + 1, node.line.attempt)}")
     if node.progress is not None and node.progress.progress_percent is not None:

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+from datetime import datetime
 from typing import Any, TextIO
 
 _state = {"colour": True}
@@ -39,7 +40,11 @@ def emit(text: str) -> None:
 def emit_json(value: Any) -> None:
     """One object; indented for people, one line for programs."""
     indent = 2 if sys.stdout.isatty() else None
-    emit(json.dumps(value, ensure_ascii=False, indent=indent, default=str) + "\n")
+    emit(json.dumps(value, ensure_ascii=False, indent=indent, default=as_json_value) + "\n")
+
+
+def as_json_value(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def say(text: str) -> None:

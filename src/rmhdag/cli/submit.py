@@ -143,7 +143,7 @@ def unknown_workflow(platform: Platform, namespace: str, text: str, version: int
     if text in known:
         remedy = f"The newest version is {known[text].version}."
     elif known:
-        remedy = did_you_mean(text, known) + "."
+        remedy = did_you_mean(text, known)
     else:
         remedy = "None is registered yet: `rmhdag workflows register FILE`, or `rmhdag up`."
     wanted = repr(text) if version is None else f"{text!r} version {version}"

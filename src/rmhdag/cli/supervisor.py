@@ -17,6 +17,8 @@ FIRST_PAUSE_SECONDS = 0.5
 MOST_PAUSE_SECONDS = 10.0
 # Whoever lived so long is not in a loop of dying.
 SOUND_SECONDS = 30.0
+# After this, whoever waits for the end is told why.
+SLOW_SECONDS = 1.5
 LOG_BYTES = 16 * 1024 * 1024
 TAIL_LINES = 15
 
@@ -110,9 +112,16 @@ class Supervisor:
         if process is None:
             return
         passed_on = self.stop_requests
-        deadline = time.monotonic() + patience_seconds
+        began = time.monotonic()
+        deadline = began + patience_seconds
+        told = False
         process.terminate()
         while process.poll() is None and time.monotonic() < deadline:
+            if not told and time.monotonic() - began > SLOW_SECONDS:
+                told = True
+                self._tell(
+                    f"the {name} finishes or saves what it does, up to {patience_seconds:g} s; Ctrl-C again hurries it"
+                )
             if self.stop_requests > passed_on:
                 passed_on = self.stop_requests
                 process.terminate()

@@ -11,7 +11,7 @@ import psycopg
 from rmhdag.engine.inputs import Output, ReusedNode, Start
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.rerun import RerunScope, plan_rerun
-from rmhdag.models.states import JOB_TERMINAL, NodeStatus, NodeType
+from rmhdag.models.states import JOB_TERMINAL, JobStatus, NodeStatus, NodeType
 from rmhdag.orchestrator.owned_jobs import read_output
 from rmhdag.orchestrator.submissions import OtherSubmissionError, job_row
 from rmhdag.store import jobs, reruns, workflows
@@ -53,7 +53,7 @@ def plan_rerun_of(
     from_nodes: Collection[str] = (),
     everything: bool = False,
 ) -> PlannedRerun:
-    """What `rerun_job` would do. A finished job never changes, so neither does this."""
+    """What `rerun_job` would do: nothing, if all went well and nothing else was asked for."""
     job = reruns.read_job(conn, namespace, job_id)
     if job is None:
         raise UnknownJobError(f"there is no job {job_id}")
@@ -62,6 +62,8 @@ def plan_rerun_of(
     found = jobs.load_definition(conn, namespace, job.workflow_id, job.workflow_version, job.workflow_hash)
     definition = WorkflowDefinition.model_validate(found)
     params = validate_inputs(definition, {**job.input_params, **(changed_params or {})})
+    if job.status is JobStatus.COMPLETED and not from_nodes and not everything and params == job.input_params:
+        return PlannedRerun(job, definition, params, RerunScope((), tuple(definition.nodes), ()))
     outcomes = reruns.node_outcomes(conn, job_id)
     # Queues are of no interest here, and perhaps not known.
     plan = Plan(definition, _AnyQueue())

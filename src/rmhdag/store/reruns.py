@@ -54,12 +54,20 @@ def node_outcomes(conn: Conn, job_id: str) -> dict[str, NodeOutcome]:
 
 
 def finished_children(conn: Conn, job_id: str, fan_outs: Sequence[str]) -> dict[str, dict[int, str]]:
-    """fan-out → child index → the task that made the child's output."""
+    """fan-out → child index → the task that made the child's output.
+
+    A fan-out that the job itself took over as a whole has its children in the job before.
+    """
     found: dict[str, dict[int, str]] = defaultdict(dict)
-    if fan_outs:
-        rows = conn.execute(SQL["finished_children"], {"job_id": job_id, "fan_outs": list(fan_outs)})
-        for fan_out, index, task_id in rows:
+    wanted = list(fan_outs)
+    while wanted:
+        for fan_out, index, task_id in conn.execute(SQL["finished_children"], {"job_id": job_id, "fan_outs": wanted}):
             found[fan_out][index] = task_id
+        before = conn.execute(SQL["taken_over_from"], {"job_id": job_id}).fetchone()
+        if before is None:
+            break
+        job_id, again = before[0], before[1] or wanted
+        wanted = [fan_out for fan_out in wanted if fan_out not in again]
     return dict(found)
 
 

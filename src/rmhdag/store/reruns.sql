@@ -16,6 +16,10 @@ SELECT parent_node_id, fan_out_index, COALESCE(reused_task_id, task_id)
 FROM dag_node_states
 WHERE job_id = %(job_id)s AND parent_node_id = ANY(%(fan_outs)s) AND status = 'completed'
 
+-- name: taken_over_from
+-- The job that this one reruns, and what it did again.
+SELECT rerun_of, metadata->'rerun'->'again' FROM dag_jobs WHERE job_id = %(job_id)s AND rerun_of IS NOT NULL
+
 -- name: record_rerun
 -- The job has ended, so nobody else mints its numbers; the caller holds the lock that orders reruns of it.
 INSERT INTO dag_job_events (job_id, seq, created_at, namespace, event_type, event_status, source_app, event_data)
