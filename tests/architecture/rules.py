@@ -23,8 +23,11 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     ),
     "observability": frozenset(),
     "embedded": frozenset(),
+    "bench": frozenset(
+        {"models", "workflow", "engine", "store", "messaging", "orchestrator", "worker", "handlers", "embedded"}
+    ),
     "cli": frozenset({"models", "workflow", "engine", "assets", "simulation", "store", "messaging", "storage"})
-    | frozenset({"handlers", "worker", "orchestrator", "observability", "embedded"}),
+    | frozenset({"handlers", "worker", "orchestrator", "observability", "embedded", "bench"}),
 }
 
 # Packages that decide and never act.

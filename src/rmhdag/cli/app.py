@@ -30,6 +30,7 @@ COMMANDS = {
     "graph": "rmhdag.cli.graph",
     "schema": "rmhdag.cli.language_schema",
     "simulate": "rmhdag.cli.simulate",
+    "bench": "rmhdag.cli.bench",
     "db": "rmhdag.cli.db",
     "doctor": "rmhdag.cli.doctor",
     "config": "rmhdag.cli.config",

@@ -1,0 +1,141 @@
+"""Two hops without the platform: a report with its notice one way, a settled job with its notice back, and a claim.
+
+The same statements, the same doorbells, two processes; nothing is decided. It is what a hop costs at least.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import count
+from typing import Any
+
+import psycopg
+
+from rmhdag.bench import workflows
+from rmhdag.bench.floor import always
+from rmhdag.bench.platform import SCHEMA, BenchFailed, Server, open_bench_connection
+from rmhdag.bench.process import spawn
+from rmhdag.messaging.doorbell import Doorbell
+from rmhdag.models.ids import task_id_of
+from rmhdag.models.states import NodeStatus, TaskStatus
+from rmhdag.orchestrator.submissions import job_row
+from rmhdag.store import inbox, jobs, tasks
+from rmhdag.store.channels import owner_channel, queue_channel
+from rmhdag.store.identity import new_id
+from rmhdag.store.settle import Writes, settle
+from rmhdag.store.tasks import TaskReport
+
+OWNER = "bare-owner"
+WORKER = "bare-worker"
+
+
+class BareHop:
+    """This process is the worker; another one, started here, is the owner."""
+
+    def __init__(self, server: Server) -> None:
+        dsn = server.create_database()
+        self._conn = open_bench_connection(dsn)
+        self._conn.prepare_threshold = 0
+        stored = workflows.register(self._conn, workflows.chain(1))
+        row = job_row(new_id(), stored, {}, namespace=workflows.NAMESPACE, submitted_by="bare")
+        with self._conn.transaction():
+            jobs.insert_jobs(self._conn, [row], "bench")
+        (job,) = jobs.claim_unowned_jobs(self._conn, OWNER, 1)
+        self._bell = Doorbell(dsn, SCHEMA, [queue_channel(workflows.QUEUE)])
+        told = {"dsn": dsn, "job_id": job.job_id, "owner_epoch": job.owner_epoch}
+        self._owner = spawn("bare_owner", told, server.folder / "processes.log")
+        try:
+            self._claimed = _claim(self._conn, self._bell, 30)
+            self.sample(20)  # statements get prepared
+        except BaseException:
+            self.close()
+            raise
+
+    def sample(self, hops: int) -> list[float]:
+        """Milliseconds from a report to the claim of the task that follows from it."""
+        samples = []
+        for _ in range(hops):
+            began = time.perf_counter()
+            report = TaskReport(
+                self._claimed.task_id, self._claimed.lease_epoch, TaskStatus.COMPLETED, output=b'{"x":1}'
+            )
+            tasks.report_tasks(self._conn, WORKER, [report])
+            self._claimed = _claim(self._conn, self._bell, 10)
+            samples.append((time.perf_counter() - began) * 1000)
+        return samples
+
+    def close(self) -> None:
+        self._owner.kill()
+        self._owner.wait()
+        self._bell.close()
+        self._conn.close()
+
+
+def _claim(conn: psycopg.Connection[Any], bell: Doorbell, timeout_seconds: float) -> tasks.ClaimedTask:
+    deadline = time.monotonic() + timeout_seconds
+    while time.monotonic() < deadline:
+        bell.wait(1.0)
+        claimed = tasks.claim_tasks(conn, WORKER, workflows.QUEUE, 10)
+        if claimed:
+            return claimed[0]
+    raise BenchFailed("the bare hop did not come back")
+
+
+def answer_reports(dsn: str, job_id: str, owner_epoch: int) -> None:
+    """The other side, until it is killed: each report read is settled, and the next task is queued."""
+    conn = open_bench_connection(dsn)
+    conn.prepare_threshold = 0
+    bell = Doorbell(dsn, SCHEMA, [owner_channel(OWNER)])
+    bell.wait(0)
+    mark = 0
+    for number in count():
+        now, entries = inbox.read_inbox(conn, OWNER, mark, 500)
+        while number and not entries:
+            bell.wait(1.0)
+            now, entries = inbox.read_inbox(conn, OWNER, mark, 500)
+        mark = max([mark, *(entry.inbox_id for entry in entries)])
+        told = [(entry.inbox_id, entry.job_id) for entry in entries]
+        writes = _next_task(job_id, number)
+        settle(conn, OWNER, [(job_id, owner_epoch)], told, now, always(writes))
+
+
+def _next_task(job_id: str, number: int) -> Writes:
+    node_id = f"n{number}"
+    task_id = task_id_of(job_id, node_id, 1)
+    namespace = workflows.NAMESPACE
+    row: list[Any] = [None] * 17
+    row[:6] = [job_id, node_id, NodeStatus.DISPATCHED, 1, 3, task_id]
+    row[6], row[12], row[16] = 0, {"x": 1}, namespace
+    data: dict[str, Any] = {"queue": workflows.QUEUE}
+    writes = Writes(
+        new_nodes=[row],
+        tasks=[
+            [task_id, job_id, node_id, workflows.QUEUE, "echo", number, 1, 0, 60, 0, "bare", namespace, {"x": 1}, None]
+        ],
+        events=[
+            [job_id, 3 + 3 * number, namespace, "node_ready", "info", node_id, None, None, None, {}],
+            [job_id, 4 + 3 * number, namespace, "node_dispatched", "info", node_id, task_id, None, None, data],
+        ],
+        channels={queue_channel(workflows.QUEUE)},
+    )
+    if number:
+        before = task_id_of(job_id, f"n{number - 1}", 1)
+        done = [
+            job_id,
+            f"n{number - 1}",
+            NodeStatus.COMPLETED,
+            1,
+            before,
+            0,
+            None,
+            None,
+            None,
+            {"x": 1},
+            *[None] * 4,
+            0,
+        ]
+        writes.nodes.append(done)
+        writes.events.append(
+            [job_id, 2 + 3 * number, namespace, "node_completed", "success", node_id, before, 0, None, {}]
+        )
+    return writes

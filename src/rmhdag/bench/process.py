@@ -1,0 +1,76 @@
+"""An orchestrator or worker as a process of its own: how it is started, and what it does (`python -m` this module).
+
+What it is told comes over stdin, so that no password stands in a list of processes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+
+
+def spawn(role: str, told: dict[str, Any], log: Path) -> subprocess.Popen[bytes]:
+    """Start one. It dies with the *thread* that calls this: call it from one that lives as long as it should."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rmhdag.bench.process", role, str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            # Ctrl-C in a terminal is for whoever started us all.
+            start_new_session=True,
+        )
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(told).encode())
+    process.stdin.close()
+    return process
+
+
+def main(role: str, parent: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit(f"process {parent}, which started this one, is gone")
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    told: dict[str, Any] = json.load(sys.stdin)
+    match role:
+        case "orchestrator":
+            run_orchestrator(**told)
+        case "worker":
+            run_worker(**told)
+        case "bare_owner":
+            from rmhdag.bench.bare_hop import answer_reports
+
+            answer_reports(**told)
+        case _:
+            sys.exit(f"there is no role {role!r}")
+
+
+def run_orchestrator(dsn: str, schema: str, notify: bool = True, **settings: Any) -> None:
+    from rmhdag.orchestrator.context import OrchestratorSettings
+    from rmhdag.orchestrator.process import Orchestrator
+
+    orchestrator = Orchestrator(dsn, schema, OrchestratorSettings(**settings), {}, notify=notify)
+    signal.signal(signal.SIGTERM, lambda number, frame: orchestrator.stop())
+    orchestrator.run()
+
+
+def run_worker(scratch_root: str | None = None, **settings: Any) -> None:
+    from rmhdag.worker.settings import WorkerSettings
+    from rmhdag.worker.worker import Worker
+
+    settings["queues"] = tuple(settings["queues"])
+    settings["handler_modules"] = tuple(settings.get("handler_modules", ()))
+    Worker(WorkerSettings(scratch_root=Path(scratch_root) if scratch_root else None, **settings)).run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,36 @@
+"""One run: the scenarios that were asked for, one after the other, on one server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rmhdag.bench import long_scenarios, scenarios
+from rmhdag.bench.platform import Server, open_server
+from rmhdag.bench.scenarios import Numbers, Sizes
+
+BY_DEFAULT: dict[str, Callable[[Server, Sizes], Numbers]] = {
+    "chain": scenarios.measure_chain,
+    "fan_out": scenarios.measure_fan_out,
+    "hop": scenarios.measure_hop,
+    "cold": scenarios.measure_cold,
+    "crowded": scenarios.measure_crowded,
+    "poisoned": scenarios.measure_poisoned,
+}
+BY_NAME: dict[str, Callable[[Server, Sizes], Numbers]] = BY_DEFAULT | {
+    "history": long_scenarios.measure_history,
+    "idle_jobs": long_scenarios.measure_idle_jobs,
+    "pinned": long_scenarios.measure_pinned,
+}
+
+
+def run_bench(
+    names: Sequence[str], sizes: Sizes, url: str | None, on_result: Callable[[str, Numbers], None]
+) -> dict[str, Any]:
+    """Each result as it comes, and all of them at the end."""
+    results: dict[str, Any] = {}
+    with open_server(url) as server:
+        for name in names or BY_DEFAULT:
+            results[name] = BY_NAME[name](server, sizes)
+            on_result(name, results[name])
+    return results
