@@ -231,6 +231,16 @@ def test_data_that_the_database_refuses_is_halved_down_to_its_job(platform: Plat
     assert statuses == ["completed"] * 3 + ["failed"] + ["completed"] * 4
 
 
+def test_a_job_that_cannot_even_start_fails_although_others_go_on(platform: Platform) -> None:
+    bad = platform.submit(chain(2))
+    good = [platform.submit(chain(2)) for _ in range(3)]
+    platform.conn.execute(f"ALTER TABLE dag_node_states ADD CHECK (job_id <> '{bad}')".encode())
+    seat = platform.seat()
+    platform.finish(seat)
+    assert platform.job(bad)["status"] == "failed"
+    assert [platform.job(job_id)["status"] for job_id in good] == ["completed"] * 3
+
+
 def test_the_jobs_of_a_silent_owner_are_taken_over(platform: Platform) -> None:
     job_ids = [platform.submit(chain()) for _ in range(4)]
     old, new = platform.seat(), platform.seat()

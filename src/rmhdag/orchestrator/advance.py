@@ -204,7 +204,9 @@ class Advance:
             self.owned.drop(held)
             return
         self.owned.drop(settled.lost)
-        self._failures.clear()
+        # Only these: a job that spoils its batches must not be forgiven because the others went through.
+        for job_id in held:
+            self._failures.pop(job_id, None)
         self.counts["results"] += len(inbox_ids)
         self.counts["batches"] += 1
         self._after_commit(batch, settled.lost, held)
@@ -244,7 +246,9 @@ class Advance:
             del self._failures[job.job_id]
             self.counts["poisoned"] += 1
         else:
+            # Its inbox rows are read again; what came without a row is owed by its rows and found by loading them.
             self._mark = 0
+            self.take_over([job.job_id])
 
     def _without_late_news(self, entries: list[InboxEntry]) -> list[InboxEntry]:
         """Starts and the like of a lease that is over would make a task look alive that waits in its queue again."""
