@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -118,10 +121,18 @@ def test_f9_a_graceful_stop_hands_over_and_burns_nothing(cluster: Cluster) -> No
     cluster.check_rows()
 
 
-def test_f11_f12_the_database_is_killed_and_comes_back(tmp_path: Any) -> None:
+@pytest.fixture
+def folder_of_a_server() -> Iterator[Path]:
+    """Reachable for the user that the server runs as; pytest's own folders are not."""
+    with TemporaryDirectory(prefix="rmhdag-fault-", dir="/var/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def test_f11_f12_the_database_is_killed_and_comes_back(folder_of_a_server: Path, tmp_path: Path) -> None:
     from rmhdag.store.migration import apply
 
-    server = EmbeddedPostgres(tmp_path / "data")
+    server = EmbeddedPostgres(folder_of_a_server / "data")
     server.start()
     try:
         dsn = server.create_database("platform")
@@ -138,6 +149,7 @@ def test_f11_f12_the_database_is_killed_and_comes_back(tmp_path: Any) -> None:
             server.start()
             cluster.dsn = server.dsn("platform")
             assert cluster.dsn == dsn, "the port stays, so that everybody finds it again"
+            cluster.conn.close()
             cluster.conn = cluster.connect()
             assert cluster.wait_for_end(*jobs) == ["completed", "completed"], cluster.logs()
             cluster.check_rows()

@@ -1,0 +1,142 @@
+"""Each duty by its `run_once`: what it finds, what it does, what it leaves alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmhdag.orchestrator.context import OrchestratorSettings
+from rmhdag.orchestrator.duties import (
+    backpressure,
+    balance,
+    claim_submissions,
+    delayed_tasks,
+    pruning,
+    silent_jobs,
+    stuck_dispatch,
+)
+from rmhdag.store import tasks
+from rmhdag.store.partitions import ensure_partitions
+from rmhdag.workflow.definition import ApprovalNode
+from tests.engine.definitions import AT_ONCE, fan, task, workflow
+from tests.orchestrator.platform import Platform
+
+
+def age(platform: Platform, seconds: int) -> None:
+    """Let everything in the database have happened that much earlier."""
+    for table in ("dag_jobs", "dag_node_states"):
+        platform.conn.execute(f"UPDATE {table} SET updated_at = updated_at - {seconds} * interval '1 second'".encode())
+
+
+def test_a_dispatch_without_its_row_is_retried(platform: Platform) -> None:
+    job_id = platform.submit(workflow(only=task(retry=AT_ONCE)))
+    seat = platform.seat()
+    seat.work()
+    platform.conn.execute("DELETE FROM dag_queue_messages")
+    assert stuck_dispatch.run_once(seat.context) == 0, "too early to tell"
+    age(platform, 60)
+    assert stuck_dispatch.run_once(seat.context) == 1
+    seat.work()
+    (claimed,) = platform.claim()
+    assert claimed.attempt == 2
+    platform.finish(seat)
+    assert platform.job(job_id)["status"] == "running", "the claimed task is still out"
+    platform.succeed(claimed)
+    seat.work()
+    assert platform.job(job_id)["status"] == "completed"
+
+
+def test_an_old_row_is_not_a_stuck_dispatch(platform: Platform) -> None:
+    platform.submit(workflow(only=task()))
+    seat = platform.seat()
+    seat.work()
+    age(platform, 100_000)
+    assert stuck_dispatch.run_once(seat.context) == 0
+
+
+def test_a_silent_job_is_told_once_and_ends_after_a_day(platform: Platform) -> None:
+    job_id = platform.submit(workflow(only=task()))
+    seat = platform.seat()
+    seat.work()
+    assert silent_jobs.run_once(seat.context) == 0
+    age(platform, 400)
+    assert silent_jobs.run_once(seat.context) == 1
+    assert silent_jobs.run_once(seat.context) == 1
+    query = "SELECT count(*) FROM dag_orchestrator_events WHERE event_type = 'orchestrator_stall'"
+    assert platform.conn.execute(query).fetchone() == (1,)
+    age(platform, 90_000)
+    silent_jobs.run_once(seat.context)
+    job = platform.job(job_id)
+    assert job["status"] == "failed"
+    assert "25 hours" in job["error_message"]
+    assert platform.count("dag_queue_messages") == 0
+
+
+def test_who_waits_for_people_may_wait(platform: Platform) -> None:
+    platform.submit(workflow(ask=ApprovalNode()))
+    seat = platform.seat()
+    seat.work()
+    age(platform, 100_000)
+    assert silent_jobs.run_once(seat.context) == 0
+
+
+def test_a_long_queue_makes_windows_smaller_and_gives_them_back(platform: Platform) -> None:
+    job_id = platform.submit(fan(), {"items": list(range(600))})
+    seat = platform.seat(OrchestratorSettings(backpressure_depth=100))
+    seat.work()
+    assert backpressure.run_once(seat.context) == 1
+    assert seat.advance.windows["light"] < 200
+    assert backpressure.run_once(seat.context) == 0, "nothing new"
+    while claimed := platform.claim(200):
+        platform.succeed(*claimed, output={"n": 1})
+        seat.work()
+    assert backpressure.run_once(seat.context) == 1
+    assert seat.advance.windows["light"] == 1_000
+    platform.finish(seat)
+    assert platform.job(job_id)["status"] == "completed"
+    assert platform.count("dag_orchestrator_events") == 2
+
+
+def test_jobs_are_shared_with_a_newcomer(platform: Platform) -> None:
+    definition = workflow(only=task())
+    jobs = [platform.submit(definition) for _ in range(60)]
+    old = platform.seat()
+    old.work()
+    assert balance.run_once(old.context) == 0
+    new = platform.seat()
+    assert balance.run_once(old.context) == 30
+    assert claim_submissions.run_once(new.context) == 30
+    assert balance.run_once(new.context) == 0
+    claimed = platform.claim()
+    platform.succeed(*claimed)
+    for seat in (old, new):
+        seat.work()
+    assert {platform.job(job_id)["status"] for job_id in jobs} == {"completed"}
+
+
+def test_a_delayed_task_comes_back_when_it_is_due(platform: Platform) -> None:
+    platform.submit(workflow(only=task()))
+    seat = platform.seat()
+    seat.work()
+    (claimed,) = platform.claim()
+    tasks.release_tasks(platform.conn, platform.worker_id, [(claimed.task_id, claimed.lease_epoch, 3_600.0)])
+    seat.work()
+    assert delayed_tasks.run_once(seat.context) == 0
+    assert platform.claim() == []
+    platform.conn.execute("UPDATE dag_queue_messages SET available_at = clock_timestamp()")
+    assert delayed_tasks.run_once(seat.context) == 1
+    (again,) = platform.claim()
+    assert (again.task_id, again.attempt) == (claimed.task_id, 1)
+
+
+@pytest.mark.parametrize("days", [1, 30])
+def test_old_jobs_are_pruned_and_young_ones_stay(platform: Platform, days: int) -> None:
+    jobs = [platform.submit(workflow(only=task())) for _ in range(3)]
+    seat = platform.seat(OrchestratorSettings(retention_days=days))
+    platform.finish(seat)
+    age_days = "UPDATE dag_jobs SET completed_at = completed_at - 10 * interval '1 day' WHERE job_id = ANY(%s)"
+    platform.conn.execute(age_days, [jobs[:2]])
+    ensure_partitions(platform.conn, "dagapp")
+    expected = 2 if days == 1 else 0
+    assert pruning.run_once(seat.context) == expected
+    for table in ("dag_jobs", "dag_node_states", "dag_task_results"):
+        assert platform.count(table) == 3 - expected, table
