@@ -47,19 +47,25 @@ def run_cli(home: Path) -> RunCli:
     def start(
         *arguments: str | Path, stdin: str | bytes = b"", **environment: str
     ) -> "subprocess.CompletedProcess[str]":
-        done = subprocess.run(
-            [sys.executable, "-m", "rmhdag.cli", *map(str, arguments)],
-            input=stdin.encode() if isinstance(stdin, str) else stdin,
-            capture_output=True,
-            cwd=home,
-            env=plain_environment(home) | environment,
-            timeout=100,
-        )
-        return subprocess.CompletedProcess(
-            done.args, done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
-        )
+        return start_cli(home, *arguments, stdin=stdin, **environment)
 
     return start
+
+
+def start_cli(
+    home: Path, *arguments: str | Path, stdin: str | bytes = b"", **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    done = subprocess.run(
+        [sys.executable, "-m", "rmhdag.cli", *map(str, arguments)],
+        input=stdin.encode() if isinstance(stdin, str) else stdin,
+        capture_output=True,
+        cwd=home,
+        env=plain_environment(home) | environment,
+        timeout=100,
+    )
+    return subprocess.CompletedProcess(
+        done.args, done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
+    )
 
 
 @pytest.fixture

@@ -1,0 +1,275 @@
+"""Jobs from the command line while the platform is up: real processes, real PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmhdag.embedded import EmbeddedPostgres
+from tests.cli.conftest import RunCli, plain_environment
+from tests.cli.running import SLOW, Up
+from tests.store.waiting import wait_until
+
+FLAKY = """\
+workflow_id: flaky
+name: Fails when told to
+inputs:
+  fails: {type: boolean, default: true}
+  numbers: {type: array, default: [1, 2, 3]}
+defaults: {queue: light-tasks, retry: {max_attempts: 1}}
+nodes:
+  split:
+    type: fan_out
+    source: "{{ inputs.numbers }}"
+    task: {handler: echo, params: {value: "{{ item }}"}}
+    next: gather
+  gather: {type: fan_in, next: judge}
+  judge:
+    type: conditional
+    condition: "{{ inputs.fails }}"
+    on_true: broken
+    on_false: fine
+  broken: {handler: fail, params: {message: no luck today}, next: END}
+  fine: {handler: hello_world, next: END}
+"""
+APPROVAL = """\
+workflow_id: release
+name: Waits for somebody
+nodes:
+  ask: {type: approval, next: last}
+  last: {handler: echo, queue: light-tasks}
+"""
+
+
+@pytest.fixture(scope="module")
+def up(postgres: EmbeddedPostgres) -> Iterator[Up]:
+    home = Path(tempfile.mkdtemp(prefix="rmhdag-home-"))
+    home.chmod(0o755)
+    dsn = postgres.create_database("runtime_jobs")
+    (home / "slow.yaml").write_text(json.dumps(SLOW))
+    (home / "flaky.yaml").write_text(FLAKY)
+    (home / "release.yaml").write_text(APPROVAL)
+    running = Up(home, "--workflows", ".", RMHDAG_DATABASE_URL=dsn)
+    yield running
+    assert running.end() == 0
+    postgres.drop_database("runtime_jobs")
+    shutil.rmtree(home)
+
+
+@pytest.fixture
+def home(up: Up) -> Path:
+    """Commands run where the platform does."""
+    return up.home
+
+
+@pytest.fixture
+def cli(up: Up, call_cli: RunCli) -> RunCli:
+    def call(*arguments: str | Path, stdin: str | bytes = b"", **environment: str) -> subprocess.CompletedProcess[str]:
+        return call_cli(*arguments, stdin=stdin, **(up.environment | environment))
+
+    return call
+
+
+def submit(cli: RunCli, *arguments: str) -> str:
+    done = cli("submit", *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def show(cli: RunCli, job_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cli("job", job_id, "--json").stdout)
+    return found
+
+
+def node(facts: dict[str, Any], node_id: str) -> dict[str, Any]:
+    return next((one for one in facts["nodes"] if one["node_id"] == node_id), {"status": None})
+
+
+def wait_until_running(cli: RunCli, job_id: str, node_id: str) -> None:
+    wait_until(lambda: node(show(cli, job_id), node_id)["status"] == "running")
+
+
+def test_a_job_is_shown_until_it_completes(cli: RunCli) -> None:
+    done = cli("submit", "hello_world", "name=Ada", "--wait")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"greeting": {"message": "Hello, Ada!"}}
+    lines = done.stderr.splitlines()
+    assert any(line.startswith("greet: completed") for line in lines)
+    assert lines[-1].endswith("1 of 1 nodes completed")
+
+
+def test_three_items_make_eight_nodes(cli: RunCli) -> None:
+    done = cli("submit", "fan_out_test", "--params", "-", "--wait", "--json", stdin='{"items": ["a", "b", "c"]}')
+    facts = json.loads(done.stdout)
+    assert facts["status"] == "completed"
+    assert facts["node_counts"] == {"total": 8, "completed": 8}
+    assert node(facts, "split")["children"] == {"total": 3, "completed": 3}
+    assert facts["result_data"]["count"] == 3
+    assert "split: completed 3/3" in done.stderr
+
+
+def test_a_terminal_sees_a_line_per_node_and_a_bar(up: Up) -> None:
+    leader, follower = pty.openpty()
+    with os.fdopen(leader, "rb", buffering=0) as screen:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rmhdag.cli", "submit", "fan_out_test", "--wait"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=follower,
+            cwd=up.home,
+            env=plain_environment(up.home) | up.environment | {"TERM": "xterm", "COLUMNS": "90", "LINES": "30"},
+        )
+        os.close(follower)
+        shown = b""
+        with suppress(OSError):  # how a terminal says that its last user has gone
+            while piece := screen.read(65536):
+                shown += piece
+        assert process.wait(60) == 0
+    last = shown.decode().split("\x1b[J")[-2]
+    assert last.startswith("\x1b[4A"), "drawn over the picture before"
+    assert "████████████████████ 3/3" in last
+    assert last.count("completed") == 4
+
+
+def test_a_failure_is_told_with_the_next_command_and_retried(cli: RunCli) -> None:
+    done = cli("submit", "flaky", "--wait")
+    assert (done.returncode, done.stdout) == (1, "")
+    job_id = json.loads(cli("jobs", "--workflow", "flaky", "--limit", "1", "--json").stdout)["jobs"][0]["job_id"]
+    assert f"  rmhdag logs {job_id} --node broken" in done.stderr
+    assert "no luck today" in done.stderr
+    assert f"  rmhdag retry {job_id} " in done.stderr
+    assert "RuntimeError: no luck today" in cli("logs", job_id, "--node", "broken").stdout
+
+    planned = json.loads(cli("retry", job_id, "fails=no", "--dry-run", "--json").stdout)
+    assert set(planned["reused"]) == {"split", "gather"}
+    again = cli("retry", job_id, "fails=no", "--wait", "--json")
+    assert again.returncode == 0, again.stderr
+    facts = json.loads(again.stdout)
+    assert (facts["rerun_of"], facts["status"]) == (job_id, "completed")
+    assert facts["result_data"] == {"fine": {"message": "Hello, world!"}}
+    assert node(facts, "gather")["taken_over"]
+    old = show(cli, job_id)
+    assert (old["status"], old["reruns"]) == ("failed", [{"job_id": facts["job_id"], "status": "completed"}])
+    nothing = cli("retry", facts["job_id"])
+    assert nothing.returncode == 6
+    assert "--everything" in nothing.stderr
+
+
+def test_a_running_job_is_cancelled(cli: RunCli) -> None:
+    job_id = submit(cli, "slow")
+    wait_until_running(cli, job_id, "nap")
+    facts = show(cli, job_id)
+    assert node(facts, "last")["reason"]["reason_text"] == "Waiting for nap (running)."
+    assert "would stop 1 nodes under way; 1 finished" in cli("cancel", job_id, "--dry-run").stderr
+    asked = cli("cancel", job_id[:16], "--reason", "enough")
+    assert asked.returncode == 0, asked.stderr
+    assert "the job is being cancelled" in asked.stderr
+    ended = cli("job", job_id, "--wait")
+    assert ended.returncode == 7
+    assert "cancelled by" in ended.stderr
+    assert "enough" in ended.stderr
+    refused = cli("cancel", job_id)
+    assert (refused.returncode, refused.stderr) == (6, "error: refused: the job is already cancelled\n")
+
+
+def test_waiting_may_be_limited_and_interrupted_without_hurting_the_job(cli: RunCli, up: Up) -> None:
+    late = cli("submit", "slow", "--wait", "--timeout", "0.2", "--json")
+    assert late.returncode == 8
+    job_id = json.loads(late.stdout)["job_id"]
+    watcher = subprocess.Popen(
+        [sys.executable, "-m", "rmhdag.cli", "job", job_id, "--wait"],
+        stderr=subprocess.PIPE,
+        cwd=up.home,
+        env=plain_environment(up.home) | up.environment,
+        text=True,
+    )
+    assert watcher.stderr is not None
+    with watcher.stderr:
+        assert watcher.stderr.readline().startswith("first: ")
+        watcher.send_signal(signal.SIGINT)
+        told = watcher.stderr.read()
+    assert watcher.wait(30) == 130
+    assert f"detached; job {job_id} goes on" in told
+    assert show(cli, job_id)["status"] == "running"
+    assert cli("cancel", job_id).returncode == 0
+
+
+def test_somebody_decides(cli: RunCli) -> None:
+    job_id = submit(cli, "release")
+    wait_until_running(cli, job_id, "ask")
+    assert node(show(cli, job_id), "ask")["reason"]["reason_code"] == "waits_for_approval"
+    assert cli("decide", job_id, "ask", "approve", "--reason", "looks good").returncode == 0
+    assert cli("job", job_id, "--wait").returncode == 0
+    assert cli("decide", job_id, "ask", "reject").returncode == 6
+
+
+def test_a_file_is_registered_and_its_new_content_takes_effect(cli: RunCli, up: Up) -> None:
+    """In development mode, which `up` has written down."""
+    path = up.home / "changing.yaml"
+    for word in ("one", "two"):
+        path.write_text(
+            "workflow_id: changing\nname: Changing\nnodes:\n"
+            f"  say: {{handler: echo, queue: light-tasks, params: {{word: {word}}}}}\n"
+        )
+        done = cli("submit", "changing.yaml", "--wait")
+        assert json.loads(done.stdout) == {"say": {"echoed_params": {"word": word}}}
+    refused = cli("submit", "changing.yaml", RMHDAG_DEVELOPMENT="0")
+    assert refused.returncode == 0, "the same content again"
+    path.write_text(path.read_text().replace("two", "three"))
+    assert cli("submit", "changing.yaml", RMHDAG_DEVELOPMENT="0").returncode == 6
+    path.write_text(path.read_text().replace("light-tasks", "nowhere"))
+    assert cli("submit", "changing.yaml").returncode == 3
+
+
+def test_logs_are_followed_to_the_end_of_the_job(cli: RunCli) -> None:
+    done = cli("logs", submit(cli, "hello_world", "name=Bo"), "--follow")
+    assert done.returncode == 0
+    assert done.stdout.startswith("greet | ")
+    assert done.stdout.endswith("greeting Bo\n")
+
+
+def test_who_is_there(cli: RunCli, up: Up) -> None:
+    orchestrators = json.loads(cli("orchestrators", "--json").stdout)["orchestrators"]
+    workers = json.loads(cli("workers", "--json").stdout)["workers"]
+    queues = json.loads(cli("queues", "--json").stdout)["queues"]
+    assert up.process.pid not in {line["process_id"] for line in orchestrators + workers}
+    assert [sorted(line["queues"]) for line in workers] == [["heavy-tasks", "light-tasks"]]
+    assert [(line["queue"], line["workers"]) for line in queues] == [("heavy-tasks", 1), ("light-tasks", 1)]
+    for command in ("orchestrators", "workers", "queues", "jobs", "workflows"):
+        assert cli(command).stdout.count("\n") >= 2
+
+
+def test_a_killed_orchestrator_is_replaced_and_its_job_completes(cli: RunCli, up: Up) -> None:
+    job_id = submit(cli, "slow", "seconds=1")
+    wait_until(lambda: show(cli, job_id)["owner_id"])
+    (before,) = json.loads(cli("orchestrators", "--json").stdout)["orchestrators"]
+    os.kill(before["process_id"], signal.SIGKILL)
+    done = cli("job", job_id, "--wait", "--timeout", "40")
+    assert done.returncode == 0, done.stderr
+    assert "the orchestrator was killed by SIGKILL; it is started again" in up.told()
+    events = json.loads(cli("job", job_id, "--events", "--json").stdout)["events"]
+    (taken,) = [event for event in events if event["event_type"] == "job_reclaimed"]
+    assert taken["event_data"]["from"] == before["owner_id"]
+
+
+def test_a_killed_worker_is_replaced_and_its_task_runs_again(cli: RunCli, up: Up) -> None:
+    job_id = submit(cli, "slow", "seconds=1.5")
+    wait_until_running(cli, job_id, "nap")
+    (before,) = json.loads(cli("workers", "--json").stdout)["workers"]
+    os.kill(before["process_id"], signal.SIGKILL)
+    done = cli("job", job_id, "--wait", "--timeout", "40", "--json")
+    assert done.returncode == 0, done.stderr
+    napped = node(json.loads(done.stdout), "nap")
+    assert (napped["attempt"], napped["lease_losses"]) == (1, 1)

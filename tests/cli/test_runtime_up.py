@@ -1,0 +1,103 @@
+"""`rmhdag up` on its own PostgreSQL: what it writes, what it starts, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rmhdag.cli.exit_codes import ExitCode
+from tests.cli.conftest import RunCli, start_cli
+from tests.cli.running import SHORT_LEASES, Up, Watched
+
+
+def processes_of(up: Up) -> list[int]:
+    """Orchestrator, worker, its children and the server."""
+    server = int((up.home / "data" / "postgres" / "data" / "postmaster.pid").read_text().splitlines()[0])
+    started = list(up.facts["processes"].values())
+    children = Path(f"/proc/{up.facts['processes']['worker']}/task/{up.facts['processes']['worker']}/children")
+    return [server, *started, *map(int, children.read_text().split())]
+
+
+@pytest.fixture(scope="module")
+def shared_home() -> Iterator[Path]:
+    """Making a data folder takes seconds; what is tested with it is starting and ending."""
+    folder = Path(tempfile.mkdtemp(prefix="rmhdag-home-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_however_it_ends(number: int, shared_home: Path) -> None:
+    up = Up(shared_home)
+    watched = Watched(processes_of(up))
+    try:
+        assert up.end(number) == (0 if number == signal.SIGINT else -signal.SIGKILL)
+        assert watched.are_gone()
+    finally:
+        watched.close()
+
+
+def test_it_runs_workflows_before_your_eyes_and_names_its_queues(shared_home: Path) -> None:
+    (shared_home / "mine.yaml").write_text(
+        "workflow_id: mine\nname: Mine\nnodes:\n  one: {handler: echo, queue: heavy-tasks, params: {a: 1}}\n"
+    )
+    written = shared_home / "data" / "development.toml"
+    written.unlink(missing_ok=True)
+    arguments = ["up", "--workflows", "mine.yaml", "--run", "fan_out_test", "--run", "mine", "--once"]
+    done = start_cli(shared_home, *arguments, **SHORT_LEASES)
+    assert done.returncode == 0, done.stderr
+    assert f"wrote {written}" in done.stderr
+    assert "completed in" in done.stderr
+    assert '"item_value": "gamma"' in done.stdout
+    assert '"echoed_params"' in done.stdout
+    shown = json.loads(start_cli(shared_home, "config", "show", "--json").stdout)["settings"]
+    origins = {setting["name"]: (setting["value"], setting["origin"]) for setting in shown}
+    assert origins["dag_worker_queue"] == ("light-tasks", f"file {written}")
+    assert origins["development"] == (True, f"file {written}")
+    # What happened can be read afterwards, with nothing running.
+    listed = json.loads(start_cli(shared_home, "jobs", "--json", "--limit", "2").stdout)["jobs"]
+    assert [(job["workflow_id"], job["status"]) for job in listed] == [
+        ("mine", "completed"),
+        ("fan_out_test", "completed"),
+    ]
+
+
+def test_a_second_one_on_the_same_folder_is_refused(run_cli: RunCli, home: Path) -> None:
+    from rmhdag.embedded.lock import FolderLock
+
+    (home / "data").mkdir()
+    lock = FolderLock(home / "data" / "up.lock")
+    assert lock.try_to_take()
+    done = run_cli("up")
+    lock.release()
+    assert done.returncode == ExitCode.CONFLICT
+    assert f"already up on {home / 'data'} (process {os.getpid()})" in done.stderr
+
+
+def test_a_workflow_with_problems_keeps_it_from_starting(run_cli: RunCli, home: Path, database: str) -> None:
+    (home / "bad.yaml").write_text("workflow_id: bad\nname: Bad\nnodes:\n  one: {handler: ecko, queue: light-tasks}\n")
+    done = run_cli("up", "--workflows", "bad.yaml", RMHDAG_DATABASE_URL=database)
+    assert done.returncode == ExitCode.INVALID
+    assert "bad.yaml:4:" in done.stdout
+    assert "Did you mean `echo`?" in done.stdout
+
+
+def test_a_named_configuration_must_be_whole(run_cli: RunCli, home: Path, database: str) -> None:
+    (home / "mine.toml").write_text('job_queue_name = "jobs"\n')
+    done = run_cli("up", RMHDAG_CONFIG="mine.toml", RMHDAG_DATABASE_URL=database)
+    assert done.returncode == ExitCode.INVALID
+    assert "DAG_WORKER_QUEUE, WORKER_QUEUE" in done.stderr
+
+
+def test_processes_that_cannot_start_are_shown(run_cli: RunCli, database: str) -> None:
+    done = run_cli("up", RMHDAG_DATABASE_URL=database, RMHDAG_HANDLERS="no.such.module", **SHORT_LEASES)
+    assert done.returncode == ExitCode.FAILED
+    assert "no.such.module" in done.stderr
