@@ -96,6 +96,11 @@ class ChildProcess:
                 start_new_session=True,
                 env={**environment, "PYTHONUNBUFFERED": "1", "TMPDIR": str(scratch)},
             )
+        except OSError:
+            ours.close()
+            os.close(output_read)
+            self._board.close()
+            raise
         finally:
             theirs.close()
             os.close(output_write)

@@ -24,7 +24,7 @@ from rmhdag.worker.settings import WorkerSettings
 
 log = logging.getLogger("rmhdag.worker")
 QUICK_DEATH_SECONDS = 5.0
-MOST_PAUSE_SECONDS = 10.0
+MOST_PAUSE_SECONDS = 5.0
 
 
 class HandlersBrokenError(Exception):
@@ -131,7 +131,7 @@ class Crew:
     def _place_one(self, lease: Lease, takers: list[ChildProcess], depth: int) -> bool:
         if not lease.runs_alone and lease.task.handler in self._light:
             shared = self._shared_child()
-            if len(shared.leases) < self._settings.light_concurrency:
+            if shared is not None and len(shared.leases) < self._settings.light_concurrency:
                 self._send(lease, shared)
                 return True
         child = min(takers, key=_load, default=None)
@@ -152,11 +152,16 @@ class Crew:
         elif not lease.is_start_asked:
             self.mark_start(lease)
 
-    def _shared_child(self) -> ChildProcess:
+    def _shared_child(self) -> ChildProcess | None:
+        """Started when it is first needed. If it cannot be, light tasks run alone like the others."""
         for child in self.children:
-            if child.kind is ChildKind.SHARED and not child.is_killed:
+            if child.kind is ChildKind.SHARED and not child.is_killed and not child.is_deaf:
                 return child
-        return self._start(ChildKind.SHARED)
+        try:
+            return self._start(ChildKind.SHARED)
+        except OSError as error:
+            log.error("no child can be started: %s", error)
+            return None
 
     def _send(self, lease: Lease, child: ChildProcess) -> None:
         child.send_task(lease, self._next_key)
