@@ -26,8 +26,22 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "bench": frozenset(
         {"models", "workflow", "engine", "store", "messaging", "orchestrator", "worker", "handlers", "embedded"}
     ),
+    "chaos": frozenset(
+        {
+            "models",
+            "workflow",
+            "engine",
+            "store",
+            "messaging",
+            "orchestrator",
+            "worker",
+            "handlers",
+            "embedded",
+            "bench",
+        }
+    ),
     "cli": frozenset({"models", "workflow", "engine", "assets", "simulation", "store", "messaging", "storage"})
-    | frozenset({"handlers", "worker", "orchestrator", "observability", "embedded", "bench"}),
+    | frozenset({"handlers", "worker", "orchestrator", "observability", "embedded", "bench", "chaos"}),
 }
 
 # Packages that decide and never act.

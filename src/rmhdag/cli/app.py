@@ -31,6 +31,7 @@ COMMANDS = {
     "schema": "rmhdag.cli.language_schema",
     "simulate": "rmhdag.cli.simulate",
     "bench": "rmhdag.cli.bench",
+    "chaos": "rmhdag.cli.chaos",
     "db": "rmhdag.cli.db",
     "doctor": "rmhdag.cli.doctor",
     "config": "rmhdag.cli.config",

@@ -1,0 +1,68 @@
+-- Witnesses beside the tables, which no guard of the platform knows. What they see stays seen if the write commits.
+CREATE TABLE chaos_seen (invariant text NOT NULL, subject text NOT NULL, what text NOT NULL, at timestamptz DEFAULT now());
+CREATE TABLE chaos_edges (workflow_id text NOT NULL, source text NOT NULL, target text NOT NULL, needed text NOT NULL);
+CREATE TABLE chaos_lives (process_id text NOT NULL, role text NOT NULL, ended_at timestamptz NOT NULL, how text NOT NULL);
+
+CREATE FUNCTION chaos_watch_job() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF OLD.completed_at IS NOT NULL AND (NEW.status, NEW.completed_at, NEW.result_data) IS DISTINCT FROM
+        (OLD.status, OLD.completed_at, OLD.result_data) THEN
+        INSERT INTO chaos_seen VALUES ('I2', OLD.job_id, format('ended as %s, became %s', OLD.status, NEW.status));
+    END IF;
+    IF NEW.owner_epoch < OLD.owner_epoch
+        OR (NEW.owner_id IS DISTINCT FROM OLD.owner_id AND NEW.owner_id IS NOT NULL AND NEW.owner_epoch <= OLD.owner_epoch)
+    THEN
+        INSERT INTO chaos_seen VALUES ('I3', OLD.job_id,
+            format('owner %s epoch %s became %s epoch %s', OLD.owner_id, OLD.owner_epoch, NEW.owner_id, NEW.owner_epoch));
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER chaos_watch AFTER UPDATE ON dag_jobs FOR EACH ROW EXECUTE FUNCTION chaos_watch_job();
+
+-- Who writes is known from the connection's name, which ends like the owner's id; the epoch is not asked.
+CREATE FUNCTION chaos_watch_writer() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    writer text := current_setting('application_name');
+    owner text;
+BEGIN
+    IF writer LIKE 'orchestrator:advance:%' THEN
+        SELECT right(owner_id, 8) INTO owner FROM dag_jobs WHERE job_id = NEW.job_id;
+        IF owner IS DISTINCT FROM right(writer, 8) THEN
+            INSERT INTO chaos_seen VALUES ('I3', NEW.job_id,
+                format('%s wrote to %s while %s was the owner', writer, TG_TABLE_NAME, owner));
+        END IF;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER chaos_watch_writer AFTER INSERT OR UPDATE ON dag_node_states
+FOR EACH ROW EXECUTE FUNCTION chaos_watch_writer();
+CREATE TRIGGER chaos_watch_writer AFTER INSERT ON dag_job_events
+FOR EACH ROW EXECUTE FUNCTION chaos_watch_writer();
+
+CREATE FUNCTION chaos_watch_node() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF OLD.completed_at IS NOT NULL AND NEW.status <> OLD.status AND NOT (OLD.status = 'failed' AND NEW.status = 'ready')
+    THEN
+        INSERT INTO chaos_seen VALUES ('I2', OLD.job_id,
+            format('node %s was %s, became %s', OLD.node_id, OLD.status, NEW.status));
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER chaos_watch AFTER UPDATE ON dag_node_states FOR EACH ROW EXECUTE FUNCTION chaos_watch_node();
+
+-- A worker that was declared dead must not be heard: by then its row is gone.
+CREATE FUNCTION chaos_watch_report() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.status IN ('completed', 'failed', 'cancelled') AND (
+        (TG_OP = 'UPDATE' AND to_jsonb(OLD)->>'status' = 'lost') OR EXISTS (
+            SELECT FROM dag_task_results
+            WHERE task_id = NEW.task_id AND lease_epoch >= NEW.lease_epoch AND status = 'lost'
+        )
+    ) THEN
+        INSERT INTO chaos_seen VALUES ('I3', NEW.job_id,
+            format('task %s lease %s was heard after it was lost', NEW.task_id, NEW.lease_epoch));
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER chaos_watch AFTER INSERT OR UPDATE ON dag_task_results
+FOR EACH ROW EXECUTE FUNCTION chaos_watch_report();

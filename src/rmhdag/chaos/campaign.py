@@ -1,0 +1,225 @@
+"""One campaign from start to verdict: set up, let things go wrong, heal, wait, check, keep the evidence if need be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from rmhdag.bench.measures import percentile
+from rmhdag.bench.platform import DISK
+from rmhdag.bench.workflows import register
+from rmhdag.chaos.checker import SETTLEMENT, Checker, Violation
+from rmhdag.chaos.fleet import Fleet
+from rmhdag.chaos.nemesis import Nemesis, port_of
+from rmhdag.chaos.proxy import Proxy
+from rmhdag.chaos.workflows import QUEUE, kinds
+from rmhdag.chaos.workload import Workload
+from rmhdag.embedded import EmbeddedPostgres
+from rmhdag.store import migration
+from rmhdag.store.connection import connect
+from rmhdag.workflow.edges import definition_edges
+
+SCHEMA = "dagapp"
+DATABASE = "chaos"
+AUDIT = Path(__file__).with_name("audit.sql").read_text(encoding="utf-8").encode()
+TABLES = (
+    "dag_jobs dag_node_states dag_task_results dag_queue_messages dag_inbox dag_job_events dag_dead_letters "
+    "dag_job_commands"
+).split()
+# While everything goes wrong at once nobody can be noticed in time; this bounds even that.
+PATIENCE_SECONDS = 60.0
+MOST_SUBJECTS = 20
+
+
+@dataclass(frozen=True)
+class Plan:
+    minutes: float = 10.0
+    seed: int = 1
+    lease_seconds: float = 10.0
+    orchestrators: int = 3
+    workers: int = 4
+    open_jobs: int = 40
+    settle_seconds: float = 120.0
+
+
+def run_campaign(plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
+    """The report. `ok` is false if anything that must hold did not; then `evidence` names a folder that is kept."""
+    folder = Path(tempfile.mkdtemp(prefix="rmhdag-chaos-", dir=DISK if DISK.is_dir() else None))
+    folder.chmod(0o711)
+    try:
+        report = Campaign(plan, folder, say).run()
+    except BaseException:
+        # Interrupted or broken: nothing was decided, and nothing is left behind.
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if report["ok"]:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        (folder / "report.json").write_text(json.dumps(report, indent=2, default=str), encoding="utf-8")
+    return report
+
+
+class Campaign:
+    def __init__(self, plan: Plan, folder: Path, say: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._say = say
+        self._began = time.monotonic()
+        self._stack = ExitStack()
+
+    def _log(self, text: str) -> None:
+        line = f"{time.monotonic() - self._began:8.1f} s  {text}"
+        with (self._folder / "nemesis.log").open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+        self._say(line)
+
+    def run(self) -> dict[str, Any]:
+        plan = self._plan
+        with self._stack:
+            postgres = self._stack.enter_context(EmbeddedPostgres(self._folder / "pg"))
+            dsn = postgres.create_database(DATABASE)
+            workload_kinds = kinds()
+            self._prepare(dsn)
+            proxy = Proxy(port_of(dsn))
+            self._stack.callback(proxy.stop)
+            proxy.start()
+            through = dsn.replace(f":{port_of(dsn)}/", f":{proxy.port}/")
+            fleet = Fleet(through, SCHEMA, self._folder, QUEUE, plan.lease_seconds, (plan.orchestrators, plan.workers))
+            self._stack.callback(fleet.kill)
+            fleet.start()
+            workload = Workload(dsn, SCHEMA, workload_kinds, plan.seed, plan.open_jobs)
+            self._stack.callback(workload.stop)
+            checker = Checker(dsn, SCHEMA, workload_kinds, plan.lease_seconds + PATIENCE_SECONDS)
+            self._stack.callback(checker.stop)
+            workload.start()
+            checker.start()
+            nemesis = Nemesis(fleet, proxy, postgres, DATABASE, SCHEMA, plan.seed, plan.lease_seconds, self._log)
+            nemesis.run(plan.minutes * 60, lambda: bool(checker.violations or checker.error or workload.error))
+            self._log("no more faults")
+            nemesis.heal()
+            workload.stop()
+            healed = time.monotonic()
+            stuck = self._wait_until_quiet(dsn, nemesis, checker)
+            checker.stop()
+            for error in (workload.error, checker.error):
+                if error is not None:
+                    raise error
+            settled_seconds = time.monotonic() - healed
+            with checker.connect() as conn:
+                checker.check_all(conn, list(workload.accepted), plan.lease_seconds + 5)
+                report = self._report(conn, workload, checker, nemesis, stuck, settled_seconds)
+            if not report["ok"]:
+                self._keep_evidence(dsn, list(checker.violations), stuck)
+                postgres_log = self._folder / "pg" / "server.log"
+                if postgres_log.exists():
+                    shutil.copy(postgres_log, self._folder / "postgresql.log")
+            fleet.kill()
+        shutil.rmtree(self._folder / "pg", ignore_errors=True)
+        return report
+
+    def _prepare(self, dsn: str) -> None:
+        migration.apply(dsn, SCHEMA)
+        with connect(dsn, "chaos:setup", autocommit=True) as conn:
+            conn.execute("SELECT set_config('search_path', %s, false)", [SCHEMA])
+            conn.execute(AUDIT)
+            for kind in kinds().values():
+                register(conn, kind.definition)
+                for edge in definition_edges(kind.definition):
+                    row = [kind.definition.workflow_id, edge.source, edge.target, edge.group]
+                    conn.execute("INSERT INTO chaos_edges VALUES (%s, %s, %s, %s)", row)
+
+    def _wait_until_quiet(self, dsn: str, nemesis: Nemesis, checker: Checker) -> list[str]:
+        """The jobs that are still open when the time is over; none if all is well."""
+        deadline = time.monotonic() + self._plan.settle_seconds
+        with connect(dsn, "chaos:settle", autocommit=True) as conn:
+            conn.execute("SELECT set_config('search_path', %s, false)", [SCHEMA])
+            while True:
+                nemesis.look_after()
+                open_jobs = [row[0] for row in conn.execute(SETTLEMENT["open_jobs"]).fetchall()]
+                left = conn.execute(SETTLEMENT["left_over"]).fetchone()
+                if not open_jobs and left == (0, 0):
+                    return []
+                if time.monotonic() > deadline or checker.violations:
+                    self._log(f"{len(open_jobs)} jobs are open, {left} rows in queue and inbox")
+                    return open_jobs
+                time.sleep(0.1)
+
+    def _report(
+        self,
+        conn: psycopg.Connection[Any],
+        workload: Workload,
+        checker: Checker,
+        nemesis: Nemesis,
+        stuck: list[str],
+        settled_seconds: float,
+    ) -> dict[str, Any]:
+        row = conn.execute(SETTLEMENT["counts"]).fetchone()
+        assert row is not None
+        names = "jobs completed failed cancelled tasks leases_lost jobs_reclaimed nodes_lost dead_letters".split()
+        violations = list(checker.violations)
+        lost = [one for one in violations if one.invariant in ("i1_none_vanishes", "i6_completed_means_a_result")]
+        twice = [one for one in violations if one.invariant in ("i6_one_result_per_node", "i9_nothing_completes_twice")]
+        report: dict[str, Any] = {
+            "ok": not violations and not stuck and not nemesis.unexpected,
+            "seed": self._plan.seed,
+            "minutes": self._plan.minutes,
+            "lease_seconds": self._plan.lease_seconds,
+            "accepted": len(workload.accepted),
+            **dict(zip(names, row, strict=True)),
+            **{name: nemesis.done[name] for name in COUNTERS},
+            "lost": len(lost),
+            "duplicated": len(twice),
+            "stuck": len(stuck),
+            "checks": checker.checks,
+            "settled_seconds": round(settled_seconds, 1),
+            "reclaim_seconds": {
+                "orchestrator_noticed": _spread(conn, "jobs_noticed"),
+                "worker_noticed": _spread(conn, "tasks_noticed"),
+                "task_running_again": _spread(conn, "tasks_running_again"),
+                "silent": _spread(conn, "silent_seconds"),
+            },
+            "unexpected": nemesis.unexpected,
+            "violations": [one._asdict() for one in violations[:MOST_SUBJECTS]],
+        }
+        if not report["ok"]:
+            report["evidence"] = str(self._folder)
+        return report
+
+    def _keep_evidence(self, dsn: str, violations: list[Violation], stuck: list[str]) -> None:
+        """All rows of the jobs concerned, beside the logs."""
+        jobs = list(dict.fromkeys([*(one.subject for one in violations), *stuck]))[:MOST_SUBJECTS]
+        dump: dict[str, Any] = {}
+        with connect(dsn, "chaos:evidence", autocommit=True) as conn:
+            conn.execute("SELECT set_config('search_path', %s, false)", [SCHEMA])
+            for table in TABLES:
+                query = f"SELECT to_jsonb(t) FROM {table} AS t WHERE job_id = ANY(%s)".encode()
+                dump[table] = [row[0] for row in conn.execute(query, [jobs]).fetchall()]
+            for table in ("dag_orchestrators", "dag_workers", "chaos_seen", "chaos_lives"):
+                dump[table] = [row[0] for row in conn.execute(f"SELECT to_jsonb(t) FROM {table} AS t".encode())]
+        (self._folder / "rows.json").write_text(json.dumps(dump, indent=1, default=str), encoding="utf-8")
+
+
+COUNTERS = (
+    "kills freezes wake_ups_after_lease database_restarts terminated_backends cuts half_open delays hand_overs".split()
+)
+
+
+def _spread(conn: psycopg.Connection[Any], query: str) -> dict[str, Any]:
+    samples = [row[0] for row in conn.execute(SETTLEMENT[query]).fetchall() if row[0] is not None and row[0] >= 0]
+    if not samples:
+        return {"count": 0}
+    return {
+        "count": len(samples),
+        "p50": round(percentile(samples, 0.5), 2),
+        "p99": round(percentile(samples, 0.99), 2),
+        "max": round(max(samples), 2),
+    }

@@ -1,0 +1,102 @@
+"""The invariants as SQL, every two seconds, over a connection that no fault touches on purpose."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+
+from rmhdag.chaos.workflows import Kind
+from rmhdag.store.connection import connect
+from rmhdag.store.queries import load_queries
+
+INTERVAL_SECONDS = 2.0
+# What changed while the last check ran is looked at again.
+OVERLAP = timedelta(seconds=10)
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+INVARIANTS = load_queries(str(Path(__file__).with_name("invariants")))
+SETTLEMENT = load_queries(str(Path(__file__).with_name("settlement")))
+
+
+class Violation(NamedTuple):
+    invariant: str
+    subject: str
+    what: str
+
+
+class Checker:
+    """Runs beside the campaign; `violations` is what it found, once each."""
+
+    def __init__(self, dsn: str, schema: str, kinds: dict[str, Kind], stale_seconds: float) -> None:
+        self._dsn = dsn
+        self._schema = schema
+        self._kinds = kinds
+        self._stale_seconds = stale_seconds
+        self._stopping = threading.Event()
+        self._since = LONG_AGO
+        self.violations: dict[Violation, None] = {}
+        self.checks = 0
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="checker", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(60)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(INTERVAL_SECONDS):
+            try:
+                with self.connect() as conn:
+                    self.check(conn, self._since, self._stale_seconds)
+            except psycopg.OperationalError:
+                continue  # the database is away; what happened meanwhile is checked when it is back
+            except BaseException as error:
+                self.error = error
+                return
+
+    def connect(self) -> psycopg.Connection[Any]:
+        conn = connect(self._dsn, "chaos:checker", autocommit=True, statement_timeout_seconds=60)
+        conn.execute("SELECT set_config('search_path', %s, false)", [self._schema])
+        return conn
+
+    def check(self, conn: psycopg.Connection[Any], since: datetime, stale_seconds: float) -> None:
+        """One look at one snapshot, so that rows of two moments are never compared."""
+        with conn.transaction():
+            conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            row = conn.execute("SELECT now()").fetchone()
+            assert row is not None
+            given = {"since": since, "stale_seconds": stale_seconds}
+            for name, query in INVARIANTS.items():
+                for subject, what in conn.execute(query, given).fetchall():
+                    self.violations[Violation(name, subject, what)] = None
+            self._check_ends(conn, since)
+        self._since = row[0] - OVERLAP
+        self.checks += 1
+
+    def _check_ends(self, conn: psycopg.Connection[Any], since: datetime) -> None:
+        """I6 seen from outside: the workflow's result is the one that its input must give."""
+        for job_id, workflow_id, status, result, x, error, has_dead_letter in conn.execute(
+            SETTLEMENT["ends"], {"since": since}
+        ).fetchall():
+            kind = self._kinds[workflow_id]
+            if status != kind.status:
+                # Three lost leases end a task; that is a promise too, and counted apart.
+                if not (status == "failed" and has_dead_letter):
+                    what = f"{workflow_id} is {status}, not {kind.status}: {error}"
+                    self.violations[Violation("i1_jobs_end_as_they_must", job_id, what)] = None
+            elif kind.result is not None and result != kind.result(x):
+                what = f"{workflow_id} of {x} gave {result}"
+                self.violations[Violation("i6_results_are_right", job_id, what)] = None
+
+    def check_all(self, conn: psycopg.Connection[Any], accepted: list[str], strict_stale_seconds: float) -> None:
+        """Everything there is, when nothing goes wrong any more."""
+        self.check(conn, LONG_AGO, strict_stale_seconds)
+        for (job_id,) in conn.execute(SETTLEMENT["missing"], {"ids": accepted}).fetchall():
+            self.violations[Violation("i1_none_vanishes", job_id, "was accepted and is not there")] = None

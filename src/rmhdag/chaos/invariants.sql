@@ -1,0 +1,107 @@
+-- Each query gives (subject, what is wrong) and nothing if all is well. %(since)s bounds it to what has changed lately;
+-- the last check takes everything.
+
+-- name: i1_an_end_has_one_event
+SELECT j.job_id, format('%%s with %%s events of its end', j.status, count(e.seq))
+FROM dag_jobs AS j
+LEFT JOIN dag_job_events AS e
+    ON e.job_id = j.job_id AND e.event_type IN ('job_completed', 'job_failed', 'job_cancelled')
+WHERE j.completed_at >= %(since)s
+GROUP BY j.job_id
+HAVING count(e.seq) <> 1 OR min(e.event_type::text) <> 'job_' || j.status::text
+
+-- name: i2_i3_witnessed
+SELECT subject, invariant || ' ' || what FROM chaos_seen
+
+-- name: i4_nothing_starts_early
+SELECT n.job_id, format('%%s is %%s (ready %%s) but %%s is %%s (%%s)', n.node_id, n.status, n.ready_at, d.node_id, d.status,
+    d.completed_at)
+FROM dag_jobs AS j
+JOIN dag_node_states AS n ON n.job_id = j.job_id AND n.updated_at >= %(since)s
+JOIN chaos_edges AS e ON e.workflow_id = j.workflow_id AND e.target = n.node_id AND e.needed = 'all_of'
+JOIN dag_node_states AS d ON d.job_id = n.job_id AND d.node_id = e.source
+WHERE n.status NOT IN ('pending', 'skipped', 'cancelled')
+    AND (d.status NOT IN ('completed', 'skipped') OR n.ready_at < d.completed_at)
+
+-- name: i6_one_result_per_node
+SELECT r.job_id, format('%%s has %%s completed results', r.node_id, count(*))
+FROM dag_task_results AS r
+WHERE r.status = 'completed' AND r.reported_at >= %(since)s
+GROUP BY r.job_id, r.node_id
+HAVING count(*) > 1
+
+-- name: i6_completed_means_a_result
+SELECT n.job_id, format('%%s completed by task %%s, which has no such result', n.node_id, n.task_id)
+FROM dag_node_states AS n
+WHERE n.status = 'completed' AND n.task_id IS NOT NULL AND n.updated_at >= %(since)s
+    AND NOT EXISTS (SELECT FROM dag_task_results AS r WHERE r.task_id = n.task_id AND r.status = 'completed')
+
+-- name: i7_attempts_are_bounded
+SELECT n.job_id, format('%%s is at attempt %%s of %%s', n.node_id, n.attempt, n.max_retries + 1)
+FROM dag_node_states AS n
+WHERE n.attempt > n.max_retries + 1 AND n.updated_at >= %(since)s
+
+-- name: i7_attempts_are_logged
+SELECT r.job_id, format('%%s: %%s outcomes in %%s attempts', r.node_id, count(*), n.attempt)
+FROM dag_task_results AS r
+JOIN dag_node_states AS n ON n.job_id = r.job_id AND n.node_id = r.node_id AND n.completed_at >= %(since)s
+WHERE r.status IN ('completed', 'failed', 'cancelled')
+GROUP BY r.job_id, r.node_id, n.attempt
+HAVING count(*) > n.attempt
+
+-- name: i8_events_have_no_gaps
+SELECT e.job_id, format('%%s events, the last is number %%s', count(*), max(e.seq))
+FROM dag_job_events AS e
+JOIN dag_jobs AS j ON j.job_id = e.job_id AND j.completed_at >= %(since)s
+GROUP BY e.job_id
+HAVING count(*) <> max(e.seq) OR count(DISTINCT e.seq) <> count(*)
+
+-- name: i8_children_are_all_there
+SELECT n.job_id, format('%%s says %%s, %%s children are there', n.node_id, n.output->>'total', count(c.node_id))
+FROM dag_node_states AS n
+LEFT JOIN dag_node_states AS c ON c.job_id = n.job_id AND c.parent_node_id = n.node_id
+WHERE n.status = 'completed' AND n.output ? 'dynamic_nodes' AND n.updated_at >= %(since)s
+GROUP BY n.job_id, n.node_id, n.output
+HAVING count(c.node_id) <> (n.output->>'total')::int OR count(c.node_id) <> count(c.completed_at)
+
+-- name: i9_nothing_completes_twice
+SELECT e.job_id, format('%%s completed %%s times', e.node_id, count(*))
+FROM dag_job_events AS e
+JOIN dag_jobs AS j ON j.job_id = e.job_id AND j.updated_at >= %(since)s
+WHERE e.event_type = 'node_completed'
+GROUP BY e.job_id, e.node_id
+HAVING count(*) > 1
+
+-- name: i10_the_outbox_is_delivered
+SELECT message_id, format('pending after %%s attempts', attempts)
+FROM dag_outbox
+WHERE status = 'pending' AND created_at < clock_timestamp() - %(stale_seconds)s * interval '1 second'
+
+-- name: i11_no_task_of_the_dead
+SELECT q.job_id, format('%%s is held by %%s, silent since %%s', q.node_id, q.worker_id, w.heartbeat_at)
+FROM dag_queue_messages AS q
+LEFT JOIN dag_workers AS w ON w.worker_id = q.worker_id
+WHERE q.worker_id IS NOT NULL AND q.claimed_at < clock_timestamp() - %(stale_seconds)s * interval '1 second'
+    AND COALESCE(w.heartbeat_at, '-infinity') < clock_timestamp() - %(stale_seconds)s * interval '1 second'
+
+-- name: i11_no_job_of_the_dead
+SELECT j.job_id, format('owned by %%s, silent since %%s', j.owner_id, o.heartbeat_at)
+FROM dag_jobs AS j
+LEFT JOIN dag_orchestrators AS o ON o.owner_id = j.owner_id
+WHERE j.completed_at IS NULL AND j.created_at < clock_timestamp() - %(stale_seconds)s * interval '1 second'
+    AND COALESCE(o.heartbeat_at, '-infinity') < clock_timestamp() - %(stale_seconds)s * interval '1 second'
+    AND j.updated_at < clock_timestamp() - %(stale_seconds)s * interval '1 second'
+
+-- name: ends_are_whole
+SELECT j.job_id, format('%%s, but %%s is %%s', j.status, n.node_id, n.status)
+FROM dag_jobs AS j
+JOIN dag_node_states AS n ON n.job_id = j.job_id
+WHERE j.completed_at >= %(since)s AND (
+    n.completed_at IS NULL OR n.next_attempt_at IS NOT NULL
+    OR (j.status = 'completed' AND n.status NOT IN ('completed', 'skipped'))
+)
+
+-- name: no_task_outlives_its_job
+SELECT q.job_id, format('task %%s is still queued', q.task_id)
+FROM dag_queue_messages AS q
+JOIN dag_jobs AS j ON j.job_id = q.job_id AND j.completed_at IS NOT NULL

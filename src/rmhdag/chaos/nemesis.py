@@ -1,0 +1,243 @@
+"""What goes wrong, and when: a shuffled deck of faults from one seed, dealt every few seconds by the main thread."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+from random import Random
+from typing import Any
+
+import psycopg
+
+from rmhdag.chaos.fleet import Fleet, Member
+from rmhdag.chaos.proxy import Proxy
+from rmhdag.embedded import EmbeddedPostgres
+from rmhdag.store.connection import connect
+
+# Twenty cards; the deck is shuffled anew when it is used up, so that every fault comes in its share.
+DECK = (
+    ["kill_worker"] * 4
+    + ["kill_orchestrator"] * 4
+    + ["freeze_worker"] * 2
+    + ["freeze_orchestrator"] * 2
+    + ["restart_database", "kill_database"]
+    + ["terminate_backends", "cut"] * 2
+    + ["half_open", "delay", "leave", "kill_worker"]
+)
+MEAN_PAUSE_SECONDS = 2.4
+
+
+class Nemesis:
+    """Everything it does is logged; the same seed deals the same cards."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        proxy: Proxy,
+        postgres: EmbeddedPostgres,
+        database: str,
+        schema: str,
+        seed: int,
+        lease_seconds: float,
+        log: Callable[[str], None],
+    ) -> None:
+        self._fleet = fleet
+        self._proxy = proxy
+        self._postgres = postgres
+        self._database = database
+        self._schema = schema
+        self._random = Random(f"nemesis {seed}")
+        self._lease_seconds = lease_seconds
+        self._log = log
+        self._deck: list[str] = []
+        self._order = count()
+        self._later: list[tuple[float, int, Callable[[], None]]] = []
+        self.done: Counter[str] = Counter()
+        self.unexpected: list[str] = []
+
+    def run(self, seconds: float, should_stop: Callable[[], bool]) -> None:
+        until = time.monotonic() + seconds
+        next_card = time.monotonic() + MEAN_PAUSE_SECONDS
+        while (now := time.monotonic()) < until and not should_stop():
+            self._do_due(now)
+            self._look_after_members()
+            if now >= next_card:
+                self._deal()
+                next_card = time.monotonic() + self._random.uniform(0.4, 1.6) * MEAN_PAUSE_SECONDS
+            time.sleep(0.05)
+
+    def heal(self) -> None:
+        """The last fault is over: everybody is awake and at work, every connection is a good one."""
+        self._do_due(float("inf"))
+        self._proxy.heal()
+        for member in self._fleet.members:
+            self._wake(member)
+            member.start()
+
+    def look_after(self) -> None:
+        self._do_due(time.monotonic())
+        self._look_after_members()
+
+    def _deal(self) -> None:
+        if not self._deck:
+            self._deck = list(DECK)
+            self._random.shuffle(self._deck)
+        card = self._deck.pop()
+        getattr(self, f"_{card}")()
+
+    def _after(self, seconds: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._later, (time.monotonic() + seconds, next(self._order), action))
+
+    def _do_due(self, now: float) -> None:
+        while self._later and self._later[0][0] <= now:
+            heapq.heappop(self._later)[2]()
+
+    def _look_after_members(self) -> None:
+        for member in self._fleet.members:
+            code = member.unexpected_end()
+            if code is not None:
+                self._log(f"{member.name} ended by itself with exit code {code}")
+                self.unexpected.append(f"{member.name} ended with exit code {code}")
+                self._after(1.0, member.start)
+
+    # -- processes -------------------------------------------------------------------------------------------------
+
+    def _kill_worker(self) -> None:
+        self._kill(self._choose(self._fleet.workers))
+
+    def _kill_orchestrator(self) -> None:
+        self._kill(self._choose(self._fleet.orchestrators))
+
+    def _kill(self, member: Member) -> None:
+        pause = self._random.uniform(0, 1.5 * self._lease_seconds) if self._random.random() < 0.5 else 0.0
+        self._remember_end(member, "kill")
+        member.kill()
+        self._note("kills", f"kill -9 {member.name}, back in {pause:.1f} s")
+        self._after(pause, member.start)
+
+    def _freeze_worker(self) -> None:
+        self._freeze(self._choose(self._fleet.workers))
+
+    def _freeze_orchestrator(self) -> None:
+        self._freeze(self._choose(self._fleet.orchestrators))
+
+    def _freeze(self, member: Member) -> None:
+        """Two of three outlast the lease; a worker is frozen with or without its children."""
+        outlasts = self._random.random() < 0.67
+        low, high = (1.3, 2.0) if outlasts else (0.1, 0.4)
+        seconds = self._random.uniform(low, high) * self._lease_seconds
+        whole_group = self._random.random() < 0.5
+        if member.is_frozen or member.process is None:
+            return
+        if outlasts:
+            self._remember_end(member, "freeze")
+        member.send(signal.SIGSTOP, whole_group=whole_group)
+        member.is_frozen = True
+        self._note("freezes", f"SIGSTOP {member.name}{' and children' if whole_group else ''} for {seconds:.1f} s")
+        frozen = member.process
+
+        def wake() -> None:
+            if member.process is frozen:
+                self._wake(member)
+                self.done["wake_ups_after_lease"] += outlasts
+
+        self._after(seconds, wake)
+
+    def _wake(self, member: Member) -> None:
+        if member.is_frozen:
+            member.send(signal.SIGCONT, whole_group=True)
+            member.is_frozen = False
+            self._log(f"SIGCONT {member.name}")
+
+    def _leave(self) -> None:
+        """A deployment: one process ends in good order and comes again."""
+        settled = [member for member in self._fleet.members if member.is_settled]
+        if not settled:
+            return
+        member = self._random.choice(settled)
+        code = member.stop(20)
+        self._note("hand_overs", f"SIGTERM {member.name}, exit code {code}")
+        if code != 0:
+            self.unexpected.append(f"{member.name} was stopped and ended with exit code {code}")
+        self._after(self._random.uniform(0, 1), member.start)
+
+    def _choose(self, members: list[Member]) -> Member:
+        """Somebody who is well, if there is anybody: the faults are to meet work that goes on."""
+        well = [member for member in members if member.is_well]
+        return self._random.choice(well or members)
+
+    def _remember_end(self, member: Member, how: str) -> None:
+        """Who sat there, by name, for the times of reclaim; the database may be away, then nobody remembers."""
+        if member.process is None:
+            return
+        table, column = ("dag_workers", "worker_id") if member.role == "worker" else ("dag_orchestrators", "owner_id")
+        statement = (
+            f"INSERT INTO chaos_lives SELECT {column}, %s, clock_timestamp(), %s FROM {table} WHERE process_id = %s "
+            f"ORDER BY started_at DESC LIMIT 1"
+        )
+        self._tell_database(statement.encode(), [member.role, how, member.process.pid])
+
+    # -- the database ----------------------------------------------------------------------------------------------
+
+    def _restart_database(self) -> None:
+        self._bounce(signal.SIGQUIT, "immediate restart of PostgreSQL")
+
+    def _kill_database(self) -> None:
+        self._bounce(signal.SIGKILL, "kill -9 of PostgreSQL")
+
+    def _bounce(self, number: signal.Signals, what: str) -> None:
+        away = self._random.uniform(0, 2)
+        pid = self._postgres.process_id
+        if pid is not None:
+            os.kill(pid, number)
+        time.sleep(away)
+        self._postgres.stop()
+        self._postgres.start()
+        self._proxy.target_port = port_of(self._postgres.dsn(self._database))
+        self._note("database_restarts", f"{what}, away for {away:.1f} s")
+
+    def _terminate_backends(self) -> None:
+        share = self._random.choice((0.1, 0.3, 1.0))
+        statement = b"""
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE (application_name LIKE 'orchestrator:%%' OR application_name LIKE '%%worker%%'
+                OR application_name LIKE 'rmhdag:%%') AND pid <> pg_backend_pid() AND random() < %s
+        """
+        self._tell_database(statement, [share])
+        self._note("terminated_backends", f"pg_terminate_backend of {share:.0%}")
+
+    def _cut(self) -> None:
+        share = self._random.choice((0.1, 0.3, 1.0))
+        self._proxy.cut(Random(self._random.random()), share)
+        self._note("cuts", f"reset of {share:.0%} of the connections")
+
+    def _half_open(self) -> None:
+        share, seconds = self._random.choice((0.1, 0.4)), self._random.uniform(0.3, 2.0) * self._lease_seconds
+        self._proxy.hold(Random(self._random.random()), share, seconds)
+        self._note("half_open", f"{share:.0%} of the connections carry nothing for {seconds:.1f} s")
+
+    def _delay(self) -> None:
+        seconds = self._random.uniform(2, 5)
+        self._proxy.delay(0.2, seconds)
+        self._note("delays", f"200 ms more for {seconds:.1f} s")
+
+    def _note(self, counter: str, what: str) -> None:
+        self.done[counter] += 1
+        self._log(what)
+
+    def _tell_database(self, statement: bytes, given: list[Any]) -> None:
+        try:
+            with connect(self._postgres.dsn(self._database), "chaos:nemesis", autocommit=True) as conn:
+                conn.execute("SELECT set_config('search_path', %s, false)", [self._schema])
+                conn.execute(statement, given)
+        except psycopg.OperationalError as error:
+            self._log(f"the database did not answer the nemesis: {str(error).strip()}")
+
+
+def port_of(dsn: str) -> int:
+    return int(dsn.rsplit("@", 1)[1].split("/", 1)[0].rsplit(":", 1)[1])

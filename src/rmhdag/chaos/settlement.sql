@@ -1,0 +1,52 @@
+-- name: open_jobs
+SELECT job_id FROM dag_jobs WHERE completed_at IS NULL
+
+-- name: left_over
+SELECT (SELECT count(*) FROM dag_queue_messages), (SELECT count(*) FROM dag_inbox)
+
+-- name: counts
+SELECT
+    (SELECT count(*) FROM dag_jobs),
+    (SELECT count(*) FROM dag_jobs WHERE status = 'completed'),
+    (SELECT count(*) FROM dag_jobs WHERE status = 'failed'),
+    (SELECT count(*) FROM dag_jobs WHERE status = 'cancelled'),
+    (SELECT count(*) FROM dag_task_results WHERE status IN ('completed', 'failed', 'cancelled')),
+    (SELECT count(*) FROM dag_task_results WHERE status = 'lost'),
+    (SELECT count(*) FROM dag_job_events WHERE event_type = 'job_reclaimed'),
+    (SELECT count(*) FROM dag_job_events WHERE event_type = 'node_lost'),
+    (SELECT count(*) FROM dag_dead_letters)
+
+-- name: ends
+SELECT job_id, workflow_id, status::text, result_data, input_params->'x', error_message,
+    EXISTS (SELECT FROM dag_dead_letters AS d WHERE d.job_id = j.job_id)
+FROM dag_jobs AS j
+WHERE completed_at >= %(since)s
+
+-- name: missing
+SELECT id FROM unnest(%(ids)s::text[]) AS id WHERE NOT EXISTS (SELECT FROM dag_jobs WHERE job_id = id)
+
+-- name: jobs_noticed
+-- Seconds from the end of an orchestrator to each of its jobs being somebody else's.
+SELECT extract(epoch FROM e.created_at - l.ended_at)::float8
+FROM dag_job_events AS e
+JOIN chaos_lives AS l ON l.process_id = e.event_data->>'from' AND l.role = 'orchestrator'
+WHERE e.event_type = 'job_reclaimed'
+
+-- name: tasks_noticed
+-- Seconds from the end of a worker to its leases being called lost.
+SELECT extract(epoch FROM r.reported_at - l.ended_at)::float8
+FROM dag_task_results AS r
+JOIN chaos_lives AS l ON l.process_id = r.worker_id AND l.role = 'worker'
+WHERE r.status = 'lost'
+
+-- name: tasks_running_again
+-- Seconds from the end of a worker to the next start of each task that it held.
+SELECT extract(epoch FROM min(n.started_at) - l.ended_at)::float8
+FROM dag_task_results AS r
+JOIN chaos_lives AS l ON l.process_id = r.worker_id AND l.role = 'worker'
+JOIN dag_task_results AS n ON n.task_id = r.task_id AND n.lease_epoch > r.lease_epoch AND n.started_at IS NOT NULL
+WHERE r.status = 'lost'
+GROUP BY r.task_id, r.lease_epoch, l.ended_at
+
+-- name: silent_seconds
+SELECT (event_data->>'silent_seconds')::float8 FROM dag_job_events WHERE event_type = 'job_reclaimed'
