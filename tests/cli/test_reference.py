@@ -25,6 +25,12 @@ COMMANDS = {
     "config show": "config show --json",
     "version": "version --json",
 }
+# Compared in test_runtime_jobs.
+ON_A_RUNNING_PLATFORM = {
+    *("up", "submit", "submit --dry-run", "submit --wait", "jobs", "job", "job --node", "job --events", "logs"),
+    *("cancel", "cancel --dry-run", "decide", "retry", "retry --dry-run", "retry --node"),
+    *("workflows", "workflows show", "workflows register", "queues", "orchestrators", "workers"),
+}
 
 
 def test_the_reference_is_up_to_date() -> None:
@@ -39,7 +45,7 @@ def test_json_objects_have_the_fields_of_the_reference(command: str, call_cli: R
 
 
 def test_every_object_is_compared() -> None:
-    assert set(JSON_OBJECTS) - set(COMMANDS) == {"db start"}
+    assert set(JSON_OBJECTS) - set(COMMANDS) == {"db start"} | ON_A_RUNNING_PLATFORM
 
 
 def compare(found: dict[str, Any], fields: str) -> None:

@@ -17,9 +17,11 @@ from typing import Any
 
 import pytest
 
+from rmhdag.cli.reference import JSON_OBJECTS
 from rmhdag.embedded import EmbeddedPostgres
 from tests.cli.conftest import RunCli, plain_environment
 from tests.cli.running import SLOW, Up
+from tests.cli.test_reference import ON_A_RUNNING_PLATFORM, compare
 from tests.store.waiting import wait_until
 
 FLAKY = """\
@@ -273,3 +275,35 @@ def test_a_killed_worker_is_replaced_and_its_task_runs_again(cli: RunCli, up: Up
     assert done.returncode == 0, done.stderr
     napped = node(json.loads(done.stdout), "nap")
     assert (napped["attempt"], napped["lease_losses"]) == (1, 1)
+
+
+def test_json_objects_have_the_fields_of_the_reference(cli: RunCli, up: Up) -> None:
+    done = json.loads(cli("submit", "hello_world", "--wait", "--json").stdout)["job_id"]
+    open_job, asking = submit(cli, "slow"), submit(cli, "release")
+    wait_until_running(cli, asking, "ask")
+    commands = {
+        "submit": "submit hello_world",
+        "submit --dry-run": "submit hello_world --dry-run",
+        "submit --wait": "submit hello_world --wait",
+        "jobs": "jobs",
+        "job": f"job {done}",
+        "job --node": f"job {done} --node greet",
+        "job --events": f"job {done} --events",
+        "logs": f"logs {done}",
+        "cancel --dry-run": f"cancel {open_job} --dry-run",
+        "cancel": f"cancel {open_job}",
+        "retry": f"retry {done} --everything",
+        "retry --dry-run": f"retry {done} --dry-run",
+        "retry --node": f"retry {asking} --node ask",
+        "decide": f"decide {asking} ask approve",
+        "workflows": "workflows",
+        "workflows show": "workflows show slow",
+        "workflows register": "workflows register slow.yaml",
+        "queues": "queues",
+        "orchestrators": "orchestrators",
+        "workers": "workers",
+    }
+    assert set(commands) | {"up"} == ON_A_RUNNING_PLATFORM
+    compare(up.facts, JSON_OBJECTS["up"])
+    for name, words in commands.items():
+        compare(json.loads(cli(*words.split(), "--json").stdout), JSON_OBJECTS[name])

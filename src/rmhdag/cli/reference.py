@@ -22,8 +22,48 @@ stand anywhere. `-` as a file name reads stdin. Settings come from flags, then t
 (`RMHDAG_CONFIG`, `./rmhdag.toml`, `~/.config/rmhdag/config.toml`), then defaults; `rmhdag config show` tells which.
 """
 
+JOB = (
+    "job_id, namespace, workflow_id, workflow_version, workflow_hash, status, ending, priority, submitted_by, "
+    "correlation_id, idempotency_key, callback_url, request_id, parent_job_id, parent_node_id, rerun_of, root_job_id, "
+    "created_at, started_at, completed_at, error_message, input_params, result_data, owner_id, owner_epoch, "
+    "owner_heartbeat_at, duration_seconds"
+)
+NODE = (
+    "node_id, type, status, attempt, retry_count, max_retries, lease_losses, task_id, reused_task_id, "
+    "next_attempt_at, deadline_at, created_at, ready_at, dispatched_at, started_at, completed_at, checkpoint_phase, "
+    "error_message, duration_seconds, taken_over, children, progress"
+)
+
 # The objects of `--json`; fields may be added, those that are here keep their meaning. A test compares.
 JSON_OBJECTS = {
+    "up": "up, database, schema, queues, workflows, processes, logs",
+    "submit": "job_id, workflow_id, workflow_version",
+    "submit --dry-run": "workflow_id, workflow_version, input_params, dry_run",
+    "submit --wait": f"{JOB}, node_counts, nodes [{NODE}]",
+    "jobs": "jobs [job_id, workflow_id, workflow_version, status, ending, priority, submitted_by, correlation_id, "
+    "rerun_of, parent_job_id, created_at, started_at, completed_at, error_message, duration_seconds], next",
+    "job": f"{JOB}, node_counts, nodes [{NODE}, reason], reruns [job_id, status]",
+    "job --node": "node_id, status, attempt, retry_count, max_retries, lease_losses, task_id, reused_task_id, "
+    "parent_node_id, fan_out_index, fan_out_item_key, next_attempt_at, deadline_at, created_at, ready_at, "
+    "dispatched_at, started_at, completed_at, checkpoint_phase, checkpoint_saved_at, error_message, input_params, "
+    "output, worker_id, metrics, error_kind",
+    "job --events": "job_id, events [seq, created_at, event_type, event_status, node_id, task_id, duration_ms, "
+    "source_app, error_message, event_data]",
+    "logs": "node_id, task_id, lease_epoch, line",
+    "cancel": "job_id, command_id, outcome, reason",
+    "cancel --dry-run": "job_id, status, under_way, finished, dry_run",
+    "decide": "job_id, command_id, outcome, reason",
+    "retry": "job_id, rerun_of, again, reused",
+    "retry --dry-run": "rerun_of, input_params, again, reused, keeps_children, dry_run",
+    "retry --node": "job_id, command_id, outcome, reason",
+    "workflows": "workflows [workflow_id, version, hash, registered_by, registered_at, name, description]",
+    "workflows show": "workflow_id, version, hash, definition",
+    "workflows register": "registered [workflow_id, version, nodes]",
+    "queues": "queues [queue, waiting, delayed, running, oldest_seconds, workers, slots, dead_letters]",
+    "orchestrators": "orchestrators [owner_id, host, process_id, version, stopping, started_at, heartbeat_at, stats, "
+    "silent_seconds, jobs_owned]",
+    "workers": "workers [worker_id, host, process_id, version, slots, draining, started_at, heartbeat_at, queues, "
+    "stats, silent_seconds, tasks_held]",
     "validate": "valid, problem_count, files [file, valid, workflow_id, version, node_count, "
     "problems [file, line, column, code, message, remedy, pointer]]",
     "graph": "title, description, direction, width, height, "

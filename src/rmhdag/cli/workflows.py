@@ -19,7 +19,13 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="workflows")
 
 
-def workflows(context: typer.Context) -> None:
+def workflows(
+    context: typer.Context,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
     """List, show and register workflows; alone it lists them.
 
     \b
@@ -29,7 +35,7 @@ def workflows(context: typer.Context) -> None:
       rmhdag workflows register flow.yaml
     """
     if context.invoked_subcommand is None:
-        list_workflows()
+        list_workflows(namespace, as_json, database_url, schema)
 
 
 def list_workflows(

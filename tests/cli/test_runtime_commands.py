@@ -1,0 +1,263 @@
+"""What commands for jobs say when nothing runs: refusals, filters, pages, typed parameters, missing configuration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.jobs import read_since
+from rmhdag.cli.live_view import cut_styled
+from rmhdag.cli.parameters import read_parameters
+from rmhdag.cli.tables import lay_out, show_duration
+from tests.cli.conftest import RunCli
+
+QUEUES = {"JOB_QUEUE_NAME": "jobs", "DAG_WORKER_QUEUE": "light-tasks", "WORKER_QUEUE": "heavy-tasks"}
+TYPED = """\
+workflow_id: typed
+name: Typed
+inputs:
+  text: {type: string, default: x}
+  whole: {type: integer, default: 1, maximum: 5}
+  flag: {type: boolean, default: false}
+  list: {type: array, default: [], items: {type: integer}}
+  thing: {type: object, default: {}}
+nodes:
+  one: {handler: echo, queue: light-tasks, params: {text: "{{ inputs.text }}"}}
+"""
+
+
+@pytest.fixture
+def cli(call_cli: RunCli, migrated_database: str, home: Path) -> RunCli:
+    """With a workflow registered, and nobody to run it."""
+    environment = QUEUES | {"RMHDAG_DATABASE_URL": migrated_database}
+    (home / "typed.yaml").write_text(TYPED)
+
+    def call(*arguments: str | Path, stdin: str | bytes = b"", **more: str) -> Any:
+        return call_cli(*arguments, stdin=stdin, **(environment | more))
+
+    done = call("workflows", "register", "typed.yaml", "--json")
+    assert json.loads(done.stdout) == {"registered": [{"workflow_id": "typed", "version": 1, "nodes": 1}]}
+    return call
+
+
+def submit(cli: RunCli, *arguments: str) -> str:
+    done = cli("submit", "typed", *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_values_get_the_type_that_is_declared(cli: RunCli, home: Path) -> None:
+    (home / "thing.json").write_text('{"a": [1, null]}')
+    given = ["text=12", "whole=3", "flag=yes", "list=1,2", "thing=@thing.json"]
+    done = cli("submit", "typed", *given, "--dry-run", "--json")
+    assert json.loads(done.stdout)["input_params"] == {
+        "text": "12",
+        "whole": 3,
+        "flag": True,
+        "list": [1, 2],
+        "thing": {"a": [1, None]},
+    }
+    over = cli("submit", "typed", "whole=4", "--params", '{"whole": 2, "text": "t"}', "--dry-run", "--json")
+    assert json.loads(over.stdout)["input_params"]["whole"] == 4
+    assert json.loads(over.stdout)["input_params"]["text"] == "t"
+    assert json.loads(cli("jobs", "--json").stdout)["jobs"] == [], "--dry-run submits nothing"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("number", "1.5", 1.5),
+        ("number", "NaN", "NaN"),
+        ("integer", "1e400", float("inf")),
+        ("boolean", "off", False),
+        ("boolean", "perhaps", "perhaps"),
+        ("array", "", []),
+        ("array", "a, b", ["a", "b"]),
+        ("array", "[1", "[1"),
+        ("object", '{"a": 1}', {"a": 1}),
+        ("string", "@not-a-file", "@not-a-file"),
+        (None, "7", 7),
+        (None, "word", "word"),
+    ],
+)
+def test_what_is_not_of_its_type_is_left_for_the_check(kind: str | None, text: str, value: object) -> None:
+    declared = {"x": {"type": kind}} if kind else {}
+    assert read_parameters(declared, [f"x={text}"], None) == {"x": value}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "document", "code"),
+    [
+        (["novalue"], None, ExitCode.USAGE),
+        ([], "[1]", ExitCode.INVALID),
+        ([], "{", ExitCode.INVALID),
+        ([], '{"a": NaN}', ExitCode.INVALID),
+        ([], "@missing.json", ExitCode.NOT_FOUND),
+        ([], "[" * 100_000, ExitCode.INVALID),
+    ],
+)
+def test_parameters_that_cannot_be_read(pairs: list[str], document: str | None, code: ExitCode) -> None:
+    with pytest.raises(CommandFailed) as failed:
+        read_parameters({}, pairs, document)
+    assert failed.value.code == code
+
+
+def test_wrong_parameters_are_told_all_at_once(cli: RunCli) -> None:
+    done = cli("submit", "typed", "whole=9", "flag=perhaps", "colour=red")
+    assert done.returncode == ExitCode.INVALID
+    for name in ("whole", "flag", "colour"):
+        assert f"  {name}: " in done.stderr
+    assert "rmhdag workflows show typed" in done.stderr
+
+
+def test_what_does_not_exist_is_exit_code_4(cli: RunCli) -> None:
+    done = cli("submit", "typd")
+    assert done.returncode == ExitCode.NOT_FOUND
+    assert "Did you mean `typed`?" in done.stderr
+    assert "The newest version is 1." in cli("submit", "typed", "--version", "7").stderr
+    for command in (["job", "0123456789"], ["cancel", "zz"], ["retry", "0123456789"], ["logs", "01"]):
+        assert cli(*command).returncode == ExitCode.NOT_FOUND
+    job_id = submit(cli)
+    assert cli("job", job_id, "--node", "nix").returncode == ExitCode.NOT_FOUND
+    assert cli("job", job_id, "--namespace", "another").returncode == ExitCode.NOT_FOUND
+
+
+def test_a_job_that_nobody_runs_says_so(cli: RunCli) -> None:
+    done = cli("submit", "typed")
+    assert "no orchestrator is running" in done.stderr
+    job_id = done.stdout.strip()
+    assert "The job waits for an orchestrator to start it." in cli("job", job_id).stdout
+    waiting = cli("submit", "typed", "--wait")
+    assert waiting.returncode == ExitCode.UNAVAILABLE
+    assert "`rmhdag up`" in waiting.stderr
+    assert cli("retry", job_id).returncode == ExitCode.CONFLICT
+    asked = cli("cancel", job_id, "--json")
+    assert asked.returncode == 0
+    assert json.loads(asked.stdout)["outcome"] == "accepted"
+
+
+def test_the_same_key_starts_no_second_job(cli: RunCli) -> None:
+    first = submit(cli, "text=a", "--idempotency-key", "k")
+    assert submit(cli, "text=a", "--idempotency-key", "k") == first
+    other = cli("submit", "typed", "text=b", "--idempotency-key", "k")
+    assert other.returncode == ExitCode.CONFLICT
+    assert submit(cli, "text=b", "--idempotency-key", "k", "--as", "somebody else") != first
+
+
+def test_jobs_are_filtered_and_paged(cli: RunCli) -> None:
+    made = [submit(cli, "--correlation-id", f"c{number % 2}") for number in range(5)]
+    newest_first = made[::-1]
+    assert cli("jobs", "--ids").stdout.split() == newest_first
+    pages: list[str] = []
+    cursor: list[str] = []
+    while True:
+        page = json.loads(cli("jobs", "--limit", "2", "--json", *cursor).stdout)
+        pages += [job["job_id"] for job in page["jobs"]]
+        if page["next"] is None:
+            break
+        cursor = ["--after", page["next"]]
+    assert pages == newest_first
+    assert cli("jobs", "--ids", "--correlation-id", "c1").stdout.split() == [made[3], made[1]]
+    assert cli("jobs", "--ids", "--status", "active", "--since", "1h", "--workflow", "typed").stdout.split()
+    for nobody in (["--status", "failed"], ["--workflow", "x"], ["--by", "x"], ["--namespace", "x"]):
+        assert cli("jobs", *nobody).stdout == ""
+    assert "JOB " in cli("jobs").stdout
+    assert f"{made[0]}  pending" in cli("jobs").stdout
+    for mistake in (["--status", "done"], ["--since", "soon"], ["--after", "x"], ["--limit", "0"]):
+        assert cli("jobs", *mistake).returncode == ExitCode.USAGE
+
+
+def test_the_beginning_of_an_id_is_enough_if_it_is_one_job_s(cli: RunCli) -> None:
+    first, second = submit(cli), submit(cli)
+    same = next(length for length in range(33) if first[:length] != second[:length])
+    assert f"job          {first}" in cli("job", first[:same]).stdout
+    unclear = cli("job", first[: same - 1])
+    assert unclear.returncode == ExitCode.CONFLICT
+    assert second in unclear.stderr
+
+
+def test_a_workflow_is_shown_with_its_inputs(cli: RunCli) -> None:
+    shown = cli("workflows", "show", "typed").stdout
+    assert "typed v1  Typed" in shown
+    assert "whole" in shown
+    assert "light-tasks" in shown
+    assert cli("workflows", "--json").stdout == cli("workflows", "list", "--json").stdout
+    assert "\ntyped " in cli("workflows").stdout
+    assert cli("workflows", "show", "nix").returncode == ExitCode.NOT_FOUND
+
+
+def test_a_version_has_one_content(cli: RunCli, home: Path) -> None:
+    (home / "typed.yaml").write_text(TYPED.replace("name: Typed", "name: Changed"))
+    refused = cli("workflows", "register", "typed.yaml")
+    assert refused.returncode == ExitCode.CONFLICT
+    assert "RMHDAG_DEVELOPMENT" in refused.stderr
+    assert cli("workflows", "register", "typed.yaml", RMHDAG_DEVELOPMENT="1").returncode == 0
+    (home / "typed.yaml").write_text(TYPED.replace("light-tasks", "nowhere"))
+    unknown = cli("workflows", "register", "typed.yaml")
+    assert unknown.returncode == ExitCode.INVALID
+    assert "typed.yaml:10:" in unknown.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "named"),
+    [
+        ("orchestrator", {}, "JOB_QUEUE_NAME, DAG_WORKER_QUEUE, WORKER_QUEUE"),
+        ("orchestrator", {"JOB_QUEUE_NAME": "jobs", "WORKER_QUEUE": "heavy"}, "DAG_WORKER_QUEUE"),
+        ("worker", {"JOB_QUEUE_NAME": "jobs"}, "WORKER_QUEUE or DAG_WORKER_QUEUE"),
+        ("workflows register typed.yaml", {}, "DAG_WORKER_QUEUE and WORKER_QUEUE"),
+    ],
+)
+def test_queues_have_no_defaults(
+    command: str, given: dict[str, str], named: str, call_cli: RunCli, migrated_database: str, home: Path
+) -> None:
+    (home / "typed.yaml").write_text(TYPED)
+    done = call_cli(*command.split(), RMHDAG_DATABASE_URL=migrated_database, **given)
+    assert done.returncode == ExitCode.INVALID
+    assert named in done.stderr
+
+
+def test_a_heartbeat_must_fit_its_lease(call_cli: RunCli) -> None:
+    done = call_cli("orchestrator", **QUEUES, HEARTBEAT_INTERVAL_SEC="30", ORPHAN_THRESHOLD_SEC="40")
+    assert done.returncode == ExitCode.INVALID
+    assert "Set HEARTBEAT_INTERVAL_SEC to 16 or less" in done.stderr
+    assert call_cli("worker", "--queue", "a b").returncode == ExitCode.USAGE
+
+
+def test_a_database_without_our_schema_is_explained(call_cli: RunCli, database: str) -> None:
+    for command in ("jobs", "queues", "worker --queue x", "submit typed"):
+        done = call_cli(*command.split(), RMHDAG_DATABASE_URL=database)
+        assert done.returncode == ExitCode.CONFLICT, command
+        assert "`rmhdag db migrate`" in done.stderr
+
+
+def test_the_development_file_counts_least_and_not_beside_a_named_one(call_cli: RunCli, home: Path) -> None:
+    (home / "data").mkdir()
+    (home / "data" / "development.toml").write_text('worker_queue = "ours"\nschema_name = "theirs"\n')
+    (home / "rmhdag.toml").write_text('schema_name = "mine"\n')
+    (home / "other.toml").write_text("")
+
+    def read(**environment: str) -> tuple[Any, Any]:
+        rows = json.loads(call_cli("config", "show", "--json", **environment).stdout)["settings"]
+        found = {row["name"]: row["value"] for row in rows}
+        return found["worker_queue"], found["schema_name"]
+
+    assert read() == ("ours", "mine")
+    assert read(WORKER_QUEUE="given") == ("given", "mine")
+    assert read(RMHDAG_CONFIG="other.toml") == (None, "dagapp")
+
+
+def test_durations_and_ages_in_words() -> None:
+    shown = [show_duration(seconds) for seconds in (None, 0, 0.26, 9.94, 9.96, 59.4, 61, 3_700, 90_000)]
+    assert shown == ["", "0.0s", "0.3s", "9.9s", "10s", "59s", "1m 1s", "1h 1m", "1d 1h"]
+    assert (read_since("1h") - read_since("2h")).total_seconds() == pytest.approx(3_600, abs=5)
+
+
+def test_tables_and_cuts_count_what_is_seen() -> None:
+    assert lay_out(("A", "N"), [("x", 5), ("longer", 10)], right=("N",)) == "A        N\nx        5\nlonger  10\n"
+    assert cut_styled("\x1b[31mabc\x1b[0mdef", 4) == "\x1b[31mabc\x1b[0md"
+    assert cut_styled("abc", 3) == "abc"
