@@ -1,0 +1,177 @@
+"""The guards in the SQL are needed, and tests see it: take any one away and somebody writes who must not.
+
+Each case is a story that ends well; with the named words removed from the query, the same story ends badly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+
+from rmhdag.store import crash_points, jobs, settle, tasks
+from rmhdag.store.identity import new_id
+from tests.orchestrator.platform import Platform, Seat
+from tests.orchestrator.test_advance import chain
+
+Story = Callable[[Platform], bool]  # True: somebody wrote who must not
+
+
+def write(seat: Seat, job_id: str, owner_epoch: int, inbox: list[int]) -> bool:
+    """Settle a job as an orchestrator would, with whatever it believes."""
+    row = seat.conn.execute("SELECT clock_timestamp()").fetchone()
+    assert row is not None
+    entries = [(number, job_id) for number in inbox]
+    return settle.settle(
+        seat.conn, seat.me, [(job_id, owner_epoch)], entries, row[0], lambda locked: settle.Writes()
+    ).committed
+
+
+def somebody_else_writes(platform: Platform) -> bool:
+    """The epoch is right, the job is not its own."""
+    job_id = platform.submit(chain(2))
+    owner, other = platform.seat(), platform.seat()
+    owner.work()
+    return write(other, job_id, platform.job(job_id)["owner_epoch"], [])
+
+
+def an_earlier_life_writes(platform: Platform) -> bool:
+    """The job went to somebody else and came back; what was decided before that is void."""
+    job_id = platform.submit(chain(2))
+    owner, other = platform.seat(), platform.seat()
+    owner.work()
+    jobs.claim_orphaned_jobs(other.conn, other.me, [owner.me], 10)
+    jobs.claim_orphaned_jobs(owner.conn, owner.me, [other.me], 10)
+    assert platform.job(job_id)["owner_epoch"] == 3
+    return write(owner, job_id, 1, [])
+
+
+def a_job_is_taken_between_fence_and_commit(platform: Platform) -> bool:
+    # Not its last node: an UPDATE of the job's row would lock it as well.
+    platform.submit(chain(2))
+    old, new = platform.seat(), platform.seat()
+    old.work()
+    platform.succeed(*platform.claim(), output={"x": 1})
+    taken: list[jobs.ClaimedJob] = []
+    crash_points.arm(
+        "settle.before_commit", lambda: taken.extend(jobs.claim_orphaned_jobs(new.conn, new.me, [old.me], 10))
+    )
+    try:
+        old.work()
+    except psycopg.Error:
+        return True
+    return bool(taken)
+
+
+def an_inbox_row_counts_twice(platform: Platform) -> bool:
+    """The commit went through, its answer was lost, and the caller does the same again with what it had read."""
+    job_id = platform.submit(chain(1))
+    seat = platform.seat()
+    seat.work()
+    platform.succeed(*platform.claim())
+    row = platform.conn.execute("SELECT inbox_id FROM dag_inbox").fetchone()
+    assert row is not None
+    assert write(seat, job_id, 1, [row[0]])
+    return write(seat, job_id, 1, [row[0]])
+
+
+def a_lost_lease_reports(platform: Platform) -> bool:
+    platform.submit(chain(1))
+    seat = platform.seat()
+    seat.work()
+    (claimed,) = platform.claim()
+    platform.conn.execute("UPDATE dag_queue_messages SET lease_epoch = lease_epoch + 1")
+    return bool(platform.succeed(claimed))
+
+
+def another_worker_reports(platform: Platform) -> bool:
+    platform.submit(chain(1))
+    seat = platform.seat()
+    seat.work()
+    (claimed,) = platform.claim()
+    platform.worker_id = new_id()
+    return bool(platform.succeed(claimed))
+
+
+def a_held_task_is_claimed_again(platform: Platform) -> bool:
+    platform.submit(chain(1))
+    platform.seat().work()
+    platform.claim()
+    return bool(platform.claim())
+
+
+def a_newer_lease_is_requeued(platform: Platform) -> bool:
+    """News of an old loss must not take the task away from whoever holds it now."""
+    platform.submit(chain(1))
+    seat = platform.seat()
+    seat.work()
+    platform.claim()
+    tasks.report_lost_tasks(platform.conn, [platform.worker_id])
+    platform.conn.execute(
+        "UPDATE dag_queue_messages SET worker_id = 'newer', claimed_at = clock_timestamp(), lease_epoch = 5"
+    )
+    seat.work()
+    return platform.conn.execute("SELECT worker_id FROM dag_queue_messages").fetchone() != ("newer",)
+
+
+def a_loss_is_told_twice(platform: Platform) -> bool:
+    platform.submit(chain(1))
+    platform.seat().work()
+    platform.claim()
+    tasks.report_lost_tasks(platform.conn, [platform.worker_id])
+    return tasks.report_lost_tasks(platform.conn, [platform.worker_id]) > 0
+
+
+GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
+    (settle.SQL, "lock_jobs", b"AND j.owner_epoch = held.owner_epoch", b"", an_earlier_life_writes),
+    (settle.SQL, "lock_jobs", b"WHERE j.owner_id = %(me)s", b"", somebody_else_writes),
+    (settle.SQL, "lock_jobs", b"FOR NO KEY UPDATE OF j", b"", a_job_is_taken_between_fence_and_commit),
+    (
+        settle.SQL,
+        "consume_inbox",
+        b"DELETE FROM dag_inbox WHERE",
+        b"SELECT inbox_id FROM dag_inbox WHERE",
+        an_inbox_row_counts_twice,
+    ),
+    (tasks.SQL, "report_tasks", b"AND q.lease_epoch = (r->>1)::bigint", b"", a_lost_lease_reports),
+    (tasks.SQL, "report_tasks", b"AND q.worker_id || '' = %(worker_id)s", b"", another_worker_reports),
+    (tasks.SQL, "claim_tasks", b"AND worker_id IS NULL", b"", a_held_task_is_claimed_again),
+    (settle.SQL, "requeue_tasks", b"AND q.lease_epoch = (r->>1)::bigint", b"", a_newer_lease_is_requeued),
+]
+STORIES = [*dict.fromkeys(story for *_, story in GUARDS), a_loss_is_told_twice]
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_armed() -> Iterator[None]:
+    yield
+    crash_points.disarm()
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_with_all_guards_it_ends_well(platform: Platform, story: Story) -> None:
+    assert not story(platform)
+
+
+@pytest.mark.parametrize(
+    ("queries", "name", "guard", "instead", "story"),
+    GUARDS,
+    ids=[f"{name}: {guard.decode()}" for _, name, guard, _, _ in GUARDS],
+)
+def test_without_the_guard_it_ends_badly(
+    platform: Platform,
+    monkeypatch: pytest.MonkeyPatch,
+    queries: dict[str, bytes],
+    name: str,
+    guard: bytes,
+    instead: bytes,
+    story: Story,
+) -> None:
+    assert guard in queries[name]
+    mutated = queries[name].replace(guard, instead)
+    if instead.startswith(b"SELECT"):
+        mutated = mutated.split(b"RETURNING")[0]
+    if guard.startswith(b"WHERE"):
+        mutated = mutated.replace(b"ORDER BY", b"WHERE true ORDER BY")
+    monkeypatch.setitem(queries, name, mutated)
+    assert story(platform)
