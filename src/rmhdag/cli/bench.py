@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -57,6 +58,8 @@ def bench(
     from rmhdag.bench.platform import BenchFailed
     from rmhdag.bench.run import BY_NAME, run_bench
 
+    # Whoever ends us by SIGTERM gets everything cleared away, as with Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     names = only or []
     unknown = [name for name in names if name not in BY_NAME]
     if unknown:

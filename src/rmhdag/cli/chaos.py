@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Annotated, Any
 
@@ -39,6 +40,9 @@ def chaos(
       rmhdag chaos --minutes 1 --lease 3
     """
     from rmhdag.chaos.campaign import Plan, run_campaign
+
+    # Whoever ends us by SIGTERM gets everything cleared away, as with Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def tell(line: str) -> None:
         raise_if_interrupted()

@@ -97,18 +97,14 @@ def explain(platform: Platform, picture: JobPicture) -> dict[str, dict[str, Any]
         return {}
     queues = handler_queues(platform.conn)
     found = explain_nodes(platform.conn, job["job_id"], job["owner_id"], queues, waiting)
-    idle = {line.queue for line in views.queues(platform.conn, job["namespace"], platform.settings.orphan_seconds)}
-    served = {
-        line.queue
-        for line in views.queues(platform.conn, job["namespace"], platform.settings.orphan_seconds)
-        if line.workers
-    }
+    lines = views.queues(platform.conn, job["namespace"], platform.settings.orphan_seconds)
+    unserved = {line.queue for line in lines if not line.workers}
     reasons = {}
     for node_id, told in found.items():
         hint = told.hint
         if told.reason_code == "waits_for_worker":
             queue = told.reason_text.partition("(queue ")[2].rstrip(".)")
-            if queue in idle - served:
+            if queue in unserved:
                 hint = f"No worker serves queue {queue}: start one with `rmhdag worker --queue {queue}`."
         reasons[node_id] = {"reason_code": told.reason_code.value, "reason_text": told.reason_text, "hint": hint}
     return reasons

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 PAGE = 500
 LOOK_SECONDS = 0.5
+# A chunk is stamped before it is committed; one that comes later than this after its stamp is not followed.
+LATE = timedelta(seconds=30)
 Place = tuple[str, int, int]
 
 
@@ -72,22 +75,37 @@ def read(platform: Platform, namespace: str, job_id: str, node: str | None, *, f
             code=ExitCode.NOT_FOUND,
         )
     seen: set[Place] = set()
+    since: datetime | None = None
     while True:
         job = views.job(platform.conn, namespace, job_id)
         last_look = not follow or job is None or job["status"] in ENDED
-        tasks = task_ids(platform, job_id, node)
-        for start in range(0, len(tasks), PAGE):
-            for chunk in views.logs(platform.conn, tasks[start : start + PAGE]):
-                place = (chunk.task_id, chunk.lease_epoch, chunk.chunk_index)
-                if place not in seen:
-                    seen.add(place)
-                    yield chunk
+        for chunk in read_once(platform, job_id, node, since):
+            place = (chunk.task_id, chunk.lease_epoch, chunk.chunk_index)
+            if place not in seen:
+                seen.add(place)
+                since = max(since or chunk.created_at - LATE, chunk.created_at - LATE)
+                yield chunk
         if last_look:
             return
         time.sleep(LOOK_SECONDS)
 
 
-def task_ids(platform: Platform, job_id: str, node: str | None) -> list[str]:
+def read_once(platform: Platform, job_id: str, node: str | None, since: datetime | None) -> Iterator[LogChunk]:
+    from rmhdag.store import views
+
+    if node is None:
+        after = None if since is None else views.LogPlace(since, "", 0, 0)
+        while page := views.logs_of_job(platform.conn, job_id, after):
+            yield from page
+            last = page[-1]
+            after = views.LogPlace(last.created_at, last.task_id, last.lease_epoch, last.chunk_index)
+        return
+    tasks = task_ids(platform, job_id, node)
+    for start in range(0, len(tasks), PAGE):
+        yield from views.logs(platform.conn, tasks[start : start + PAGE])
+
+
+def task_ids(platform: Platform, job_id: str, node: str) -> list[str]:
     """All attempts of each node: the id of a task follows from job, node and attempt."""
     from rmhdag.models.ids import task_id_of
     from rmhdag.store import views

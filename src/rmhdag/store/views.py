@@ -85,6 +85,13 @@ class LogChunk(NamedTuple):
     content: str
 
 
+class LogPlace(NamedTuple):
+    since: datetime | None
+    task_id: str
+    lease_epoch: int
+    chunk_index: int
+
+
 class TaskAttempts(NamedTuple):
     node_id: str
     attempt: int
@@ -140,8 +147,12 @@ class WorkflowLine(NamedTuple):
     description: str | None
 
 
-def list_jobs(
-    conn: Conn,
+def list_jobs(conn: Conn, namespace: str, **filters: Any) -> list[JobLine]:
+    """Newest first, by the filters of `job_filters`."""
+    return _read(conn, JobLine, "list_jobs", job_filters(namespace, **filters))
+
+
+def job_filters(
     namespace: str,
     *,
     statuses: Collection[str] = (),
@@ -151,11 +162,11 @@ def list_jobs(
     since: datetime | None = None,
     before: Cursor | None = None,
     limit: int = 50,
-) -> list[JobLine]:
-    """Newest first. `before` is the last line of the page before."""
-    given = {
+) -> dict[str, Any]:
+    """`before` is the last line of the page before."""
+    return {
         "namespace": namespace,
-        "statuses": list(statuses) or None,
+        "statuses": _array(statuses),
         # Lets the planner take the small index of jobs under way.
         "is_open": bool(statuses) and set(statuses) <= {"pending", "running"},
         "workflow_id": workflow_id,
@@ -166,7 +177,6 @@ def list_jobs(
         "before_id": before.job_id if before else None,
         "limit": min(limit, MOST_LINES),
     }
-    return _read(conn, JobLine, "list_jobs", given)
 
 
 def find_jobs(conn: Conn, namespace: str, start: str) -> list[str]:
@@ -214,13 +224,19 @@ def progress(conn: Conn, task_ids: Sequence[str]) -> dict[str, Progress]:
     return {line.node_id: line for line in _read(conn, Progress, "progress", {"tasks": list(task_ids)})}
 
 
-def attempts(conn: Conn, job_id: str, node_id: str | None = None) -> list[TaskAttempts]:
-    """Nodes that were sent to workers, in that order; of one node, or of one fan-out's children, if it is named."""
+def attempts(conn: Conn, job_id: str, node_id: str) -> list[TaskAttempts]:
+    """A node, or the children of a fan-out, as far as they were sent to workers; in that order."""
     return _read(conn, TaskAttempts, "attempts", {"job_id": job_id, "node_id": node_id})
 
 
 def logs(conn: Conn, task_ids: Sequence[str]) -> list[LogChunk]:
     return _read(conn, LogChunk, "logs", {"tasks": list(task_ids)})
+
+
+def logs_of_job(conn: Conn, job_id: str, after: LogPlace | None = None, limit: int = 200) -> list[LogChunk]:
+    """Of all tasks of a job, by time; `after` is the place of the last one seen."""
+    place = after or LogPlace(None, "", 0, 0)
+    return _read(conn, LogChunk, "logs_of_job", {"job_id": job_id, "limit": limit, **place._asdict()})
 
 
 def timeline(
@@ -230,7 +246,7 @@ def timeline(
     given = {
         "job_id": job_id,
         "after": after,
-        "event_types": list(event_types) or None,
+        "event_types": _array(event_types),
         "limit": min(limit, MOST_LINES),
     }
     with conn.cursor(row_factory=dict_row) as cursor:
@@ -257,6 +273,11 @@ def handlers(conn: Conn) -> list[tuple[str, list[str], str | None]]:
 def workflows(conn: Conn, namespace: str) -> list[WorkflowLine]:
     """The newest version of each."""
     return _read(conn, WorkflowLine, "workflows", {"namespace": namespace})
+
+
+def _array(labels: Collection[str]) -> str | None:
+    """Labels of an enum as PostgreSQL writes an array: a list would come as text, and no partial index would fit."""
+    return "{" + ",".join(labels) + "}" if labels else None
 
 
 def _read(conn: Conn, line: type[T], query: str, given: dict[str, Any]) -> list[T]:

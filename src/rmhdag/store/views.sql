@@ -6,7 +6,7 @@ SELECT
     EXTRACT(EPOCH FROM COALESCE(completed_at, clock_timestamp()) - started_at)::float8 AS duration_seconds
 FROM dag_jobs
 WHERE namespace = %(namespace)s
-    AND (%(statuses)s::text[] IS NULL OR status = ANY(%(statuses)s::text[]::job_status[]))
+    AND (%(statuses)s::job_status[] IS NULL OR status = ANY(%(statuses)s::job_status[]))
     AND (%(is_open)s::boolean IS NOT TRUE OR completed_at IS NULL)
     AND (%(workflow_id)s::text IS NULL OR workflow_id = %(workflow_id)s)
     AND (%(submitted_by)s::text IS NULL OR submitted_by = %(submitted_by)s)
@@ -17,11 +17,10 @@ ORDER BY created_at DESC, job_id DESC
 LIMIT %(limit)s
 
 -- name: find_jobs
--- By the beginning of their id: a range of the key, whatever the collation.
+-- By the beginning of their id, which is hexadecimal: a range of the key.
 SELECT job_id
 FROM dag_jobs
-WHERE job_id >= %(start)s AND job_id <= %(start)s || 'g' AND left(job_id, length(%(start)s)) = %(start)s
-    AND namespace = %(namespace)s
+WHERE job_id >= %(start)s AND job_id < %(start)s || 'g' AND namespace = %(namespace)s
 ORDER BY job_id
 LIMIT 3
 
@@ -89,7 +88,7 @@ WHERE r.task_id = ANY(%(tasks)s) AND r.status = 'running'
 SELECT node_id, attempt, reused_task_id
 FROM dag_node_states
 WHERE job_id = %(job_id)s AND (task_id IS NOT NULL OR reused_task_id IS NOT NULL)
-    AND (%(node_id)s::text IS NULL OR node_id = %(node_id)s OR parent_node_id = %(node_id)s)
+    AND (node_id = %(node_id)s OR parent_node_id = %(node_id)s)
 ORDER BY COALESCE(dispatched_at, ready_at, created_at), fan_out_index, node_id
 
 -- name: logs
@@ -98,11 +97,22 @@ FROM dag_task_logs
 WHERE task_id = ANY(%(tasks)s)
 ORDER BY created_at, task_id, lease_epoch, chunk_index
 
+-- name: logs_of_job
+-- A task's id begins with its job's, so this is one range of the key.
+SELECT node_id, task_id, lease_epoch, chunk_index, created_at, truncated, content
+FROM dag_task_logs
+WHERE task_id >= %(job_id)s || '-' AND task_id < %(job_id)s || '.'
+    AND (%(since)s::timestamptz IS NULL
+        OR (created_at, task_id, lease_epoch, chunk_index)
+        > (%(since)s, %(task_id)s::text, %(lease_epoch)s, %(chunk_index)s))
+ORDER BY created_at, task_id, lease_epoch, chunk_index
+LIMIT %(limit)s
+
 -- name: timeline
 SELECT seq, created_at, event_type, event_status, node_id, task_id, duration_ms, source_app, error_message, event_data
 FROM dag_job_events
 WHERE job_id = %(job_id)s AND seq > %(after)s
-    AND (%(event_types)s::text[] IS NULL OR event_type = ANY(%(event_types)s::text[]::event_type[]))
+    AND (%(event_types)s::event_type[] IS NULL OR event_type = ANY(%(event_types)s::event_type[]))
 ORDER BY seq
 LIMIT %(limit)s
 
@@ -134,7 +144,8 @@ letters AS (
 )
 SELECT
     queue, COALESCE(waiting, 0) AS waiting, COALESCE(delayed, 0) AS delayed, COALESCE(running, 0) AS running,
-    oldest_seconds, COALESCE(workers, 0) AS workers, COALESCE(slots, 0) AS slots, COALESCE(dead_letters, 0) AS dead_letters
+    oldest_seconds, COALESCE(workers, 0) AS workers, COALESCE(slots, 0) AS slots,
+    COALESCE(dead_letters, 0) AS dead_letters
 FROM rows
 FULL JOIN served USING (queue)
 FULL JOIN letters USING (queue)

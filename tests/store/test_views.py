@@ -1,0 +1,121 @@
+"""What people read: counts, pages, filters, and that lists of many jobs walk an index."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from rmhdag.store import views
+from rmhdag.store.views import Cursor
+
+FILL = """
+INSERT INTO dag_jobs (job_id, workflow_id, workflow_version, workflow_hash, fairness_key, submitted_by, root_job_id,
+    status, started_at, completed_at, created_at)
+  SELECT lpad(to_hex(n), 32, '0'), 'w' || n % 20, 1, 'h', 'me', 'me', 'r',
+    CASE WHEN n % 500 = 0 THEN 'failed' WHEN n % 500 = 1 THEN 'running' ELSE 'completed' END::job_status,
+    now(), CASE WHEN n % 500 <> 1 THEN now() END, timestamptz '2026-01-01 00:00Z' + n / 2 * interval '1 second'
+  FROM generate_series(1, 20000) n;
+INSERT INTO dag_node_states (job_id, node_id, status, output, completed_at)
+  VALUES ('j', 'split', 'running', '{"dynamic_nodes": ["split__0", "split__9"], "total": 10}', NULL),
+         ('j', 'sum', 'completed', '{"total": {"no": "number"}}', now());
+INSERT INTO dag_node_states (job_id, node_id, parent_node_id, fan_out_index, status, error_message, completed_at)
+  SELECT 'j', 'split__' || n, 'split', n, CASE WHEN n < 3 THEN 'failed' ELSE 'ready' END::node_status,
+    CASE WHEN n < 3 THEN 'boom ' || n END, CASE WHEN n < 3 THEN now() END
+  FROM generate_series(0, 6) n;
+ANALYZE dag_jobs
+"""
+
+
+@pytest.fixture
+def filled(conn: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
+    conn.execute("SET search_path TO dagapp")
+    conn.execute(FILL)
+    return conn
+
+
+def test_pages_meet_every_job_once_although_times_repeat(filled: psycopg.Connection[Any]) -> None:
+    seen: list[str] = []
+    before = None
+    while page := views.list_jobs(filled, "default", before=before, limit=999, workflow_id="w3"):
+        seen += [line.job_id for line in page]
+        before = Cursor(page[-1].created_at, page[-1].job_id)
+    assert len(seen) == len(set(seen)) == 1_000
+    assert seen == sorted(seen, reverse=True)
+
+
+def test_filters(filled: psycopg.Connection[Any]) -> None:
+    assert {line.status for line in views.list_jobs(filled, "default", statuses=["failed", "running"])} == {
+        "failed",
+        "running",
+    }
+    newest = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=9_999)
+    assert len(views.list_jobs(filled, "default", since=newest)) == 3
+    assert views.list_jobs(filled, "another") == []
+    assert views.list_jobs(filled, "default", submitted_by="nobody") == []
+
+
+@pytest.mark.parametrize(
+    ("filters", "index"),
+    [
+        ({}, "dag_jobs_list_idx"),
+        ({"before": Cursor(datetime(2026, 1, 1, 1, tzinfo=UTC), "f")}, "dag_jobs_list_idx"),
+        ({"workflow_id": "w3"}, "dag_jobs_workflow_idx"),
+        ({"statuses": ["running"]}, "dag_jobs_active_idx"),
+        ({"statuses": ["failed"]}, "dag_jobs_unsuccessful_idx"),
+    ],
+)
+def test_a_list_walks_an_index(filled: psycopg.Connection[Any], filters: dict[str, Any], index: str) -> None:
+    given = views.job_filters("default", **filters)
+    plans = filled.execute(b"EXPLAIN " + views.SQL["list_jobs"], given).fetchall()
+    plan = "\n".join(row[0] for row in plans)
+    assert index in plan
+    assert "Seq Scan" not in plan
+
+
+def test_children_are_counted_and_a_fan_out_says_how_many_there_will_be(filled: psycopg.Connection[Any]) -> None:
+    split, aggregate = views.nodes(filled, "j")
+    assert (split.node_id, split.total) == ("split", 10)
+    assert (aggregate.node_id, aggregate.total) == ("sum", None)
+    assert views.child_counts(filled, "j") == {"split": {"failed": 3, "ready": 4}}
+    assert views.failed_children(filled, "j", "split", limit=2) == [("split__0", "boom 0"), ("split__1", "boom 1")]
+
+
+def test_the_beginning_of_an_id(filled: psycopg.Connection[Any]) -> None:
+    assert views.find_jobs(filled, "default", f"{7:032x}") == [f"{7:032x}"]
+    assert len(views.find_jobs(filled, "default", "0" * 20)) == 3
+    assert views.find_jobs(filled, "default", "f" * 8) == []
+    assert views.find_jobs(filled, "another", "0" * 20) == []
+
+
+def test_queues_of_rows_and_of_workers(filled: psycopg.Connection[Any]) -> None:
+    filled.execute(
+        """INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_key, fairness_key, worker_id,
+             claimed_at, lease_epoch, available_at)
+           SELECT 't' || n, 'j', 'n', 'a', 'echo', n, 'me', CASE WHEN n = 1 THEN 'w' END,
+             CASE WHEN n = 1 THEN now() END, 1, CASE WHEN n = 2 THEN now() END
+           FROM generate_series(1, 5) n;
+           INSERT INTO dag_workers (worker_id, host, process_id, version, slots, queues, heartbeat_at)
+           VALUES ('w', 'h', 1, '0', 4, '["b"]', now()), ('dead', 'h', 2, '0', 4, '["a"]', now() - interval '1 hour')"""
+    )
+    rows, served = views.queues(filled, "default", alive_seconds=60)
+    assert (rows.queue, rows.waiting, rows.delayed, rows.running, rows.workers) == ("a", 3, 1, 1, 0)
+    assert rows.oldest_seconds is not None
+    assert (served.queue, served.waiting, served.workers, served.slots) == ("b", 0, 1, 4)
+
+
+def test_logs_of_a_job_come_in_pages_by_time(filled: psycopg.Connection[Any]) -> None:
+    filled.execute(
+        """INSERT INTO dag_task_logs
+             (task_id, lease_epoch, chunk_index, job_id, node_id, line_count, content, created_at)
+           SELECT job || '-' || n % 3, 1, n / 3, job, 'n' || n % 3, 1, n::text, clock_timestamp()
+           FROM generate_series(0, 8) n, unnest(array['aa', 'ab', 'a']) job ORDER BY n"""
+    )
+    found: list[str] = []
+    after = None
+    while page := views.logs_of_job(filled, "aa", after, limit=4):
+        found += [chunk.content for chunk in page]
+        last = page[-1]
+        after = views.LogPlace(last.created_at, last.task_id, last.lease_epoch, last.chunk_index)
+    assert found == list("012345678")
+    assert [chunk.content for chunk in views.logs(filled, ["ab-1"])] == ["1", "4", "7"]
