@@ -48,7 +48,10 @@ def test_the_first_workflow_is_valid_and_can_be_drawn(tmp_path: Path) -> None:
 
 
 def test_the_table_of_commands_was_found() -> None:
-    assert {"validate", "graph", "schema", "simulate", "db ddl", "db migrate", "doctor"} == set(COMMANDS)
+    from rmhdag.cli.app import COMMANDS as REGISTERED
+
+    explained_elsewhere = {"config", "version"}
+    assert {command.split()[0] for command in COMMANDS} == set(REGISTERED) - explained_elsewhere
 
 
 @pytest.mark.parametrize("command", COMMANDS)
