@@ -234,10 +234,30 @@ def test_handlers_are_registered_and_written_only_when_they_change(conn: Conn) -
     assert conn.execute("SELECT version, aliases FROM dag_handlers").fetchone() == ("2", ["raster_validate"])
 
 
-def test_logs_come_back_in_order(conn: Conn) -> None:
-    chunks = [workers.LogChunk("t", 1, index, "j", "n", 1, index == 1, f"line {index}\n") for index in range(2)]
+def test_logs_are_kept_with_their_namespace(conn: Conn) -> None:
+    chunks = [workers.LogChunk("t", 1, n, "j", "n", "mine", 1, n == 1, f"line {n}\n") for n in range(2)]
     workers.insert_logs(conn, chunks)
-    assert [(piece.content, piece.truncated) for piece in workers.read_logs(conn, "t")] == [
-        ("line 0\n", False),
-        ("line 1\n", True),
+    rows = conn.execute("SELECT content, truncated, namespace FROM dag_task_logs ORDER BY chunk_index").fetchall()
+    assert rows == [("line 0\n", False, "mine"), ("line 1\n", True, "mine")]
+
+
+def test_reports_find_their_rows_by_key_and_not_among_all_that_the_worker_holds(conn: Conn) -> None:
+    """What a worker ever held stands under one key of the index of held rows until it is vacuumed."""
+    conn.execute(
+        "INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_key, fairness_key, worker_id,"
+        " claimed_at, lease_epoch) SELECT 't' || n, 'j', 'n', 'q', 'echo', n, 'me', 'w' || n % 3, now(), 1"
+        " FROM generate_series(1, 5000) n"
+    )
+    conn.execute("ANALYZE dag_queue_messages")
+    queries = [
+        (tasks.SQL, "report_tasks", "reports"),
+        (tasks.SQL, "start_tasks", "tasks"),
+        (tasks.SQL, "release_tasks", "tasks"),
+        (workers.SQL, "save_progress", "progress"),
     ]
+    for statements, name, parameter in queries:
+        given = {"worker_id": "w1", parameter: '[["t1", 1, "completed", null, null, 0, null, null, 0, {}, 0]]'}
+        plan = "\n".join(line for (line,) in conn.execute(b"EXPLAIN " + statements[name], given))
+        assert "dag_queue_messages_pkey" in plan, name
+        assert "dag_queue_messages_held_idx" not in plan, name
+        assert "Seq Scan on dag_queue_messages" not in plan, name

@@ -16,7 +16,7 @@ import pytest
 
 from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.messaging.doorbell import Doorbell
-from rmhdag.store import migration, processes, tasks, workers
+from rmhdag.store import migration, processes, tasks, views
 from rmhdag.store.channels import owner_channel, queue_channel
 from rmhdag.store.connection import connect
 from tests.conftest import required_binaries
@@ -139,7 +139,7 @@ class Desk:
         return self.conn.execute(query, [task_id]).fetchall()
 
     def log(self, task_id: str) -> str:
-        return "".join(piece.content for piece in workers.read_logs(self.conn, task_id))
+        return "".join(chunk.content for chunk in views.logs(self.conn, [task_id]))
 
     def worker_ids(self) -> list[str]:
         return [row[0] for row in self.conn.execute("SELECT worker_id FROM dag_workers ORDER BY worker_id")]

@@ -19,12 +19,18 @@ RETURNING
 -- name: report_tasks
 -- One statement: the row goes if the lease still matches, and the result is made from what went. A lost or repeated
 -- lease finds no row and changes nothing.
+-- The array makes the planner walk the primary key. Left to itself it walks all that this worker ever held, which stands
+-- under one key of its index until it is vacuumed (200 reports took 10 ms longer after 20,000 tasks), or the whole table.
 -- 0 task_id, 1 lease_epoch, 2 status, 3 error_kind, 4 error_message, 5 duration_ms, 6 output, 7 metrics, 8 started_ms_ago
-WITH gone AS (
+WITH given AS MATERIALIZED (
+    SELECT r, r->>0 AS task_id, (r->>1)::bigint AS lease_epoch FROM jsonb_array_elements(%(reports)s::jsonb) AS r
+),
+gone AS (
     DELETE FROM dag_queue_messages AS q
-    USING jsonb_array_elements(%(reports)s::jsonb) AS r
-    WHERE q.task_id = r->>0 AND q.lease_epoch = (r->>1)::bigint AND q.worker_id = %(worker_id)s
-    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.namespace, q.attempt, r
+    USING given AS g
+    WHERE q.task_id = ANY(ARRAY(SELECT task_id FROM given)) AND q.task_id = g.task_id
+        AND q.lease_epoch = g.lease_epoch AND q.worker_id = %(worker_id)s
+    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.namespace, q.attempt, g.r
 ),
 recorded AS (
     INSERT INTO dag_task_results (
@@ -64,11 +70,14 @@ SELECT (SELECT array_agg(task_id) FROM gone), (
 -- name: start_tasks
 -- Asked again, because the answer was lost, it answers the same and tells nobody twice.
 -- 0 task_id, 1 lease_epoch
-WITH held AS (
+WITH given AS MATERIALIZED (
+    SELECT r->>0 AS task_id, (r->>1)::bigint AS lease_epoch FROM jsonb_array_elements(%(tasks)s::jsonb) AS r
+),
+held AS (
     SELECT q.task_id, q.started_at
     FROM dag_queue_messages AS q
-    JOIN jsonb_array_elements(%(tasks)s::jsonb) AS r
-        ON q.task_id = r->>0 AND q.lease_epoch = (r->>1)::bigint AND q.worker_id = %(worker_id)s
+    JOIN given AS g ON q.task_id = g.task_id AND q.lease_epoch = g.lease_epoch
+    WHERE q.task_id = ANY(ARRAY(SELECT task_id FROM given)) AND q.worker_id = %(worker_id)s
     FOR NO KEY UPDATE OF q
 ),
 started AS (
@@ -98,14 +107,15 @@ SELECT (SELECT array_agg(task_id) FROM held), (
 -- Given back: no loss, no attempt. A task that was told to stop is withdrawn instead of offered again. A delay, even of
 -- 0 seconds, says that the task had started: its owner is told, so that its time in the queue is no run time.
 -- 0 task_id, 1 lease_epoch, 2 delay in seconds or null
-WITH given AS (
+WITH given AS MATERIALIZED (
     SELECT r->>0 AS task_id, (r->>1)::bigint AS lease_epoch, (r->>2)::float8 AS delay
     FROM jsonb_array_elements(%(tasks)s::jsonb) AS r
 ),
 withdrawn AS (
     DELETE FROM dag_queue_messages AS q
     USING given AS g
-    WHERE q.task_id = g.task_id AND q.lease_epoch = g.lease_epoch AND q.worker_id = %(worker_id)s AND q.cancel_requested
+    WHERE q.task_id = ANY(ARRAY(SELECT task_id FROM given)) AND q.task_id = g.task_id
+        AND q.lease_epoch = g.lease_epoch AND q.worker_id = %(worker_id)s AND q.cancel_requested
     RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt
 ),
 told AS (
@@ -122,8 +132,8 @@ freed AS (
     SET worker_id = NULL, claimed_at = NULL, started_at = NULL,
         available_at = CASE WHEN g.delay > 0 THEN clock_timestamp() + g.delay * interval '1 second' END
     FROM given AS g
-    WHERE q.task_id = g.task_id AND q.lease_epoch = g.lease_epoch AND q.worker_id = %(worker_id)s
-        AND NOT q.cancel_requested
+    WHERE q.task_id = ANY(ARRAY(SELECT task_id FROM given)) AND q.task_id = g.task_id
+        AND q.lease_epoch = g.lease_epoch AND q.worker_id = %(worker_id)s AND NOT q.cancel_requested
     RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, q.queue, g.delay
 ),
 snoozed AS (

@@ -38,14 +38,8 @@ class LogChunk(NamedTuple):
     chunk_index: int
     job_id: str
     node_id: str
+    namespace: str
     line_count: int
-    truncated: bool
-    content: str
-
-
-class LogPiece(NamedTuple):
-    lease_epoch: int
-    chunk_index: int
     truncated: bool
     content: str
 
@@ -112,11 +106,6 @@ def read_checkpoint(conn: Conn, checkpoint_id: int) -> Any:
 
 def insert_logs(conn: Conn, chunks: Sequence[LogChunk]) -> None:
     conn.execute(SQL["insert_logs"], {"chunks": _json([tuple(one) for one in chunks])}, prepare=True)
-
-
-def read_logs(conn: Conn, task_id: str) -> list[LogPiece]:
-    rows = conn.execute(SQL["read_logs"], {"task_id": task_id}).fetchall()
-    return [LogPiece(*row) for row in rows]
 
 
 def _json(value: Any) -> str:

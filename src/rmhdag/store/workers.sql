@@ -25,16 +25,20 @@ SELECT task_id, lease_epoch, cancel_requested FROM dag_queue_messages WHERE work
 
 -- name: save_progress
 -- 0 task_id, 1 lease_epoch, 2 current, 3 total, 4 percent, 5 message
+WITH given AS MATERIALIZED (
+    SELECT r FROM jsonb_array_elements(%(progress)s::jsonb) AS r
+)
 INSERT INTO dag_task_results (
-    task_id, lease_epoch, job_id, node_id, namespace, attempt, status, worker_id, started_at, progress_current, progress_total,
-    progress_percent, progress_message
+    task_id, lease_epoch, job_id, node_id, namespace, attempt, status, worker_id, started_at, progress_current,
+    progress_total, progress_percent, progress_message
 )
 SELECT
-    q.task_id, q.lease_epoch, q.job_id, q.node_id, q.namespace, q.attempt, 'running', q.worker_id, q.started_at, (r->>2)::bigint,
-    (r->>3)::bigint, (r->>4)::float8, r->>5
-FROM jsonb_array_elements(%(progress)s::jsonb) AS r
+    q.task_id, q.lease_epoch, q.job_id, q.node_id, q.namespace, q.attempt, 'running', q.worker_id, q.started_at,
+    (r->>2)::bigint, (r->>3)::bigint, (r->>4)::float8, r->>5
+FROM given
 JOIN dag_queue_messages AS q
     ON q.task_id = r->>0 AND q.lease_epoch = (r->>1)::bigint AND q.worker_id = %(worker_id)s
+WHERE q.task_id = ANY(ARRAY(SELECT r->>0 FROM given))
 ON CONFLICT (task_id, lease_epoch) DO UPDATE SET
     progress_current = EXCLUDED.progress_current, progress_total = EXCLUDED.progress_total,
     progress_percent = EXCLUDED.progress_percent, progress_message = EXCLUDED.progress_message
@@ -46,11 +50,13 @@ WITH held AS (
     UPDATE dag_queue_messages AS q
     SET checkpoint_phase = %(phase)s, checkpoint_data = NULLIF(%(data)s::jsonb, 'null')
     WHERE q.task_id = %(task_id)s AND q.lease_epoch = %(lease_epoch)s AND q.worker_id = %(worker_id)s
-    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt
+    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.namespace, q.attempt
 ),
 kept AS (
-    INSERT INTO dag_checkpoints (task_id, lease_epoch, job_id, node_id, phase, artifact_hash, data)
-    SELECT task_id, lease_epoch, job_id, node_id, %(phase)s, %(artifact_hash)s, NULLIF(%(data)s::jsonb, 'null') FROM held
+    INSERT INTO dag_checkpoints (task_id, lease_epoch, job_id, node_id, namespace, phase, artifact_hash, data)
+    SELECT
+        task_id, lease_epoch, job_id, node_id, namespace, %(phase)s, %(artifact_hash)s, NULLIF(%(data)s::jsonb, 'null')
+    FROM held
     RETURNING checkpoint_id
 ),
 told AS (
@@ -78,13 +84,7 @@ SELECT
 SELECT data FROM dag_checkpoints WHERE checkpoint_id = %(checkpoint_id)s
 
 -- name: insert_logs
--- 0 task_id, 1 lease_epoch, 2 chunk_index, 3 job_id, 4 node_id, 5 line_count, 6 truncated, 7 content
-INSERT INTO dag_task_logs (task_id, lease_epoch, chunk_index, job_id, node_id, line_count, truncated, content)
-SELECT r->>0, (r->>1)::bigint, (r->>2)::int, r->>3, r->>4, (r->>5)::int, (r->>6)::boolean, r->>7
+-- 0 task_id, 1 lease_epoch, 2 chunk_index, 3 job_id, 4 node_id, 5 namespace, 6 line_count, 7 truncated, 8 content
+INSERT INTO dag_task_logs (task_id, lease_epoch, chunk_index, job_id, node_id, namespace, line_count, truncated, content)
+SELECT r->>0, (r->>1)::bigint, (r->>2)::int, r->>3, r->>4, r->>5, (r->>6)::int, (r->>7)::boolean, r->>8
 FROM jsonb_array_elements(%(chunks)s::jsonb) AS r
-
--- name: read_logs
-SELECT lease_epoch, chunk_index, truncated, content
-FROM dag_task_logs
-WHERE task_id = %(task_id)s
-ORDER BY lease_epoch, chunk_index

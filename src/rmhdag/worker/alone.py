@@ -93,6 +93,7 @@ class _Runner:
             outcome = Outcome(stopped=True)
         clean_up(ctx)
         running.set(None)
+        link.say_the_rest()
         send_outcome(self.channel, task.key, outcome, began_ns)
 
     def _run_async(self, spec: HandlerSpec, ctx: Any) -> Outcome:

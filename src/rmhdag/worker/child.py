@@ -101,6 +101,7 @@ class TaskLink:
         self._log_left = LOG_BYTES
         self._progress_left = float(PROGRESS_BURST)
         self._progress_at = 0.0
+        self._unsaid: tuple[Any, ...] | None = None
 
     def log(self, text: str) -> None:
         if self._log_left <= 0 or not text:
@@ -116,9 +117,18 @@ class TaskLink:
         now = time.monotonic()
         self._progress_left = min(PROGRESS_BURST, self._progress_left + (now - self._progress_at) * PROGRESS_PER_SECOND)
         self._progress_at = now
+        said = ("progress", self.key, current, total, None if message is None else clean_text(message))
         if self._progress_left >= 1:
             self._progress_left -= 1
-            self.channel.send("progress", self.key, current, total, None if message is None else clean_text(message))
+            self._unsaid = None
+            self.channel.send(*said)
+        else:
+            self._unsaid = said
+
+    def say_the_rest(self) -> None:
+        """At the end: how far it had come when it was telling too often."""
+        if self._unsaid is not None:
+            self.channel.send(*self._unsaid)
 
     def send_checkpoint(self, phase: str, data: Any) -> None:
         self.channel.send("checkpoint", self.key, phase, orjson.dumps(data).decode(), artifact_hash(data))

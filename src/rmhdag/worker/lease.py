@@ -85,7 +85,8 @@ class TaskLog:
             data = data[len(text.encode()) :]
             lines = text.count("\n") + (not text.endswith("\n"))
             truncated = self._truncated and not data
-            pair = (self.task.task_id, self.task.lease_epoch)
-            chunks.append(LogChunk(*pair, self._chunks, self.task.job_id, self.task.node_id, lines, truncated, text))
+            task = self.task
+            place = (task.task_id, task.lease_epoch, self._chunks, task.job_id, task.node_id, task.namespace)
+            chunks.append(LogChunk(*place, lines, truncated, text))
             self._chunks += 1
         return chunks

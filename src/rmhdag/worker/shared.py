@@ -82,6 +82,7 @@ class _Runner:
         outcome = await run_async(spec, ctx, link.saved)
         clean_up(ctx)
         self._links.pop(task.key, None)
+        link.say_the_rest()
         send_outcome(self._channel, task.key, outcome, began_ns)
 
 
