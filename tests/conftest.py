@@ -1,6 +1,7 @@
 """What all tests share: the one way to skip, Hypothesis' profile, PostgreSQL servers and a fresh database per test."""
 
 import os
+import signal
 import uuid
 from collections.abc import Iterator
 
@@ -8,6 +9,9 @@ import hypothesis
 import pytest
 
 from rmhdag.embedded import EmbeddedPostgres, ServerBinaries, debian_binaries, wheel_binaries
+
+# A shell that starts a program in the background lets it ignore Ctrl-C, and so would everything that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("default", derandomize=True, deadline=None, database=None)
 hypothesis.settings.register_profile("explore", deadline=None, database=None, max_examples=2_000)
