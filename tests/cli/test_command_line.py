@@ -173,15 +173,20 @@ def test_interrupted_is_exit_code_130_without_a_traceback(home: Path) -> None:
     )
     os.close(follower)
     shown = b""
-    while b"seeds" not in shown:
-        shown += os.read(leader, 65536)
-    process.send_signal(signal.SIGINT)
     try:
+        while b"seeds" not in shown:
+            shown += os.read(leader, 65536)
+        process.send_signal(signal.SIGINT)
         while piece := os.read(leader, 65536):
             shown += piece
     except OSError:  # the last user of the terminal has gone
         pass
-    os.close(leader)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        os.close(leader)
     assert process.wait(60) == 130
     assert b"Traceback" not in shown
 
