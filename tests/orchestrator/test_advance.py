@@ -9,9 +9,11 @@ import pytest
 
 from rmhdag.engine.run import JobRun
 from rmhdag.models.events import ErrorKind
+from rmhdag.models.jobs import CommandKind
 from rmhdag.orchestrator.duties import dead_workers, orphans
 from rmhdag.orchestrator.submissions import OtherSubmissionError, UnknownWorkflowError, submit
 from rmhdag.store import crash_points, jobs, tasks
+from rmhdag.store.commands import Command, issue_command
 from rmhdag.workflow import InvalidInputs
 from rmhdag.workflow.definition import Branch, ConditionalNode, InputDefinition, WorkflowDefinition, WorkflowNode
 from tests.engine.definitions import AT_ONCE, fan, task, workflow
@@ -229,6 +231,36 @@ def test_data_that_the_database_refuses_is_halved_down_to_its_job(platform: Plat
     platform.finish(seat)
     statuses = [platform.job(job_id)["status"] for job_id in jobs_there]
     assert statuses == ["completed"] * 3 + ["failed"] + ["completed"] * 4
+
+
+def cancel(platform: Platform, job_id: str) -> None:
+    command = Command(
+        command_id=f"stop-{job_id}"[:64],
+        namespace="default",
+        job_id=job_id,
+        kind=CommandKind.CANCEL,
+        issued_by="ann",
+        body={"reason": "enough"},
+    )
+    assert issue_command(platform.conn, command) is not None
+
+
+def task_before_fan_out() -> WorkflowDefinition:
+    return workflow(first=task("split"), **fan("collect", max_parallel=1).nodes)
+
+
+@pytest.mark.parametrize("definition", [chain(2), task_before_fan_out()], ids=["task", "children"])
+def test_what_one_batch_queues_and_cancels_is_cancelled(platform: Platform, definition: WorkflowDefinition) -> None:
+    """The result that queues more tasks and the cancellation are read together."""
+    job_id = platform.submit(definition, {"items": [1, 2, 3]})
+    seat = platform.seat()
+    seat.work()
+    platform.succeed(*platform.claim(), output={"x": 1})
+    cancel(platform, job_id)
+    seat.work()
+    assert platform.job(job_id)["status"] == "cancelled"
+    assert set(platform.nodes(job_id).values()) <= {"completed", "cancelled"}
+    assert (platform.count("dag_inbox"), platform.count("dag_queue_messages")) == (0, 0)
 
 
 def test_a_job_that_cannot_even_start_fails_although_others_go_on(platform: Platform) -> None:

@@ -97,7 +97,7 @@ def settle(
 
 
 def _write(conn: psycopg.Connection[Any], me: str, now: datetime, writes: Writes) -> None:
-    """Locks first, inserts last; a statement without rows is not sent."""
+    """Updates, then inserts, then what ends a job; a statement without rows is not sent."""
 
     def send(query: bytes, rows: Sequence[Any], name: str, **more: Any) -> None:
         if rows:
@@ -108,16 +108,17 @@ def _write(conn: psycopg.Connection[Any], me: str, now: datetime, writes: Writes
     if writes.revoked:
         conn.execute(SQL["revoke_tasks"], {"tasks": writes.revoked}, prepare=True)
     send(SQL["requeue_tasks"], writes.requeued, "tasks")
-    if writes.withdrawn_jobs:
-        withdrawn = {"me": me, "jobs": writes.withdrawn_jobs}
-        conn.execute(SQL["withdraw_unclaimed_tasks"], withdrawn, prepare=True)
-        conn.execute(SQL["tell_claimed_tasks_to_stop"], withdrawn, prepare=True)
     send(SQL["update_nodes"], writes.nodes, "nodes")
-    send(SQL["cancel_children"], writes.cancelled_children, "ranges")
     send(JOBS_SQL["insert_jobs"], writes.child_jobs, "jobs")
     send(SQL["insert_nodes"], writes.new_nodes, "nodes")
     send(SQL["insert_tasks"], writes.tasks, "tasks")
     send(SQL["insert_tasks_from_nodes"], writes.tasks_from_nodes, "tasks")
+    # After the inserts: what the same batch created and queued before its job was ended has to go as well.
+    send(SQL["cancel_children"], writes.cancelled_children, "ranges")
+    if writes.withdrawn_jobs:
+        withdrawn = {"me": me, "jobs": writes.withdrawn_jobs}
+        conn.execute(SQL["withdraw_unclaimed_tasks"], withdrawn, prepare=True)
+        conn.execute(SQL["tell_claimed_tasks_to_stop"], withdrawn, prepare=True)
     send(SQL["insert_events"], writes.events, "events", source_app=SOURCE_APP)
     send(SQL["insert_dead_letters"], writes.dead_letters, "letters")
     send(SQL["notify_parents"], writes.parents, "parents")
