@@ -214,7 +214,14 @@ COUNTERS = (
 
 
 def _spread(conn: psycopg.Connection[Any], query: str) -> dict[str, Any]:
-    samples = [row[0] for row in conn.execute(SETTLEMENT[query]).fetchall() if row[0] is not None and row[0] >= 0]
+    """Over all, and over those during which nothing else went wrong."""
+    rows = [(row[0], row[1]) for row in conn.execute(SETTLEMENT[query]).fetchall() if row[0] is not None]
+    return _percentiles([seconds for seconds, _ in rows]) | {
+        "undisturbed": _percentiles([seconds for seconds, disturbed in rows if not disturbed])
+    }
+
+
+def _percentiles(samples: list[float]) -> dict[str, Any]:
     if not samples:
         return {"count": 0}
     return {

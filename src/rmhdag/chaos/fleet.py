@@ -26,6 +26,7 @@ class Member:
     log: Path
     process: subprocess.Popen[bytes] | None = None
     is_frozen: bool = False
+    is_leaving: bool = False
     started_at: float = 0.0
 
     @property
@@ -34,7 +35,7 @@ class Member:
 
     @property
     def is_well(self) -> bool:
-        return self.process is not None and not self.is_frozen
+        return self.process is not None and not self.is_frozen and not self.is_leaving
 
     @property
     def is_settled(self) -> bool:
@@ -57,30 +58,22 @@ class Member:
             # A worker's children die with it, by themselves; killing only the parent tests that too.
             self.process.kill()
             self.process.wait()
-            self.process = None
-            self.is_frozen = False
+            self._forget()
 
-    def stop(self, timeout_seconds: float) -> int:
-        """In good order; what does not end in time is killed, and counts as killed."""
-        if self.process is None:
-            return 0
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            code = self.process.wait(timeout_seconds)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            code = self.process.wait()
-        self.process = None
+    def left_with(self) -> int | None:
+        """The exit code of a process that was asked to leave, once it has."""
+        code = None if self.process is None else self.process.poll()
+        if code is not None:
+            self._forget()
         return code
 
     def unexpected_end(self) -> int | None:
         """A process that ended without being asked to; its exit code, once."""
-        if self.process is None or self.process.poll() is None:
-            return None
-        code = self.process.returncode
+        return None if self.is_leaving else self.left_with()
+
+    def _forget(self) -> None:
         self.process = None
-        self.is_frozen = False
-        return code
+        self.is_frozen = self.is_leaving = False
 
 
 class Fleet:

@@ -29,7 +29,9 @@ DECK = (
     + ["terminate_backends", "cut"] * 2
     + ["half_open", "delay", "leave", "kill_worker"]
 )
-MEAN_PAUSE_SECONDS = 2.4
+MEAN_PAUSE_SECONDS = 2.2
+# What a worker is given to end its tasks, and the rest.
+LEAVE_SECONDS = 30.0
 
 
 class Nemesis:
@@ -73,7 +75,10 @@ class Nemesis:
 
     def heal(self) -> None:
         """The last fault is over: everybody is awake and at work, every connection is a good one."""
-        self._do_due(float("inf"))
+        self._later.sort()
+        due, self._later = self._later, []
+        for _, _, action in due:
+            action()
         self._proxy.heal()
         for member in self._fleet.members:
             self._wake(member)
@@ -160,11 +165,30 @@ class Nemesis:
         if not settled:
             return
         member = self._random.choice(settled)
-        code = member.stop(20)
-        self._note("hand_overs", f"SIGTERM {member.name}, exit code {code}")
-        if code != 0:
-            self.unexpected.append(f"{member.name} was stopped and ended with exit code {code}")
-        self._after(self._random.uniform(0, 1), member.start)
+        pause = self._random.uniform(0, 1)
+        member.is_leaving = True
+        member.send(signal.SIGTERM, whole_group=False)
+        self._note("hand_overs", f"SIGTERM {member.name}")
+        asked, leaver = time.monotonic(), member.process
+
+        def look() -> None:
+            if member.process is not leaver:
+                return  # killed while it left
+            code = member.left_with()
+            waited = time.monotonic() - asked
+            if code is None and waited < LEAVE_SECONDS:
+                self._after(0.1, look)
+                return
+            if code is None:
+                member.kill()
+            self._log(f"{member.name} left after {waited:.1f} s with exit code {code}")
+            if code != 0:
+                self.unexpected.append(
+                    f"{member.name} was stopped and ended with exit code {code} after {waited:.1f} s"
+                )
+            self._after(pause, member.start)
+
+        look()
 
     def _choose(self, members: list[Member]) -> Member:
         """Somebody who is well, if there is anybody: the faults are to meet work that goes on."""
@@ -199,6 +223,7 @@ class Nemesis:
         self._postgres.stop()
         self._postgres.start()
         self._proxy.target_port = port_of(self._postgres.dsn(self._database))
+        self._remember_disturbance("database_restarts")
         self._note("database_restarts", f"{what}, away for {away:.1f} s")
 
     def _terminate_backends(self) -> None:
@@ -209,26 +234,34 @@ class Nemesis:
                 OR application_name LIKE 'rmhdag:%%') AND pid <> pg_backend_pid() AND random() < %s
         """
         self._tell_database(statement, [share])
+        self._remember_disturbance("terminated_backends")
         self._note("terminated_backends", f"pg_terminate_backend of {share:.0%}")
 
     def _cut(self) -> None:
         share = self._random.choice((0.1, 0.3, 1.0))
         self._proxy.cut(Random(self._random.random()), share)
+        self._remember_disturbance("cuts")
         self._note("cuts", f"reset of {share:.0%} of the connections")
 
     def _half_open(self) -> None:
         share, seconds = self._random.choice((0.1, 0.4)), self._random.uniform(0.3, 2.0) * self._lease_seconds
         self._proxy.hold(Random(self._random.random()), share, seconds)
+        self._remember_disturbance("half_open")
         self._note("half_open", f"{share:.0%} of the connections carry nothing for {seconds:.1f} s")
 
     def _delay(self) -> None:
         seconds = self._random.uniform(2, 5)
         self._proxy.delay(0.2, seconds)
+        self._remember_disturbance("delays")
         self._note("delays", f"200 ms more for {seconds:.1f} s")
 
     def _note(self, counter: str, what: str) -> None:
         self.done[counter] += 1
         self._log(what)
+
+    def _remember_disturbance(self, what: str) -> None:
+        """Who cannot reach the database starts to watch anew: times of reclaim across this moment are not theirs."""
+        self._tell_database(b"INSERT INTO chaos_lives VALUES ('', 'database', clock_timestamp(), %s)", [what])
 
     def _tell_database(self, statement: bytes, given: list[Any]) -> None:
         try:

@@ -26,27 +26,32 @@ WHERE completed_at >= %(since)s
 SELECT id FROM unnest(%(ids)s::text[]) AS id WHERE NOT EXISTS (SELECT FROM dag_jobs WHERE job_id = id)
 
 -- name: jobs_noticed
--- Seconds from the end of an orchestrator to each of its jobs being somebody else's.
-SELECT extract(epoch FROM e.created_at - l.ended_at)::float8
+-- Seconds from the death of an orchestrator to each of its jobs being somebody else's, and whether the database or the
+-- connections to it were disturbed meanwhile.
+SELECT extract(epoch FROM e.created_at - l.ended_at)::float8, EXISTS (
+    SELECT FROM chaos_lives AS d WHERE d.role = 'database' AND d.ended_at BETWEEN l.ended_at - interval '6 s' AND e.created_at)
 FROM dag_job_events AS e
-JOIN chaos_lives AS l ON l.process_id = e.event_data->>'from' AND l.role = 'orchestrator'
+JOIN chaos_lives AS l ON l.process_id = e.event_data->>'from' AND l.role = 'orchestrator' AND l.how = 'kill'
 WHERE e.event_type = 'job_reclaimed'
 
 -- name: tasks_noticed
--- Seconds from the end of a worker to its leases being called lost.
-SELECT extract(epoch FROM r.reported_at - l.ended_at)::float8
+-- Seconds from the death of a worker to its leases being called lost.
+SELECT extract(epoch FROM r.reported_at - l.ended_at)::float8, EXISTS (
+    SELECT FROM chaos_lives AS d WHERE d.role = 'database' AND d.ended_at BETWEEN l.ended_at - interval '6 s' AND r.reported_at)
 FROM dag_task_results AS r
-JOIN chaos_lives AS l ON l.process_id = r.worker_id AND l.role = 'worker'
+JOIN chaos_lives AS l ON l.process_id = r.worker_id AND l.role = 'worker' AND l.how = 'kill'
 WHERE r.status = 'lost'
 
 -- name: tasks_running_again
--- Seconds from the end of a worker to the next start of each task that it held.
-SELECT extract(epoch FROM min(n.started_at) - l.ended_at)::float8
+-- Seconds from the death of a worker to the next start of each task that it held.
+SELECT extract(epoch FROM min(n.started_at) - l.ended_at)::float8, EXISTS (
+    SELECT FROM chaos_lives AS d
+    WHERE d.role = 'database' AND d.ended_at BETWEEN l.ended_at - interval '6 s' AND min(n.started_at))
 FROM dag_task_results AS r
-JOIN chaos_lives AS l ON l.process_id = r.worker_id AND l.role = 'worker'
+JOIN chaos_lives AS l ON l.process_id = r.worker_id AND l.role = 'worker' AND l.how = 'kill'
 JOIN dag_task_results AS n ON n.task_id = r.task_id AND n.lease_epoch > r.lease_epoch AND n.started_at IS NOT NULL
 WHERE r.status = 'lost'
 GROUP BY r.task_id, r.lease_epoch, l.ended_at
 
 -- name: silent_seconds
-SELECT (event_data->>'silent_seconds')::float8 FROM dag_job_events WHERE event_type = 'job_reclaimed'
+SELECT (event_data->>'silent_seconds')::float8, false FROM dag_job_events WHERE event_type = 'job_reclaimed'
