@@ -58,7 +58,7 @@ def up(
       rmhdag up --workflows workflows/ --concurrency 4
       rmhdag up --run hello_world --once
     """
-    from rmhdag.cli.server import choose_server, data_folder, explained
+    from rmhdag.cli.server import choose_server, data_folder, explained, name_server
     from rmhdag.cli.settings import load_settings
 
     flags = {"database_url": database_url, "schema_name": schema}
@@ -67,6 +67,7 @@ def up(
         settings, written = configure(flags, home)
         with supervisor(home, flags) as watcher:
             server = choose_server(settings)
+            say(f"starting, with {name_server(server)}")
             with explained(settings), server:
                 guard_server(watcher, server)
                 names = prepare(server.dsn(), settings, [str(path) for path in workflows or []])
