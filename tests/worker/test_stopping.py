@@ -77,10 +77,17 @@ def test_a_task_that_does_not_end_in_time_is_given_back(
 
 
 def test_a_second_signal_does_not_wait(desk: Desk, worker: WorkerProcess) -> None:
+    """Later than a second after the first: before that it is taken for the same one."""
     task_id = desk.add("test.ignore")
     desk.started(task_id)
-    worker.send(signal.SIGINT)
-    desk.wait(lambda: desk.conn.execute("SELECT 1 FROM dag_workers WHERE draining").fetchone())
+    for _ in range(2):
+        worker.send(signal.SIGINT)
+    draining = "SELECT 1 FROM dag_workers WHERE draining AND heartbeat_at > started_at + %s * interval '1 second'"
+    desk.wait(lambda: desk.conn.execute(draining, [0]).fetchone())
+    stopping_for = desk.conn.execute("SELECT extract(epoch FROM heartbeat_at - started_at) FROM dag_workers").fetchone()
+    assert stopping_for is not None
+    desk.wait(lambda: desk.conn.execute(draining, [float(stopping_for[0]) + 1.2]).fetchone())
+    assert worker.process.poll() is None
     assert worker.end(signal.SIGINT, 10) == 0
     row = desk.queued(task_id)
     assert row is not None

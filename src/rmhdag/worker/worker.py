@@ -36,6 +36,8 @@ from rmhdag.worker.watch import Watch
 
 log = logging.getLogger("rmhdag.worker")
 News = Heard | Fenced
+# A terminal and whoever started us may both pass the same Ctrl-C on.
+SAME_REQUEST_SECONDS = 1.0
 # What is left of the time to stop once the last child is gone: for the last reports.
 LAST_WORDS_SECONDS = 2.0
 
@@ -50,6 +52,7 @@ class Worker:
         self._news: deque[News] = deque()
         self._claimed_seen = 0
         self._stop_requests = 0
+        self._stop_asked_at = 0.0
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._selector = selectors.DefaultSelector()
         self._scratch = Scratch(settings.scratch_root)
@@ -80,8 +83,11 @@ class Worker:
             self._close()
 
     def stop(self) -> None:
-        """From any thread: finish, save or give back what runs, and end. Called again: at once."""
-        self._stop_requests += 1
+        """From any thread: finish, save or give back what runs, and end. Called again, after a second: at once."""
+        now = time.monotonic()
+        if not self._stop_requests or now - self._stop_asked_at > SAME_REQUEST_SECONDS:
+            self._stop_requests += 1
+            self._stop_asked_at = now
         self.wake()
 
     def wake(self) -> None:
