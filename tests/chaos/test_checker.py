@@ -1,0 +1,161 @@
+"""Every invariant finds what it is there for: rows that break it are planted, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from rmhdag.bench.workflows import register
+from rmhdag.chaos.campaign import AUDIT
+from rmhdag.chaos.checker import INVARIANTS, LONG_AGO, SETTLEMENT, Checker
+from rmhdag.chaos.workflows import kinds
+from rmhdag.orchestrator.submissions import submit
+from rmhdag.store.connection import connect
+from rmhdag.workflow.edges import definition_edges
+
+# What is done to a well-ended chain, and the invariant that must notice.
+PLANTED = {
+    "i1_an_end_has_one_event": "DELETE FROM dag_job_events WHERE event_type = 'job_completed'",
+    "i2_i3_witnessed": "UPDATE dag_jobs SET status = 'failed'",
+    "i4_nothing_starts_early": "UPDATE dag_node_states SET ready_at = '2000-01-01' WHERE node_id = 'n3'",
+    "i6_one_result_per_node": """
+        INSERT INTO dag_task_results (task_id, lease_epoch, job_id, node_id, attempt, status)
+        SELECT 'again', 1, job_id, 'n3', 1, 'completed' FROM dag_jobs
+    """,
+    "i6_completed_means_a_result": "DELETE FROM dag_task_results WHERE node_id = 'n3'",
+    "i7_attempts_are_bounded": "UPDATE dag_node_states SET attempt = 5, retry_count = 4 WHERE node_id = 'n3'",
+    "i7_attempts_are_logged": """
+        INSERT INTO dag_task_results (task_id, lease_epoch, job_id, node_id, attempt, status, error_kind)
+        SELECT 'again', 1, job_id, 'n3', 1, 'failed', 'handler_error' FROM dag_jobs
+    """,
+    "i8_events_have_no_gaps": "DELETE FROM dag_job_events WHERE seq = 4",
+    "i8_children_are_all_there": """
+        UPDATE dag_node_states SET output = '{"total": 3, "dynamic_nodes": {}}', task_id = NULL WHERE node_id = 'n3'
+    """,
+    "i9_nothing_completes_twice": """
+        INSERT INTO dag_job_events (job_id, seq, event_type, node_id, source_app)
+        SELECT job_id, 100, 'node_completed', 'n3', 'test' FROM dag_jobs
+    """,
+    "i10_the_outbox_is_delivered": """
+        INSERT INTO dag_outbox (message_id, destination, created_at, body)
+        VALUES ('m', 'd', now() - interval '1 hour', '{}')
+    """,
+    "i11_no_task_of_the_dead": """
+        INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_key, fairness_key, worker_id,
+            lease_epoch, claimed_at)
+        SELECT 't', job_id, 'n3', 'q', 'h', 1, 'f', 'gone', 1, now() - interval '1 hour' FROM dag_jobs
+    """,
+    "i11_no_job_of_the_dead": """
+        INSERT INTO dag_jobs (job_id, workflow_id, workflow_version, workflow_hash, fairness_key, submitted_by,
+            root_job_id, created_at, updated_at)
+        SELECT 'left', workflow_id, 1, workflow_hash, 'f', 's', 'left', '2000-01-01', '2000-01-01' FROM dag_jobs
+    """,
+    "ends_are_whole": "UPDATE dag_node_states SET status = 'running', completed_at = NULL WHERE node_id = 'n3'",
+    "no_task_outlives_its_job": """
+        INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_key, fairness_key)
+        SELECT 't', job_id, 'n3', 'q', 'h', 1, 'f' FROM dag_jobs
+    """,
+    "i6_results_are_right": "UPDATE dag_jobs SET result_data = '{\"x\": -1}'",
+    "i1_jobs_end_as_they_must": "UPDATE dag_jobs SET status = 'cancelled'",
+}
+
+
+@pytest.fixture
+def conn(migrated_database: str) -> Iterator[psycopg.Connection[Any]]:
+    with connect(migrated_database, "test", autocommit=True) as open_conn:
+        open_conn.execute("SET search_path TO dagapp")
+        open_conn.execute(AUDIT)
+        yield open_conn
+
+
+@pytest.fixture
+def checker(migrated_database: str) -> Checker:
+    return Checker(migrated_database, "dagapp", kinds(), 60)
+
+
+def end_a_chain(conn: psycopg.Connection[Any]) -> str:
+    """The rows of one chain, as they are when all went well."""
+    definition = kinds()["chaos_chain"].definition
+    register(conn, definition)
+    for edge in definition_edges(definition):
+        row = [definition.workflow_id, edge.source, edge.target, edge.group]
+        conn.execute("INSERT INTO chaos_edges VALUES (%s, %s, %s, %s)", row)
+    job_id = submit(conn, "chaos_chain", {"x": 7}, submitted_by="test")
+    conn.execute(
+        """
+        INSERT INTO dag_node_states (job_id, node_id, status, attempt, max_retries, task_id, ready_at, completed_at)
+        SELECT %(job)s, 'n' || n, 'completed', 1, 3, 't' || n,
+            now() + n * interval '1 s', now() + (n + 1) * interval '1 s'
+        FROM generate_series(0, 7) AS n
+        """,
+        {"job": job_id},
+    )
+    conn.execute(
+        """
+        INSERT INTO dag_task_results (task_id, lease_epoch, job_id, node_id, attempt, status)
+        SELECT 't' || n, 1, %(job)s, 'n' || n, 1, 'completed' FROM generate_series(0, 7) AS n
+        """,
+        {"job": job_id},
+    )
+    conn.execute(
+        """
+        INSERT INTO dag_job_events (job_id, seq, event_type, node_id, source_app)
+        SELECT %(job)s, n + 2, 'node_completed'::event_type, 'n' || n, 'test' FROM generate_series(0, 7) AS n
+        UNION ALL SELECT %(job)s, 10, 'job_completed', NULL, 'test'
+        """,
+        {"job": job_id},
+    )
+    conn.execute(
+        "UPDATE dag_jobs SET status = 'completed', started_at = now(), completed_at = now(), result_data = '{\"x\": 7}'"
+    )
+    return job_id
+
+
+def test_all_is_well_at_first(conn: psycopg.Connection[Any], checker: Checker) -> None:
+    job_id = end_a_chain(conn)
+    checker.check_all(conn, [job_id], 15)
+    assert list(checker.violations) == []
+
+
+@pytest.mark.parametrize("invariant", PLANTED)
+def test_what_is_planted_is_found(conn: psycopg.Connection[Any], checker: Checker, invariant: str) -> None:
+    end_a_chain(conn)
+    conn.execute(PLANTED[invariant].encode())
+    checker.check(conn, LONG_AGO, 15)
+    assert invariant in {violation.invariant for violation in checker.violations}
+
+
+def test_every_invariant_is_planted_once() -> None:
+    assert INVARIANTS.keys() <= PLANTED.keys()
+
+
+def test_a_job_that_vanished_is_missed(conn: psycopg.Connection[Any], checker: Checker) -> None:
+    checker.check_all(conn, ["was-accepted"], 15)
+    assert [violation.invariant for violation in checker.violations] == ["i1_none_vanishes"]
+
+
+def test_a_write_of_somebody_who_is_not_the_owner_is_witnessed(conn: psycopg.Connection[Any], checker: Checker) -> None:
+    job_id = end_a_chain(conn)
+    conn.execute("UPDATE dag_jobs SET owner_id = 'somebody-else', owner_epoch = 2")
+    conn.execute("SET application_name = 'orchestrator:advance:zombie00'")
+    conn.execute("UPDATE dag_node_states SET version = version + 1 WHERE job_id = %s AND node_id = 'n1'", [job_id])
+    checker.check(conn, LONG_AGO, 15)
+    (found,) = checker.violations
+    assert found.invariant == "i2_i3_witnessed"
+    assert "zombie00" in found.what
+
+
+def test_a_late_report_of_a_lost_lease_is_witnessed(conn: psycopg.Connection[Any], checker: Checker) -> None:
+    end_a_chain(conn)
+    conn.execute("UPDATE dag_task_results SET status = 'lost' WHERE node_id = 'n2'")
+    conn.execute("UPDATE dag_task_results SET status = 'completed' WHERE node_id = 'n2'")
+    checker.check(conn, LONG_AGO, 15)
+    assert ["was heard after it was lost" in violation.what for violation in checker.violations] == [True]
+
+
+def test_the_queries_of_the_report_run(conn: psycopg.Connection[Any]) -> None:
+    for query in SETTLEMENT.values():
+        conn.execute(query, {"since": LONG_AGO, "ids": ["x"]}).fetchall()
