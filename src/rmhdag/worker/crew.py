@@ -365,7 +365,7 @@ class Crew:
 
     def _forget(self, lease: Lease) -> None:
         self.by_pair.pop(lease.pair, None)
-        if lease.progress is not None and lease.is_start_asked:
+        if lease.progress is not None and lease.has_shown_progress:
             self._exchange.tell_progress(lease.progress)
         if lease.log is not None:
             self._exchange.keep_logs(lease.log.take_chunks())

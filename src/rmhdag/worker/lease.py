@@ -34,6 +34,7 @@ class Lease:
     is_interrupted: bool = False
     log: TaskLog | None = None
     progress: TaskProgress | None = None
+    has_shown_progress: bool = False
 
     @property
     def pair(self) -> tuple[str, int]:

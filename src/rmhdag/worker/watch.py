@@ -48,7 +48,7 @@ class Watch:
                 self._look_at(lease, child, now)
                 if tells_progress and lease.progress is not None:
                     self._exchange.tell_progress(lease.progress)
-                    lease.progress = None
+                    lease.progress, lease.has_shown_progress = None, True
                 if keeps_logs and lease.log is not None:
                     self._exchange.keep_logs(lease.log.take_chunks())
             self._take_back_what_waits(child, running, now)
