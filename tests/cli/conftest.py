@@ -40,6 +40,15 @@ def postgres() -> Iterator[EmbeddedPostgres]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def migrated_template(postgres: EmbeddedPostgres) -> str:
+    """On the server above; the fixture of all tests may be on another one in the same process."""
+    from rmhdag.store.migration import apply
+
+    apply(postgres.create_database("cli_template"))
+    return "cli_template"
+
+
 @pytest.fixture
 def run_cli(home: Path) -> RunCli:
     """A process of its own: slow, for what only a process shows."""
