@@ -134,8 +134,8 @@ GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
         b"SELECT inbox_id FROM dag_inbox WHERE",
         an_inbox_row_counts_twice,
     ),
-    (tasks.SQL, "report_tasks", b"AND q.lease_epoch = (r->>1)::bigint", b"", a_lost_lease_reports),
-    (tasks.SQL, "report_tasks", b"AND q.worker_id || '' = %(worker_id)s", b"", another_worker_reports),
+    (tasks.SQL, "report_tasks", b"AND q.lease_epoch = g.lease_epoch", b"", a_lost_lease_reports),
+    (tasks.SQL, "report_tasks", b"AND q.worker_id = %(worker_id)s", b"", another_worker_reports),
     (tasks.SQL, "claim_tasks", b"AND worker_id IS NULL", b"", a_held_task_is_claimed_again),
     (settle.SQL, "requeue_tasks", b"AND q.lease_epoch = (r->>1)::bigint", b"", a_newer_lease_is_requeued),
 ]
