@@ -23,7 +23,14 @@ from rmhdag.orchestrator.submissions import OtherSubmissionError
 from rmhdag.store import views
 from rmhdag.store.commands import read_answer
 from rmhdag.workflow import InvalidInputs
-from rmhdag.workflow.definition import ApprovalNode, InputDefinition, RetryRule, WorkflowDefinition
+from rmhdag.workflow.definition import (
+    ApprovalNode,
+    InputDefinition,
+    RetryRule,
+    TaskNode,
+    TaskSpec,
+    WorkflowDefinition,
+)
 from tests.engine.definitions import fan, task, workflow
 from tests.orchestrator.platform import Platform, Seat
 
@@ -305,3 +312,16 @@ def test_why_a_node_waits(platform: Platform) -> None:
     assert told["first"].reason_text == "Waiting for a free worker (queue light)."
     assert told["second"].reason_text == "Waiting for first (dispatched)."
     assert explain_nodes(platform.conn, job_id, "somebody else", {}, ["first"]) == {}
+
+
+def test_a_job_that_makes_no_aggregate_fails_alone(platform: Platform) -> None:
+    """Its handler names no queue, which the orchestrator finds out when it compiles the definition."""
+    seat = platform.seat()
+    unplannable = workflow(only=TaskNode(task=TaskSpec(handler="nobody.has.it")))
+    bad = platform.submit(unplannable.model_copy(update={"workflow_id": "unplannable"}))
+    good = platform.submit(workflow(only=task()))
+    platform.finish(seat)
+    assert platform.job(good)["status"] == "completed"
+    job = platform.job(bad)
+    assert job["status"] == "failed"
+    assert "no queue for node 'only'" in job["error_message"]

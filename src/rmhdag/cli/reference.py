@@ -19,7 +19,8 @@ INTRODUCTION = """\
 Data goes to stdout, messages go to stderr. `--json` gives one JSON object whose fields do not change their meaning.
 Colour appears only in a terminal, and not with `NO_COLOR=1` or `--no-color`. `--debug` shows tracebacks; both flags may
 stand anywhere. `-` as a file name reads stdin. Settings come from flags, then the environment, then a file
-(`RMHDAG_CONFIG`, `./rmhdag.toml`, `~/.config/rmhdag/config.toml`), then defaults; `rmhdag config show` tells which.
+(`RMHDAG_CONFIG`, `./rmhdag.toml`, `~/.config/rmhdag/config.toml`), then `development.toml` in the data folder, which
+`rmhdag up` writes (not read beside `RMHDAG_CONFIG`), then defaults; `rmhdag config show` tells which.
 """
 
 JOB = (

@@ -37,9 +37,35 @@ def known_handlers(conn: Conn) -> HandlerCatalogue:
 
 
 def handler_queues(conn: Conn) -> dict[str, str]:
+    """The queues that handlers name themselves."""
     catalogue = known_handlers(conn)
     named = ((name, catalogue.queue_of(name)) for name in catalogue.names())
     return {name: queue for name, queue in named if queue is not None}
+
+
+class FreshHandlerQueues(dict[str, str]):
+    """The same for a process that lives long: a handler that is not known yet may have come with a new worker."""
+
+    def __init__(self, dsn: str, schema: str) -> None:
+        super().__init__()
+        self._dsn = dsn
+        self._schema = schema
+        self.refresh()
+
+    def __bool__(self) -> bool:
+        """Empty as it may be, whoever has it must ask it."""
+        return True
+
+    def get(self, name: str, default: Any = None) -> Any:
+        if name not in self:
+            self.refresh()
+        return super().get(name, default)
+
+    def refresh(self) -> None:
+        from rmhdag.cli.platform import open_connection
+
+        with open_connection(self._dsn, self._schema) as conn:
+            self.update(handler_queues(conn))
 
 
 def known_queues(conn: Conn, settings: Settings) -> set[str]:

@@ -56,9 +56,9 @@ def orchestrator(
     """
     from rmhdag.cli.crash import arm_crash_point
     from rmhdag.cli.lifeline import die_with
-    from rmhdag.cli.platform import migrated, open_connection
+    from rmhdag.cli.platform import migrated
     from rmhdag.cli.process_logs import configure_logs
-    from rmhdag.cli.registration import handler_queues
+    from rmhdag.cli.registration import FreshHandlerQueues
     from rmhdag.cli.server import explained, opened
     from rmhdag.cli.settings import load_settings
     from rmhdag.orchestrator.context import OrchestratorSettings
@@ -81,8 +81,6 @@ def orchestrator(
     configure_logs()
     arm_crash_point()
     with opened(settings) as (dsn, name), explained(settings), migrated(settings, name):
-        with open_connection(dsn, settings.schema_name) as conn:
-            queues = handler_queues(conn)
         running = Orchestrator(
             dsn,
             settings.schema_name,
@@ -93,7 +91,7 @@ def orchestrator(
                 poll_seconds=settings.poll_seconds,
                 orphan_scan_seconds=settings.orphan_scan_seconds,
             ),
-            queues,
+            FreshHandlerQueues(dsn, settings.schema_name),
             notify=settings.notify and not settings.database_pooled,
         )
         stop_on_signals(running)

@@ -21,7 +21,7 @@ from rmhdag.engine.plan import Plan
 from rmhdag.models.events import EventStatus, EventType
 from rmhdag.models.states import JobStatus
 from rmhdag.orchestrator.batch import Batch
-from rmhdag.orchestrator.owned_jobs import OwnedJob, OwnedJobs
+from rmhdag.orchestrator.owned_jobs import OwnedJob, OwnedJobs, Unloadable
 from rmhdag.orchestrator.readings import read_entry
 from rmhdag.orchestrator.reruns import start_of
 from rmhdag.orchestrator.submissions import UnknownWorkflowError, child_job_row
@@ -130,7 +130,8 @@ class Advance:
 
     def _handle(self, now: datetime, items: Mapping[str, list[Item]], large: dict[str, Any]) -> None:
         """Decide and write; a batch that the data spoils is halved until the job to blame stands alone."""
-        self.owned.load(self._conn, items.keys())
+        for unloadable in self.owned.load(self._conn, items.keys()):
+            self._blame(unloadable, unloadable.error)
         batch = Batch(self._turns)
         held: dict[str, OwnedJob] = {}
         for job_id, todo in items.items():
@@ -236,7 +237,7 @@ class Advance:
         self.owned.trim(held.keys())
         self.counts["ended"] += len(batch.ended)
 
-    def _blame(self, job: OwnedJob, error: Exception) -> None:
+    def _blame(self, job: OwnedJob | Unloadable, error: Exception) -> None:
         """An exception of one job: try it again from its rows, and after three times let it fail by itself."""
         self._failures[job.job_id] += 1
         log.error("job_cannot_advance", job_id=job.job_id, times=self._failures[job.job_id], error=_in_short(error))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
@@ -47,6 +47,15 @@ class OwnedJob:
         fans = [slot.fan for slot in self.run.slots if slot.fan is not None]
         children = sum(2 * fan.total + 400 * len(fan.active) for fan in fans)
         return 4_000 + 400 * len(self.run.slots) + 300 * len(self.run.outputs) + children
+
+
+class Unloadable(NamedTuple):
+    """A job whose definition or rows make no aggregate."""
+
+    job_id: str
+    owner_epoch: int
+    namespace: str
+    error: Exception
 
 
 class OwnedJobs:
@@ -89,27 +98,42 @@ class OwnedJobs:
         while self._bytes > self._max_bytes and len(self._cached) > len(busy):
             self.drop([next(iter(self._cached))])
 
-    def load(self, conn: Conn, job_ids: Collection[str]) -> set[str]:
-        """Bring jobs into memory; those that are not mine (any more) stay out. Returns what could not be loaded."""
+    def load(self, conn: Conn, job_ids: Collection[str]) -> list[Unloadable]:
+        """Bring jobs into memory; those that are not mine (any more) stay out. Returns what makes no aggregate."""
         missing = [job_id for job_id in job_ids if job_id not in self._cached]
         if not missing:
-            return set()
+            return []
         rows = {row.job_id: row for row in jobs.load_jobs(conn, self._me, missing)}
         nodes: dict[str, list[Any]] = defaultdict(list)
         for node in jobs.load_nodes(conn, list(rows)):
             nodes[node.job_id].append(_as_row(node))
         numbers = jobs.last_event_numbers(conn, list(rows))
-        plans = {job_id: self.plan_of(conn, row) for job_id, row in rows.items()}
-        outputs = self._outputs(conn, plans, nodes, rows)
+        unloadable: list[Unloadable] = []
+        plans: dict[str, Plan] = {}
         for job_id, row in rows.items():
-            run = load_run(
-                plans[job_id],
-                _facts(row),
-                nodes[job_id],
-                outputs[job_id],
-                next_seq=numbers.get(job_id, 0) + 1,
-                reused_children=_reused_children(conn, row),
-            )
+            try:
+                plans[job_id] = self.plan_of(conn, row)
+            except psycopg.Error:
+                raise
+            except Exception as error:  # whatever is wrong with this definition is wrong with this job alone
+                unloadable.append(Unloadable(job_id, row.owner_epoch, row.namespace, error))
+        outputs = self._outputs(conn, plans, nodes, rows)
+        for job_id, plan in plans.items():
+            row = rows[job_id]
+            try:
+                run = load_run(
+                    plan,
+                    _facts(row),
+                    nodes[job_id],
+                    outputs[job_id],
+                    next_seq=numbers.get(job_id, 0) + 1,
+                    reused_children=_reused_children(conn, row),
+                )
+            except psycopg.Error:
+                raise
+            except Exception as error:
+                unloadable.append(Unloadable(job_id, row.owner_epoch, row.namespace, error))
+                continue
             self._cached[job_id] = OwnedJob(
                 job_id,
                 row.owner_epoch,
@@ -124,7 +148,7 @@ class OwnedJobs:
                 row.metadata.get("rerun"),
                 is_new=True,
             )
-        return set(missing) - rows.keys()
+        return unloadable
 
     def plan_of(self, conn: Conn, row: Any) -> Plan:
         return self.plan_for(conn, row.namespace, row.workflow_id, row.workflow_version, row.workflow_hash)
