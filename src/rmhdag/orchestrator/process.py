@@ -140,9 +140,13 @@ class Life:
             whole = monotonic() - looked_at >= WHOLE_INBOX_SECONDS
             if whole:
                 looked_at = monotonic()
-            if not self.advance.run_once(whole_inbox=whole) and self._doorbell.wait(
-                min(self._settings.poll_seconds, WHOLE_INBOX_SECONDS), [self.advance.fileno()]
-            ):
+            if self.advance.run_once(whole_inbox=whole):
+                # Also while there is no end of work: a new job must not wait for the poll.
+                rung = self._doorbell.take()
+            else:
+                patience = min(self._settings.poll_seconds, WHOLE_INBOX_SECONDS)
+                rung = self._doorbell.wait(patience, [self.advance.fileno()])
+            if rung:
                 self._claim_now.set()
         if stopping.is_set() and not self._over.is_set():
             self._hand_over()
