@@ -164,6 +164,9 @@ def test_a_failure_is_told_with_the_next_command_and_retried(cli: RunCli) -> Non
     assert node(facts, "gather")["taken_over"]
     old = show(cli, job_id)
     assert (old["status"], old["reruns"]) == ("failed", [{"job_id": facts["job_id"], "status": "completed"}])
+    running_only = cli("retry", job_id, "--node", "broken")
+    assert running_only.returncode == 6
+    assert f"rmhdag retry {job_id} --from broken" in running_only.stderr
     nothing = cli("retry", facts["job_id"])
     assert nothing.returncode == 6
     assert "--everything" in nothing.stderr
@@ -174,6 +177,7 @@ def test_a_running_job_is_cancelled(cli: RunCli) -> None:
     wait_until_running(cli, job_id, "nap")
     facts = show(cli, job_id)
     assert node(facts, "last")["reason"]["reason_text"] == "Waiting for nap (running)."
+    assert "why                  Waiting for nap (running)." in cli("job", job_id, "--node", "last").stdout
     assert "would stop 1 nodes under way; 1 finished" in cli("cancel", job_id, "--dry-run").stderr
     asked = cli("cancel", job_id[:16], "--reason", "enough")
     assert asked.returncode == 0, asked.stderr

@@ -82,6 +82,13 @@ def test_a_second_one_on_the_same_folder_is_refused(run_cli: RunCli, home: Path)
     assert f"already up on {home / 'data'} (process {os.getpid()})" in done.stderr
 
 
+def test_a_folder_that_cannot_be_used_is_explained(call_cli: RunCli, home: Path) -> None:
+    (home / "data").write_text("a file")
+    done = call_cli("up")
+    assert done.returncode == ExitCode.UNAVAILABLE
+    assert "RMHDAG_HOME" in done.stderr
+
+
 def test_a_workflow_with_problems_keeps_it_from_starting(run_cli: RunCli, home: Path, database: str) -> None:
     (home / "bad.yaml").write_text("workflow_id: bad\nname: Bad\nnodes:\n  one: {handler: ecko, queue: light-tasks}\n")
     done = run_cli("up", "--workflows", "bad.yaml", RMHDAG_DATABASE_URL=database)

@@ -57,7 +57,7 @@ def job(
 
             wait_for_job(platform, namespace, full_id, timeout_seconds=timeout, as_json=as_json)
         if node is not None:
-            show_node(platform, full_id, node, as_json=as_json)
+            show_node(platform, namespace, full_id, node, as_json=as_json)
             return
         if events:
             show_events(platform, full_id, as_json=as_json)
@@ -81,22 +81,22 @@ def job(
         say(f"`rmhdag retry {full_id}` runs what failed again, as a new job")
 
 
-def explain(platform: Platform, picture: JobPicture) -> dict[str, dict[str, Any]]:
+def explain(platform: Platform, picture: JobPicture) -> dict[str, Any]:
     """Why nodes that could run do not: reason_code, reason_text and hint by node."""
+    waiting = [node.node_id for node in picture.nodes if not node.is_settled]
+    if picture.has_ended or not waiting or picture.node_counts["total"] > MOST_EXPLAINED_NODES:
+        return {}
+    return explain_nodes(platform, picture.job, waiting)
+
+
+def explain_nodes(platform: Platform, job: dict[str, Any], node_ids: list[str]) -> dict[str, Any]:
     from rmhdag.cli.registration import handler_queues
-    from rmhdag.orchestrator.explanations import explain_nodes
+    from rmhdag.orchestrator.explanations import explain_nodes as ask_engine
     from rmhdag.store import views
 
-    job = picture.job
-    waiting = [node.node_id for node in picture.nodes if not node.is_settled]
-    if picture.has_ended or not waiting:
-        return {}
     if job["owner_id"] is None:
-        return dict.fromkeys(waiting, not_started(platform))
-    if picture.node_counts["total"] > MOST_EXPLAINED_NODES:
-        return {}
-    queues = handler_queues(platform.conn)
-    found = explain_nodes(platform.conn, job["job_id"], job["owner_id"], queues, waiting)
+        return dict.fromkeys(node_ids, not_started(platform))
+    found = ask_engine(platform.conn, job["job_id"], job["owner_id"], handler_queues(platform.conn), node_ids)
     lines = views.queues(platform.conn, job["namespace"], platform.settings.orphan_seconds)
     unserved = {line.queue for line in lines if not line.workers}
     reasons = {}
@@ -119,7 +119,7 @@ def not_started(platform: Platform) -> dict[str, Any]:
     }
 
 
-def describe(picture: JobPicture, reasons: dict[str, dict[str, Any]], reruns: list[tuple[str, str]]) -> str:
+def describe(picture: JobPicture, reasons: dict[str, Any], reruns: list[tuple[str, str]]) -> str:
     from rmhdag.cli.tables import cut, show_duration, show_moment, show_status
     from rmhdag.cli.waiting import as_text
 
@@ -157,7 +157,7 @@ def describe_owner(job: dict[str, Any]) -> str:
     return f"{job['owner_id']} (epoch {job['owner_epoch']}, {silent})"
 
 
-def describe_nodes(picture: JobPicture, reasons: dict[str, dict[str, Any]]) -> str:
+def describe_nodes(picture: JobPicture, reasons: dict[str, Any]) -> str:
     from rmhdag.cli.live_view import describe_children
     from rmhdag.cli.tables import lay_out, show_duration, show_status
 
@@ -185,7 +185,8 @@ def describe_nodes(picture: JobPicture, reasons: dict[str, dict[str, Any]]) -> s
     return lay_out(("NODE", "TYPE", "STATUS", "TOOK", "ATTEMPT", "WHY"), rows)
 
 
-def show_node(platform: Platform, job_id: str, node_id: str, *, as_json: bool) -> None:
+def show_node(platform: Platform, namespace: str, job_id: str, node_id: str, *, as_json: bool) -> None:
+    from rmhdag.cli.job_picture import ENDED, SETTLED
     from rmhdag.cli.waiting import as_text
     from rmhdag.store import views
 
@@ -197,12 +198,17 @@ def show_node(platform: Platform, job_id: str, node_id: str, *, as_json: bool) -
         raise CommandFailed(
             f"job {job_id} has no node {node_id!r}", remedy=did_you_mean(node_id, known), code=ExitCode.NOT_FOUND
         )
+    job = views.job(platform.conn, namespace, job_id)
+    waits = job is not None and job["status"] not in ENDED and found["status"] not in SETTLED
+    reason = explain_nodes(platform, job, [node_id]).get(node_id) if job is not None and waits else None
     if as_json:
-        emit_json(found)
+        emit_json({**found, "reason": reason})
         return
     for name, value in found.items():
         if value is not None and name not in ("input_params", "output", "metrics"):
             emit(f"{name:<20} {value}\n")
+    if reason is not None:
+        emit(f"{'why':<20} {' '.join(part for part in (reason['reason_text'], reason['hint']) if part)}\n")
     emit("\nparameters\n" + as_text(found["input_params"]))
     if found["output"] is not None:
         emit("\noutput\n" + as_text(found["output"]))

@@ -112,7 +112,6 @@ def describe(lines: list[JobLine]) -> str:
 
 def read_statuses(words: list[str]) -> list[str]:
     from rmhdag.models.states import JobStatus
-    from rmhdag.workflow.problems import did_you_mean
 
     found = []
     for word in (part.strip().lower() for given in words for part in given.split(",")):
@@ -121,6 +120,8 @@ def read_statuses(words: list[str]) -> list[str]:
         elif word in set(JobStatus):
             found.append(word)
         else:
+            from rmhdag.workflow.problems import did_you_mean
+
             known = [*JobStatus, "active"]
             raise CommandFailed(f"there is no status {word!r}", remedy=did_you_mean(word, known), code=ExitCode.USAGE)
     return found

@@ -47,7 +47,7 @@ JSON_OBJECTS = {
     "job --node": "node_id, status, attempt, retry_count, max_retries, lease_losses, task_id, reused_task_id, "
     "parent_node_id, fan_out_index, fan_out_item_key, next_attempt_at, deadline_at, created_at, ready_at, "
     "dispatched_at, started_at, completed_at, checkpoint_phase, checkpoint_saved_at, error_message, input_params, "
-    "output, worker_id, metrics, error_kind",
+    "output, worker_id, metrics, error_kind, reason",
     "job --events": "job_id, events [seq, created_at, event_type, event_status, node_id, task_id, duration_ms, "
     "source_app, error_message, event_data]",
     "logs": "node_id, task_id, lease_epoch, line",

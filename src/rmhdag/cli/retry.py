@@ -157,7 +157,16 @@ def preview(planned: PlannedRerun, *, as_json: bool) -> None:
 
 def retry_node(platform: Platform, namespace: str, job_id: str, node_id: str, issued_by: str, *, as_json: bool) -> None:
     from rmhdag.cli.cancel import tell_answer
+    from rmhdag.cli.job_picture import ENDED
     from rmhdag.orchestrator.commands import retry_node as ask
+    from rmhdag.store import views
 
+    job = views.job(platform.conn, namespace, job_id)
+    if job is not None and job["status"] in ENDED:
+        raise CommandFailed(
+            f"job {job_id} is already {job['status']}; --node is for running jobs",
+            remedy=f"`rmhdag retry {job_id} --from {node_id}` runs it again, in a new job.",
+            code=ExitCode.CONFLICT,
+        )
     answer = ask(platform.conn, job_id, node_id, issued_by=issued_by, namespace=namespace)
     tell_answer(platform, job_id, answer, as_json=as_json)

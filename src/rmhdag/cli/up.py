@@ -84,11 +84,20 @@ def up(
 @contextmanager
 def only_one(home: Path) -> Iterator[None]:
     """Two of them on one folder would stop each other's server."""
+    from rmhdag.embedded import EmbeddedPostgresError
     from rmhdag.embedded.lock import FolderLock
 
-    home.mkdir(mode=0o711, parents=True, exist_ok=True)
     lock = FolderLock(home / "up.lock")
-    if not lock.try_to_take():
+    try:
+        home.mkdir(mode=0o711, parents=True, exist_ok=True)
+        taken = lock.try_to_take()
+    except (OSError, EmbeddedPostgresError) as error:
+        raise CommandFailed(
+            f"the data folder {home} cannot be used: {error}",
+            remedy="Choose another one by RMHDAG_HOME.",
+            code=ExitCode.UNAVAILABLE,
+        ) from error
+    if not taken:
         raise CommandFailed(
             f"rmhdag is already up on {home} (process {lock.holder()})",
             remedy="Use it, stop it, or choose another data folder by RMHDAG_HOME.",
