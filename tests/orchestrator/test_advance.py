@@ -246,7 +246,7 @@ def cancel(platform: Platform, job_id: str) -> None:
 
 
 def task_before_fan_out() -> WorkflowDefinition:
-    return workflow(first=task("split"), **fan("collect", max_parallel=1).nodes)
+    return workflow(first=task("split"), **fan("collect", max_parallel=1).nodes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("definition", [chain(2), task_before_fan_out()], ids=["task", "children"])
