@@ -140,3 +140,17 @@ def test_old_jobs_are_pruned_and_young_ones_stay(platform: Platform, days: int) 
     assert pruning.run_once(seat.context) == expected
     for table in ("dag_jobs", "dag_node_states", "dag_task_results"):
         assert platform.count(table) == 3 - expected, table
+
+
+def test_a_job_stays_as_long_as_a_younger_rerun_of_it(platform: Platform) -> None:
+    jobs = [platform.submit(workflow(only=task())) for _ in range(2)]
+    seat = platform.seat(OrchestratorSettings(retention_days=1))
+    platform.finish(seat)
+    platform.conn.execute("UPDATE dag_jobs SET completed_at = completed_at - 10 * interval '1 day'")
+    rerun = platform.submit(workflow(only=task()))
+    platform.conn.execute(
+        "UPDATE dag_jobs SET rerun_of = %(old)s, root_job_id = %(old)s WHERE job_id = %(new)s",
+        {"old": jobs[0], "new": rerun},
+    )
+    assert pruning.run_once(seat.context) == 1
+    assert platform.job(jobs[0])["status"] == "completed"

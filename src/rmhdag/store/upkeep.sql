@@ -31,11 +31,17 @@ WHERE job_id = %(job_id)s AND status IN ('ready', 'dispatched', 'running') AND p
 SELECT namespace, workflow_id, workflow_version, workflow_hash FROM dag_jobs WHERE job_id = %(job_id)s
 
 -- name: prunable_jobs
-SELECT job_id FROM dag_jobs
-WHERE completed_at < clock_timestamp() - %(days)s * interval '1 day'
-ORDER BY completed_at
+-- A job stays as long as a younger rerun of it: that one's nodes stand on its results.
+SELECT j.job_id FROM dag_jobs AS j
+WHERE j.completed_at < clock_timestamp() - %(days)s * interval '1 day'
+    AND NOT EXISTS (
+        SELECT FROM dag_jobs AS r
+        WHERE r.root_job_id = j.root_job_id AND r.rerun_of IS NOT NULL AND r.job_id <> j.job_id
+            AND (r.completed_at IS NULL OR r.completed_at >= clock_timestamp() - %(days)s * interval '1 day')
+    )
+ORDER BY j.completed_at
 LIMIT %(limit)s
-FOR NO KEY UPDATE SKIP LOCKED
+FOR NO KEY UPDATE OF j SKIP LOCKED
 
 -- name: prune_results
 DELETE FROM dag_task_results AS r
