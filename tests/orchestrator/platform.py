@@ -17,7 +17,6 @@ from rmhdag.orchestrator.duties import claim_submissions, strays, timers
 from rmhdag.orchestrator.owned_jobs import OwnedJobs
 from rmhdag.orchestrator.submissions import submit
 from rmhdag.orchestrator.trust import SilenceWatch
-from rmhdag.orchestrator.turns import Turns
 from rmhdag.store import processes, tasks, workflows
 from rmhdag.store.connection import connect
 from rmhdag.store.identity import new_id
@@ -43,7 +42,7 @@ class Seat:
         self.conn = open_connection(dsn)
         self.settings = settings or OrchestratorSettings()
         processes.register_orchestrator(self.conn, self.me, "here", 1, "0")
-        self.advance = Advance(self.conn, self.me, OwnedJobs(self.me, {}, 10**8), Turns())
+        self.advance = Advance(self.conn, self.me, OwnedJobs(self.me, {}, 10**8))
         ttl = self.settings.ttl_seconds
         self.context = Context(
             self.conn, self.me, "dagapp", self.settings, self.advance, SilenceWatch(ttl), SilenceWatch(ttl)

@@ -124,8 +124,8 @@ def a_loss_is_told_twice(platform: Platform) -> bool:
 
 
 GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
-    (settle.SQL, "lock_jobs", b"AND j.owner_epoch = held.owner_epoch", b"", an_earlier_life_writes),
-    (settle.SQL, "lock_jobs", b"WHERE j.owner_id = %(me)s", b"", somebody_else_writes),
+    (settle.SQL, "lock_jobs", b"AND j.owner_epoch = (r->>1)::bigint", b"", an_earlier_life_writes),
+    (settle.SQL, "lock_jobs", b"j.owner_id IS NOT DISTINCT FROM %(me)s AND ", b"", somebody_else_writes),
     (settle.SQL, "lock_jobs", b"FOR NO KEY UPDATE OF j", b"", a_job_is_taken_between_fence_and_commit),
     (
         settle.SQL,
@@ -135,7 +135,7 @@ GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
         an_inbox_row_counts_twice,
     ),
     (tasks.SQL, "report_tasks", b"AND q.lease_epoch = g.lease_epoch", b"", a_lost_lease_reports),
-    (tasks.SQL, "report_tasks", b"AND q.worker_id = %(worker_id)s", b"", another_worker_reports),
+    (tasks.SQL, "report_tasks", b"AND q.worker_id IS NOT DISTINCT FROM %(worker_id)s", b"", another_worker_reports),
     (tasks.SQL, "claim_tasks", b"AND worker_id IS NULL", b"", a_held_task_is_claimed_again),
     (settle.SQL, "requeue_tasks", b"AND q.lease_epoch = (r->>1)::bigint", b"", a_newer_lease_is_requeued),
 ]

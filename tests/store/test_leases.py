@@ -81,7 +81,7 @@ def test_a_report_is_accepted_once_and_only_from_the_holder(conn: Conn) -> None:
     assert tasks.report_tasks(conn, "w", [done("t", 1, started_ms_ago=5.0)]) == {"t"}
     assert tasks.report_tasks(conn, "w", [done("t", 1)]) == set()
     assert results(conn, "t") == [(1, "completed", "w", {"x": 1})]
-    told = {"ok": True, "ms": 0, "out": {"x": 1}, "attempt": 1, "worker_id": "w"}
+    told = {"ok": True, "ms": 0, "out": {"x": 1}, "attempt": 1, "worker_id": "w", "queue": "light", "order_key": 0}
     assert inbox(conn, "t") == [("o", "task_reported", told)]
 
 

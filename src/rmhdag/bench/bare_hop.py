@@ -34,7 +34,7 @@ class BareHop:
 
     def __init__(self, server: Server) -> None:
         dsn = server.create_database()
-        self._conn = open_bench_connection(dsn)
+        self._conn = open_bench_connection(dsn, reads_whole_tables=False)
         self._conn.prepare_threshold = 0
         stored = workflows.register(self._conn, workflows.chain(1))
         row = job_row(new_id(), stored, {}, namespace=workflows.NAMESPACE, submitted_by="bare")
@@ -83,7 +83,7 @@ def _claim(conn: psycopg.Connection[Any], bell: Doorbell, timeout_seconds: float
 
 def answer_reports(dsn: str, job_id: str, owner_epoch: int) -> None:
     """The other side, until it is killed: each report read is settled, and the next task is queued."""
-    conn = open_bench_connection(dsn)
+    conn = open_bench_connection(dsn, reads_whole_tables=False)
     conn.prepare_threshold = 0
     bell = Doorbell(dsn, SCHEMA, [owner_channel(OWNER)])
     bell.wait(0)

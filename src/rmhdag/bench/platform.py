@@ -220,7 +220,14 @@ class Platform:
         return f"{row[0] if row else '?'} of {len(job_ids)} jobs had not ended"
 
 
-def open_bench_connection(dsn: str) -> psycopg.Connection[Any]:
-    conn = connect(dsn, "bench", autocommit=True, statement_timeout_seconds=0, lock_timeout_seconds=0)
+def open_bench_connection(dsn: str, *, reads_whole_tables: bool = True) -> psycopg.Connection[Any]:
+    conn = connect(
+        dsn,
+        "bench",
+        autocommit=True,
+        statement_timeout_seconds=0,
+        lock_timeout_seconds=0,
+        reads_whole_tables=reads_whole_tables,
+    )
     conn.execute("SELECT set_config('search_path', %s, false)", [SCHEMA])
     return conn

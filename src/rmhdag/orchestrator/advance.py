@@ -15,7 +15,7 @@ import psycopg
 from structlog import get_logger
 
 from rmhdag.engine.effects import AggregationRequested
-from rmhdag.engine.inputs import Continue, Input, SetWindow, Start
+from rmhdag.engine.inputs import Continue, Input, SetWindow, Start, TimerDue
 from rmhdag.engine.loading import resume
 from rmhdag.engine.plan import Plan
 from rmhdag.models.events import EventStatus, EventType
@@ -26,6 +26,7 @@ from rmhdag.orchestrator.readings import read_entry
 from rmhdag.orchestrator.reruns import start_of
 from rmhdag.orchestrator.submissions import UnknownWorkflowError, child_job_row
 from rmhdag.orchestrator.turns import Turns
+from rmhdag.orchestrator.waiting_entries import WaitingEntries
 from rmhdag.store import inbox, jobs, poison, tasks
 from rmhdag.store.channels import NEW_JOBS
 from rmhdag.store.inbox import InboxEntry
@@ -35,7 +36,8 @@ from rmhdag.workflow import InvalidInputs
 log = get_logger(__name__)
 
 Conn = psycopg.Connection[Any]
-BATCH = 500
+# Small enough that a job which has just come need not wait long for the one before it.
+BATCH = 100
 LOCAL_BATCH = 100
 OF_A_LEASE = ("task_started", "task_snoozed")
 POISON_AFTER = 3
@@ -56,13 +58,13 @@ Item = InboxEntry | LocalInput
 class Advance:
     """One connection, one batch at a time. Whatever goes wrong, the aggregates concerned are loaded again."""
 
-    def __init__(self, conn: Conn, me: str, owned: OwnedJobs, turns: Turns) -> None:
+    def __init__(self, conn: Conn, me: str, owned: OwnedJobs) -> None:
         self._conn = conn
         self._me = me
         self.owned = owned
-        self._turns = turns
+        self._turns = Turns(lambda queue: tasks.first_waiting(conn, queue))
         self._jitter = Random()
-        self._mark = 0
+        self._waiting = WaitingEntries()
         self._local: deque[LocalInput] = deque()
         self._reclaimed: dict[str, dict[str, Any]] = {}
         self._failures: Counter[str] = Counter()
@@ -108,14 +110,21 @@ class Advance:
         """Handle one batch; False if there was nothing to do. `whole_inbox` reads below the mark too."""
         with suppress(BlockingIOError):
             os.read(self._bell_out, 4096)
-        now, entries = inbox.read_inbox(self._conn, self._me, 0 if whole_inbox else self._mark, BATCH)
+        now = self._waiting.read(self._conn, self._me, whole=whole_inbox)
         local = [self._local.popleft() for _ in range(min(len(self._local), LOCAL_BATCH))]
+        # A result that is waiting makes the timer of its task stale.
+        due = {(item.job_id, item.given.node_id) for item in local if isinstance(item.given, TimerDue)}
+        entries = self._waiting.take(BATCH, due)
+        if whole_inbox:
+            self._turns.look_at_queues()
         if not entries and not local:
             return False
         items: dict[str, list[Item]] = defaultdict(list)
-        # Timers come after the inbox: a result that is waiting makes the timer of its task stale.
+        # Timers come after the inbox.
         for entry in self._without_late_news(entries):
             items[entry.job_id].append(entry)
+            if "order_key" in entry.payload:
+                self._turns.queue_is_at(entry.payload["queue"], entry.payload["order_key"])
         for item in local:
             items[item.job_id].append(item)
         try:
@@ -123,9 +132,8 @@ class Advance:
         except psycopg.Error:
             # Inbox rows are still there; what lives only in memory must not be lost with the failed batch.
             self._local.extendleft(reversed(local))
+            self._waiting.read_again()
             raise
-        if entries:
-            self._mark = max(self._mark, entries[-1].inbox_id)
         return True
 
     def _handle(self, now: datetime, items: Mapping[str, list[Item]], large: dict[str, Any]) -> None:
@@ -248,7 +256,7 @@ class Advance:
             self.counts["poisoned"] += 1
         else:
             # Its inbox rows are read again; what came without a row is owed by its rows and found by loading them.
-            self._mark = 0
+            self._waiting.read_again()
             self.take_over([job.job_id])
 
     def _without_late_news(self, entries: list[InboxEntry]) -> list[InboxEntry]:

@@ -25,7 +25,6 @@ from rmhdag.orchestrator.aggregation import reduce_children
 from rmhdag.orchestrator.context import Context, OrchestratorSettings
 from rmhdag.orchestrator.owned_jobs import OwnedJobs
 from rmhdag.orchestrator.trust import SilenceWatch, Trust
-from rmhdag.orchestrator.turns import Turns
 from rmhdag.store import jobs, processes
 from rmhdag.store.channels import NEW_JOBS, owner_channel
 from rmhdag.store.connection import connect
@@ -108,12 +107,12 @@ class Life:
         self._trust = Trust(settings.ttl_seconds, settings.margin_seconds)
         self._conn = self._connect("advance")
         self._owned = OwnedJobs(self.me, handler_queues, settings.cache_bytes)
-        self.advance = Advance(self._conn, self.me, self._owned, Turns())
+        self.advance = Advance(self._conn, self.me, self._owned)
         self._doorbell = Doorbell(dsn, schema, [NEW_JOBS, owner_channel(self.me)], notify)
         self._claim_now = threading.Event()
 
     def _connect(self, part: str) -> Conn:
-        conn = connect(self._dsn, f"orchestrator:{part}:{self.me[-8:]}", autocommit=True)
+        conn = connect(self._dsn, f"orchestrator:{part}:{self.me[-8:]}", autocommit=True, reads_whole_tables=False)
         conn.prepare_threshold = 0
         conn.execute("SELECT set_config('search_path', %s, false)", [self._schema])
         return conn

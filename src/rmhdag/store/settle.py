@@ -71,7 +71,7 @@ def settle(
     try:
         with conn.pipeline() as pipeline:
             conn.execute("BEGIN")
-            ids = {"me": me, "jobs": [job for job, _ in held], "epochs": [epoch for _, epoch in held]}
+            ids = {"me": me, "held": orjson.dumps(held).decode()}
             locking = conn.execute(SQL["lock_jobs"], ids, prepare=True)
             pipeline.sync()
             locked = {row[0] for row in locking.fetchall()}

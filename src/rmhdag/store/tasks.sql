@@ -10,8 +10,7 @@ WITH picked AS MATERIALIZED (
 )
 UPDATE dag_queue_messages AS q
 SET worker_id = %(worker_id)s, claimed_at = clock_timestamp(), lease_epoch = q.lease_epoch + 1
-FROM picked
-WHERE q.task_id = picked.task_id
+WHERE q.task_id = ANY(ARRAY(SELECT task_id FROM picked))
 RETURNING
     q.task_id, q.job_id, q.node_id, q.queue, q.handler, q.params, q.timeout_seconds, q.attempt, q.lease_epoch,
     q.lease_losses, q.priority, q.checkpoint_phase, q.checkpoint_data, q.trace_parent, q.order_key, q.namespace
@@ -19,18 +18,20 @@ RETURNING
 -- name: report_tasks
 -- One statement: the row goes if the lease still matches, and the result is made from what went. A lost or repeated
 -- lease finds no row and changes nothing.
--- The array makes the planner walk the primary key. Left to itself it walks all that this worker ever held, which stands
--- under one key of its index until it is vacuumed (200 reports took 10 ms longer after 20,000 tasks), or the whole table.
+-- Each row is looked up by its key, whatever the planner knows (see settle.sql): all that this worker ever held stands
+-- under one key of its index until it is vacuumed, and 200 reports took 10 ms longer after 20,000 tasks.
 -- 0 task_id, 1 lease_epoch, 2 status, 3 error_kind, 4 error_message, 5 duration_ms, 6 output, 7 metrics, 8 started_ms_ago
 WITH given AS MATERIALIZED (
-    SELECT r, r->>0 AS task_id, (r->>1)::bigint AS lease_epoch FROM jsonb_array_elements(%(reports)s::jsonb) AS r
+    SELECT r, r->>0 AS task_id, (r->>1)::bigint AS lease_epoch
+    FROM jsonb_array_elements(%(reports)s::jsonb) AS r
+    WHERE jsonb_typeof(r) = 'array'
 ),
 gone AS (
     DELETE FROM dag_queue_messages AS q
     USING given AS g
-    WHERE q.task_id = ANY(ARRAY(SELECT task_id FROM given)) AND q.task_id = g.task_id
-        AND q.lease_epoch = g.lease_epoch AND q.worker_id = %(worker_id)s
-    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.namespace, q.attempt, g.r
+    WHERE q.task_id = g.task_id AND q.lease_epoch = g.lease_epoch
+        AND q.worker_id IS NOT DISTINCT FROM %(worker_id)s
+    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.namespace, q.attempt, q.queue, q.order_key, g.r
 ),
 recorded AS (
     INSERT INTO dag_task_results (
@@ -54,7 +55,8 @@ told AS (
         COALESCE(j.owner_id, ''), g.job_id,
         CASE WHEN g.r->>2 = 'cancelled' THEN 'task_withdrawn' ELSE 'task_reported' END::inbox_kind,
         g.node_id, g.task_id, g.lease_epoch,
-        g.r->9 || jsonb_build_object('attempt', g.attempt, 'worker_id', %(worker_id)s::text)
+        g.r->9 || jsonb_build_object(
+            'attempt', g.attempt, 'worker_id', %(worker_id)s::text, 'queue', g.queue, 'order_key', g.order_key)
     FROM gone AS g
     JOIN dag_jobs AS j ON j.job_id = g.job_id
     ORDER BY g.r->10
@@ -71,13 +73,15 @@ SELECT (SELECT array_agg(task_id) FROM gone), (
 -- Asked again, because the answer was lost, it answers the same and tells nobody twice.
 -- 0 task_id, 1 lease_epoch
 WITH given AS MATERIALIZED (
-    SELECT r->>0 AS task_id, (r->>1)::bigint AS lease_epoch FROM jsonb_array_elements(%(tasks)s::jsonb) AS r
+    SELECT r->>0 AS task_id, (r->>1)::bigint AS lease_epoch
+    FROM jsonb_array_elements(%(tasks)s::jsonb) AS r
+    WHERE jsonb_typeof(r) = 'array'
 ),
 held AS (
     SELECT q.task_id, q.started_at
     FROM dag_queue_messages AS q
     JOIN given AS g ON q.task_id = g.task_id AND q.lease_epoch = g.lease_epoch
-    WHERE q.task_id = ANY(ARRAY(SELECT task_id FROM given)) AND q.worker_id = %(worker_id)s
+    WHERE q.worker_id IS NOT DISTINCT FROM %(worker_id)s
     FOR NO KEY UPDATE OF q
 ),
 started AS (
@@ -110,12 +114,13 @@ SELECT (SELECT array_agg(task_id) FROM held), (
 WITH given AS MATERIALIZED (
     SELECT r->>0 AS task_id, (r->>1)::bigint AS lease_epoch, (r->>2)::float8 AS delay
     FROM jsonb_array_elements(%(tasks)s::jsonb) AS r
+    WHERE jsonb_typeof(r) = 'array'
 ),
 withdrawn AS (
     DELETE FROM dag_queue_messages AS q
     USING given AS g
-    WHERE q.task_id = ANY(ARRAY(SELECT task_id FROM given)) AND q.task_id = g.task_id
-        AND q.lease_epoch = g.lease_epoch AND q.worker_id = %(worker_id)s AND q.cancel_requested
+    WHERE q.task_id = g.task_id AND q.lease_epoch = g.lease_epoch
+        AND q.worker_id IS NOT DISTINCT FROM %(worker_id)s AND q.cancel_requested
     RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt
 ),
 told AS (
@@ -132,8 +137,8 @@ freed AS (
     SET worker_id = NULL, claimed_at = NULL, started_at = NULL,
         available_at = CASE WHEN g.delay > 0 THEN clock_timestamp() + g.delay * interval '1 second' END
     FROM given AS g
-    WHERE q.task_id = ANY(ARRAY(SELECT task_id FROM given)) AND q.task_id = g.task_id
-        AND q.lease_epoch = g.lease_epoch AND q.worker_id = %(worker_id)s AND NOT q.cancel_requested
+    WHERE q.task_id = g.task_id AND q.lease_epoch = g.lease_epoch
+        AND q.worker_id IS NOT DISTINCT FROM %(worker_id)s AND NOT q.cancel_requested
     RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, q.queue, g.delay
 ),
 snoozed AS (

@@ -21,6 +21,7 @@ def open_connection(
         f"rmhdag:worker:{role}",
         autocommit=True,
         statement_timeout_seconds=statement_timeout_seconds,
+        reads_whole_tables=False,
     )
     try:
         conn.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(settings.schema)))

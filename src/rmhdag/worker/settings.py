@@ -26,7 +26,7 @@ class WorkerSettings:
     # How long a task may sit behind another one in a child before it is taken back.
     patience_seconds: float = 0.2
     prefetch_seconds: float = 0.1
-    prefetch_tasks: int = 200
+    prefetch_tasks: int = 64
     # A task that was told to stop is interrupted after this, and killed after as much again.
     grace_seconds: float = 3.0
     stop_seconds: float = 30.0

@@ -1,0 +1,71 @@
+"""Inbox rows that are read and not yet handled: every job gets its turn, however much one of them has to say.
+
+Rows are only read here; they are consumed in the transaction that handles them. So what is in memory may be forgotten at
+any moment and is read again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+import psycopg
+
+from rmhdag.store import inbox
+from rmhdag.store.inbox import InboxEntry
+
+READ_AHEAD = 2_000
+
+
+class WaitingEntries:
+    """Entries by job; the job that was served last is the last of the next round."""
+
+    def __init__(self) -> None:
+        self._by_job: OrderedDict[str, deque[InboxEntry]] = OrderedDict()
+        self._ids: set[int] = set()
+        self._mark = 0
+
+    def read(self, conn: psycopg.Connection[Any], me: str, *, whole: bool) -> datetime:
+        """Read what is new, `whole` also below the mark; returns the database's time."""
+        mark = 0 if whole else self._mark
+        now, entries = inbox.read_inbox(conn, me, mark, READ_AHEAD if mark == 0 else READ_AHEAD - len(self._ids))
+        for entry in entries:
+            if entry.inbox_id not in self._ids:
+                self._ids.add(entry.inbox_id)
+                self._by_job.setdefault(entry.job_id, deque()).append(entry)
+        if entries:
+            self._mark = max(self._mark, entries[-1].inbox_id)
+        return now
+
+    def take(self, limit: int, due: Collection[tuple[str, str]] = ()) -> list[InboxEntry]:
+        """What the nodes in `due` have, then a share of every job, in the order in which they came."""
+        taken = [entry for job_id, node_id in due for entry in self._take_of_node(job_id, node_id)]
+        room = limit
+        while self._by_job and room > 0:
+            share = max(1, room // len(self._by_job))
+            for job_id in list(self._by_job)[:room]:
+                waiting = self._by_job[job_id]
+                count = min(share, len(waiting))
+                taken += [waiting.popleft() for _ in range(count)]
+                room -= count
+                if waiting:
+                    self._by_job.move_to_end(job_id)
+                else:
+                    del self._by_job[job_id]
+        self._ids.difference_update([entry.inbox_id for entry in taken])
+        return taken
+
+    def _take_of_node(self, job_id: str, node_id: str) -> list[InboxEntry]:
+        waiting = self._by_job.pop(job_id, None)
+        if waiting is None:
+            return []
+        rest = deque(entry for entry in waiting if entry.node_id != node_id)
+        if rest:
+            self._by_job[job_id] = rest
+        return [entry for entry in waiting if entry.node_id == node_id]
+
+    def read_again(self) -> None:
+        """Something taken was not handled: its rows are still there."""
+        self._mark = 0
