@@ -223,7 +223,7 @@ class Advance:
     def _resolve_child_jobs(self, batch: Batch, held: Mapping[str, OwnedJob]) -> None:
         """A child job that cannot be made has failed before it began: its parent hears so like of any other end."""
         for job_id, wanted in batch.child_requests:
-            parent, writes = held[job_id], batch.jobs[job_id].writes
+            parent, writes = held[job_id], batch.jobs[job_id].rare
             try:
                 writes.child_jobs.append(child_job_row(self._conn, parent, wanted))
             except (UnknownWorkflowError, InvalidInputs) as error:

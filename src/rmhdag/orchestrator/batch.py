@@ -19,14 +19,36 @@ if TYPE_CHECKING:
 
 
 class JobWrites:
-    """What one job wants written, nodes folded."""
+    """What one job wants written, nodes folded. Made for every job of every batch, so it holds no more than it must."""
 
-    __slots__ = ("changed", "new_nodes", "writes")
+    __slots__ = ("_rare", "changed", "channels", "events", "new_nodes", "tasks")
 
     def __init__(self) -> None:
-        self.writes = Writes()
+        self.events: list[list[Any]] = []
+        self.tasks: list[list[Any]] = []
+        self.channels: set[str] = set()
         self.new_nodes: dict[str, list[Any]] = {}
         self.changed: dict[str, list[Any]] = {}
+        self._rare: Writes | None = None
+
+    @property
+    def rare(self) -> Writes:
+        if self._rare is None:
+            self._rare = Writes()
+        return self._rare
+
+    def add_to(self, merged: Writes) -> None:
+        merged.events += self.events
+        merged.tasks += self.tasks
+        merged.channels |= self.channels
+        merged.new_nodes += self.new_nodes.values()
+        merged.nodes += self.changed.values()
+        if self._rare is not None:
+            for name in Writes.__slots__:
+                rows = getattr(self._rare, name)
+                if rows:
+                    kept = getattr(merged, name)
+                    kept.update(rows) if isinstance(kept, set) else kept.extend(rows)
 
 
 class Batch:
@@ -47,7 +69,7 @@ class Batch:
             mine = self.jobs[job.job_id] = JobWrites()
         for effect in effects:
             if isinstance(effect, fx.EventAppended):
-                mine.writes.events.append(_event(job, effect))
+                mine.events.append(_event(job, effect))
             elif isinstance(effect, fx.NodeChanged):
                 _change(job.job_id, mine, effect)
             elif isinstance(effect, fx.TaskQueued):
@@ -67,14 +89,7 @@ class Batch:
         """One set of rows for all jobs that are still ours."""
         merged = Writes()
         for job_id in sorted(locked & self.jobs.keys()):
-            mine = self.jobs[job_id]
-            mine.writes.new_nodes = list(mine.new_nodes.values())
-            mine.writes.nodes = list(mine.changed.values())
-            for name in Writes.__slots__:
-                rows = getattr(mine.writes, name)
-                if rows:
-                    kept = getattr(merged, name)
-                    kept.update(rows) if isinstance(kept, set) else kept.extend(rows)
+            self.jobs[job_id].add_to(merged)
         return merged
 
     def _queue(self, job: OwnedJob, mine: JobWrites, effect: fx.TaskQueued) -> None:
@@ -94,11 +109,11 @@ class Batch:
             effect.params,
             job.trace_parent,
         ]
-        (mine.writes.tasks if effect.params is not None else mine.writes.tasks_from_nodes).append(row)
-        mine.writes.channels.add(queue_channel(effect.queue))
+        (mine.tasks if effect.params is not None else mine.rare.tasks_from_nodes).append(row)
+        mine.channels.add(queue_channel(effect.queue))
 
     def _take_rare(self, job: OwnedJob, mine: JobWrites, effect: fx.Effect, command_id: str | None) -> None:
-        job_id, writes = job.job_id, mine.writes
+        job_id, writes = job.job_id, mine.rare
         match effect:
             case fx.NodesCreated():
                 for node_id, max_retries in zip(effect.node_ids, effect.max_retries, strict=True):

@@ -13,7 +13,9 @@ from random import Random
 from time import monotonic
 from typing import Any
 
+import orjson
 import psycopg
+from psycopg.types.json import set_json_loads
 from structlog import get_logger
 
 from rmhdag import __version__
@@ -114,6 +116,7 @@ class Life:
     def _connect(self, part: str) -> Conn:
         conn = connect(self._dsn, f"orchestrator:{part}:{self.me[-8:]}", autocommit=True, reads_whole_tables=False)
         conn.prepare_threshold = 0
+        set_json_loads(orjson.loads, conn)
         conn.execute("SELECT set_config('search_path', %s, false)", [self._schema])
         return conn
 

@@ -1,7 +1,7 @@
 """Inbox rows that are read and not yet handled: every job gets its turn, however much one of them has to say.
 
-Rows are only read here; they are consumed in the transaction that handles them. So what is in memory may be forgotten at
-any moment and is read again.
+Rows are only read here; they are consumed in the transaction that handles them. So what is in memory may be forgotten
+at any moment and is read again.
 """
 
 from __future__ import annotations
