@@ -216,7 +216,9 @@ class Life:
                 for duty, interval_of in duties.ALL.items():
                     if monotonic() >= due[duty] or (urgent and duty is duties.claim_submissions):
                         due[duty] = monotonic() + interval_of(self._settings)
-                        duty.run_once(context)
+                        done = duty.run_once(context)
+                        if duty is duties.claim_submissions and done >= duties.claim_submissions.BITE:
+                            self._claim_now.set()  # there are more
             except psycopg.Error as error:
                 log.warning("duty_failed", owner_id=self.me, error=str(error).strip())
                 if context is not None:
