@@ -2,6 +2,9 @@
 CREATE TABLE chaos_seen (invariant text NOT NULL, subject text NOT NULL, what text NOT NULL, at timestamptz DEFAULT now());
 CREATE TABLE chaos_edges (workflow_id text NOT NULL, source text NOT NULL, target text NOT NULL, needed text NOT NULL);
 CREATE TABLE chaos_lives (process_id text NOT NULL, role text NOT NULL, ended_at timestamptz NOT NULL, how text NOT NULL);
+CREATE TABLE chaos_owners (job_id text NOT NULL, was text, became text, at timestamptz NOT NULL);
+CREATE INDEX ON chaos_owners (was);
+CREATE INDEX ON chaos_owners (job_id);
 
 CREATE FUNCTION chaos_watch_job() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -14,6 +17,9 @@ BEGIN
     THEN
         INSERT INTO chaos_seen VALUES ('I3', OLD.job_id,
             format('owner %s epoch %s became %s epoch %s', OLD.owner_id, OLD.owner_epoch, NEW.owner_id, NEW.owner_epoch));
+    END IF;
+    IF NEW.owner_id IS DISTINCT FROM OLD.owner_id THEN
+        INSERT INTO chaos_owners VALUES (OLD.job_id, OLD.owner_id, NEW.owner_id, clock_timestamp());
     END IF;
     RETURN NULL;
 END $$;

@@ -50,6 +50,8 @@ class Plan:
     workers: int = 4
     open_jobs: int = 40
     settle_seconds: float = 120.0
+    # Instead of all the faults: the database is away once, for so long, in the middle of the campaign.
+    outage_seconds: float | None = None
 
 
 def run_campaign(plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
@@ -99,12 +101,13 @@ class Campaign:
             fleet.start()
             workload = Workload(dsn, SCHEMA, workload_kinds, plan.seed, plan.open_jobs)
             self._stack.callback(workload.stop)
-            checker = Checker(dsn, SCHEMA, workload_kinds, plan.lease_seconds + PATIENCE_SECONDS)
+            patience = plan.lease_seconds + PATIENCE_SECONDS + (plan.outage_seconds or 0)
+            checker = Checker(dsn, SCHEMA, workload_kinds, patience)
             self._stack.callback(checker.stop)
             workload.start()
             checker.start()
             nemesis = Nemesis(fleet, proxy, postgres, DATABASE, SCHEMA, plan.seed, plan.lease_seconds, self._log)
-            nemesis.run(plan.minutes * 60, lambda: bool(checker.violations or checker.error or workload.error))
+            self._let_go_wrong(nemesis, lambda: bool(checker.violations or checker.error or workload.error))
             self._log("no more faults")
             nemesis.heal()
             workload.stop()
@@ -126,6 +129,15 @@ class Campaign:
             fleet.kill()
         shutil.rmtree(self._folder / "pg", ignore_errors=True)
         return report
+
+    def _let_go_wrong(self, nemesis: Nemesis, should_stop: Callable[[], bool]) -> None:
+        seconds, outage = self._plan.minutes * 60, self._plan.outage_seconds
+        if outage is None:
+            nemesis.run(seconds, should_stop)
+            return
+        nemesis.idle((seconds - outage) / 2, should_stop)
+        nemesis.take_database_away(outage)
+        nemesis.idle((seconds - outage) / 2, should_stop)
 
     def _prepare(self, dsn: str) -> None:
         migration.apply(dsn, SCHEMA)
@@ -187,10 +199,13 @@ class Campaign:
                 "worker_noticed": _spread(conn, "tasks_noticed"),
                 "task_running_again": _spread(conn, "tasks_running_again"),
                 "silent": _spread(conn, "silent_seconds"),
+                "handed_over": _spread(conn, "jobs_handed_over"),
             },
             "unexpected": nemesis.unexpected,
             "violations": [one._asdict() for one in violations[:MOST_SUBJECTS]],
         }
+        if nemesis.work_again_seconds is not None:
+            report["work_again_after_outage_seconds"] = round(nemesis.work_again_seconds, 2)
         if not report["ok"]:
             report["evidence"] = str(self._folder)
         return report
@@ -210,8 +225,9 @@ class Campaign:
 
 
 COUNTERS = (
-    "kills freezes wake_ups_after_lease database_restarts terminated_backends cuts half_open delays hand_overs".split()
-)
+    "kills freezes freezes_in_transaction wake_ups_after_lease database_restarts terminated_backends cuts half_open "
+    "delays hand_overs"
+).split()
 
 
 def _spread(conn: psycopg.Connection[Any], query: str) -> dict[str, Any]:

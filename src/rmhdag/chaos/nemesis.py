@@ -32,6 +32,8 @@ DECK = (
 MEAN_PAUSE_SECONDS = 2.2
 # What a worker is given to end its tasks, and the rest.
 LEAVE_SECONDS = 30.0
+# How often a process is stopped and let go on until it stands in the middle of a transaction.
+CATCHES = 40
 
 
 class Nemesis:
@@ -61,6 +63,7 @@ class Nemesis:
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self.done: Counter[str] = Counter()
         self.unexpected: list[str] = []
+        self.work_again_seconds: float | None = None
 
     def run(self, seconds: float, should_stop: Callable[[], bool]) -> None:
         until = time.monotonic() + seconds
@@ -71,6 +74,13 @@ class Nemesis:
             if now >= next_card:
                 self._deal()
                 next_card = time.monotonic() + self._random.uniform(0.4, 1.6) * MEAN_PAUSE_SECONDS
+            time.sleep(0.05)
+
+    def idle(self, seconds: float, should_stop: Callable[[], bool]) -> None:
+        """No fault at all for a while."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not should_stop():
+            self.look_after()
             time.sleep(0.05)
 
     def heal(self) -> None:
@@ -141,9 +151,11 @@ class Nemesis:
             return
         if outlasts:
             self._remember_end(member, "freeze")
-        member.send(signal.SIGSTOP, whole_group=whole_group)
+        in_transaction = self._stop(member, whole_group, in_transaction=outlasts and member.role == "orchestrator")
         member.is_frozen = True
-        self._note("freezes", f"SIGSTOP {member.name}{' and children' if whole_group else ''} for {seconds:.1f} s")
+        self.done["freezes_in_transaction"] += in_transaction
+        how = f"{' and children' if whole_group else ''}{' between BEGIN and COMMIT' if in_transaction else ''}"
+        self._note("freezes", f"SIGSTOP {member.name}{how} for {seconds:.1f} s")
         frozen = member.process
 
         def wake() -> None:
@@ -152,6 +164,29 @@ class Nemesis:
                 self.done["wake_ups_after_lease"] += outlasts
 
         self._after(seconds, wake)
+
+    def _stop(self, member: Member, whole_group: bool, *, in_transaction: bool) -> bool:
+        """SIGSTOP; on request in the middle of a transaction, if one comes by. Whether it is in one."""
+        for _ in range(CATCHES if in_transaction else 0):
+            member.send(signal.SIGSTOP, whole_group=whole_group)
+            if self._is_in_transaction(member):
+                return True
+            member.send(signal.SIGCONT, whole_group=whole_group)
+            time.sleep(self._random.uniform(0.001, 0.01))
+        member.send(signal.SIGSTOP, whole_group=whole_group)
+        return False
+
+    def _is_in_transaction(self, member: Member) -> bool:
+        """It has begun, is not at work in the database, and has not committed."""
+        assert member.process is not None
+        query = b"""
+            SELECT EXISTS (
+                SELECT FROM pg_stat_activity AS a
+                JOIN dag_orchestrators AS o ON a.application_name = 'orchestrator:advance:' || right(o.owner_id, 8)
+                WHERE o.process_id = %s AND a.state = 'idle in transaction'
+            )
+        """
+        return self._tell_database(query, [member.process.pid]) == (True,)
 
     def _wake(self, member: Member) -> None:
         if member.is_frozen:
@@ -167,6 +202,7 @@ class Nemesis:
         member = self._random.choice(settled)
         pause = self._random.uniform(0, 1)
         member.is_leaving = True
+        self._remember_end(member, "leave")
         member.send(signal.SIGTERM, whole_group=False)
         self._note("hand_overs", f"SIGTERM {member.name}")
         asked, leaver = time.monotonic(), member.process
@@ -214,8 +250,21 @@ class Nemesis:
     def _kill_database(self) -> None:
         self._bounce(signal.SIGKILL, "kill -9 of PostgreSQL")
 
-    def _bounce(self, number: signal.Signals, what: str) -> None:
-        away = self._random.uniform(0, 2)
+    def take_database_away(self, seconds: float) -> None:
+        """One long outage, and how long after it the first result is written."""
+        self._bounce(signal.SIGQUIT, "PostgreSQL is taken away", seconds)
+        back = time.monotonic()
+        query = b"""
+            SELECT EXISTS (SELECT FROM dag_task_results WHERE status = 'completed'
+                AND reported_at > (SELECT max(ended_at) FROM chaos_lives WHERE how = 'database_restarts'))
+        """
+        while self._tell_database(query, []) != (True,) and time.monotonic() - back < seconds:
+            time.sleep(0.02)
+        self.work_again_seconds = time.monotonic() - back
+        self._log(f"work goes on {self.work_again_seconds:.1f} s after the database")
+
+    def _bounce(self, number: signal.Signals, what: str, seconds: float | None = None) -> None:
+        away = self._random.uniform(0, 2) if seconds is None else seconds
         pid = self._postgres.process_id
         if pid is not None:
             os.kill(pid, number)
@@ -263,13 +312,16 @@ class Nemesis:
         """Who cannot reach the database starts to watch anew: times of reclaim across this moment are not theirs."""
         self._tell_database(b"INSERT INTO chaos_lives VALUES ('', 'database', clock_timestamp(), %s)", [what])
 
-    def _tell_database(self, statement: bytes, given: list[Any]) -> None:
+    def _tell_database(self, statement: bytes, given: list[Any]) -> tuple[Any, ...] | None:
+        """The first row of the answer, if there is one."""
         try:
             with connect(self._postgres.dsn(self._database), "chaos:nemesis", autocommit=True) as conn:
                 conn.execute("SELECT set_config('search_path', %s, false)", [self._schema])
-                conn.execute(statement, given)
+                found = conn.execute(statement, given)
+                return found.fetchone() if found.description else None
         except psycopg.OperationalError as error:
             self._log(f"the database did not answer the nemesis: {str(error).strip()}")
+            return None
 
 
 def port_of(dsn: str) -> int:

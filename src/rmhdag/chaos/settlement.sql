@@ -55,3 +55,14 @@ GROUP BY r.task_id, r.lease_epoch, l.ended_at
 
 -- name: silent_seconds
 SELECT (event_data->>'silent_seconds')::float8, false FROM dag_job_events WHERE event_type = 'job_reclaimed'
+
+-- name: jobs_handed_over
+-- Seconds from SIGTERM for an orchestrator to each of its jobs being somebody else's.
+SELECT extract(epoch FROM min(n.at) - l.ended_at)::float8, EXISTS (
+    SELECT FROM chaos_lives AS d
+    WHERE d.role = 'database' AND d.ended_at BETWEEN l.ended_at - interval '6 s' AND min(n.at))
+FROM chaos_lives AS l
+JOIN chaos_owners AS r ON r.was = l.process_id AND r.became IS NULL
+JOIN chaos_owners AS n ON n.job_id = r.job_id AND n.was IS NULL AND n.at >= r.at
+WHERE l.role = 'orchestrator' AND l.how = 'leave'
+GROUP BY l.process_id, l.ended_at, r.job_id

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.interrupts import raise_if_interrupted
 from rmhdag.cli.output import emit, emit_json, paint, say
 
@@ -26,6 +27,12 @@ def chaos(
     ] = 10.0,
     orchestrators: Annotated[int, typer.Option("--orchestrators", min=1, max=8, metavar="N", help="At once.")] = 3,
     workers: Annotated[int, typer.Option("--workers", min=1, max=16, metavar="N", help="At once.")] = 4,
+    outage: Annotated[
+        float | None,
+        typer.Option(
+            "--outage", min=1, max=3600, metavar="SECONDS", help="Only this: the database is away once, for so long."
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not tell each fault as it comes.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
@@ -38,6 +45,7 @@ def chaos(
     Examples:
       rmhdag chaos --minutes 10 --seed 1 --json
       rmhdag chaos --minutes 1 --lease 3
+      rmhdag chaos --minutes 2 --outage 60
     """
     from rmhdag.chaos.campaign import Plan, run_campaign
 
@@ -49,7 +57,16 @@ def chaos(
         if not quiet and not as_json:
             say(line)
 
-    plan = Plan(minutes=minutes, seed=seed, lease_seconds=lease, orchestrators=orchestrators, workers=workers)
+    if outage is not None and outage >= minutes * 60:
+        raise CommandFailed("--outage is as long as all of it", remedy="Give more --minutes.", code=ExitCode.USAGE)
+    plan = Plan(
+        minutes=minutes,
+        seed=seed,
+        lease_seconds=lease,
+        orchestrators=orchestrators,
+        workers=workers,
+        outage_seconds=outage,
+    )
     report = run_campaign(plan, tell)
     if as_json:
         emit_json(report)
