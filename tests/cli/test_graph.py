@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from rmhdag.cli.graph import Direction, draw_svg_text
+from rmhdag.cli.picture import Direction, draw_svg_text
 from rmhdag.cli.workflow_files import EveryName
 from rmhdag.workflow import load_file, shipped_handlers
 from rmhdag.workflow.drawing.dot import draw_dot

@@ -21,8 +21,8 @@ FORBIDDEN = {
     "worker --help": HEAVY | LANGUAGE | OURS,
     "validate small.yaml": HEAVY
     | OURS
-    | {"asyncio", "importlib.metadata", "rmhdag.workflow.drawing", "rmhdag.cli.settings"},
-    "graph small.yaml": HEAVY | OURS | {"asyncio", "rmhdag.workflow.drawing.svg", "rmhdag.cli.settings"},
+    | {"typer", "asyncio", "importlib.metadata", "rmhdag.workflow.drawing", "rmhdag.cli.settings"},
+    "graph small.yaml": HEAVY | OURS | {"typer", "asyncio", "rmhdag.workflow.drawing.svg", "rmhdag.cli.settings"},
     "config show": {"sqlalchemy", "alembic", "rich", "jinja2", "ruamel.yaml", "rmhdag.workflow"},
     "db status": {"rich", "jinja2", "ruamel.yaml", "rmhdag.workflow"},
 }
@@ -45,5 +45,5 @@ def test_a_command_imports_only_what_it_needs(command: str, home: Path) -> None:
     )
     words = done.stderr.splitlines()[-1].split()
     assert words[0] == "modules"
-    assert "typer" in words
+    assert "rmhdag.cli.validation" in words or "rmhdag.cli.picture" in words or "typer" in words
     assert FORBIDDEN[command] & set(words) == set()

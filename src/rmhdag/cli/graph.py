@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from rmhdag.cli.exit_codes import ExitCode
-from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.output import emit, emit_json, has_colour, say
-from rmhdag.cli.workflow_files import check_file, find_files, show_problem
-
-if TYPE_CHECKING:
-    from rmhdag.workflow.definition import WorkflowDefinition
-
-
-class Direction(StrEnum):
-    DOWN = "down"
-    RIGHT = "right"
+from rmhdag.cli.picture import Direction, show_picture
 
 
 def register(app: typer.Typer) -> None:
@@ -47,75 +33,14 @@ def graph(
       rmhdag graph flow.yaml --svg -o flow.svg
       rmhdag graph flow.yaml --mermaid >> README.md
     """
-    if svg + mermaid + dot + as_json > 1:
-        raise CommandFailed("--svg, --mermaid, --dot and --json exclude each other", code=ExitCode.USAGE)
-    definition = load_or_explain(file)
-    if as_json and output is None:
-        from rmhdag.workflow.layout import layout
-
-        emit_json(layout(definition, direction=direction.value).as_json())
-        return
-    if svg:
-        text = draw_svg_text(definition, direction)
-    elif mermaid or dot:
-        text = draw_other(definition, direction, mermaid=mermaid)
-    elif as_json:
-        text = layout_json(definition, direction)
-    else:
-        text = draw_boxes(definition, width, plain=ascii_only or not speaks_unicode(), to_file=output is not None)
-    if output is None:
-        emit(text)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CommandFailed(f"{output} cannot be written: {error.strerror}") from None
-    say(f"wrote {output}")
-
-
-def load_or_explain(file: str) -> WorkflowDefinition:
-    if Path(file).is_dir():
-        raise CommandFailed(f"{file} is a folder", remedy="Name one workflow file.", code=ExitCode.USAGE)
-    checked = check_file(*find_files([file]))
-    if checked.definition is None:
-        for problem in checked.problems:
-            say(show_problem(problem, checked.source).rstrip())
-        raise CommandFailed(f"{checked.file} is not a valid workflow, so it has no picture", code=ExitCode.INVALID)
-    return checked.definition
-
-
-def draw_svg_text(definition: WorkflowDefinition, direction: Direction) -> str:
-    from rmhdag.workflow.drawing.svg import draw_svg
-    from rmhdag.workflow.layout import layout
-
-    return draw_svg(layout(definition, direction=direction.value))
-
-
-def layout_json(definition: WorkflowDefinition, direction: Direction) -> str:
-    import json
-
-    from rmhdag.workflow.layout import layout
-
-    return json.dumps(layout(definition, direction=direction.value).as_json(), ensure_ascii=False) + "\n"
-
-
-def draw_other(definition: WorkflowDefinition, direction: Direction, *, mermaid: bool) -> str:
-    from rmhdag.workflow.drawing.dot import draw_dot
-    from rmhdag.workflow.drawing.mermaid import draw_mermaid
-    from rmhdag.workflow.outline import outline
-
-    draw = draw_mermaid if mermaid else draw_dot
-    return draw(outline(definition), direction=direction.value)
-
-
-def draw_boxes(definition: WorkflowDefinition, width: int | None, *, plain: bool, to_file: bool) -> str:
-    from rmhdag.workflow.drawing.terminal import draw_terminal
-    from rmhdag.workflow.outline import outline
-
-    columns = width or shutil.get_terminal_size((100, 24)).columns
-    colour = not to_file and has_colour(sys.stdout)
-    return draw_terminal(outline(definition), width=columns, colour=colour, ascii_only=plain)
-
-
-def speaks_unicode() -> bool:
-    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+    show_picture(
+        file,
+        svg=svg,
+        mermaid=mermaid,
+        dot=dot,
+        as_json=as_json,
+        output=output,
+        direction=direction,
+        width=width,
+        ascii_only=ascii_only,
+    )

@@ -41,6 +41,13 @@ def skip_plugin_search() -> None:
 
 
 def dispatch(arguments: list[str]) -> int:
+    from rmhdag.cli.plain import run_plain
+
+    code = run_plain(arguments)
+    return parse_and_run(arguments) if code is None else code
+
+
+def parse_and_run(arguments: list[str]) -> int:
     from typer.main import get_command
 
     from rmhdag.cli.app import build_app, command_of

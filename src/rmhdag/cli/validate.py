@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from rmhdag.cli.exit_codes import ExitCode
-from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.output import emit, emit_json, paint, say
-from rmhdag.cli.workflow_files import (
-    CheckedFile,
-    as_github_annotation,
-    check_file,
-    find_files,
-    show_problem,
-)
-
-if TYPE_CHECKING:
-    from rmhdag.workflow.catalogue import HandlerCatalogue
+from rmhdag.cli.validation import validate_files
 
 
 def register(app: typer.Typer) -> None:
@@ -49,80 +36,6 @@ def validate(
       rmhdag validate workflows/ --queue light --queue heavy
       generate-flow | rmhdag validate - --json
     """
-    if as_json and github:
-        raise CommandFailed("--json and --github exclude each other", code=ExitCode.USAGE)
-    known = find_handlers(handlers)
-    files = [check_file(name, queues=queue, handlers=known, env_names=env or ()) for name in find_files(paths)]
-    report_twins(files)
-    count = sum(len(file.problems) for file in files)
-    if as_json:
-        emit_json({"valid": not count, "problem_count": count, "files": [file.as_json() for file in files]})
-    else:
-        for file in files:
-            emit("".join(map(as_github_annotation, file.problems)) if github else describe(file))
-        say(summarise(files, count))
-    if count:
-        raise typer.Exit(ExitCode.INVALID)
-
-
-def describe(file: CheckedFile) -> str:
-    if file.problems:
-        return "".join(show_problem(problem, file.source) for problem in file.problems)
-    assert file.definition is not None
-    what = f"{file.definition.workflow_id} v{file.definition.version}, {len(file.definition.nodes)} nodes"
-    return f"{file.file}: {paint('valid', '32', sys.stdout)} ({what})\n"
-
-
-def summarise(files: list[CheckedFile], count: int) -> str:
-    if not count:
-        return f"{plural(len(files), 'file')}, no problems"
-    bad = sum(bool(file.problems) for file in files)
-    return f"{plural(count, 'problem')} in {bad} of {plural(len(files), 'file')}"
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def report_twins(files: list[CheckedFile]) -> None:
-    """Two files with one id and version: each is fine alone, but only one of them could be registered."""
-    from rmhdag.workflow.problems import Problem
-
-    first: dict[tuple[str, int], str] = {}
-    for file in files:
-        if file.definition is None:
-            continue
-        key = (file.definition.workflow_id, file.definition.version)
-        if key in first:
-            lines = file.source.decode("utf-8", "replace").splitlines()
-            line = next((number for number, text in enumerate(lines, 1) if text.startswith("workflow_id")), 1)
-            file.problems.append(
-                Problem(
-                    file.file,
-                    line,
-                    1,
-                    "duplicate-workflow",
-                    f"`{key[0]}` version {key[1]} is also in {first[key]}",
-                    "Give this one another `workflow_id` or `version`",
-                    "/workflow_id",
-                )
-            )
-        first.setdefault(key, file.file)
-
-
-def find_handlers(manifest: Path | None) -> HandlerCatalogue:
-    """Those that come with rmhdag, and those of the manifest: a list of `{name, aliases, queue}`."""
-    from rmhdag.workflow import handlers_from_file, shipped_handlers
-
-    if manifest is None:
-        return shipped_handlers()
-    try:
-        return shipped_handlers().with_entries(handlers_from_file(manifest))
-    except FileNotFoundError:
-        raise CommandFailed(f"{manifest} does not exist", code=ExitCode.NOT_FOUND) from None
-    except (OSError, ValueError) as error:
-        raise CommandFailed(
-            f"{manifest} is not a manifest of handlers: {error}",
-            remedy='It should look like [{"name": "mine.clip", "aliases": [], "queue": "light"}].',
-            code=ExitCode.INVALID,
-        ) from None
+    raise typer.Exit(
+        validate_files(paths, as_json=as_json, github=github, queues=queue, env_names=env or (), manifest=handlers)
+    )
