@@ -21,7 +21,15 @@ FORBIDDEN = {
     "worker --help": HEAVY | LANGUAGE | OURS,
     "validate small.yaml": HEAVY
     | OURS
-    | {"typer", "asyncio", "importlib.metadata", "rmhdag.workflow.drawing", "rmhdag.cli.settings"},
+    | {
+        "typer",
+        "pydantic",
+        "pydantic_core",
+        "asyncio",
+        "importlib.metadata",
+        "rmhdag.workflow.drawing",
+        "rmhdag.cli.settings",
+    },
     "graph small.yaml": HEAVY | OURS | {"typer", "asyncio", "rmhdag.workflow.drawing.svg", "rmhdag.cli.settings"},
     "config show": {"sqlalchemy", "alembic", "rich", "jinja2", "ruamel.yaml", "rmhdag.workflow"},
     "db status": {"rich", "jinja2", "ruamel.yaml", "rmhdag.workflow"},

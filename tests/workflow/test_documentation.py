@@ -67,6 +67,7 @@ def test_every_code_of_the_page_exists() -> None:
         assert f'"{code}"' in source, code
 
 
-def test_the_published_schema_is_the_current_one() -> None:
-    """Made by `rmhdag schema > docs/workflow.schema.json`."""
-    assert json.loads((ROOT / "docs" / "workflow.schema.json").read_text("utf-8")) == json_schema()
+@pytest.mark.parametrize("place", ["docs/workflow.schema.json", "src/rmhdag/workflow/workflow.schema.json"])
+def test_the_published_schema_is_the_current_one(place: str) -> None:
+    """Made by `rmhdag schema -o` this place."""
+    assert json.loads((ROOT / place).read_text("utf-8")) == json_schema()

@@ -64,11 +64,12 @@ def load_or_explain(file: str) -> WorkflowDefinition:
     if Path(file).is_dir():
         raise CommandFailed(f"{file} is a folder", remedy="Name one workflow file.", code=ExitCode.USAGE)
     checked = check_file(*find_files([file]))
-    if checked.definition is None:
+    definition = checked.definition
+    if definition is None:
         for problem in checked.problems:
             say(show_problem(problem, checked.source).rstrip())
         raise CommandFailed(f"{checked.file} is not a valid workflow, so it has no picture", code=ExitCode.INVALID)
-    return checked.definition
+    return definition
 
 
 def draw_svg_text(definition: WorkflowDefinition, direction: Direction) -> str:

@@ -97,9 +97,10 @@ def register_files(
 ) -> list[WorkflowDefinition]:
     registered = []
     for file in check_files(conn, settings, names):
-        assert file.definition is not None
-        store(conn, file.definition, namespace, registered_by, development=settings.development)
-        registered.append(file.definition)
+        definition = file.definition
+        assert definition is not None
+        store(conn, definition, namespace, registered_by, development=settings.development)
+        registered.append(definition)
     return registered
 
 
@@ -109,8 +110,9 @@ def register_shipped(conn: Conn, settings: Settings, *, namespace: str, register
     registered = []
     for name in find_files([str(shipped_folder())]):
         file = check_file(name, handlers=known_handlers(conn), env_names=())
-        assert file.definition is not None, file.problems
-        definition = in_queues(file.definition, queues)
+        found = file.definition
+        assert found is not None, file.problems
+        definition = in_queues(found, queues)
         store(conn, definition, namespace, registered_by, development=True)
         registered.append(definition)
     return registered

@@ -50,8 +50,9 @@ def validate_files(
 def describe(file: CheckedFile) -> str:
     if file.problems:
         return "".join(show_problem(problem, file.source) for problem in file.problems)
-    assert file.definition is not None
-    what = f"{file.definition.workflow_id} v{file.definition.version}, {plural(len(file.definition.nodes), 'node')}"
+    found = file.checked
+    assert found is not None
+    what = f"{found.workflow_id} v{found.version}, {plural(found.node_count, 'node')}"
     return f"{file.file}: {paint('valid', '32', sys.stdout)} ({what})\n"
 
 
@@ -72,9 +73,9 @@ def report_twins(files: list[CheckedFile]) -> None:
 
     first: dict[tuple[str, int], str] = {}
     for file in files:
-        if file.definition is None:
+        if file.checked is None:
             continue
-        key = (file.definition.workflow_id, file.definition.version)
+        key = (file.checked.workflow_id, file.checked.version)
         if key in first:
             lines = file.source.decode("utf-8", "replace").splitlines()
             line = next((number for number, text in enumerate(lines, 1) if text.startswith("workflow_id")), 1)
@@ -94,10 +95,12 @@ def report_twins(files: list[CheckedFile]) -> None:
 
 def find_handlers(manifest: Path | None) -> HandlerCatalogue:
     """Those that come with rmhdag, and those of the manifest: a list of `{name, aliases, queue}`."""
-    from rmhdag.workflow import handlers_from_file, shipped_handlers
+    from rmhdag.workflow.catalogue import shipped_handlers
 
     if manifest is None:
         return shipped_handlers()
+    from rmhdag.workflow.handler_manifest import handlers_from_file
+
     try:
         return shipped_handlers().with_entries(handlers_from_file(manifest))
     except FileNotFoundError:

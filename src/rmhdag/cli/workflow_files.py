@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from rmhdag.cli.output import paint
 
 if TYPE_CHECKING:
     from rmhdag.workflow.catalogue import HandlerCatalogue
+    from rmhdag.workflow.checker import CheckedWorkflow
     from rmhdag.workflow.definition import WorkflowDefinition
     from rmhdag.workflow.problems import Problem
 
@@ -21,22 +21,30 @@ STDIN = "-"
 MAX_READ_BYTES = 2_000_000  # above the language's own limit, which then says so; a device never ends
 
 
-@dataclass(slots=True)
 class CheckedFile:
-    file: str
-    source: bytes
-    definition: WorkflowDefinition | None = None
-    problems: list[Problem] = field(default_factory=list)
+    """`checked` is None where there are problems; the definition is made when somebody asks for it."""
+
+    def __init__(self, file: str, source: bytes, checked: CheckedWorkflow | None, problems: list[Problem]) -> None:
+        self.file = file
+        self.source = source
+        self.checked = checked
+        self.problems = problems
+
+    @property
+    def definition(self) -> WorkflowDefinition | None:
+        from rmhdag.workflow.loader import make_definition
+
+        return None if self.checked is None else make_definition(self.checked).definition
 
     def as_json(self) -> dict[str, Any]:
-        found = self.definition
+        found = self.checked
         return {
             "file": self.file,
             "valid": not self.problems,
             "workflow_id": found.workflow_id if found else None,
             "version": found.version if found else None,
-            "node_count": len(found.nodes) if found else None,
-            "problems": [asdict(problem) for problem in self.problems],
+            "node_count": found.node_count if found else None,
+            "problems": [problem._asdict() for problem in self.problems],
         }
 
 
@@ -98,13 +106,12 @@ def check_file(
     env_names: Collection[str] | None = None,
 ) -> CheckedFile:
     """What is None is not known and not checked."""
-    from rmhdag.workflow import check
+    from rmhdag.workflow.checker import Surroundings, find_problems
 
     file = "<stdin>" if name == STDIN else name
     source = read_source(name)
     names = EveryName() if env_names is None else env_names
-    loaded, problems = check(source, file=file, queues=queues, handlers=handlers, env_names=names)
-    return CheckedFile(file, source, loaded.definition if loaded else None, problems)
+    return CheckedFile(file, source, *find_problems(source, Surroundings(handlers, queues, names), file=file))
 
 
 def show_problem(problem: Problem, source: bytes) -> str:

@@ -1,25 +1,28 @@
-"""YAML text in, checked workflow definition out; every problem with its position."""
+"""YAML text in, checked workflow definition out; every problem with its position.
 
-from rmhdag.workflow.catalogue import (
-    HandlerCatalogue,
-    HandlerEntry,
-    handlers_from_file,
-    read_handlers,
-    shipped_handlers,
-)
-from rmhdag.workflow.inputs import InvalidInputs, validate_inputs
-from rmhdag.workflow.language_schema import json_schema
-from rmhdag.workflow.loader import (
-    LoadedWorkflow,
-    check,
-    definition_hash,
-    definition_json,
-    load,
-    load_file,
-    load_folder,
-    workflow_files,
-)
-from rmhdag.workflow.problems import InvalidWorkflow, Problem
+Names are imported when they are first asked for: who only looks for problems does not pay for the models.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rmhdag.workflow.catalogue import HandlerCatalogue, HandlerEntry, shipped_handlers
+    from rmhdag.workflow.handler_manifest import handlers_from_file, read_handlers
+    from rmhdag.workflow.inputs import InvalidInputs, validate_inputs
+    from rmhdag.workflow.language_schema import json_schema
+    from rmhdag.workflow.loader import (
+        LoadedWorkflow,
+        check,
+        definition_hash,
+        definition_json,
+        load,
+        load_file,
+        load_folder,
+    )
+    from rmhdag.workflow.problems import InvalidWorkflow, Problem
+    from rmhdag.workflow.source_files import workflow_files
 
 __all__ = [
     "HandlerCatalogue",
@@ -41,3 +44,36 @@ __all__ = [
     "validate_inputs",
     "workflow_files",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    match name:
+        case "HandlerCatalogue" | "HandlerEntry" | "shipped_handlers":
+            from rmhdag.workflow import catalogue
+
+            return getattr(catalogue, name)
+        case "handlers_from_file" | "read_handlers":
+            from rmhdag.workflow import handler_manifest
+
+            return getattr(handler_manifest, name)
+        case "InvalidInputs" | "validate_inputs":
+            from rmhdag.workflow import inputs
+
+            return getattr(inputs, name)
+        case "json_schema":
+            from rmhdag.workflow import language_schema
+
+            return getattr(language_schema, name)
+        case "InvalidWorkflow" | "Problem":
+            from rmhdag.workflow import problems
+
+            return getattr(problems, name)
+        case "workflow_files":
+            from rmhdag.workflow import source_files
+
+            return getattr(source_files, name)
+        case _ if name in __all__:
+            from rmhdag.workflow import loader
+
+            return getattr(loader, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-
-from pydantic import BaseModel, ConfigDict, TypeAdapter
-
-from rmhdag.workflow.definition import HandlerName, QueueName
+from typing import NamedTuple
 
 
-class HandlerEntry(BaseModel):
+class HandlerEntry(NamedTuple):
     """One handler; `queue` is its own, used where neither node nor child task names one."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: HandlerName
-    aliases: tuple[HandlerName, ...] = ()
-    queue: QueueName | None = None
+    name: str
+    aliases: tuple[str, ...] = ()
+    queue: str | None = None
 
 
 class HandlerCatalogue:
@@ -45,19 +41,10 @@ class HandlerCatalogue:
         return HandlerCatalogue({**known, **{entry.name: entry for entry in entries}}.values())
 
 
-_ENTRIES = TypeAdapter(list[HandlerEntry])
-
-
-def read_handlers(text: str | bytes) -> list[HandlerEntry]:
-    """Handlers from JSON: a list of `{name, aliases, queue}`. Raises a ValueError that names the place."""
-    return _ENTRIES.validate_json(text)
-
-
-def handlers_from_file(path: Path) -> list[HandlerEntry]:
-    return read_handlers(path.read_bytes())
-
-
 @cache
 def shipped_handlers() -> HandlerCatalogue:
     """The handlers that rmhdag itself brings, known even where their libraries are not installed."""
-    return HandlerCatalogue(handlers_from_file(Path(__file__).with_name("handlers.json")))
+    shipped = json.loads(Path(__file__).with_name("handlers.json").read_bytes())
+    return HandlerCatalogue(
+        HandlerEntry(entry["name"], tuple(entry.get("aliases", ())), entry.get("queue")) for entry in shipped
+    )

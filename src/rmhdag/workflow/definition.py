@@ -11,9 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from rmhdag.models.states import NodeType
 
-START = "START"
-END = "END"
-
 NodeId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,47}$")]
 WorkflowId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 HandlerName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$", max_length=64)]

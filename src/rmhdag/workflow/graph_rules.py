@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rmhdag.models.states import NodeType
-from rmhdag.workflow.definition import END, START
+from rmhdag.workflow.implicit_nodes import END, START
 from rmhdag.workflow.problems import did_you_mean
 from rmhdag.workflow.raw_graph import Mention, RawGraph
 from rmhdag.workflow.report import Report

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rmhdag.models.json_values import NotJsonError, check_json
-from rmhdag.workflow.definition import WorkflowDefinition
 from rmhdag.workflow.parameters import (
     FORMATS,
     LIMIT_TYPES,
@@ -21,6 +20,9 @@ from rmhdag.workflow.problems import Problem, did_you_mean
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.source_map import Path
 from rmhdag.workflow.structure import has_input_structure, report_input_structure
+
+if TYPE_CHECKING:
+    from rmhdag.workflow.definition import WorkflowDefinition
 
 MAX_INPUT_BYTES = 16 * 1024 * 1024
 MAX_INPUT_DEPTH = 32

@@ -9,22 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rmhdag.models.json_values import NotJsonError, check_json
 from rmhdag.workflow.catalogue import HandlerCatalogue
+from rmhdag.workflow.checker import CheckedWorkflow, Surroundings, find_problems
 from rmhdag.workflow.definition import WorkflowDefinition
-from rmhdag.workflow.graph_rules import check_graph
-from rmhdag.workflow.inputs import check_inputs
-from rmhdag.workflow.node_rules import NodeRules
 from rmhdag.workflow.normalise import normalise
 from rmhdag.workflow.problems import InvalidWorkflow, Problem
-from rmhdag.workflow.raw_graph import RawGraph
-from rmhdag.workflow.report import Report
+from rmhdag.workflow.source_files import read_limited, workflow_files
 from rmhdag.workflow.source_map import SourceMap
-from rmhdag.workflow.structure import MAX_NODES, check_structure, describe
-from rmhdag.workflow.template_rules import TemplateRules
-from rmhdag.workflow.yaml_reader import MAX_DEPTH, MAX_FILE_BYTES, read_yaml
-
-SUFFIXES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +25,6 @@ class LoadedWorkflow:
     definition: WorkflowDefinition
     source_map: SourceMap
     hash: str
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the workflow is checked against; None means that this is not known here and not checked."""
-
-    handlers: HandlerCatalogue | None = None
-    queues: Collection[str] | None = None
-    env_names: Collection[str] = ()
 
 
 def definition_json(definition: WorkflowDefinition) -> dict[str, Any]:
@@ -86,46 +68,14 @@ def check(
     env_names: Collection[str] = (),
 ) -> tuple[LoadedWorkflow | None, list[Problem]]:
     """The workflow, or None and why not."""
-    around = Surroundings(handlers, queues, env_names)
-    if isinstance(source, (str, bytes)):
-        reading = read_yaml(source, file)
-        report = Report(file, reading.source_map)
-        report.include(reading.problems)
-        data: Any = reading.data
-        if data is None and reading.problems:
-            return None, report.sorted()
-    else:
-        report = Report(file, SourceMap())
-        data = source
-        try:
-            check_json(data, max_depth=MAX_DEPTH, max_bytes=MAX_FILE_BYTES)
-        except NotJsonError as error:
-            return None, [Problem(file, 0, 0, "not-json", error.what, error.remedy.capitalize(), error.pointer)]
-    return _check_data(data, report, around)
+    checked, problems = find_problems(source, Surroundings(handlers, queues, env_names), file=file)
+    return (None, problems) if checked is None else (make_definition(checked), [])
 
 
-def _check_data(data: Any, report: Report, around: Surroundings) -> tuple[LoadedWorkflow | None, list[Problem]]:
-    if not isinstance(data, dict):
-        report.add((), "wrong-type", f"a workflow is an object, not {describe(data)}", "Begin with `workflow_id: name`")
-        return None, report.sorted()
-    check_structure(data, report)
-    check_inputs(data, report)
-    graph = RawGraph(data)
-    rules = NodeRules(data, graph, around.handlers, around.queues, report)
-    if len(graph.names) <= MAX_NODES:
-        check_graph(graph, report)
-        rules.check()
-        TemplateRules(data, graph, around.env_names, report).check()
-    if report.count:
-        return None, report.sorted()
-    definition = normalise(data, graph, rules)
-    return LoadedWorkflow(definition, report.source_map, definition_hash(definition)), []
-
-
-def read_limited(path: Path) -> bytes:
-    """At most one byte more than a workflow may have: enough to see that it is too large."""
-    with path.open("rb") as stream:
-        return stream.read(MAX_FILE_BYTES + 1)
+def make_definition(checked: CheckedWorkflow) -> LoadedWorkflow:
+    """The one form that the engine runs."""
+    definition = normalise(checked.data, checked.graph, checked.rules)
+    return LoadedWorkflow(definition, checked.source_map, definition_hash(definition))
 
 
 def load_file(
@@ -136,15 +86,6 @@ def load_file(
     env_names: Collection[str] = (),
 ) -> LoadedWorkflow:
     return load(read_limited(path), file=str(path), handlers=handlers, queues=queues, env_names=env_names)
-
-
-def workflow_files(folder: Path) -> list[Path]:
-    """The YAML files of a folder, by name; hidden ones and folders inside it are left alone."""
-    return sorted(
-        path
-        for path in folder.iterdir()
-        if path.suffix in SUFFIXES and not path.name.startswith(".") and path.is_file()
-    )
 
 
 def load_folder(

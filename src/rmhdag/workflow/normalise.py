@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rmhdag.models.states import NodeType
-from rmhdag.workflow.definition import END, WorkflowDefinition
+from rmhdag.workflow.definition import WorkflowDefinition
+from rmhdag.workflow.implicit_nodes import END
 from rmhdag.workflow.node_rules import NodeRules
 from rmhdag.workflow.raw_graph import RawGraph
 

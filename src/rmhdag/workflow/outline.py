@@ -11,8 +11,6 @@ from typing import Literal, NamedTuple
 
 from rmhdag.models.states import NodeType
 from rmhdag.workflow.definition import (
-    END,
-    START,
     AnyNode,
     ApprovalNode,
     ConditionalNode,
@@ -23,6 +21,7 @@ from rmhdag.workflow.definition import (
     WorkflowNode,
 )
 from rmhdag.workflow.edges import definition_edges
+from rmhdag.workflow.implicit_nodes import END, START
 from rmhdag.workflow.text_width import visible
 
 ArrowKind = Literal["flow", "branch", "any_of"]

@@ -10,13 +10,13 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple
-
-from pydantic import StringConstraints, TypeAdapter, ValidationError
-from pydantic_core import SchemaError
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmhdag.models.json_values import json_pointer
 from rmhdag.workflow.problems import did_you_mean
+
+if TYPE_CHECKING:
+    from pydantic_core import SchemaValidator
 
 MAX_PATTERN_CHARACTERS = 500
 
@@ -75,29 +75,28 @@ def is_type(value: Any, wanted: str) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _matcher(pattern: str) -> TypeAdapter[str]:
-    return TypeAdapter(Annotated[str, StringConstraints(pattern=pattern)])
+def _matcher(pattern: str) -> SchemaValidator:
+    # Imported here: few workflows have patterns, and Pydantic is a third of a start.
+    from pydantic_core import SchemaValidator, core_schema
+
+    return SchemaValidator(core_schema.str_schema(pattern=pattern))
 
 
 def pattern_fault(pattern: str) -> str | None:
     """Why a pattern cannot be used, or None."""
+    from pydantic_core import SchemaError
+
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         return f"has more than {MAX_PATTERN_CHARACTERS} characters"
     try:
-        _matcher(pattern).validate_python("")
+        _matcher(pattern)
     except SchemaError:
         return "is not a regular expression, or uses look-around or back-references"
-    except ValidationError:
-        return None
     return None
 
 
 def _matches(pattern: str, value: str) -> bool:
-    try:
-        _matcher(pattern).validate_python(value)
-    except ValidationError:
-        return False
-    return True
+    return _matcher(pattern).isinstance_python(value)
 
 
 def _is_multiple(value: int | float, step: int | float) -> bool:
@@ -118,7 +117,7 @@ _LIMITS: dict[str, tuple[tuple[str, ...], Callable[[Any, Any], bool], str]] = {
     "format": (("string",), lambda value, limit: bool(_FORMATS[limit].fullmatch(value)), "must be a {}"),
     "minItems": (("array",), lambda value, limit: len(value) >= limit, "must have at least {} items"),
     "maxItems": (("array",), lambda value, limit: len(value) <= limit, "must have at most {} items"),
-    "uniqueItems": (("array",), lambda value, limit: not limit or _all_differ(value), "must not repeat an item"),
+    "uniqueItems": (("array",), lambda value, limit: not limit or all_differ(value), "must not repeat an item"),
 }
 LIMIT_TYPES = {name: types for name, (types, _, _) in _LIMITS.items()} | {
     "items": ("array",),
@@ -142,7 +141,7 @@ def _canonical(value: Any) -> str:
     return repr(value)
 
 
-def _all_differ(values: list[Any]) -> bool:
+def all_differ(values: list[Any]) -> bool:
     return len(set(map(_canonical, values))) == len(values)
 
 

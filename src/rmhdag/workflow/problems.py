@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """`line` and `column` count from 1 and are 0 where the workflow did not come from a text; `pointer` is RFC 6901."""
 
     file: str
@@ -34,6 +32,8 @@ class InvalidWorkflow(Exception):
 
 def closest(word: str, known: Iterable[str]) -> str | None:
     """The known word most like this one, whatever its case; None if nothing is like it."""
+    from difflib import get_close_matches
+
     by_lower = {name.lower(): name for name in known}
     wanted = word[:100].lower()
     close = get_close_matches(wanted, list(by_lower), n=1, cutoff=0.7)

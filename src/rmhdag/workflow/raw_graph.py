@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from rmhdag.models.states import NodeType
-from rmhdag.workflow.definition import END, START
 from rmhdag.workflow.source_map import Path
 from rmhdag.workflow.structure import node_type
 
@@ -155,8 +154,3 @@ def _targets(owner: str, value: Any, role: Role, path: Path) -> Iterator[Mention
         for index, name in enumerate(value):
             if isinstance(name, str):
                 yield Mention(owner, name, role, (*path, index))
-
-
-def is_implicit(name: str, names: frozenset[str]) -> bool:
-    """START and END need no node of their own."""
-    return name in (START, END) and name not in names

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.config import JsonDict, JsonValue
+from pydantic_core import PydanticKnownError
 
 from rmhdag.models.states import NodeType
 from rmhdag.workflow.definition import (
@@ -37,6 +38,13 @@ _TARGETS_SCHEMA = {
 
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
+
+
+def _not_one(value: Any) -> Any:
+    """A literal `true` would take 1 for it, as Python does."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        raise PydanticKnownError("literal_error", {"expected": "True"})
+    return value
 
 
 def _as_groups(value: Any) -> Any:
@@ -155,7 +163,9 @@ class WrittenBranch(Written):
     )
 
     condition: Expression | None = Field(default=None, description="Compared with condition_field, for example `< 100`")
-    default: Literal[True] | None = Field(default=None, description="Taken where no other branch is")
+    default: Annotated[Literal[True], BeforeValidator(_not_one)] | None = Field(
+        default=None, description="Taken where no other branch is"
+    )
     next: Targets
 
 

@@ -1,0 +1,89 @@
+"""A workflow from text or JSON against all rules: what is wrong with it, or that nothing is.
+
+Finding nothing needs none of the models, so that `rmhdag validate` of a good file never imports Pydantic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+from rmhdag.models.json_values import NotJsonError, check_json
+from rmhdag.workflow.catalogue import HandlerCatalogue
+from rmhdag.workflow.graph_rules import check_graph
+from rmhdag.workflow.inputs import check_inputs
+from rmhdag.workflow.node_rules import NodeRules
+from rmhdag.workflow.problems import Problem
+from rmhdag.workflow.raw_graph import RawGraph
+from rmhdag.workflow.report import Report
+from rmhdag.workflow.source_map import SourceMap
+from rmhdag.workflow.structure import MAX_NODES, check_structure, describe
+from rmhdag.workflow.template_rules import TemplateRules
+from rmhdag.workflow.yaml_reader import MAX_DEPTH, MAX_FILE_BYTES, read_yaml
+
+
+class CheckedWorkflow(NamedTuple):
+    """As written, and without problems: all that is needed to make the definition."""
+
+    data: dict[str, Any]
+    graph: RawGraph
+    rules: NodeRules
+    source_map: SourceMap
+
+    @property
+    def workflow_id(self) -> str:
+        return str(self.data["workflow_id"])
+
+    @property
+    def version(self) -> int:
+        return int(self.data.get("version", 1))
+
+    @property
+    def node_count(self) -> int:
+        return len(self.graph.nodes)
+
+
+class Surroundings(NamedTuple):
+    """What the workflow is checked against; None means that this is not known here and not checked."""
+
+    handlers: HandlerCatalogue | None = None
+    queues: Collection[str] | None = None
+    env_names: Collection[str] = ()
+
+
+def find_problems(
+    source: str | bytes | dict[str, Any], around: Surroundings, *, file: str = "workflow"
+) -> tuple[CheckedWorkflow | None, list[Problem]]:
+    """The workflow, or None and why not."""
+    if isinstance(source, (str, bytes)):
+        reading = read_yaml(source, file)
+        report = Report(file, reading.source_map)
+        report.include(reading.problems)
+        data: Any = reading.data
+        if data is None and reading.problems:
+            return None, report.sorted()
+    else:
+        report = Report(file, SourceMap())
+        data = source
+        try:
+            check_json(data, max_depth=MAX_DEPTH, max_bytes=MAX_FILE_BYTES)
+        except NotJsonError as error:
+            return None, [Problem(file, 0, 0, "not-json", error.what, error.remedy.capitalize(), error.pointer)]
+    return _check_data(data, report, around)
+
+
+def _check_data(data: Any, report: Report, around: Surroundings) -> tuple[CheckedWorkflow | None, list[Problem]]:
+    if not isinstance(data, dict):
+        report.add((), "wrong-type", f"a workflow is an object, not {describe(data)}", "Begin with `workflow_id: name`")
+        return None, report.sorted()
+    check_structure(data, report)
+    check_inputs(data, report)
+    graph = RawGraph(data)
+    rules = NodeRules(data, graph, around.handlers, around.queues, report)
+    if len(graph.names) <= MAX_NODES:
+        check_graph(graph, report)
+        rules.check()
+        TemplateRules(data, graph, around.env_names, report).check()
+    if report.count:
+        return None, report.sorted()
+    return CheckedWorkflow(data, graph, rules, report.source_map), []
