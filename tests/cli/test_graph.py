@@ -10,10 +10,11 @@ import pytest
 from rmhdag.cli.picture import Direction, draw_svg_text
 from rmhdag.cli.workflow_files import EveryName
 from rmhdag.workflow import load_file, shipped_handlers
+from rmhdag.workflow.checker import Surroundings, find_problems
 from rmhdag.workflow.drawing.dot import draw_dot
 from rmhdag.workflow.drawing.mermaid import draw_mermaid
 from rmhdag.workflow.drawing.terminal import draw_terminal
-from rmhdag.workflow.outline import outline
+from rmhdag.workflow.outline import outline, outline_folded
 from tests.cli.conftest import RunCli
 
 ROOT = Path(__file__).parents[2]
@@ -85,13 +86,13 @@ CORPUS = sorted((ROOT / "tests" / "workflows" / "valid").glob("*.yaml")) + sorte
 @pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
 def test_every_valid_workflow_can_be_drawn(file: Path) -> None:
     """Whatever the language allows: each node is in each picture, and nothing but numbers is in the layout's places."""
-    definition = load_file(file, env_names=EveryName()).definition
-    shown = outline(definition)
+    shown = outline(load_file(file, env_names=EveryName()).definition)
+    checked, _ = find_problems(file.read_bytes(), Surroundings(env_names=EveryName()))
+    assert checked is not None
+    assert outline_folded(checked.folded()) == shown
     drawn = draw_terminal(shown, width=10_000)
     assert all(caption.id in drawn for caption in shown.captions)
-    assert len(ET.fromstring(draw_svg_text(definition, Direction.RIGHT)).findall(".//*[@data-node]")) == len(
-        shown.captions
-    )
+    assert len(ET.fromstring(draw_svg_text(shown, Direction.RIGHT)).findall(".//*[@data-node]")) == len(shown.captions)
     assert draw_mermaid(shown).count(" --") + draw_mermaid(shown).count(" -.") == len(shown.arrows)
     assert draw_dot(shown).count(" -> ") >= len(shown.arrows)
 
@@ -103,7 +104,7 @@ PICTURES = {"fan_out_test": FAN_OUT, "raster_processing": IMAGES / "raster_proce
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_in_the_documents_are_up_to_date(name: str) -> None:
     """Made by `rmhdag graph FILE --svg -o docs/images/NAME.svg`."""
-    drawn = draw_svg_text(load_file(PICTURES[name], handlers=shipped_handlers()).definition, Direction.DOWN)
+    drawn = draw_svg_text(outline(load_file(PICTURES[name], handlers=shipped_handlers()).definition), Direction.DOWN)
     assert (IMAGES / f"{name}.svg").read_text(encoding="utf-8") == drawn
 
 

@@ -30,7 +30,9 @@ FORBIDDEN = {
         "rmhdag.workflow.drawing",
         "rmhdag.cli.settings",
     },
-    "graph small.yaml": HEAVY | OURS | {"typer", "asyncio", "rmhdag.workflow.drawing.svg", "rmhdag.cli.settings"},
+    "graph small.yaml": HEAVY
+    | OURS
+    | {"typer", "pydantic", "pydantic_core", "asyncio", "rmhdag.workflow.drawing.svg", "rmhdag.cli.settings"},
     "config show": {"sqlalchemy", "alembic", "rich", "jinja2", "ruamel.yaml", "rmhdag.workflow"},
     "db status": {"rich", "jinja2", "ruamel.yaml", "rmhdag.workflow"},
 }

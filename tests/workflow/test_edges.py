@@ -2,12 +2,16 @@
 
 from typing import Any
 
-from rmhdag.workflow import load
-from rmhdag.workflow.edges import Edge, definition_edges
+from rmhdag.workflow.checker import Surroundings, find_problems
+from rmhdag.workflow.edges import Edge, definition_edges, folded_edges
+from rmhdag.workflow.loader import make_definition
 
 
 def edges(nodes: dict[str, Any]) -> set[Edge]:
-    found = definition_edges(load({"workflow_id": "w", "defaults": {"queue": "q"}, "nodes": nodes}).definition)
+    checked, _ = find_problems({"workflow_id": "w", "defaults": {"queue": "q"}, "nodes": nodes}, Surroundings())
+    assert checked is not None
+    found = definition_edges(make_definition(checked).definition)
+    assert found == folded_edges(checked.folded()["nodes"])
     assert len(found) == len(set(found))
     return set(found)
 

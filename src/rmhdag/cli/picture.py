@@ -13,7 +13,7 @@ from rmhdag.cli.output import emit, emit_json, has_colour, say
 from rmhdag.cli.workflow_files import check_file, find_files, show_problem
 
 if TYPE_CHECKING:
-    from rmhdag.workflow.definition import WorkflowDefinition
+    from rmhdag.workflow.outline import Outline
 
 
 class Direction(StrEnum):
@@ -36,20 +36,20 @@ def show_picture(
     """The workflow in one of the forms, to stdout or into a file."""
     if svg + mermaid + dot + as_json > 1:
         raise CommandFailed("--svg, --mermaid, --dot and --json exclude each other", code=ExitCode.USAGE)
-    definition = load_or_explain(file)
+    shown = outline_or_explain(file)
     if as_json and output is None:
-        from rmhdag.workflow.layout import layout
+        from rmhdag.workflow.layout import place
 
-        emit_json(layout(definition, direction=direction.value).as_json())
+        emit_json(place(shown, direction=direction.value).as_json())
         return
     if svg:
-        text = draw_svg_text(definition, direction)
+        text = draw_svg_text(shown, direction)
     elif mermaid or dot:
-        text = draw_other(definition, direction, mermaid=mermaid)
+        text = draw_other(shown, direction, mermaid=mermaid)
     elif as_json:
-        text = layout_json(definition, direction)
+        text = layout_json(shown, direction)
     else:
-        text = draw_boxes(definition, width, plain=ascii_only or not speaks_unicode(), to_file=output is not None)
+        text = draw_boxes(shown, width, plain=ascii_only or not speaks_unicode(), to_file=output is not None)
     if output is None:
         emit(text)
         return
@@ -60,51 +60,50 @@ def show_picture(
     say(f"wrote {output}")
 
 
-def load_or_explain(file: str) -> WorkflowDefinition:
+def outline_or_explain(file: str) -> Outline:
     if Path(file).is_dir():
         raise CommandFailed(f"{file} is a folder", remedy="Name one workflow file.", code=ExitCode.USAGE)
     checked = check_file(*find_files([file]))
-    definition = checked.definition
-    if definition is None:
+    if checked.checked is None:
         for problem in checked.problems:
             say(show_problem(problem, checked.source).rstrip())
         raise CommandFailed(f"{checked.file} is not a valid workflow, so it has no picture", code=ExitCode.INVALID)
-    return definition
+    from rmhdag.workflow.outline import outline_folded
+
+    return outline_folded(checked.checked.folded())
 
 
-def draw_svg_text(definition: WorkflowDefinition, direction: Direction) -> str:
+def draw_svg_text(shown: Outline, direction: Direction) -> str:
     from rmhdag.workflow.drawing.svg import draw_svg
-    from rmhdag.workflow.layout import layout
+    from rmhdag.workflow.layout import place
 
-    return draw_svg(layout(definition, direction=direction.value))
+    return draw_svg(place(shown, direction=direction.value))
 
 
-def layout_json(definition: WorkflowDefinition, direction: Direction) -> str:
+def layout_json(shown: Outline, direction: Direction) -> str:
     import json
 
-    from rmhdag.workflow.layout import layout
+    from rmhdag.workflow.layout import place
 
-    return json.dumps(layout(definition, direction=direction.value).as_json(), ensure_ascii=False) + "\n"
+    return json.dumps(place(shown, direction=direction.value).as_json(), ensure_ascii=False) + "\n"
 
 
-def draw_other(definition: WorkflowDefinition, direction: Direction, *, mermaid: bool) -> str:
+def draw_other(shown: Outline, direction: Direction, *, mermaid: bool) -> str:
     from rmhdag.workflow.drawing.dot import draw_dot
     from rmhdag.workflow.drawing.mermaid import draw_mermaid
-    from rmhdag.workflow.outline import outline
 
     draw = draw_mermaid if mermaid else draw_dot
-    return draw(outline(definition), direction=direction.value)
+    return draw(shown, direction=direction.value)
 
 
-def draw_boxes(definition: WorkflowDefinition, width: int | None, *, plain: bool, to_file: bool) -> str:
+def draw_boxes(shown: Outline, width: int | None, *, plain: bool, to_file: bool) -> str:
     import shutil
 
     from rmhdag.workflow.drawing.terminal import draw_terminal
-    from rmhdag.workflow.outline import outline
 
     columns = width or shutil.get_terminal_size((100, 24)).columns
     colour = not to_file and has_colour(sys.stdout)
-    return draw_terminal(outline(definition), width=columns, colour=colour, ascii_only=plain)
+    return draw_terminal(shown, width=columns, colour=colour, ascii_only=plain)
 
 
 def speaks_unicode() -> bool:

@@ -13,6 +13,7 @@ from rmhdag.workflow.catalogue import HandlerCatalogue
 from rmhdag.workflow.graph_rules import check_graph
 from rmhdag.workflow.inputs import check_inputs
 from rmhdag.workflow.node_rules import NodeRules
+from rmhdag.workflow.normalise import fold
 from rmhdag.workflow.problems import Problem
 from rmhdag.workflow.raw_graph import RawGraph
 from rmhdag.workflow.report import Report
@@ -41,6 +42,10 @@ class CheckedWorkflow(NamedTuple):
     @property
     def node_count(self) -> int:
         return len(self.graph.nodes)
+
+    def folded(self) -> dict[str, Any]:
+        """What the definition is made from."""
+        return fold(self.data, self.graph, self.rules)
 
 
 class Surroundings(NamedTuple):

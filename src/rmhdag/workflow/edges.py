@@ -6,9 +6,13 @@ neither has a node that only describes the children of a fan-out.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from rmhdag.workflow.definition import ConditionalNode, FanInNode, TaskNode, WorkflowDefinition
+from rmhdag.models.states import NodeType
+
+if TYPE_CHECKING:
+    from rmhdag.workflow.definition import AnyNode, WorkflowDefinition
 
 Group = Literal["all_of", "any_of"]
 
@@ -22,37 +26,65 @@ class Edge(NamedTuple):
     branch_index: int | None = None
 
 
+class Links(NamedTuple):
+    """What one node says about others; `branches` are the targets of each."""
+
+    next: Iterable[str] = ()
+    branches: Iterable[Iterable[str]] = ()
+    all_of: Iterable[str] = ()
+    any_of: Iterable[str] = ()
+    gathers: str | None = None
+
+
 def definition_edges(definition: WorkflowDefinition) -> list[Edge]:
     """Each edge once, in the order of the file. A source in `any_of` is in that group however else it is written."""
+    return _join({name: _links(node) for name, node in definition.nodes.items()})
+
+
+def folded_edges(nodes: Mapping[str, Mapping[str, Any]]) -> list[Edge]:
+    """The same for a definition that has not been made, see `normalise`."""
+    return _join({name: _folded_links(node) for name, node in nodes.items()})
+
+
+def _links(node: AnyNode) -> Links:
+    groups = node.depends_on
+    if node.type is NodeType.TASK and node.template_of is not None:
+        return Links(all_of=groups.all_of, any_of=groups.any_of)
+    branches = [branch.next for branch in node.branches] if node.type is NodeType.CONDITIONAL else ()
+    gathers = node.source_node if node.type is NodeType.FAN_IN else None
+    return Links(node.next, branches, groups.all_of, groups.any_of, gathers)
+
+
+def _folded_links(node: Mapping[str, Any]) -> Links:
+    groups = node.get("depends_on", {})
+    all_of, any_of = groups.get("all_of", ()), groups.get("any_of", ())
+    if node.get("template_of") is not None:
+        return Links(all_of=all_of, any_of=any_of)
+    branches = [branch["next"] for branch in node.get("branches", ())]
+    return Links(node.get("next", ()), branches, all_of, any_of, node.get("source_node"))
+
+
+def _join(nodes: Mapping[str, Links]) -> list[Edge]:
     edges: dict[Edge, None] = {}
     joined: set[tuple[str, str]] = set()
-    any_of = {target: frozenset(node.depends_on.any_of) for target, node in definition.nodes.items()}
-
-    sources_of_fan_ins = {
-        target: node.source_node for target, node in definition.nodes.items() if isinstance(node, FanInNode)
-    }
+    any_of = {target: frozenset(links.any_of) for target, links in nodes.items()}
 
     def add(source: str, target: str, branch_index: int | None = None) -> None:
         group: Group = "any_of" if source in any_of[target] else "all_of"
-        if source == sources_of_fan_ins.get(target):
+        if source == nodes[target].gathers:
             group = "all_of"  # a fan-in never begins before its children are settled
         edges.setdefault(Edge(source, target, group, branch_index))
         joined.add((source, target))
 
-    for source, node in definition.nodes.items():
-        if isinstance(node, TaskNode) and node.template_of is not None:
-            continue
-        for target in node.next:
+    for source, links in nodes.items():
+        for target in links.next:
             add(source, target)
-        if isinstance(node, ConditionalNode):
-            for index, branch in enumerate(node.branches):
-                for target in branch.next:
-                    add(source, target, index)
-    for target, node in definition.nodes.items():
-        waits_for = [*node.depends_on.all_of, *node.depends_on.any_of]
-        if isinstance(node, FanInNode):
-            waits_for.append(node.source_node)
-        for source in waits_for:
+        for index, targets in enumerate(links.branches):
+            for target in targets:
+                add(source, target, index)
+    for target, links in nodes.items():
+        gathered = () if links.gathers is None else (links.gathers,)
+        for source in (*links.all_of, *links.any_of, *gathered):
             # A branch that already leads here says more than the plain dependency.
             if (source, target) not in joined:
                 add(source, target)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rmhdag.models.states import NodeType
-from rmhdag.workflow.definition import WorkflowDefinition
 from rmhdag.workflow.layout_order import Layers, Link, Size, order_layers
 from rmhdag.workflow.layout_position import centre_positions
 from rmhdag.workflow.outline import Arrow, ArrowKind, Caption, Outline, outline
 from rmhdag.workflow.text_width import cut, picture_width
+
+if TYPE_CHECKING:
+    from rmhdag.workflow.definition import WorkflowDefinition
 
 Direction = Literal["down", "right"]
 

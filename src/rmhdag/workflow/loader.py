@@ -12,7 +12,6 @@ from typing import Any
 from rmhdag.workflow.catalogue import HandlerCatalogue
 from rmhdag.workflow.checker import CheckedWorkflow, Surroundings, find_problems
 from rmhdag.workflow.definition import WorkflowDefinition
-from rmhdag.workflow.normalise import normalise
 from rmhdag.workflow.problems import InvalidWorkflow, Problem
 from rmhdag.workflow.source_files import read_limited, workflow_files
 from rmhdag.workflow.source_map import SourceMap
@@ -74,7 +73,7 @@ def check(
 
 def make_definition(checked: CheckedWorkflow) -> LoadedWorkflow:
     """The one form that the engine runs."""
-    definition = normalise(checked.data, checked.graph, checked.rules)
+    definition = WorkflowDefinition.model_validate(checked.folded())
     return LoadedWorkflow(definition, checked.source_map, definition_hash(definition))
 
 

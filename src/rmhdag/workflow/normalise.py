@@ -1,11 +1,13 @@
-"""The written form of a checked workflow to its definition: shorthands folded, defaults applied, fan-ins paired."""
+"""The written form of a checked workflow to the one form: shorthands folded, `defaults` applied, fan-ins paired.
+
+What comes out are the values that the definition's models take, without the models' own defaults.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rmhdag.models.states import NodeType
-from rmhdag.workflow.definition import WorkflowDefinition
 from rmhdag.workflow.implicit_nodes import END
 from rmhdag.workflow.node_rules import NodeRules
 from rmhdag.workflow.raw_graph import RawGraph
@@ -20,19 +22,15 @@ _PLAIN_FIELDS: dict[NodeType, tuple[str, ...]] = {
 }
 
 
-def normalise(data: dict[str, Any], graph: RawGraph, rules: NodeRules) -> WorkflowDefinition:
+def fold(data: dict[str, Any], graph: RawGraph, rules: NodeRules) -> dict[str, Any]:
     """Only for data without problems."""
-    head = {
+    head: dict[str, Any] = {
         key: data[key]
-        for key in ("workflow_id", "version", "description", "produces", "inputs", "outputs")
+        for key in ("workflow_id", "name", "version", "description", "produces", "inputs", "outputs")
         if key in data
     }
     nodes = {name: _node(name, node, graph, rules) for name, node in graph.nodes.items()}
-    return WorkflowDefinition.model_validate({"name": data["workflow_id"], **head, **_name(data), "nodes": nodes})
-
-
-def _name(data: dict[str, Any]) -> dict[str, Any]:
-    return {"name": data["name"]} if "name" in data else {}
+    return {"name": data["workflow_id"], **head, "nodes": nodes}
 
 
 def _node(name: str, node: dict[str, Any], graph: RawGraph, rules: NodeRules) -> dict[str, Any]:
