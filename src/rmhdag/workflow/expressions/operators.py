@@ -117,12 +117,12 @@ def _contains(run: Run, left: Any, right: Any) -> bool:
 
 
 COMPARISONS: dict[str, Callable[[Run, Any, Any], bool]] = {
-    "eq": _equal,
-    "ne": lambda run, left, right: not _equal(run, left, right),
-    "lt": _ordered(operator.lt),
-    "lteq": _ordered(operator.le),
-    "gt": _ordered(operator.gt),
-    "gteq": _ordered(operator.ge),
+    "==": _equal,
+    "!=": lambda run, left, right: not _equal(run, left, right),
+    "<": _ordered(operator.lt),
+    "<=": _ordered(operator.le),
+    ">": _ordered(operator.gt),
+    ">=": _ordered(operator.ge),
     "in": _contains,
-    "notin": lambda run, left, right: not _contains(run, left, right),
+    "not in": lambda run, left, right: not _contains(run, left, right),
 }

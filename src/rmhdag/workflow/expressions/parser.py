@@ -1,19 +1,13 @@
-"""Template text to Jinja2 syntax trees, with exact positions and limits that hold before anything is built.
-
-Jinja2's own lexer and parser read the expressions; nothing of its run time is used. Its tree nodes know only their
-line. Tokens are therefore handed to the parser with their offset in its place: `node.lineno` is an offset.
-"""
+"""Template text to syntax trees, with exact positions and limits that hold before anything is built."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
-from jinja2 import Environment, TemplateSyntaxError, nodes
-from jinja2.lexer import TokenStream
-from jinja2.parser import Parser
-
 from rmhdag.workflow.expressions.errors import ExpressionError
+from rmhdag.workflow.expressions.grammar import Grammar
+from rmhdag.workflow.expressions.lexer import RawToken, SyntaxFault, read_tokens
+from rmhdag.workflow.expressions.syntax import Expr
 
 MAX_TEMPLATE_CHARACTERS = 65_536
 MAX_EXPRESSION_CHARACTERS = 4_096
@@ -21,22 +15,15 @@ MAX_TOKENS = 600
 MAX_BRACKETS = 24
 MAX_TREE_DEPTH = 60
 
-RawToken = tuple[int, str, str]
-
 _OPENING = ("(", "[", "{")
 _CLOSING = (")", "]", "}")
-_IGNORED = ("whitespace", "variable_end")
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
 class Tree(NamedTuple):
-    """One `{{ … }}` of a template; every `lineno` inside is an offset into the template."""
+    """One `{{ … }}` of a template; every offset inside is one into the template."""
 
-    expression: nodes.Expr
-
-
-_ENVIRONMENT = Environment(keep_trailing_newline=True)
-_LEXER = _ENVIRONMENT.lexer
+    expression: Expr
 
 
 def place(text: str, offset: int) -> tuple[int, int]:
@@ -83,30 +70,29 @@ def split_template(text: str) -> list[str | Tree]:
         parts.append(Tree(parse_tokens(text, tokens, opening)))
 
 
-def parse_expression(text: str) -> nodes.Expr:
+def parse_expression(text: str) -> Expr:
     """A bare expression, without braces."""
     tokens, _ = _read_tokens(text, 0, closing=False)
     return parse_tokens(text, tokens, 0)
 
 
-def parse_branch_condition(text: str, subject: str) -> nodes.Expr:
+def parse_branch_condition(text: str, subject: str) -> Expr:
     """`< 100`, `in ['a', 'b']`, `>= 10 and < 100`: the subject is put before each comparison that lacks a left side."""
     tokens, _ = _read_tokens(text, 0, closing=False)
     completed: list[RawToken] = []
     operand_expected = True
     for index, token in enumerate(tokens):
-        offset, token_type, value = token
-        following = tokens[index + 1][2] if index + 1 < len(tokens) else ""
+        following = tokens[index + 1].text if index + 1 < len(tokens) else ""
         starts_comparison = (
-            value in _COMPARISONS
-            if token_type == "operator"
-            else token_type == "name" and (value in ("in", "is") or (value == "not" and following == "in"))
+            token.text in _COMPARISONS
+            if token.kind == "operator"
+            else token.kind == "name" and (token.text in ("in", "is") or (token.text == "not" and following == "in"))
         )
         if operand_expected and starts_comparison:
-            completed.append((offset, "name", subject))
+            completed.append(RawToken(token.offset, "name", subject))
         completed.append(token)
-        operand_expected = value in ("and", "or", "(") or (value == "not" and following != "in")
-    if not any(token_type == "name" and value == subject for _, token_type, value in completed):
+        operand_expected = token.text in ("and", "or", "(") or (token.text == "not" and following != "in")
+    if not any(token.kind == "name" and token.text == subject for token in completed):
         raise ExpressionError(
             "a branch's condition begins with a comparison. Write for example `< 100`, `== 'a'` or `in ['a', 'b']`",
             1,
@@ -115,22 +101,20 @@ def parse_branch_condition(text: str, subject: str) -> nodes.Expr:
     return parse_tokens(text, completed, 0)
 
 
-def parse_tokens(text: str, tokens: list[RawToken], start: int) -> nodes.Expr:
+def parse_tokens(text: str, tokens: list[RawToken], start: int) -> Expr:
     if not tokens:
         raise error_at(text, start, "the expression is empty. Name a value, for example `{{ inputs.name }}`")
-    parser = Parser(_ENVIRONMENT, "")
     try:
-        parser.stream = TokenStream(_LEXER.wrap(tokens), None, None)
-        expression = parser.parse_expression()
-        if not parser.stream.eos:
-            current = parser.stream.current
+        grammar = Grammar(tokens)
+        expression = grammar.expression()
+        if not grammar.is_at_end:
             raise error_at(
                 text,
-                current.lineno,
-                f"unexpected {current.value!r} after the expression. Join values with an operator such as `~`",
+                grammar.current.offset,
+                f"unexpected {grammar.current.value!r} after the expression. Join values with an operator such as `~`",
             )
-    except TemplateSyntaxError as error:
-        raise error_at(text, error.lineno, f"cannot read the expression: {_plain(error)}. Check its syntax") from None
+    except SyntaxFault as fault:
+        raise _unreadable(text, fault.offset, fault) from None
     except RecursionError:
         raise error_at(text, start, "the expression is nested too deeply. Split it over several nodes") from None
     _refuse_deep_tree(text, expression)
@@ -141,36 +125,30 @@ def _read_tokens(text: str, start: int, *, closing: bool) -> tuple[list[RawToken
     """Tokens with offsets, up to the closing braces; and where the text goes on."""
     source = text[start : start + MAX_EXPRESSION_CHARACTERS + 2]
     tokens: list[RawToken] = []
-    offset = start
     brackets = 0
     try:
-        for _, token_type, value in _raw_tokens(source):
-            if token_type == "variable_end":
+        for token in read_tokens(source):
+            offset = start + token.offset
+            if token.kind == "closing":
                 if not closing:
                     raise error_at(text, offset, "`}}` without `{{`. Leave the braces out, or write both")
-                if value.startswith("-"):
+                if token.text.startswith("-"):
                     raise error_at(text, offset, "`-}}` is not supported. Put a space before `}}`")
-                return tokens, offset + len(value)
-            if token_type not in _IGNORED:
-                tokens.append((offset, token_type, value))
-            if token_type == "operator":
-                brackets += (value in _OPENING) - (value in _CLOSING)
+                return tokens, offset + len(token.text)
+            tokens.append(token._replace(offset=offset))
+            if token.kind == "operator":
+                brackets += (token.text in _OPENING) - (token.text in _CLOSING)
             if len(tokens) > MAX_TOKENS or brackets > MAX_BRACKETS:
                 raise error_at(text, offset, "the expression is too large. Split it over several nodes")
-            offset += len(value)
-    except TemplateSyntaxError as error:
-        if len(text) - start > MAX_EXPRESSION_CHARACTERS and offset - start > MAX_EXPRESSION_CHARACTERS // 2:
+    except SyntaxFault as fault:
+        if len(text) - start > MAX_EXPRESSION_CHARACTERS and fault.offset > MAX_EXPRESSION_CHARACTERS // 2:
             raise _too_long(text, start) from None
-        raise error_at(text, offset, f"cannot read the expression: {_plain(error)}. Check its syntax") from None
+        raise _unreadable(text, start + fault.offset, fault) from None
     if len(text) - start > MAX_EXPRESSION_CHARACTERS:
         raise _too_long(text, start)
     if closing:
         raise error_at(text, start - 2, "`{{` is never closed. Add `}}`")
     return tokens, len(text)
-
-
-def _raw_tokens(source: str) -> Iterator[RawToken]:
-    return _LEXER.tokeniter(source, None, None, "variable")
 
 
 def _too_long(text: str, start: int) -> ExpressionError:
@@ -182,19 +160,16 @@ def _too_long(text: str, start: int) -> ExpressionError:
     )
 
 
-def _plain(error: TemplateSyntaxError) -> str:
-    message = (error.message or "syntax error").rstrip(".")
-    if message.startswith("unexpected char "):
-        message = message.rpartition(" at ")[0]
-    return message.replace("token ", "").replace("end of print statement", "the end")
+def _unreadable(text: str, offset: int, fault: SyntaxFault) -> ExpressionError:
+    return error_at(text, offset, f"cannot read the expression: {fault.message}. Check its syntax")
 
 
-def _refuse_deep_tree(text: str, expression: nodes.Expr) -> None:
+def _refuse_deep_tree(text: str, expression: Expr) -> None:
     """Chains such as `1 + 1 + 1 …` make deep trees without brackets; what is compiled recursively must be shallow."""
-    level: list[nodes.Node] = [expression]
+    level = [expression]
     depth = 0
     while level:
         depth += 1
         if depth > MAX_TREE_DEPTH:
-            raise error_at(text, expression.lineno, "the expression is nested too deeply. Split it over several nodes")
-        level = [child for node in level for child in node.iter_child_nodes()]
+            raise error_at(text, expression.offset, "the expression is nested too deeply. Split it over several nodes")
+        level = [child for node in level for child in node.children()]
