@@ -232,12 +232,14 @@ def test_f29_without_notify_polling_finds_everything(cluster: Cluster) -> None:
 
 
 def test_f38_a_task_that_kills_its_worker_ends_as_a_dead_letter(cluster: Cluster) -> None:
-    """The parent dies each time; a supervisor starts a new one, as `rmhdag up` does."""
+    """The parent dies each time; a supervisor starts a new one, as `rmhdag up` does. Its neighbours are spared."""
     cluster.orchestrator()
     nodes = {"killer": task("test.kill_parent", {})}
     definition = WorkflowDefinition(workflow_id="killer", name="Killer", nodes=dict(nodes))
     bad = cluster.submit(definition)
+    good: list[str] = []
     for _ in range(6):
+        good.extend(cluster.submit(sleeper(seconds)) for seconds in (0.1, 1.5))
         worker = cluster.worker("--handlers", "tests.worker.fault_handlers")
         cluster.wait_for(
             lambda worker=worker: worker.poll() is not None or cluster.status(bad) == "failed",  # type: ignore[misc]
@@ -246,8 +248,9 @@ def test_f38_a_task_that_kills_its_worker_ends_as_a_dead_letter(cluster: Cluster
         if cluster.status(bad) == "failed":
             break
     assert cluster.status(bad) == "failed"
-    assert cluster.one("SELECT count(*) FROM dag_dead_letters WHERE reason = 'lease_lost'") == 1
-    assert cluster.wait_for_end(cluster.submit(sleeper(0.1))) == ["completed"], "the last worker lives on"
+    assert set(cluster.wait_for_end(*good)) == {"completed"}
+    assert cluster.one("SELECT array_agg(job_id) FROM dag_dead_letters") == [bad]
+    cluster.check_rows()
 
 
 def test_f42_a_job_keeps_the_version_it_began_with(cluster: Cluster) -> None:
@@ -302,6 +305,20 @@ def test_whoever_finds_a_dead_worker_dies(cluster: Cluster, moment: str) -> None
     cluster.orchestrator()
     cluster.worker()
     assert cluster.wait_for_end(job_id) == ["completed"]
+    cluster.check_rows()
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_worker_dies_when_it_takes_a_suspect(cluster: Cluster, moment: str) -> None:
+    cluster.orchestrator()
+    first = cluster.worker()
+    job_id = cluster.submit(sleeper(1))
+    cluster.wait_for(lambda: running(cluster, job_id), "the task runs")
+    cluster.kill(first)
+    assert cluster.worker(RMHDAG_CRASH_AT=f"claim_suspect.{moment}_commit").wait(30) == 137
+    cluster.worker()
+    assert cluster.wait_for_end(job_id) == ["completed"]
+    assert cluster.one("SELECT lease_losses FROM dag_node_states WHERE node_id = 'nap'") == 1, "it did not run"
     cluster.check_rows()
 
 

@@ -47,6 +47,7 @@ class QueueMessage(Row):
     """The one row of an attempt in flight. Only a claim of it, which mints `lease_epoch`, entitles a worker to run.
 
     Claimable rows have neither `worker_id` nor `available_at`; a delayed row gets a new `order_key` when it is due.
+    Those with `lease_losses` are suspects, claimed one by one by workers that have nothing else.
     `concurrency_key` is reserved.
     """
 
@@ -58,6 +59,7 @@ class QueueMessage(Row):
             Index("delayed", ("available_at",), where="available_at IS NOT NULL"),
             Index("held", ("worker_id",), where="worker_id IS NOT NULL"),
             Index("job", ("job_id",)),
+            Index("suspects", ("queue", "order_key"), where="lease_losses > 0"),
         ),
         checks=(
             Check("attempt_positive", "attempt >= 1"),

@@ -1,9 +1,11 @@
 -- name: claim_tasks
 -- SKIP LOCKED lets many workers claim at once; the mark spares the scan the dead rows of tasks already claimed.
+-- Suspects, which are few, are passed over: they are claimed one by one (suspects.sql).
 WITH picked AS MATERIALIZED (
     SELECT task_id
     FROM dag_queue_messages
     WHERE queue = %(queue)s AND worker_id IS NULL AND available_at IS NULL AND order_key >= %(mark)s
+        AND lease_losses = 0
     ORDER BY order_key
     LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED

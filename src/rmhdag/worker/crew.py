@@ -1,11 +1,9 @@
-"""The children and the tasks they run: who gets what, what they say, and what is left when one dies."""
+"""The tasks that a worker has: what children say about them, how they end, what is left of them when a child dies."""
 
 from __future__ import annotations
 
-import logging
 import selectors
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -18,13 +16,11 @@ from rmhdag.worker.child_process import ChildKind, ChildProcess, Ending
 from rmhdag.worker.exchange import CheckpointToSave, Exchange, Pair
 from rmhdag.worker.frames import Frame, FrameError
 from rmhdag.worker.lease import Lease
+from rmhdag.worker.placement import Placement
 from rmhdag.worker.reports import Finished
 from rmhdag.worker.scratch import Scratch
 from rmhdag.worker.settings import WorkerSettings
-
-log = logging.getLogger("rmhdag.worker")
-QUICK_DEATH_SECONDS = 5.0
-MOST_PAUSE_SECONDS = 5.0
+from rmhdag.worker.staff import Staff
 
 
 class HandlersBrokenError(Exception):
@@ -40,48 +36,17 @@ class Crew:
         selector: selectors.BaseSelector,
         on_ready: Callable[[list[dict[str, Any]]], None],
     ) -> None:
-        self.children: list[ChildProcess] = []
+        self.staff = Staff(settings, scratch, selector, self.listen_to, self._read_output)
+        self.placement = Placement(settings, self.staff, self.mark_start, self._is_alone)
         self.by_pair: dict[Pair, Lease] = {}
         self.tasks_done = 0
         self.is_stopping = False
-        self._settings = settings
         self._exchange = exchange
         self._scratch = scratch
-        self._selector = selector
         self._on_ready = on_ready
-        self._backlog: deque[Lease] = deque()
-        self._names: frozenset[str] = frozenset()
-        self._light: frozenset[str] = frozenset()
-        self._next_key = 1
-        self._quick_deaths = 0
-        self._hire_at = 0.0
-        # Pessimistic, so that the first claims are small.
-        self._average_seconds = 1.0
+        self._handlers: frozenset[str] = frozenset()
 
-    def hire(self, now: float) -> None:
-        """As many children as there are slots; later ones replace those that died."""
-        if self.is_stopping or now < self._hire_at:
-            return
-        missing = self._settings.concurrency - sum(one.kind is ChildKind.ALONE for one in self.children)
-        try:
-            for _ in range(missing):
-                self._start(ChildKind.ALONE)
-        except OSError as error:
-            self._hire_at = now + 1.0
-            log.error("no child can be started: %s; trying again", error)
-
-    def _start(self, kind: ChildKind) -> ChildProcess:
-        child = ChildProcess(kind, self._settings, self._scratch.folder)
-        self.children.append(child)
-        self._selector.register(child.socket, selectors.EVENT_READ, (self.listen_to, child))
-        self._selector.register(child.output, selectors.EVENT_READ, (self._read_output, child))
-        return child
-
-    # Tasks come, and find a child.
-
-    @property
-    def has_backlog(self) -> bool:
-        return bool(self._backlog)
+    # Tasks come.
 
     def take(self, tasks: Iterable[ClaimedTask]) -> None:
         for task in tasks:
@@ -89,88 +54,20 @@ class Crew:
             self.by_pair[task.task_id, task.lease_epoch] = lease
             if self.is_stopping:
                 self.release(lease, None)
-            elif task.handler not in self._names:
+            elif task.handler not in self._handlers:
                 message = (
                     f"this worker has no handler {task.handler!r}: load its module by --handlers or RMHDAG_HANDLERS"
                 )
                 self._finish(lease, TaskStatus.FAILED, ErrorKind.HANDLER_ERROR, message)
             else:
-                self._backlog.append(lease)
+                self.placement.add(lease)
 
     def refuse(self, task: ClaimedTask, why: str) -> None:
         self._finish(Lease(task), TaskStatus.FAILED, ErrorKind.NON_RETRYABLE, why)
 
-    def room(self) -> int:
-        """How many more tasks there are slots for, now or within the time that prefetching covers."""
-        if self.is_stopping or not self._names:
-            return 0
-        depth = self._depth()
-        free = sum(max(0, depth - len(one.leases)) for one in self.children if one.takes_tasks)
-        return free - len(self._backlog)
-
-    def _depth(self) -> int:
-        fitting = self._settings.prefetch_seconds / max(self._average_seconds, 1e-6)
-        return max(1, min(self._settings.prefetch_tasks, int(fitting)))
-
-    def place(self) -> None:
-        """Give waiting tasks to children; what finds no place goes back to the queue, where others see it."""
-        if self._backlog:
-            depth = self._depth()
-            kept: deque[Lease] = deque()
-            takers = [one for one in self.children if one.takes_tasks]
-            while self._backlog:
-                lease = self._backlog.popleft()
-                if not self._place_one(lease, takers, depth):
-                    kept.append(lease)
-            self._backlog = kept
-        for child in self.children:
-            if child.reserved_for is not None and not child.leases:
-                self._use_reserved(child, child.reserved_for)
-            self._flush(child)
-
-    def _place_one(self, lease: Lease, takers: list[ChildProcess], depth: int) -> bool:
-        if not lease.runs_alone and lease.task.handler in self._light:
-            shared = self._shared_child()
-            if shared is not None and len(shared.leases) < self._settings.light_concurrency:
-                self._send(lease, shared)
-                return True
-        child = min(takers, key=_load, default=None)
-        if child is None or len(child.leases) >= depth:
-            return False
-        if lease.runs_alone:
-            child.reserved_for = lease
-            takers.remove(child)
-        else:
-            self._send(lease, child)
-        return True
-
-    def _use_reserved(self, child: ChildProcess, lease: Lease) -> None:
-        """The child has nothing else to do now. A start that must count is marked before it happens."""
-        if not lease.must_mark_start_first:
-            child.reserved_for = None
-            self._send(lease, child)
-        elif not lease.is_start_asked:
-            self.mark_start(lease)
-
-    def _shared_child(self) -> ChildProcess | None:
-        """Started when it is first needed. If it cannot be, light tasks run alone like the others."""
-        for child in self.children:
-            if child.kind is ChildKind.SHARED and not child.is_killed and not child.is_deaf:
-                return child
-        try:
-            return self._start(ChildKind.SHARED)
-        except OSError as error:
-            log.error("no child can be started: %s", error)
-            return None
-
-    def _send(self, lease: Lease, child: ChildProcess) -> None:
-        child.send_task(lease, self._next_key)
-        self._next_key += 1
-
-    def _flush(self, child: ChildProcess) -> None:
-        if child.has_output and child.flush():
-            self._selector.modify(child.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, (self.listen_to, child))
-            child.waits_to_write = True
+    def _is_alone(self, lease: Lease) -> bool:
+        """The worker has nothing else, and nothing to tell that would be lost with it."""
+        return len(self.by_pair) == 1 and lease.pair in self.by_pair and self._exchange.has_told_all
 
     def starts_were_marked(self, asked: Iterable[Pair], matched: set[str]) -> None:
         for pair in asked:
@@ -189,16 +86,14 @@ class Crew:
 
     def listen_to(self, child: ChildProcess) -> bool:
         """Hear what it has said; False if there was nothing."""
-        if child.waits_to_write and not child.flush():
-            child.waits_to_write = False
-            self._selector.modify(child.socket, selectors.EVENT_READ, (self.listen_to, child))
+        self.staff.flush_what_waits(child)
         try:
             frames = child.receive()
         except FrameError as error:
             child.kill(f"the process that ran the task broke the protocol: {error}")
             return False
         if frames is None:
-            self._become_deaf(child)
+            self.staff.become_deaf(child)
             return False
         # Before a task is done, so that what was written past Python is still found to be its own.
         self._read_output(child)
@@ -206,20 +101,10 @@ class Crew:
             _HEAR[frame[0]](self, child, frame)
         return bool(frames)
 
-    def _become_deaf(self, child: ChildProcess) -> None:
-        if not child.is_deaf:
-            child.is_deaf = True
-            self._selector.unregister(child.socket)
-
-    def _become_mute(self, child: ChildProcess) -> None:
-        if not child.is_mute:
-            child.is_mute = True
-            self._selector.unregister(child.output)
-
     def _read_output(self, child: ChildProcess) -> bool:
         text = child.read_output()
         if text is None:
-            self._become_mute(child)
+            self.staff.become_mute(child)
         elif text:
             lease = next(iter(child.leases.values()), None) if child.kind is ChildKind.ALONE else None
             if lease is not None:
@@ -231,8 +116,8 @@ class Crew:
     def _hear_ready(self, child: ChildProcess, frame: Frame) -> None:
         manifests = frame[1]
         child.is_ready = True
-        self._names = frozenset(name for one in manifests for name in (one["handler"], *one["aliases"]))
-        self._light = frozenset(name for one in manifests if one["light"] for name in (one["handler"], *one["aliases"]))
+        self._handlers = _names(manifests)
+        self.placement.light_handlers = _names([one for one in manifests if one["light"]])
         self._on_ready(manifests)
 
     def _hear_broken(self, child: ChildProcess, frame: Frame) -> None:
@@ -245,10 +130,7 @@ class Crew:
             return
         child.tasks_done += 1
         lease.began_ns = began_ns
-        seconds = took_ns / 1e9
-        # Rises quickly and falls slowly: taking too much is worse than taking too little.
-        weight = 0.5 if seconds > self._average_seconds else 0.1
-        self._average_seconds += weight * (seconds - self._average_seconds)
+        self.placement.learn(took_ns / 1e9)
         if stopped:
             self._stopped(lease, delay_seconds)
         elif delay_seconds is not None:
@@ -295,10 +177,10 @@ class Crew:
         """A task that runs is told; one that does not needs no telling."""
         if lease.child is None:
             if reason is StopReason.CANCELLED:
-                self._withdraw(lease)
+                self.placement.withdraw(lease)
                 self._finish(lease, TaskStatus.CANCELLED)
             elif reason is StopReason.STOPPING:
-                self._withdraw(lease)
+                self.placement.withdraw(lease)
                 self._give_back(lease)
         elif lease.told is None or reason is not StopReason.STOPPING:
             lease.told, lease.told_at = reason, now
@@ -306,13 +188,6 @@ class Crew:
                 lease.child.tell_to_stop(lease, reason)
             else:
                 lease.child.begin_taking_back(now)
-
-    def _withdraw(self, lease: Lease) -> None:
-        if lease in self._backlog:
-            self._backlog.remove(lease)
-        for child in self.children:
-            if child.reserved_for is lease:
-                child.reserved_for = None
 
     def _stopped(self, lease: Lease, delay_seconds: float | None) -> None:
         """It ended because it was told to, or was killed for not doing so."""
@@ -346,7 +221,7 @@ class Crew:
 
     def drop(self, lease: Lease) -> None:
         """It is somebody else's now: nothing more is said about it, and if it runs, it ends."""
-        self._withdraw(lease)
+        self.placement.withdraw(lease)
         child = lease.child
         self._forget(lease)
         if child is not None:
@@ -360,6 +235,7 @@ class Crew:
 
     def tell_all_to_stop(self, now: float) -> None:
         self.is_stopping = True
+        self.staff.is_hiring = False
         for lease in list(self.by_pair.values()):
             self.tell_to_stop(lease, StopReason.STOPPING, now)
 
@@ -397,20 +273,15 @@ class Crew:
             self._give_back(lease)
         else:
             lease.told = None
-            self._backlog.append(lease)
+            self.placement.add(lease)
 
     def _give_back(self, lease: Lease) -> None:
         self.release(lease, 0.0 if lease.is_start_asked else None)
 
     def give_back_what_waits(self, waiting_since: float) -> None:
         """Tasks that have found no child for too long, or any longer: other workers may have one."""
-        waiting, self._backlog = self._backlog, deque()
-        for lease in waiting:
-            # A suspect is not passed on to others before it has shown what it does.
-            if lease.waits_since > waiting_since or lease.is_suspect:
-                self._backlog.append(lease)
-            else:
-                self._give_back(lease)
+        for lease in self.placement.take_waiting(waiting_since):
+            self._give_back(lease)
 
     # Children go.
 
@@ -421,9 +292,6 @@ class Crew:
             pass
         while self._read_output(child):
             pass
-        self._become_deaf(child)
-        self._become_mute(child)
-        self.children.remove(child)
         begun = child.begun()
         for lease in list(child.leases.values()):
             self._scratch.remove_of(*lease.pair)
@@ -437,39 +305,26 @@ class Crew:
                 self._finish(lease, TaskStatus.FAILED, ErrorKind.WORKER_DIED, message, took_ms)
             else:
                 # If it shared the child, it may be the one to blame: alone it will show.
-                lease.is_suspect = child.kind is ChildKind.SHARED
+                lease.was_with_the_dead = child.kind is ChildKind.SHARED
                 self._put_back(lease)
         if child.reserved_for is not None:
             self._put_back(child.reserved_for)
-        child.close()
-        self._note_death(child, ending)
-
-    def _note_death(self, child: ChildProcess, ending: Ending) -> None:
-        """Children that die before they have done anything are not replaced in a tight loop."""
-        if self.is_stopping:
-            return
-        now = time.monotonic()
-        is_quick = now - child.started_at < QUICK_DEATH_SECONDS
-        if is_quick and not child.is_killed and not child.tasks_done and not child.leases:
-            self._quick_deaths += 1
-            self._hire_at = now + min(MOST_PAUSE_SECONDS, 0.1 * 2**self._quick_deaths)
-            log.error("a child died at its start: %s\n%s", ending.describe(), child.last_words.strip())
-        else:
-            self._quick_deaths = 0
+        self.staff.dismiss(child)
+        self.staff.note_death(child, ending)
 
     def kill_all(self) -> None:
         """Nothing that runs here is ours any more."""
-        self._backlog.clear()
+        self.placement.clear()
         self.by_pair.clear()
-        for child in self.children:
+        for child in self.staff.children:
             if child.leases:
                 child.kill()
             child.leases.clear()
             child.reserved_for = None
 
 
-def _load(child: ChildProcess) -> int:
-    return len(child.leases)
+def _names(manifests: list[dict[str, Any]]) -> frozenset[str]:
+    return frozenset(name for one in manifests for name in (one["handler"], *one["aliases"]))
 
 
 _HEAR: dict[str, Callable[[Crew, ChildProcess, Frame], None]] = {

@@ -30,6 +30,7 @@ from rmhdag.worker.connections import open_connection
 from rmhdag.worker.references import UnresolvedReferenceError, may_hold_reference, resolve_references
 from rmhdag.worker.reports import Finished, is_transient, report_batch, take_batch
 from rmhdag.worker.settings import WorkerSettings
+from rmhdag.worker.suspects import Suspects
 
 log = logging.getLogger("rmhdag.worker")
 Conn = psycopg.Connection[Any]
@@ -120,6 +121,8 @@ class Exchange:
         self._looked_at = 0.0
         self._checked_at = 0.0
         self._claims = ClaimMarks(settings.queues)
+        self._suspects = Suspects(settings.queues)
+        self._claims_no_more = False
         self._conn: Conn | None = None
         self._failures = 0
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -146,9 +149,19 @@ class Exchange:
     def offer_room(self, room: int, claimed_seen: int) -> None:
         """Claim up to `room` tasks, less those claimed since the supervisor last looked."""
         with self._lock:
-            before, self._room = self._room, room - (self._claimed_total - claimed_seen)
+            before = self._room
+            self._room = 0 if self._claims_no_more else room - (self._claimed_total - claimed_seen)
         if before <= 0 < self._room:
             self.wake()
+
+    def claim_no_more(self) -> None:
+        """The worker is about to stop."""
+        self._claims_no_more = True
+
+    @property
+    def has_told_all(self) -> bool:
+        """Of every task that ended here the database knows."""
+        return not self._finished and not self._released
 
     def report(self, finished: Finished) -> None:
         self._finished.append(finished)
@@ -242,7 +255,9 @@ class Exchange:
             self._wait()
 
     def _wait(self) -> None:
-        timeout = self._settings.poll_seconds - (time.monotonic() - self._looked_at) if self._room > 0 else 60.0
+        timeout = 60.0
+        if self._room > 0 and not self._suspects.is_held(self._known):
+            timeout = self._settings.poll_seconds - (time.monotonic() - self._looked_at)
         if self._known:
             timeout = min(timeout, self._settings.lease_check_seconds)
         # Something to claim, but the heartbeat has to be answered first.
@@ -353,6 +368,18 @@ class Exchange:
 
     def _claim(self, conn: Conn, worker_id: str) -> bool:
         """Claim what there is room for; True if there may be more."""
+        if self._suspects.is_held(self._known):
+            self._looks_promising = True  # as soon as it is gone
+            return False
+        more = self._claim_batches(conn, worker_id)
+        if not self._claims_no_more and self._is_trusted():
+            suspect = self._suspects.claim(conn, worker_id, is_idle=not self._known)
+            if suspect is not None:
+                self._pass_on(conn, worker_id, [suspect])
+                return False
+        return more
+
+    def _claim_batches(self, conn: Conn, worker_id: str) -> bool:
         now = time.monotonic()
         if self._doorbell.take() or now - self._looked_at >= self._settings.poll_seconds:
             self._looks_promising = True

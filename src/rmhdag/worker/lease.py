@@ -28,7 +28,7 @@ class Lease:
     began_ns: int = 0
     is_start_asked: bool = False
     is_start_marked: bool = False
-    is_suspect: bool = False
+    was_with_the_dead: bool = False
     told: StopReason | None = None
     told_at: float = 0.0
     is_interrupted: bool = False
@@ -46,8 +46,13 @@ class Lease:
         return not self.is_start_marked and (self.task.lease_losses > 0 or self.task.lease_epoch > 1)
 
     @property
+    def needs_whole_worker(self) -> bool:
+        """A worker was lost while it ran: whatever ran beside it would be lost with the next one."""
+        return self.task.lease_losses > 0
+
+    @property
     def runs_alone(self) -> bool:
-        return self.is_suspect or self.must_mark_start_first
+        return self.was_with_the_dead or self.must_mark_start_first
 
     def write_log(self, text: str, is_last: bool = False) -> None:
         if self.log is None:

@@ -36,7 +36,7 @@ class Watch:
         tells_progress = now - self._progress_at >= PROGRESS_SECONDS
         keeps_logs = now - self._logs_at >= LOG_SECONDS
         measures = self._settings.memory_limit_mb is not None and now - self._memory_at >= MEMORY_SECONDS
-        for child in list(crew.children):
+        for child in list(crew.staff.children):
             ending = child.reap()
             if ending is not None:
                 crew.bury(child, ending)
@@ -58,7 +58,7 @@ class Watch:
         self._logs_at = now if keeps_logs else self._logs_at
         self._memory_at = now if measures else self._memory_at
         crew.give_back_what_waits(now - self._settings.patience_seconds)
-        crew.hire(now)
+        crew.staff.hire(now)
 
     def _running(self, child: ChildProcess, now: float) -> list[Lease]:
         if child.kind is ChildKind.SHARED:
@@ -118,13 +118,13 @@ class Watch:
     def next_round_in(self, now: float) -> float | None:
         """Seconds until the next round is due; None if there is nothing to watch."""
         crew = self._crew
-        if any(child.is_deaf for child in crew.children):
+        if any(child.is_deaf for child in crew.staff.children):
             return 0.002
         if (
             crew.is_stopping
-            or crew.has_backlog
-            or len(crew.children) < self._settings.concurrency
-            or any(child.leases or child.is_killed for child in crew.children)
+            or crew.placement.has_waiting
+            or len(crew.staff.children) < self._settings.concurrency
+            or any(child.leases or child.is_killed for child in crew.staff.children)
         ):
             return max(0.0, self._round_at + ROUND_SECONDS - now)
         return None

@@ -76,7 +76,7 @@ class Worker:
         self._exchange.start()
         self._heartbeat.start()
         try:
-            self._crew.hire(time.monotonic())
+            self._crew.staff.hire(time.monotonic())
             while not self._is_done(stop):
                 self._turn()
         finally:
@@ -108,9 +108,9 @@ class Worker:
         due_in = self._watch.next_round_in(now := time.monotonic())
         if due_in is not None and due_in <= 0.002:
             self._watch.go_round(now)
-        self._crew.place()
+        self._crew.placement.place()
         self._exchange.wake_if_needed()
-        self._exchange.offer_room(self._crew.room(), self._claimed_seen)
+        self._exchange.offer_room(self._crew.placement.room(), self._claimed_seen)
 
     def _take_wake(self, nothing: None) -> None:
         with suppress(BlockingIOError):
@@ -177,6 +177,7 @@ class Worker:
         if self._watch.stop_by is None and (stop.is_set() or self._stop_requests):
             self._watch.stop_by = now + max(0.0, self.settings.stop_seconds - LAST_WORDS_SECONDS)
             self._heartbeat.draining = True
+            self._exchange.claim_no_more()
             self._crew.tell_all_to_stop(now)
         if self._stop_requests > 1 and self._watch.stop_by is not None:
             self._watch.stop_by = min(self._watch.stop_by, now)
@@ -189,7 +190,7 @@ class Worker:
             log.warning("the database does not answer: what is not reported will be found lost")
         self._heartbeat.stop()
         self._exchange.stop()
-        for child in self._crew.children:
+        for child in self._crew.staff.children:
             child.kill()
             child.reap(wait=True)
             child.close()

@@ -1,0 +1,126 @@
+"""Which child gets which task, what waits for one, and how many more tasks there is room for."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from rmhdag.worker.child_process import ChildProcess
+from rmhdag.worker.lease import Lease
+from rmhdag.worker.settings import WorkerSettings
+from rmhdag.worker.staff import Staff
+
+
+class Placement:
+    """`mark_start` has the start of a task recorded; `is_alone` says whether it is all that the worker has."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        staff: Staff,
+        mark_start: Callable[[Lease], None],
+        is_alone: Callable[[Lease], bool],
+    ) -> None:
+        self.light_handlers: frozenset[str] = frozenset()
+        self._settings = settings
+        self._staff = staff
+        self._mark_start = mark_start
+        self._is_alone = is_alone
+        self._waiting: deque[Lease] = deque()
+        self._next_key = 1
+        # Pessimistic, so that the first claims are small.
+        self._average_seconds = 1.0
+
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, lease: Lease) -> None:
+        self._waiting.append(lease)
+
+    def withdraw(self, lease: Lease) -> None:
+        """It waits no longer, neither here nor for the child that is kept for it."""
+        if lease in self._waiting:
+            self._waiting.remove(lease)
+        for child in self._staff.children:
+            if child.reserved_for is lease:
+                child.reserved_for = None
+
+    def take_waiting(self, waiting_since: float) -> list[Lease]:
+        """Those that have found no child for too long; not those that nobody should pass on before they have run."""
+        waiting, self._waiting = self._waiting, deque()
+        taken = []
+        for lease in waiting:
+            if lease.waits_since > waiting_since or lease.was_with_the_dead or lease.needs_whole_worker:
+                self._waiting.append(lease)
+            else:
+                taken.append(lease)
+        return taken
+
+    def clear(self) -> None:
+        self._waiting.clear()
+
+    def learn(self, seconds: float) -> None:
+        """How long a task took. Rises quickly and falls slowly: taking too much is worse than taking too little."""
+        weight = 0.5 if seconds > self._average_seconds else 0.1
+        self._average_seconds += weight * (seconds - self._average_seconds)
+
+    def room(self) -> int:
+        """How many more tasks there are slots for, now or within the time that prefetching covers."""
+        depth = self._depth()
+        free = sum(max(0, depth - len(one.leases)) for one in self._staff.children if one.takes_tasks)
+        return free - len(self._waiting)
+
+    def _depth(self) -> int:
+        fitting = self._settings.prefetch_seconds / max(self._average_seconds, 1e-6)
+        return max(1, min(self._settings.prefetch_tasks, int(fitting)))
+
+    def place(self) -> None:
+        """Give waiting tasks to children; those that find none wait on."""
+        if self._waiting:
+            depth = self._depth()
+            kept: deque[Lease] = deque()
+            takers = [one for one in self._staff.children if one.takes_tasks]
+            while self._waiting:
+                lease = self._waiting.popleft()
+                if not self._place_one(lease, takers, depth):
+                    kept.append(lease)
+            self._waiting = kept
+        for child in self._staff.children:
+            if child.reserved_for is not None and not child.leases:
+                self._use_reserved(child, child.reserved_for)
+            self._staff.flush(child)
+
+    def _place_one(self, lease: Lease, takers: list[ChildProcess], depth: int) -> bool:
+        if lease.needs_whole_worker and not self._is_alone(lease):
+            return False
+        if not lease.runs_alone and lease.task.handler in self.light_handlers:
+            shared = self._staff.shared_child()
+            if shared is not None and len(shared.leases) < self._settings.light_concurrency:
+                self._send(lease, shared)
+                return True
+        child = min(takers, key=_load, default=None)
+        if child is None or len(child.leases) >= depth:
+            return False
+        if lease.runs_alone:
+            child.reserved_for = lease
+            takers.remove(child)
+        else:
+            self._send(lease, child)
+        return True
+
+    def _use_reserved(self, child: ChildProcess, lease: Lease) -> None:
+        """The child has nothing else to do now. A start that must count is marked before it happens."""
+        if not lease.must_mark_start_first:
+            child.reserved_for = None
+            self._send(lease, child)
+        elif not lease.is_start_asked:
+            self._mark_start(lease)
+
+    def _send(self, lease: Lease, child: ChildProcess) -> None:
+        child.send_task(lease, self._next_key)
+        self._next_key += 1
+
+
+def _load(child: ChildProcess) -> int:
+    return len(child.leases)

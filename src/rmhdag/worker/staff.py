@@ -1,0 +1,110 @@
+"""The child processes of a worker: as many as there are slots, replaced when they die, heard through one selector."""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import time
+from collections.abc import Callable
+
+from rmhdag.worker.child_process import ChildKind, ChildProcess, Ending
+from rmhdag.worker.scratch import Scratch
+from rmhdag.worker.settings import WorkerSettings
+
+log = logging.getLogger("rmhdag.worker")
+QUICK_DEATH_SECONDS = 5.0
+MOST_PAUSE_SECONDS = 5.0
+Listen = Callable[[ChildProcess], object]
+
+
+class Staff:
+    """`listen` is called when a child has said something, `read_output` when something was written past it."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        scratch: Scratch,
+        selector: selectors.BaseSelector,
+        listen: Listen,
+        read_output: Listen,
+    ) -> None:
+        self.children: list[ChildProcess] = []
+        self.is_hiring = True
+        self._settings = settings
+        self._scratch = scratch
+        self._selector = selector
+        self._listen = listen
+        self._read_output = read_output
+        self._quick_deaths = 0
+        self._hire_at = 0.0
+
+    def hire(self, now: float) -> None:
+        """As many children as there are slots; later ones replace those that died."""
+        if not self.is_hiring or now < self._hire_at:
+            return
+        missing = self._settings.concurrency - sum(one.kind is ChildKind.ALONE for one in self.children)
+        try:
+            for _ in range(missing):
+                self._start(ChildKind.ALONE)
+        except OSError as error:
+            self._hire_at = now + 1.0
+            log.error("no child can be started: %s; trying again", error)
+
+    def shared_child(self) -> ChildProcess | None:
+        """Started when it is first needed. If it cannot be, light tasks run alone like the others."""
+        for child in self.children:
+            if child.kind is ChildKind.SHARED and not child.is_killed and not child.is_deaf:
+                return child
+        try:
+            return self._start(ChildKind.SHARED)
+        except OSError as error:
+            log.error("no child can be started: %s", error)
+            return None
+
+    def _start(self, kind: ChildKind) -> ChildProcess:
+        child = ChildProcess(kind, self._settings, self._scratch.folder)
+        self.children.append(child)
+        self._selector.register(child.socket, selectors.EVENT_READ, (self._listen, child))
+        self._selector.register(child.output, selectors.EVENT_READ, (self._read_output, child))
+        return child
+
+    def flush(self, child: ChildProcess) -> None:
+        if child.has_output and child.flush():
+            self._selector.modify(child.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, (self._listen, child))
+            child.waits_to_write = True
+
+    def flush_what_waits(self, child: ChildProcess) -> None:
+        """The selector may have found that there is room for what did not fit."""
+        if child.waits_to_write and not child.flush():
+            child.waits_to_write = False
+            self._selector.modify(child.socket, selectors.EVENT_READ, (self._listen, child))
+
+    def become_deaf(self, child: ChildProcess) -> None:
+        if not child.is_deaf:
+            child.is_deaf = True
+            self._selector.unregister(child.socket)
+
+    def become_mute(self, child: ChildProcess) -> None:
+        if not child.is_mute:
+            child.is_mute = True
+            self._selector.unregister(child.output)
+
+    def dismiss(self, child: ChildProcess) -> None:
+        """It has ended and nothing more is heard of it."""
+        self.become_deaf(child)
+        self.become_mute(child)
+        self.children.remove(child)
+        child.close()
+
+    def note_death(self, child: ChildProcess, ending: Ending) -> None:
+        """Children that die before they have done anything are not replaced in a tight loop."""
+        if not self.is_hiring:
+            return
+        now = time.monotonic()
+        is_quick = now - child.started_at < QUICK_DEATH_SECONDS
+        if is_quick and not child.is_killed and not child.tasks_done and not child.leases:
+            self._quick_deaths += 1
+            self._hire_at = now + min(MOST_PAUSE_SECONDS, 0.1 * 2**self._quick_deaths)
+            log.error("a child died at its start: %s\n%s", ending.describe(), child.last_words.strip())
+        else:
+            self._quick_deaths = 0

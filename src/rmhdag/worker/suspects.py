@@ -1,0 +1,64 @@
+"""When a worker takes a suspect: a task during whose run a worker was lost, and which may be what killed it.
+
+A suspect has a worker to itself, so that nobody is lost with it, and an innocent one comes to its end. An idle worker
+takes one at once. A busy one leaves it to the idle for a moment, then takes it, claims nothing more and lets what it
+has come to its end: so a suspect does not wait for ever behind a steady stream.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import psycopg
+
+from rmhdag.store.suspects import claim_suspect, suspect_waits
+from rmhdag.store.tasks import ClaimedTask
+
+# One look costs 0.1 ms; a worker without work may look at each ring of its bell.
+LOOK_SECONDS = 1.0
+IDLE_LOOK_SECONDS = 0.25
+LEFT_TO_IDLE_SECONDS = 1.0
+
+
+class Suspects:
+    """The one suspect that a worker holds, and when it looks for the next."""
+
+    def __init__(self, queues: Sequence[str]) -> None:
+        self._queues = list(queues)
+        self._look_at = 0.0
+        self._seen_at: float | None = None
+        self._held: tuple[str, int] | None = None
+        self._taken_at = 0.0
+
+    def is_held(self, known: Mapping[str, int]) -> bool:
+        """Whether the suspect is still among the tasks that this worker has."""
+        if self._held is None:
+            return False
+        task_id, lease_epoch = self._held
+        if known.get(task_id) == lease_epoch:
+            return True
+        self._held = None
+        # The others have their turn, for as long as the suspect had the worker, but not for long.
+        now = time.monotonic()
+        self._look_at = now + min(LOOK_SECONDS, now - self._taken_at)
+        return False
+
+    def claim(self, conn: psycopg.Connection[Any], worker_id: str, *, is_idle: bool) -> ClaimedTask | None:
+        now = time.monotonic()
+        if now < self._look_at:
+            return None
+        self._look_at = now + (IDLE_LOOK_SECONDS if is_idle else LOOK_SECONDS)
+        if not suspect_waits(conn, self._queues):
+            self._seen_at = None
+            return None
+        if self._seen_at is None:
+            self._seen_at = now
+        if not is_idle and now - self._seen_at < LEFT_TO_IDLE_SECONDS:
+            return None
+        task = claim_suspect(conn, worker_id, self._queues)
+        if task is not None:
+            self._held = (task.task_id, task.lease_epoch)
+            self._taken_at = now
+        return task
