@@ -12,8 +12,10 @@ from rmhdag.models.events import ErrorKind
 from rmhdag.models.jobs import CommandKind
 from rmhdag.orchestrator.duties import dead_workers, orphans
 from rmhdag.orchestrator.submissions import OtherSubmissionError, UnknownWorkflowError, submit
-from rmhdag.store import crash_points, jobs, tasks
+from rmhdag.store import crash_points, jobs, poison, tasks
 from rmhdag.store.commands import Command, issue_command
+from rmhdag.store.tasks import ClaimedTask
+from rmhdag.store.workers import TaskProgress, save_progress_if_held
 from rmhdag.workflow import InvalidInputs
 from rmhdag.workflow.definition import Branch, ConditionalNode, InputDefinition, WorkflowDefinition, WorkflowNode
 from tests.engine.definitions import AT_ONCE, fan, task, workflow
@@ -191,6 +193,43 @@ def test_a_late_report_of_a_lost_lease_changes_nothing(platform: Platform) -> No
     assert platform.succeed(again) == set(), "reported already"
     seat.work()
     assert platform.job(job_id)["status"] == "completed"
+
+
+def show_progress(platform: Platform, claimed: ClaimedTask) -> None:
+    tasks.start_tasks(platform.conn, platform.worker_id, [(claimed.task_id, claimed.lease_epoch)])
+    progress = TaskProgress(claimed.task_id, claimed.lease_epoch, 1, 2, 50.0, "half")
+    save_progress_if_held(platform.conn, platform.worker_id, [progress])
+
+
+def results(platform: Platform) -> list[tuple[str, int]]:
+    return platform.conn.execute("SELECT status::text, attempt FROM dag_task_results ORDER BY attempt").fetchall()
+
+
+def test_a_task_that_showed_progress_and_is_revoked_runs_no_more(platform: Platform) -> None:
+    """Its time is over by the owner's account: the worker may be frozen, and is not waited for."""
+    platform.submit(workflow(only=task(retry=AT_ONCE)))
+    seat = platform.seat()
+    seat.work()
+    (claimed,) = platform.claim()
+    show_progress(platform, claimed)
+    seat.work()
+    platform.conn.execute("UPDATE dag_node_states SET deadline_at = '2000-01-01' WHERE deadline_at IS NOT NULL")
+    seat.advance.owned.clear()
+    seat.work()
+    assert results(platform) == [("stale", 1)]
+    assert platform.succeed(claimed) == set()
+    platform.succeed(*platform.claim())
+    assert results(platform) == [("stale", 1), ("completed", 2)]
+
+
+def test_a_task_of_a_buried_job_runs_no_more(platform: Platform) -> None:
+    job_id = platform.submit(chain(1))
+    seat = platform.seat()
+    seat.work()
+    (claimed,) = platform.claim()
+    show_progress(platform, claimed)
+    assert poison.bury_job(platform.conn, seat.me, job_id, 1, "default", "it cannot go on")
+    assert results(platform) == [("stale", 1)]
 
 
 def test_a_poisoned_job_fails_alone(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:

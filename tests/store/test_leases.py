@@ -176,6 +176,17 @@ def test_progress_makes_a_row_that_becomes_the_result(conn: Conn) -> None:
     assert row == ("completed", 2, "so far")
 
 
+@pytest.mark.parametrize(("cancel_requested", "status"), [(False, "stale"), (True, "cancelled")])
+def test_a_lease_that_showed_progress_and_was_given_back_is_over(
+    conn: Conn, cancel_requested: bool, status: str
+) -> None:
+    add(conn, "t", cancel_requested=cancel_requested)
+    tasks.claim_tasks(conn, "w", QUEUE, 1)
+    workers.save_progress_if_held(conn, "w", [workers.TaskProgress("t", 1, 1, 4, 25.0, None)])
+    tasks.release_tasks(conn, "w", [("t", 1, 0.0)])
+    assert results(conn, "t") == [(1, status, "w", None)]
+
+
 def test_progress_of_others_is_not_kept(conn: Conn) -> None:
     add(conn, "t")
     tasks.claim_tasks(conn, "w", QUEUE, 1)

@@ -124,7 +124,7 @@ TASK_TRANSITIONS: dict[TaskStatus, dict[TaskStatus, str]] = {
         TaskStatus.COMPLETED: "success",
         TaskStatus.FAILED: "error or time-out",
         TaskStatus.LOST: "its worker went silent",
-        TaskStatus.STALE: "a newer lease took over",
+        TaskStatus.STALE: "it was given back or revoked",
         TaskStatus.CANCELLED: "the job is ending",
     },
     TaskStatus.COMPLETED: {},

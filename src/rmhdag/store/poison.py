@@ -6,10 +6,12 @@ from typing import Any
 
 import psycopg
 
+from rmhdag.store import settle
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
+SETTLE_SQL = load_queries(settle.__file__)
 MAX_MESSAGE = 2_000
 
 
@@ -28,6 +30,8 @@ def bury_job(
     with conn.transaction():
         if conn.execute(SQL["fail_poisoned_job"], given).rowcount == 0:
             return False
-        for name in ("drop_tasks", "bury_inbox", "close_nodes", "record_failure", "notify_parent"):
+        dropped = [row[0] for row in conn.execute(SQL["drop_tasks"], given).fetchall()]
+        conn.execute(SETTLE_SQL["end_revoked_leases"], {"tasks": dropped})
+        for name in ("bury_inbox", "close_nodes", "record_failure", "notify_parent"):
             conn.execute(SQL[name], given)
     return True

@@ -19,7 +19,7 @@ SET status = 'cancelled', completed_at = clock_timestamp(), next_attempt_at = NU
 WHERE job_id = %(job_id)s AND completed_at IS NULL
 
 -- name: drop_tasks
-DELETE FROM dag_queue_messages WHERE job_id = %(job_id)s
+DELETE FROM dag_queue_messages WHERE job_id = %(job_id)s RETURNING task_id
 
 -- name: record_failure
 INSERT INTO dag_job_events (

@@ -107,6 +107,7 @@ def _write(conn: psycopg.Connection[Any], me: str, now: datetime, writes: Writes
     send(SQL["update_jobs"], writes.jobs, "jobs")
     if writes.revoked:
         conn.execute(SQL["revoke_tasks"], {"tasks": writes.revoked}, prepare=True)
+        conn.execute(SQL["end_revoked_leases"], {"tasks": writes.revoked}, prepare=True)
     send(SQL["requeue_tasks"], writes.requeued, "tasks")
     send(SQL["update_nodes"], writes.nodes, "nodes")
     send(JOBS_SQL["insert_jobs"], writes.child_jobs, "jobs")

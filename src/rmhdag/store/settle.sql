@@ -113,6 +113,11 @@ WHERE q.task_id = r->>0 AND q.lease_epoch = (r->>1)::bigint AND jsonb_typeof(r) 
 -- name: revoke_tasks
 DELETE FROM dag_queue_messages WHERE task_id = ANY(%(tasks)s)
 
+-- name: end_revoked_leases
+-- A statement of its own, after the rows are gone: so it sees progress that was told until then, and later there is none.
+UPDATE dag_task_results SET status = 'stale', reported_at = clock_timestamp()
+WHERE task_id = ANY(%(tasks)s) AND status = 'running'
+
 -- name: withdraw_unclaimed_tasks
 WITH gone AS (
     DELETE FROM dag_queue_messages WHERE job_id = ANY(%(jobs)s) AND worker_id IS NULL

@@ -143,6 +143,17 @@ freed AS (
         AND q.worker_id IS NOT DISTINCT FROM %(worker_id)s AND NOT q.cancel_requested
     RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, q.queue, g.delay
 ),
+-- Leases that told their progress have a row.
+ended AS (
+    UPDATE dag_task_results AS r
+    SET status = g.status, reported_at = clock_timestamp()
+    FROM (
+        SELECT task_id, lease_epoch, 'stale'::task_status AS status FROM freed
+        UNION ALL SELECT task_id, lease_epoch, 'cancelled' FROM withdrawn
+    ) AS g
+    WHERE r.task_id = ANY(ARRAY(SELECT task_id FROM given)) AND r.task_id = g.task_id
+        AND r.lease_epoch = g.lease_epoch AND r.status = 'running'
+),
 snoozed AS (
     INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, task_id, lease_epoch, payload)
     SELECT

@@ -39,6 +39,8 @@ FROM given
 JOIN dag_queue_messages AS q
     ON q.task_id = r->>0 AND q.lease_epoch = (r->>1)::bigint AND q.worker_id = %(worker_id)s
 WHERE q.task_id = ANY(ARRAY(SELECT r->>0 FROM given))
+-- Whoever takes the row away waits, and sees what was told.
+FOR KEY SHARE OF q
 ON CONFLICT (task_id, lease_epoch) DO UPDATE SET
     progress_current = EXCLUDED.progress_current, progress_total = EXCLUDED.progress_total,
     progress_percent = EXCLUDED.progress_percent, progress_message = EXCLUDED.progress_message
