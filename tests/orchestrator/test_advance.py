@@ -7,7 +7,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from rmhdag.engine.run import JobRun
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.jobs import CommandKind
 from rmhdag.orchestrator.duties import dead_workers, orphans
@@ -232,27 +231,28 @@ def test_a_task_of_a_buried_job_runs_no_more(platform: Platform) -> None:
     assert results(platform) == [("stale", 1)]
 
 
-def test_a_poisoned_job_fails_alone(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["task_reported", "task_started", "child_job_ended", "command"])
+def test_a_job_with_an_inbox_row_that_makes_no_sense_fails_alone(platform: Platform, kind: str) -> None:
+    """As a worker or an orchestrator of another version might write it."""
     bad = platform.submit(chain(2), by="bad")
     good = [platform.submit(chain(2)) for _ in range(5)]
     seat = platform.seat()
     seat.work()
-    apply = JobRun.apply
-
-    def broken(run: JobRun, *given: Any) -> Any:
-        if run.job_id == bad:
-            raise RuntimeError("cannot be applied")
-        return apply(run, *given)
-
-    # The exception is the fault under test; nothing of ours is replaced for the other jobs.
-    monkeypatch.setattr(JobRun, "apply", broken)
+    query = "SELECT task_id, lease_epoch FROM dag_queue_messages WHERE job_id = %s"
+    lease = platform.conn.execute(query, [bad]).fetchone()
+    platform.conn.execute(
+        "INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, task_id, lease_epoch)"
+        " VALUES (%s, %s, %s, 'n0', %s, %s)",
+        [seat.me, bad, kind, *(lease or ())],
+    )
     platform.finish(seat)
     job = platform.job(bad)
     assert job["status"] == "failed"
-    assert "cannot be applied" in job["error_message"]
+    assert job["error_message"].startswith("engine_error: KeyError")
     assert [platform.job(job_id)["status"] for job_id in good] == ["completed"] * 5
-    assert platform.count("dag_dead_letters") == 1
-    assert platform.count("dag_inbox") == 0
+    letters = platform.conn.execute("SELECT job_id, reason, body->>'kind' FROM dag_dead_letters").fetchall()
+    assert letters == [(bad, "engine_error", kind)]
+    assert (platform.count("dag_inbox"), platform.count("dag_queue_messages")) == (0, 0)
 
 
 def test_data_that_the_database_refuses_is_halved_down_to_its_job(platform: Platform) -> None:

@@ -275,12 +275,17 @@ class Advance:
         return [entry for entry in entries if entry.inbox_id not in late]
 
     def _large_outputs(self, entries: list[InboxEntry]) -> dict[str, Any]:
+        """For the whole batch; a row that makes no sense is left for its job to stumble over."""
         finished = [
             str(entry.task_id)
             for entry in entries
-            if entry.kind == "task_reported" and entry.payload["ok"] and "out" not in entry.payload
+            if entry.kind == "task_reported" and entry.payload.get("ok") and "out" not in entry.payload
         ]
-        children = [entry.payload["child_job_id"] for entry in entries if entry.kind == "child_job_ended"]
+        children = [
+            entry.payload["child_job_id"]
+            for entry in entries
+            if entry.kind == "child_job_ended" and "child_job_id" in entry.payload
+        ]
         return jobs.load_outputs(self._conn, finished) | jobs.load_results(self._conn, children)
 
 
