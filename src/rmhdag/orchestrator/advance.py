@@ -74,6 +74,10 @@ class Advance:
         self.windows: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
 
+    def use(self, conn: Conn) -> None:
+        """Instead of a connection that broke."""
+        self._conn = conn
+
     # -- from other threads ------------------------------------------------------------------------------------
 
     def give(self, items: Collection[LocalInput]) -> None:

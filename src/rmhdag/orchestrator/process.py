@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import threading
+from contextlib import suppress
 from random import Random
 from time import monotonic
 from typing import Any
@@ -112,6 +113,8 @@ class Life:
         self.advance = Advance(self._conn, self.me, self._owned)
         self._doorbell = Doorbell(dsn, schema, [NEW_JOBS, owner_channel(self.me)], notify)
         self._claim_now = threading.Event()
+        self._looked_at = 0.0
+        self._heartbeat_conn: Conn | None = None
 
     def _connect(self, part: str) -> Conn:
         conn = connect(self._dsn, f"orchestrator:{part}:{self.me[-8:]}", autocommit=True, reads_whole_tables=False)
@@ -121,6 +124,8 @@ class Life:
         return conn
 
     def begin(self) -> None:
+        # Before others know our name: who has no connection left for its heartbeat would only be declared dead.
+        self._heartbeat_conn = self._connect("heartbeat")
         processes.register_orchestrator(self._conn, self.me, platform.node()[:64], os.getpid(), __version__)
         processes.record_orchestrator_event(
             self._conn, self.me, EventType.ORCHESTRATOR_STARTED, EventStatus.INFO, {"version": __version__}
@@ -133,25 +138,41 @@ class Life:
     # -- the loop --------------------------------------------------------------------------------------------------
 
     def advance_until(self, stopping: threading.Event) -> None:
-        looked_at = 0.0
         while not stopping.is_set() and not self._over.is_set():
             if not self._trust.holds:
                 self._owned.clear()
                 self._trust.wait(0.5)
                 continue
-            whole = monotonic() - looked_at >= WHOLE_INBOX_SECONDS
-            if whole:
-                looked_at = monotonic()
-            if self.advance.run_once(whole_inbox=whole):
-                # Also while there is no end of work: a new job must not wait for the poll.
-                rung = self._doorbell.take()
-            else:
-                patience = min(self._settings.poll_seconds, WHOLE_INBOX_SECONDS)
-                rung = self._doorbell.wait(patience, [self.advance.fileno()])
-            if rung:
-                self._claim_now.set()
+            try:
+                self._advance_once()
+            except psycopg.Error as error:
+                # While the heartbeat goes on, our jobs stay ours: only what was in memory is in doubt.
+                log.warning("advance_failed", owner_id=self.me, error=str(error).strip())
+                self._owned.clear()
+                stopping.wait(self._random.uniform(0.5, 1.5) * ERROR_PAUSE_SECONDS)
+                self._reconnect()
         if stopping.is_set() and not self._over.is_set():
             self._hand_over()
+
+    def _advance_once(self) -> None:
+        whole = monotonic() - self._looked_at >= WHOLE_INBOX_SECONDS
+        if whole:
+            self._looked_at = monotonic()
+        if self.advance.run_once(whole_inbox=whole):
+            # Also while there is no end of work: a new job must not wait for the poll.
+            rung = self._doorbell.take()
+        else:
+            patience = min(self._settings.poll_seconds, WHOLE_INBOX_SECONDS)
+            rung = self._doorbell.wait(patience, [self.advance.fileno()])
+        if rung:
+            self._claim_now.set()
+
+    def _reconnect(self) -> None:
+        """If there is no connection to be had, the next turn fails like this one."""
+        self._conn.close()
+        with suppress(psycopg.Error):
+            self._conn = self._connect("advance")
+            self.advance.use(self._conn)
 
     def _hand_over(self) -> None:
         released = jobs.release_jobs(self._conn, self.me)
@@ -167,13 +188,15 @@ class Life:
             thread.join(5)
         self._doorbell.close()
         self._conn.close()
+        if self._heartbeat_conn is not None:
+            self._heartbeat_conn.close()
         self.advance.close()
 
     # -- threads ---------------------------------------------------------------------------------------------------
 
     def _beat(self) -> None:
         """A connection of its own, so that no full pool and no slow batch can make us look dead."""
-        conn: Conn | None = None
+        conn = self._heartbeat_conn
         while not self._over.is_set():
             began = monotonic()
             try:

@@ -47,9 +47,8 @@ class Heartbeat:
         self._thread.start()
 
     def beat_for(self, worker_id: str) -> None:
-        """It has just been registered."""
+        """It has just been registered; it is trusted with tasks once a beat went through over our own connection."""
         self._worker_id = worker_id
-        self._succeeded_at = time.monotonic()
         self._wake.set()
 
     def is_fresh(self) -> bool:
