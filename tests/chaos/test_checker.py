@@ -19,7 +19,7 @@ from rmhdag.workflow.edges import definition_edges
 # What is done to a well-ended chain, and the invariant that must notice.
 PLANTED = {
     "i1_an_end_has_one_event": "DELETE FROM dag_job_events WHERE event_type = 'job_completed'",
-    "i2_i3_witnessed": "UPDATE dag_jobs SET status = 'failed'",
+    "i2_i3_i10_witnessed": "UPDATE dag_jobs SET status = 'failed'",
     "i4_nothing_starts_early": "UPDATE dag_node_states SET ready_at = '2000-01-01' WHERE node_id = 'n3'",
     "i6_one_result_per_node": """
         INSERT INTO dag_task_results (task_id, lease_epoch, job_id, node_id, attempt, status)
@@ -42,6 +42,10 @@ PLANTED = {
     "i10_the_outbox_is_delivered": """
         INSERT INTO dag_outbox (message_id, destination, created_at, body)
         VALUES ('m', 'd', now() - interval '1 hour', '{}')
+    """,
+    "i10_settled_means_tried": """
+        INSERT INTO dag_outbox (message_id, destination, status, settled_at, body)
+        VALUES ('m', 'd', 'delivered', now(), '{}')
     """,
     "i11_no_task_of_the_dead": """
         INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_key, fairness_key, worker_id,
@@ -144,7 +148,7 @@ def test_a_write_of_somebody_who_is_not_the_owner_is_witnessed(conn: psycopg.Con
     conn.execute("UPDATE dag_node_states SET version = version + 1 WHERE job_id = %s AND node_id = 'n1'", [job_id])
     checker.check(conn, LONG_AGO, 15)
     (found,) = checker.violations
-    assert found.invariant == "i2_i3_witnessed"
+    assert found.invariant == "i2_i3_i10_witnessed"
     assert "zombie00" in found.what
 
 
@@ -154,6 +158,108 @@ def test_a_late_report_of_a_lost_lease_is_witnessed(conn: psycopg.Connection[Any
     conn.execute("UPDATE dag_task_results SET status = 'completed' WHERE node_id = 'n2'")
     checker.check(conn, LONG_AGO, 15)
     assert ["was heard after it was lost" in violation.what for violation in checker.violations] == [True]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE dag_outbox SET message_id = 'another'",
+        "UPDATE dag_outbox SET body = '{\"x\": 2}'",
+        "UPDATE dag_outbox SET attempts = 0",
+        "UPDATE dag_outbox SET status = 'pending', settled_at = NULL",
+        "UPDATE dag_outbox SET status = 'dead', last_error = 'no'",
+    ],
+)
+def test_a_message_that_changes_is_witnessed(conn: psycopg.Connection[Any], checker: Checker, change: str) -> None:
+    conn.execute(
+        "INSERT INTO dag_outbox (message_id, destination, status, settled_at, attempts, body)"
+        " VALUES ('m', 'd', 'delivered', now(), 1, '{}')"
+    )
+    checker.check(conn, LONG_AGO, 15)
+    assert not checker.violations
+    conn.execute(change.encode())
+    checker.check(conn, LONG_AGO, 15)
+    assert "i2_i3_i10_witnessed" in {violation.invariant for violation in checker.violations}
+
+
+def test_a_message_that_vanishes_is_witnessed(conn: psycopg.Connection[Any], checker: Checker) -> None:
+    conn.execute("INSERT INTO dag_outbox (message_id, destination, body) VALUES ('m', 'd', '{}')")
+    conn.execute("DELETE FROM dag_outbox")
+    checker.check(conn, LONG_AGO, 15)
+    assert [violation.subject for violation in checker.violations] == ["m"]
+
+
+def queue_a_task(conn: psycopg.Connection[Any], task_id: str, **columns: Any) -> None:
+    row = {"task_id": task_id, "job_id": "j", "node_id": "n", "queue": "q", "handler": "h", "order_key": 1, **columns}
+    names, values = ", ".join(row), ", ".join(f"%({name})s" for name in row)
+    conn.execute(f"INSERT INTO dag_queue_messages (fairness_key, {names}) VALUES ('f', {values})".encode(), row)
+
+
+def register_worker(conn: psycopg.Connection[Any], worker_id: str, **columns: Any) -> None:
+    row = {
+        "worker_id": worker_id,
+        "host": "h",
+        "process_id": 1,
+        "version": "1",
+        "slots": 2,
+        "queues": '["q"]',
+        **columns,
+    }
+    names, values = ", ".join(row), ", ".join(f"%({name})s" for name in row)
+    conn.execute(f"INSERT INTO dag_workers ({names}) VALUES ({values})".encode(), row)
+
+
+def waits_in_vain(conn: psycopg.Connection[Any], checker: Checker) -> bool:
+    """Two looks, and no patience."""
+    checker.check(conn, LONG_AGO, 0)
+    checker.check(conn, LONG_AGO, 0)
+    return "i5_nothing_waits_in_vain" in {violation.invariant for violation in checker.violations}
+
+
+def hold(worker_id: str, **columns: Any) -> dict[str, Any]:
+    return {"worker_id": worker_id, "lease_epoch": 1, "claimed_at": "2000-01-01", **columns}
+
+
+def test_a_task_that_waits_although_a_worker_is_free_is_found(conn: psycopg.Connection[Any], checker: Checker) -> None:
+    register_worker(conn, "w")
+    queue_a_task(conn, "held", **hold("w"))
+    queue_a_task(conn, "waits")
+    checker.check(conn, LONG_AGO, 60)
+    assert waits_in_vain(conn, checker)
+
+
+def test_a_suspect_that_waits_although_a_worker_is_idle_is_found(
+    conn: psycopg.Connection[Any], checker: Checker
+) -> None:
+    register_worker(conn, "w")
+    queue_a_task(conn, "waits", lease_losses=1)
+    assert waits_in_vain(conn, checker)
+
+
+@pytest.mark.parametrize(
+    ("worker", "held", "waiting"),
+    [
+        ({"slots": 1}, {}, {}),
+        ({"queues": '["elsewhere"]'}, {}, {}),
+        ({"draining": True}, {}, {}),
+        ({"heartbeat_at": "2000-01-01"}, {}, {}),
+        ({}, {"lease_losses": 1}, {}),
+        ({}, {}, {"lease_losses": 1}),
+        ({}, {}, {"available_at": "2100-01-01"}),
+    ],
+    ids=["busy", "elsewhere", "draining", "silent", "with a suspect", "a suspect beside others", "delayed"],
+)
+def test_a_task_that_nobody_can_run_may_wait(
+    conn: psycopg.Connection[Any],
+    checker: Checker,
+    worker: dict[str, Any],
+    held: dict[str, Any],
+    waiting: dict[str, Any],
+) -> None:
+    register_worker(conn, "w", **worker)
+    queue_a_task(conn, "held", **hold("w", **held))
+    queue_a_task(conn, "waits", **waiting)
+    assert not waits_in_vain(conn, checker)
 
 
 def test_the_queries_of_the_report_run(conn: psycopg.Connection[Any]) -> None:

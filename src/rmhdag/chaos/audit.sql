@@ -72,3 +72,20 @@ BEGIN
 END $$;
 CREATE TRIGGER chaos_watch AFTER INSERT OR UPDATE ON dag_task_results
 FOR EACH ROW EXECUTE FUNCTION chaos_watch_report();
+
+-- What is in the outbox keeps its id and its content, is tried more and more often, and ends once.
+CREATE FUNCTION chaos_watch_outbox() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        IF OLD.status = 'pending' THEN
+            INSERT INTO chaos_seen VALUES ('I10', OLD.message_id, 'went away while it was pending');
+        END IF;
+    ELSIF (NEW.message_id, NEW.destination, NEW.body) IS DISTINCT FROM (OLD.message_id, OLD.destination, OLD.body) THEN
+        INSERT INTO chaos_seen VALUES ('I10', OLD.message_id, format('became another message: %s', NEW.message_id));
+    ELSIF NEW.attempts < OLD.attempts OR (OLD.status <> 'pending' AND NEW.status <> OLD.status) THEN
+        INSERT INTO chaos_seen VALUES ('I10', OLD.message_id,
+            format('was %s after %s attempts, became %s after %s', OLD.status, OLD.attempts, NEW.status, NEW.attempts));
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER chaos_watch AFTER UPDATE OR DELETE ON dag_outbox FOR EACH ROW EXECUTE FUNCTION chaos_watch_outbox();

@@ -38,6 +38,7 @@ class Checker:
         self._stale_seconds = stale_seconds
         self._stopping = threading.Event()
         self._since = LONG_AGO
+        self._runnable_since: dict[tuple[str, int], datetime] = {}
         self.violations: dict[Violation, None] = {}
         self.checks = 0
         self.error: BaseException | None = None
@@ -77,6 +78,7 @@ class Checker:
                 for subject, what in conn.execute(query, given).fetchall():
                     self.violations[Violation(name, subject, what)] = None
             self._check_ends(conn, since)
+            self._check_waiting(conn, row[0], stale_seconds)
         self._since = row[0] - OVERLAP
         self.checks += 1
 
@@ -94,6 +96,19 @@ class Checker:
             elif kind.result is not None and result != kind.result(x):
                 what = f"{workflow_id} of {x} gave {result}"
                 self.violations[Violation("i6_results_are_right", job_id, what)] = None
+
+    def _check_waiting(self, conn: psycopg.Connection[Any], now: datetime, stale_seconds: float) -> None:
+        """I5: nothing waits while somebody could run it. No row says since when: it was seen so at every look.
+
+        Half of the time after which the dead must have been noticed: a connection may be half-open meanwhile.
+        """
+        waiting = {(row[0], row[1]): (row[2], row[3]) for row in conn.execute(SETTLEMENT["runnable"]).fetchall()}
+        self._runnable_since = {lease: self._runnable_since.get(lease, now) for lease in waiting}
+        for lease, since in self._runnable_since.items():
+            if (now - since).total_seconds() > stale_seconds / 2:
+                job_id, node_id = waiting[lease]
+                what = f"{node_id} (task {lease[0]}) has waited since {since} although workers have free slots"
+                self.violations[Violation("i5_nothing_waits_in_vain", job_id, what)] = None
 
     def check_all(self, conn: psycopg.Connection[Any], accepted: list[str], strict_stale_seconds: float) -> None:
         """Everything there is, when nothing goes wrong any more."""

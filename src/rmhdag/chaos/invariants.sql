@@ -10,7 +10,7 @@ WHERE j.completed_at >= %(since)s
 GROUP BY j.job_id
 HAVING count(e.seq) <> 1 OR min(e.event_type::text) <> 'job_' || j.status::text
 
--- name: i2_i3_witnessed
+-- name: i2_i3_i10_witnessed
 SELECT subject, invariant || ' ' || what FROM chaos_seen
 
 -- name: i4_nothing_starts_early
@@ -76,6 +76,12 @@ HAVING count(*) > 1
 SELECT message_id, format('pending after %%s attempts', attempts)
 FROM dag_outbox
 WHERE status = 'pending' AND created_at < clock_timestamp() - %(stale_seconds)s * interval '1 second'
+
+-- name: i10_settled_means_tried
+SELECT message_id, format('%%s after %%s attempts: %%s', status, attempts, last_error)
+FROM dag_outbox
+WHERE status <> 'pending' AND settled_at >= %(since)s
+    AND (attempts < 1 OR (status = 'dead' AND last_error IS NULL))
 
 -- name: i11_no_task_of_the_dead
 SELECT q.job_id, format('%%s is held by %%s, silent since %%s', q.node_id, q.worker_id, w.heartbeat_at)

@@ -22,6 +22,22 @@ SELECT job_id, workflow_id, status::text, result_data, input_params->'x', error_
 FROM dag_jobs AS j
 WHERE completed_at >= %(since)s
 
+-- name: runnable
+-- Tasks that wait although a worker that was heard just now serves their queue and has a free slot; a suspect needs a
+-- worker that has nothing, and nobody is to be had while the suspect of somebody else runs.
+SELECT q.task_id, q.lease_epoch, q.job_id, q.node_id
+FROM dag_queue_messages AS q
+WHERE q.worker_id IS NULL AND q.available_at IS NULL AND EXISTS (
+    SELECT FROM dag_workers AS w
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS held, count(*) FILTER (WHERE h.lease_losses > 0) AS suspects
+        FROM dag_queue_messages AS h
+        WHERE h.worker_id = w.worker_id
+    ) AS h
+    WHERE w.queues ? q.queue AND NOT w.draining AND w.heartbeat_at > clock_timestamp() - interval '3 s'
+        AND h.suspects = 0 AND h.held < CASE WHEN q.lease_losses > 0 THEN 1 ELSE w.slots END
+)
+
 -- name: missing
 SELECT id FROM unnest(%(ids)s::text[]) AS id WHERE NOT EXISTS (SELECT FROM dag_jobs WHERE job_id = id)
 
