@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from rmhdag.cli.options import JsonOption, NamespaceOption, SchemaOption, UrlOption
-from rmhdag.cli.output import emit, emit_json, say
+from rmhdag.cli.output import say
 
 if TYPE_CHECKING:
     from rmhdag.cli.settings import Settings
@@ -31,21 +31,20 @@ def queues(
       rmhdag queues
       rmhdag queues --json
     """
+    from rmhdag.cli.listing import show_listing
     from rmhdag.cli.platform import connected
-    from rmhdag.cli.tables import lay_out, show_duration
+    from rmhdag.cli.tables import show_duration
     from rmhdag.store import views
 
     with connected(database_url, schema) as platform:
         found = views.queues(platform.conn, namespace, platform.settings.orphan_seconds)
         lines = with_configured(found, platform.settings)
-    if as_json:
-        emit_json({"queues": [line._asdict() for line in lines]})
-        return
-    if not lines:
-        say("no queues: none is configured, none has tasks; `rmhdag up` names some")
-        return
-    rows = [
-        (
+    headers = ("QUEUE", "WAITING", "DELAYED", "RUNNING", "OLDEST", "WORKERS", "SLOTS", "DEAD LETTERS")
+    show_listing(
+        "queues",
+        lines,
+        headers,
+        lambda line: (
             line.queue,
             line.waiting,
             line.delayed,
@@ -54,11 +53,13 @@ def queues(
             line.workers,
             line.slots,
             line.dead_letters,
-        )
-        for line in lines
-    ]
-    headers = ("QUEUE", "WAITING", "DELAYED", "RUNNING", "OLDEST", "WORKERS", "SLOTS", "DEAD LETTERS")
-    emit(lay_out(headers, rows, right=headers[1:]))
+        ),
+        as_json=as_json,
+        nothing="no queues: none is configured, none has tasks; `rmhdag up` names some",
+        right=headers[1:],
+    )
+    if as_json:
+        return
     for line in lines:
         if line.waiting and not line.workers:
             say(f"nobody serves {line.queue}: `rmhdag worker --queue {line.queue}` does")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from rmhdag.cli.options import JsonOption, SchemaOption, UrlOption
-from rmhdag.cli.output import emit, emit_json, say
 
 
 def register(app: typer.Typer) -> None:
@@ -20,20 +19,19 @@ def workers(as_json: JsonOption = False, database_url: UrlOption = None, schema:
       rmhdag workers
       rmhdag workers --json
     """
+    from rmhdag.cli.listing import show_listing
     from rmhdag.cli.platform import connected
-    from rmhdag.cli.tables import lay_out, show_age, show_duration
+    from rmhdag.cli.tables import show_age, show_duration
     from rmhdag.store import views
 
     with connected(database_url, schema) as platform:
         lines = views.workers(platform.conn)
-    if as_json:
-        emit_json({"workers": [line._asdict() for line in lines]})
-        return
-    if not lines:
-        say("no worker is there; `rmhdag up` or `rmhdag worker --queue NAME` starts one")
-        return
-    rows = [
-        (
+    headers = ("WORKER", "HOST", "PROCESS", "STATE", "STARTED", "SILENT", "TASKS", "QUEUES")
+    show_listing(
+        "workers",
+        lines,
+        headers,
+        lambda line: (
             line.worker_id,
             line.host,
             line.process_id,
@@ -42,7 +40,7 @@ def workers(as_json: JsonOption = False, database_url: UrlOption = None, schema:
             show_duration(line.silent_seconds),
             f"{line.tasks_held}/{line.slots}",
             ", ".join(line.queues),
-        )
-        for line in lines
-    ]
-    emit(lay_out(("WORKER", "HOST", "PROCESS", "STATE", "STARTED", "SILENT", "TASKS", "QUEUES"), rows))
+        ),
+        as_json=as_json,
+        nothing="no worker is there; `rmhdag up` or `rmhdag worker --queue NAME` starts one",
+    )

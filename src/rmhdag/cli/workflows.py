@@ -51,29 +51,28 @@ def list_workflows(
       rmhdag workflows list
       rmhdag workflows list --json
     """
+    from rmhdag.cli.listing import show_listing
     from rmhdag.cli.platform import connected
-    from rmhdag.cli.tables import lay_out, show_age
+    from rmhdag.cli.tables import show_age
     from rmhdag.store import views
 
     with connected(database_url, schema) as platform:
         lines = views.workflows(platform.conn, namespace)
-    if as_json:
-        emit_json({"workflows": [line._asdict() for line in lines]})
-        return
-    if not lines:
-        say("no workflow is registered; `rmhdag workflows register FILE` does it, `rmhdag up` brings some")
-        return
-    rows = [
-        (
+    headers = ("WORKFLOW", "VERSION", "REGISTERED", "BY", "DESCRIPTION")
+    show_listing(
+        "workflows",
+        lines,
+        headers,
+        lambda line: (
             line.workflow_id,
             line.version,
             show_age(line.registered_at),
             line.registered_by,
             line.description or line.name,
-        )
-        for line in lines
-    ]
-    emit(lay_out(("WORKFLOW", "VERSION", "REGISTERED", "BY", "DESCRIPTION"), rows))
+        ),
+        as_json=as_json,
+        nothing="no workflow is registered; `rmhdag workflows register FILE` does it, `rmhdag up` brings some",
+    )
 
 
 def show_workflow(
