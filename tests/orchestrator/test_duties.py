@@ -10,6 +10,7 @@ from rmhdag.orchestrator.duties import (
     balance,
     claim_submissions,
     delayed_tasks,
+    processed_results,
     pruning,
     silent_jobs,
     stuck_dispatch,
@@ -140,6 +141,40 @@ def test_old_jobs_are_pruned_and_young_ones_stay(platform: Platform, days: int) 
     assert pruning.run_once(seat.context) == expected
     for table in ("dag_jobs", "dag_node_states", "dag_task_results"):
         assert platform.count(table) == 3 - expected, table
+
+
+def test_results_of_all_attempts_are_pruned(platform: Platform) -> None:
+    platform.submit(workflow(only=task(retry=AT_ONCE)))
+    seat = platform.seat(OrchestratorSettings(retention_days=1))
+    seat.work()
+    platform.fail(*platform.claim())
+    platform.finish(seat)
+    assert platform.count("dag_task_results") == 2
+    platform.conn.execute("UPDATE dag_jobs SET completed_at = completed_at - 10 * interval '1 day'")
+    assert pruning.run_once(seat.context) == 1
+    assert platform.count("dag_task_results") == 0
+
+
+def processed(platform: Platform) -> list[tuple[str, bool]]:
+    rows = platform.conn.execute("SELECT node_id, processed FROM dag_task_results ORDER BY node_id").fetchall()
+    return [(node_id, is_processed) for node_id, is_processed in rows]
+
+
+def test_results_that_were_handled_are_shown_as_processed(platform: Platform) -> None:
+    platform.submit(workflow(one=task("two"), other=task(), two=task()))
+    seat = platform.seat()
+    seat.work()
+    first, second = platform.claim()
+    platform.succeed(first)
+    seat.work()
+    platform.succeed(second)
+    assert processed_results.run_once(seat.context) == 0, "there is something to do"
+    seat.work()
+    platform.succeed(*platform.claim())
+    platform.conn.execute("UPDATE dag_inbox SET owner_id = 'the next owner'")
+    assert processed_results.run_once(seat.context) == 2
+    assert processed(platform) == [("one", True), ("other", True), ("two", False)]
+    assert processed_results.run_once(seat.context) == 0, "each is written once"
 
 
 def test_a_job_stays_as_long_as_a_younger_rerun_of_it(platform: Platform) -> None:

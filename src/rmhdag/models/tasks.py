@@ -38,7 +38,8 @@ ACCEPTED = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCEL
 class TaskResult(Row):
     """What became of one lease of a task. Leases that were lost keep their row; one row per task is accepted.
 
-    `processed` is for people; the orchestrator works from the inbox.
+    `processed` is for people: it is set in quiet moments, some time after the owner has handled the result. The
+    orchestrator works from the inbox.
     """
 
     table: ClassVar[Table] = Table(

@@ -41,6 +41,7 @@ BATCH = 100
 LOCAL_BATCH = 100
 OF_A_LEASE = ("task_started", "task_snoozed")
 POISON_AFTER = 3
+MOST_HANDLED_JOBS = 10_000
 # What the data itself is to blame for; everything else is worth another try.
 DATA_ERRORS = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError, psycopg.NotSupportedError)
 
@@ -73,6 +74,8 @@ class Advance:
         self.aggregation_wanted = threading.Event()
         self.windows: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
+        # Jobs with results that their rows do not yet show as processed.
+        self.handled_jobs: set[str] = set()
 
     def use(self, conn: Conn) -> None:
         """Instead of a connection that broke."""
@@ -220,6 +223,8 @@ class Advance:
         # Only these: a job that spoils its batches must not be forgiven because the others went through.
         for job_id in held:
             self._failures.pop(job_id, None)
+        if len(self.handled_jobs) < MOST_HANDLED_JOBS:
+            self.handled_jobs.update(held)
         self.counts["results"] += len(inbox_ids)
         self.counts["batches"] += 1
         self._after_commit(batch, settled.lost, held)

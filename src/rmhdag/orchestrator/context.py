@@ -30,6 +30,7 @@ class OrchestratorSettings:
     stuck_dispatch_seconds: float = 30.0
     backpressure_depth: int = 50_000
     backpressure_seconds: float = 5.0
+    processed_seconds: float = 5.0
     pruning_seconds: float = 60.0
     retention_days: int = 30
     cache_bytes: int = 256 * 1024 * 1024

@@ -44,6 +44,10 @@ def definition_key(conn: Conn, job_id: str) -> tuple[str, str, int, str]:
     return row[0], row[1], row[2], row[3]
 
 
+def mark_processed_results(conn: Conn, job_ids: Sequence[str], limit: int) -> int:
+    return conn.execute(SQL["mark_processed_results"], {"jobs": list(job_ids), "limit": limit}).rowcount
+
+
 @commit_site
 def prune_jobs(conn: Conn, days: float, limit: int) -> int:
     """Delete finished jobs that are older, a bite at a time; events and logs go with their days."""

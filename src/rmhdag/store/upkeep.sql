@@ -43,10 +43,25 @@ ORDER BY j.completed_at
 LIMIT %(limit)s
 FOR NO KEY UPDATE OF j SKIP LOCKED
 
+-- name: mark_processed_results
+-- A result and its inbox row are written together, so one snapshot shows both or only the result.
+UPDATE dag_task_results AS r
+SET processed = true
+FROM (
+    SELECT t.task_id, t.lease_epoch
+    FROM unnest(%(jobs)s::text[]) AS j
+    JOIN dag_task_results AS t ON t.task_id >= j || '-' AND t.task_id < j || '.'
+    WHERE NOT t.processed AND t.status NOT IN ('received', 'running')
+        AND NOT EXISTS (SELECT FROM dag_inbox AS i WHERE i.task_id = t.task_id)
+    LIMIT %(limit)s
+) AS handled
+WHERE r.task_id = handled.task_id AND r.lease_epoch = handled.lease_epoch
+
 -- name: prune_results
+-- Of all attempts and leases: a job's tasks are one range of the key.
 DELETE FROM dag_task_results AS r
-USING dag_node_states AS n
-WHERE n.job_id = ANY(%(jobs)s) AND r.task_id = n.task_id
+USING unnest(%(jobs)s::text[]) AS j
+WHERE r.task_id >= j || '-' AND r.task_id < j || '.'
 
 -- name: prune_checkpoints
 DELETE FROM dag_checkpoints WHERE job_id = ANY(%(jobs)s)

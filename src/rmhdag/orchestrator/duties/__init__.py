@@ -13,6 +13,7 @@ from rmhdag.orchestrator.duties import (
     dead_workers,
     delayed_tasks,
     orphans,
+    processed_results,
     pruning,
     silent_jobs,
     strays,
@@ -32,5 +33,6 @@ ALL: dict[ModuleType, Callable[[OrchestratorSettings], float]] = {
     backpressure: lambda settings: settings.backpressure_seconds,
     stuck_dispatch: lambda settings: settings.stuck_dispatch_seconds,
     silent_jobs: lambda settings: settings.stall_seconds / 5,
+    processed_results: lambda settings: settings.processed_seconds,
     pruning: lambda settings: settings.pruning_seconds,
 }
