@@ -63,7 +63,7 @@ class Advance:
         self._conn = conn
         self._me = me
         self.owned = owned
-        self._turns = Turns(lambda queue: tasks.first_waiting(conn, queue))
+        self._turns = Turns(lambda queue: tasks.first_waiting(self._conn, queue))
         self._jitter = Random()
         self._waiting = WaitingEntries()
         self._local: deque[LocalInput] = deque()
@@ -218,6 +218,7 @@ class Advance:
         if not settled.committed:
             # Somebody else owns them, or an earlier commit went through although it seemed to fail: look again.
             self.owned.drop(held)
+            self._waiting.read_again()
             return
         self.owned.drop(settled.lost)
         # Only these: a job that spoils its batches must not be forgiven because the others went through.
