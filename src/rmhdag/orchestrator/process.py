@@ -173,6 +173,7 @@ class Life:
         with suppress(psycopg.Error):
             self._conn = self._connect("advance")
             self.advance.use(self._conn)
+            self.advance.take_over(jobs.open_jobs_of(self._conn, self.me))
 
     def _hand_over(self) -> None:
         released = jobs.release_jobs(self._conn, self.me)
@@ -232,6 +233,8 @@ class Life:
             try:
                 if context is None:
                     conn = self._connect("duties")
+                    # A claim may have gone through although its answer was lost: all that is mine is looked at again.
+                    self.advance.take_over(jobs.open_jobs_of(conn, self.me))
                     context = Context(conn, self.me, self._schema, self._settings, self.advance, *watches)
                 if self._trust.unbroken_since != unbroken:
                     unbroken = self._trust.unbroken_since

@@ -41,6 +41,10 @@ def find_by_idempotency_key(
     return conn.execute(SQL["find_by_idempotency_key"], given).fetchone()
 
 
+def open_jobs_of(conn: Conn, me: str) -> list[str]:
+    return [row[0] for row in conn.execute(SQL["open_jobs_of"], {"me": me}).fetchall()]
+
+
 @commit_site
 def claim_unowned_jobs(conn: Conn, me: str, limit: int) -> list[ClaimedJob]:
     with conn.transaction():

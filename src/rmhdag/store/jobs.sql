@@ -27,6 +27,9 @@ SELECT job_id, workflow_id, input_params
 FROM dag_jobs
 WHERE namespace = %(namespace)s AND submitted_by = %(submitted_by)s AND idempotency_key = %(idempotency_key)s
 
+-- name: open_jobs_of
+SELECT job_id FROM dag_jobs WHERE owner_id = %(me)s AND completed_at IS NULL ORDER BY job_id
+
 -- name: claim_unowned_jobs
 -- Minting owner_epoch + 1 fences every earlier owner; state is loaded only after this has committed.
 WITH unowned AS MATERIALIZED (
