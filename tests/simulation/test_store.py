@@ -36,7 +36,7 @@ class Place:
         return row.lease_epoch
 
     def report(self, lease_epoch: int) -> bool:
-        return self.store.report(ResultRow("t", lease_epoch, "job", "n", 1, success=True, output={}))
+        return self.store.report("w", ResultRow("t", lease_epoch, "job", "n", 1, success=True, output={}))
 
     def news(self) -> list[type[Input]]:
         return [type(row.given) for row in self.store.inbox.values()]
@@ -102,13 +102,14 @@ def test_a_report_of_a_revoked_task_changes_nothing() -> None:
     assert place.news() == []
 
 
-def test_a_lost_lease_can_be_reported_until_it_is_requeued() -> None:
+def test_a_lost_lease_is_not_heard_any_more() -> None:
     place = Place()
     lease = place.claim()
     place.store.declare_worker_dead("w")
     place.store.declare_worker_dead("w")
     assert place.news() == [TaskLost]
     assert not place.store.tell("w", TaskStarted("n", 1, "t", lease, "w"))
+    assert not place.report(lease)
     place.store.workers["v"] = place.now
     assert place.store.claim_tasks("v", ["light"], 5) == []
     place.write("a", 1, TaskRequeued("t", lease, 1))
@@ -117,10 +118,30 @@ def test_a_lost_lease_can_be_reported_until_it_is_requeued() -> None:
     assert place.store.queue["t"].lease_losses == 1
 
 
-def test_a_dead_worker_claims_nothing() -> None:
+def test_what_a_dead_worker_claims_is_lost_when_it_is_found() -> None:
     place = Place()
     place.store.declare_worker_dead("w")
-    assert place.store.claim_tasks("w", ["light"], 5) == []
+    lease = place.claim()
+    place.store.declare_worker_dead("w")
+    assert place.news() == [TaskLost]
+    assert not place.report(lease)
+
+
+def test_a_task_that_was_given_back_is_not_reported() -> None:
+    place = Place()
+    lease = place.claim()
+    place.store.release("w", "t", lease)
+    assert not place.report(lease)
+
+
+def test_a_torn_batch_writes_nothing_at_all() -> None:
+    place = Place()
+    place.store.submit(JobRow("other", "flow", {}, "other"))
+    place.store.claim_jobs("a", [], 10)
+    version = place.store.jobs["job"].version
+    torn = JobWrite("other", 1, 0, [99], [], [])
+    assert place.store.commit("a", [JobWrite("job", 1, version, [], [TaskRevoked("t")], []), torn]) == ["job", "other"]
+    assert "t" in place.store.queue
 
 
 def test_a_requeue_of_another_lease_changes_nothing() -> None:
@@ -155,6 +176,15 @@ def test_withdrawing_deletes_what_nobody_holds_and_asks_the_holder_to_stop() -> 
     held.store.release("w", "t", lease)
     assert held.news() == [TaskWithdrawn]
     assert held.store.queue == {}
+
+
+def test_a_task_that_was_told_to_stop_does_not_snooze() -> None:
+    place = Place()
+    lease = place.claim()
+    place.write("a", 1, TasksWithdrawn())
+    assert place.store.tell("w", TaskSnoozed("n", 1, "t", lease, 5.0))
+    assert place.news() == [TaskWithdrawn]
+    assert place.store.queue == {}
 
 
 def test_the_same_idempotency_key_is_the_same_job() -> None:

@@ -84,7 +84,10 @@ class Orchestrator(Actor):
             for job_id in claimed:
                 self.held.pop(job_id, None)
                 self.owned[job_id] = None
-        for worker_id in [name for name in self.store.workers if self._is_silent(name)]:
+        silent = [name for name in self.store.workers if self._is_silent(name)]
+        # One that claims after it was declared dead has no row any more.
+        unknown = [row.worker_id for row in self.store.queue.values() if row.worker_id not in self.store.workers]
+        for worker_id in dict.fromkeys([*silent, *(name for name in unknown if name is not None)]):
             self.world.note(self.actor_id, f"declares {worker_id} dead")
             self.store.declare_worker_dead(worker_id)
         if self.rng.random() < 0.2:

@@ -53,7 +53,7 @@ def run_seed(seed: int, *, trace: bool = False, guards: Guards | None = None) ->
     world = World(seed, guards or Guards(), notes)
     failure = None
     try:
-        _populate(world)
+        populate(world)
         world.run()
     except Violation as violation:
         failure = Failure(seed, violation.invariant, violation.message)
@@ -67,7 +67,7 @@ def run_seed(seed: int, *, trace: bool = False, guards: Guards | None = None) ->
     return Outcome(seed, world.steps, world.time, operations, failure, notes or [])
 
 
-def _populate(world: World) -> None:
+def populate(world: World) -> None:
     world.add(People(world, 0))
     for number in range(1, world.rng.randint(2, 3) + 1):
         world.add(Orchestrator(world, number))

@@ -48,13 +48,11 @@ class Store:
         gone = self.guards.duplicate_input and any(inbox_id not in self.inbox for inbox_id in write.consumed)
         return not again and not gone
 
-    def _leased(self, task_id: str, lease_epoch: int) -> rows.QueueRow | None:
-        row = self.queue.get(task_id)
-        return row if row is not None and (row.lease_epoch == lease_epoch or not self.guards.lease_epoch) else None
-
     def _held(self, worker_id: str, task_id: str, lease_epoch: int) -> rows.QueueRow | None:
-        row = self._leased(task_id, lease_epoch)
-        return row if row is not None and (row.worker_id == worker_id or not self.guards.lease_epoch) else None
+        row = self.queue.get(task_id)
+        if row is None or not self.guards.lease_epoch:
+            return row
+        return row if row.lease_epoch == lease_epoch and row.worker_id == worker_id else None
 
     def submit(self, job: rows.JobRow) -> str:
         """The same idempotency key again is the same job."""
@@ -69,11 +67,14 @@ class Store:
             self.nodes[job.job_id] = {}
             self.events[job.job_id] = []
 
-    def claim_jobs(self, owner_id: str, dead: Sequence[str], limit: int) -> list[str]:
+    def claimable_jobs(self, dead: Sequence[str]) -> list[rows.JobRow]:
         """Jobs that nobody owns or whose owner is dead; terminal ones only if the inbox has something for them."""
         wanted = {row.job_id: None for row in self.inbox.values()}
         free = [job for job in self.jobs.values() if not job.owner_id or job.owner_id in dead]
-        claimed = [job for job in free if job.status not in JOB_TERMINAL or job.job_id in wanted][:limit]
+        return [job for job in free if job.status not in JOB_TERMINAL or job.job_id in wanted]
+
+    def claim_jobs(self, owner_id: str, dead: Sequence[str], limit: int) -> list[str]:
+        claimed = self.claimable_jobs(dead)[:limit]
         for job in claimed:
             job.owner_id = owner_id
             job.owner_epoch += 1
@@ -96,13 +97,13 @@ class Store:
                 self.audit.append(rows.Claimed(job.job_id, "", job.owner_epoch))
 
     def commit(self, owner_id: str, batch: Sequence[rows.JobWrite]) -> list[str]:
-        """Write what is still ours, once; the answer names the jobs that were lost."""
-        lost = []
-        for write in sorted(batch, key=lambda write: write.job_id):
+        """Write what is still ours, once, all of it or nothing; the answer names the jobs that were lost."""
+        lost = [write.job_id for write in batch if not self._is_owner(self.jobs[write.job_id], owner_id, write)]
+        ours = [write for write in batch if write.job_id not in lost]
+        if not all(self._is_first_time(self.jobs[write.job_id], write) for write in ours):
+            return [write.job_id for write in batch]
+        for write in sorted(ours, key=lambda write: write.job_id):
             job = self.jobs[write.job_id]
-            if not self._is_owner(job, owner_id, write) or not self._is_first_time(job, write):
-                lost.append(write.job_id)
-                continue
             self.audit.append(rows.Committed(owner_id, write))
             job.version += 1
             for inbox_id in write.consumed:
@@ -129,11 +130,13 @@ class Store:
         if self.commands.setdefault(command.command_id, command) is command:
             self.put(command.job_id, command.given, command_id=command.command_id)
 
-    def claim_tasks(self, worker_id: str, queues: Sequence[str], limit: int) -> list[rows.QueueRow]:
-        """Each claim mints a lease epoch; a worker that was declared dead claims nothing."""
+    def claimable_tasks(self, queues: Sequence[str]) -> list[rows.QueueRow]:
         now = self.clock()
-        free = [row for row in self.queue.values() if row.queue in queues and row.is_claimable(now)]
-        claimed = free[:limit] if worker_id in self.workers else []
+        return [row for row in self.queue.values() if row.queue in queues and row.is_claimable(now)]
+
+    def claim_tasks(self, worker_id: str, queues: Sequence[str], limit: int) -> list[rows.QueueRow]:
+        """Each claim mints a lease epoch."""
+        claimed = self.claimable_tasks(queues)[:limit]
         for row in claimed:
             row.worker_id = worker_id
             row.available_at = None
@@ -152,6 +155,9 @@ class Store:
             return False
         self.audit.append(rows.Heard(given.task_id, given.lease_epoch))
         if isinstance(given, inputs.TaskSnoozed):
+            if row.cancel_requested:
+                self.withdraw(row)
+                return True
             row.worker_id = None
             row.available_at = self.clock() + timedelta(seconds=given.delay_seconds)
         row.started = isinstance(given, inputs.TaskStarted) or (row.started and row.worker_id is not None)
@@ -170,9 +176,9 @@ class Store:
         del self.queue[row.task_id]
         self.put(row.job_id, inputs.TaskWithdrawn(row.node_id, row.attempt, row.task_id), row.task_id)
 
-    def report(self, result: rows.ResultRow) -> bool:
+    def report(self, worker_id: str, result: rows.ResultRow) -> bool:
         """Delete the row if the lease matches, and record the result with it; a repeat succeeds silently."""
-        row = self._leased(result.task_id, result.lease_epoch)
+        row = self._held(worker_id, result.task_id, result.lease_epoch)
         recorded = self.results.setdefault(result.task_id, [])
         if row is None and self.guards.duplicate_report:
             return any(other.lease_epoch == result.lease_epoch for other in recorded)
@@ -184,11 +190,9 @@ class Store:
         return True
 
     def declare_worker_dead(self, worker_id: str) -> None:
-        """Once per lease. Its rows wait, out of everybody's reach, until their owners requeue or revoke them.
-
-        The worker may still report what it has finished; starts, checkpoints and giving back are over.
-        """
-        for row in self.queue.values() if self.workers.pop(worker_id, None) else ():
+        """Once per lease. Its rows wait, out of everybody's reach, until their owners requeue or revoke them."""
+        self.workers.pop(worker_id, None)
+        for row in self.queue.values():
             if row.worker_id == worker_id:
                 row.worker_id = None
                 row.lost = True

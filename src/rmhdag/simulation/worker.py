@@ -127,13 +127,13 @@ class Worker(Actor):
         is_known = False
         while True:
             if not self.faults.happens(Fault.REPORT_FAILED):
-                heard = self.store.report(work.outcome.result)
+                heard = self.store.report(self.actor_id, work.outcome.result)
                 self._count_report(heard, again=is_known)
                 is_known = is_known or heard
                 self._tell_owner(f"reports {work.outcome.fate}, {'accepted' if heard else 'stale'}", work.row)
                 if self.faults.happens(Fault.REPORT_DUPLICATED):
                     yield self.moment()
-                    self._count_report(self.store.report(work.outcome.result), again=True)
+                    self._count_report(self.store.report(self.actor_id, work.outcome.result), again=True)
                 if not self.faults.happens(Fault.REPORT_UNSEEN):
                     break
             yield self.moment()
