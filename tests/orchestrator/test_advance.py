@@ -377,3 +377,13 @@ def test_submitters_take_turns(platform: Platform) -> None:
     small = platform.submit(chain(1).model_copy(update={"workflow_id": "small"}), by="small")
     seat.work()
     assert small in {claimed.job_id for claimed in platform.claim(20)}
+
+
+def test_a_job_without_tasks_starts_and_ends_in_one_batch(platform: Platform) -> None:
+    """Both changes of its row are one statement's, and the time of its start must not get lost between them."""
+    only = ConditionalNode(branches=(Branch(condition="inputs.size > 1", next=()), Branch(default=True, next=())))
+    job_id = platform.submit(workflow(only=only), {"size": 2})
+    platform.seat().work()
+    assert platform.job(job_id)["status"] == "completed"
+    query = "SELECT started_at IS NOT NULL FROM dag_jobs WHERE job_id = %s"
+    assert platform.conn.execute(query, [job_id]).fetchone() == (True,)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rmhdag.engine import effects as fx
-from rmhdag.models.states import JOB_TERMINAL, NodeStatus
+from rmhdag.models.states import JOB_TERMINAL, JobStatus, NodeStatus
 from rmhdag.store.channels import JOBS_ENDED, NEW_JOBS, queue_channel
 from rmhdag.store.settle import Writes
 
@@ -232,6 +232,9 @@ def _change_job(job_id: str, writes: Writes, effect: fx.JobChanged) -> None:
     given = [job_id, effect.status, effect.ending, effect.result, effect.error_message]
     if writes.jobs:
         before = writes.jobs.pop()
+        if before[1] is JobStatus.RUNNING and effect.status in JOB_TERMINAL:
+            # It may have started in this very batch; only a row that says so gets the time of its start.
+            writes.started_jobs.append(before)
         given[2:] = [old if value is None else value for value, old in zip(given[2:], before[2:], strict=True)]
     writes.jobs.append(given)
 

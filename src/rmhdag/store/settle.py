@@ -39,6 +39,7 @@ class Writes:
     withdrawn_jobs: list[str] = field(default_factory=list)
     dead_letters: list[list[Any]] = field(default_factory=list)
     events: list[list[Any]] = field(default_factory=list)
+    started_jobs: list[list[Any]] = field(default_factory=list)
     jobs: list[list[Any]] = field(default_factory=list)
     parents: list[list[Any]] = field(default_factory=list)
     cancelled_child_jobs: list[list[Any]] = field(default_factory=list)
@@ -104,6 +105,7 @@ def _write(conn: psycopg.Connection[Any], me: str, now: datetime, writes: Writes
             text = orjson.dumps(rows, default=str).decode()
             conn.execute(query, {name: text, "now": now, **more}, prepare=True)
 
+    send(SQL["update_jobs"], writes.started_jobs, "jobs")
     send(SQL["update_jobs"], writes.jobs, "jobs")
     if writes.revoked:
         conn.execute(SQL["revoke_tasks"], {"tasks": writes.revoked}, prepare=True)
