@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from rmhdag.store.connection import connect
+from rmhdag.store.connection import SearchPathError, connect, enter_schema
 
 
 def test_connections_have_limits_and_a_name(database: str) -> None:
@@ -32,6 +32,24 @@ def test_options_of_the_dsn_are_kept(database: str) -> None:
     with connect(dsn, "test") as conn:
         assert conn.execute("SHOW work_mem").fetchone() == ("7MB",)
         assert conn.execute("SHOW lock_timeout").fetchone() == ("2s",)
+
+
+def test_behind_a_pooler_nothing_is_asked_of_the_session(database: str) -> None:
+    with connect(database, "test", pooled=True) as conn:
+        assert conn.prepare_threshold is None
+        assert conn.execute("SHOW lock_timeout").fetchone() == ("0",)
+        with pytest.raises(SearchPathError, match='SET search_path = "dagapp"'):
+            enter_schema(conn, "dagapp", pooled=True)
+        conn.execute("CREATE SCHEMA dagapp")
+        conn.execute("SET LOCAL search_path TO dagapp")  # as a role brings it
+        enter_schema(conn, "dagapp", pooled=True)
+
+
+def test_a_schema_of_any_name_is_entered(database: str) -> None:
+    with connect(database, "test") as conn:
+        conn.execute('CREATE SCHEMA "Odd, name"')
+        enter_schema(conn, "Odd, name")
+        assert conn.execute("SELECT current_schema()").fetchone() == ("Odd, name",)
 
 
 def test_a_statement_that_waits_too_long_for_a_lock_gives_up(database: str) -> None:

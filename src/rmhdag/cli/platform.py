@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from psycopg import sql
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.server import explained, opened
 from rmhdag.cli.settings import Settings, load_settings
 from rmhdag.store import views
-from rmhdag.store.connection import connect
+from rmhdag.store.connection import SearchPathError, connect, enter_schema
 
 Conn = psycopg.Connection[Any]
 ALL_HEX = frozenset("0123456789abcdef")
@@ -39,12 +38,17 @@ class Platform:
 
     def reconnect(self) -> None:
         self.conn.close()
-        self.conn = open_connection(self.dsn, self.settings.schema_name)
+        self.conn = open_connection(self.dsn, self.settings)
 
 
-def open_connection(dsn: str, schema: str, *, statement_timeout_seconds: float = 30) -> Conn:
-    conn = connect(dsn, "rmhdag:cli", autocommit=True, statement_timeout_seconds=statement_timeout_seconds)
-    conn.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)))
+def open_connection(dsn: str, settings: Settings) -> Conn:
+    pooled = settings.database_pooled
+    conn = connect(dsn, "rmhdag:cli", autocommit=True, statement_timeout_seconds=30, pooled=pooled)
+    try:
+        enter_schema(conn, settings.schema_name, pooled=pooled)
+    except BaseException:
+        conn.close()
+        raise
     conn.prepare_threshold = None
     return conn
 
@@ -54,7 +58,7 @@ def connected(database_url: str | None = None, schema: str | None = None) -> Ite
     """An embedded server that is not running is started for the command, as `rmhdag db` does it."""
     settings = load_settings({"database_url": database_url, "schema_name": schema}).settings
     with opened(settings) as (dsn, name), explained(settings), migrated(settings, name):
-        platform = Platform(open_connection(dsn, settings.schema_name), dsn, name, settings)
+        platform = Platform(open_connection(dsn, settings), dsn, name, settings)
         try:
             yield platform
         finally:
@@ -66,6 +70,8 @@ def migrated(settings: Settings, name: str) -> Iterator[None]:
     """A schema that is missing or old, as a sentence."""
     try:
         yield
+    except SearchPathError as error:
+        raise CommandFailed(f"{name}: {error}", code=ExitCode.CONFLICT) from error
     except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedObject) as error:
         text = " ".join(str(error).partition("LINE")[0].split())
         raise CommandFailed(

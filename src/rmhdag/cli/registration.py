@@ -46,10 +46,10 @@ def handler_queues(conn: Conn) -> dict[str, str]:
 class FreshHandlerQueues(dict[str, str]):
     """The same for a process that lives long: a handler that is not known yet may have come with a new worker."""
 
-    def __init__(self, dsn: str, schema: str) -> None:
+    def __init__(self, dsn: str, settings: Settings) -> None:
         super().__init__()
         self._dsn = dsn
-        self._schema = schema
+        self._settings = settings
         self.refresh()
 
     def __bool__(self) -> bool:
@@ -64,7 +64,7 @@ class FreshHandlerQueues(dict[str, str]):
     def refresh(self) -> None:
         from rmhdag.cli.platform import open_connection
 
-        with open_connection(self._dsn, self._schema) as conn:
+        with open_connection(self._dsn, self._settings) as conn:
             self.update(handler_queues(conn))
 
 

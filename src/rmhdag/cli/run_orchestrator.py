@@ -91,8 +91,9 @@ def orchestrator(
                 poll_seconds=settings.poll_seconds,
                 orphan_scan_seconds=settings.orphan_scan_seconds,
             ),
-            FreshHandlerQueues(dsn, settings.schema_name),
-            notify=settings.notify and not settings.database_pooled,
+            FreshHandlerQueues(dsn, settings),
+            notify=settings.notify,
+            pooled=settings.database_pooled,
         )
         stop_on_signals(running)
         say(f"orchestrator (process {os.getpid()}) works on {name}")

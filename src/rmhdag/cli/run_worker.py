@@ -79,7 +79,7 @@ def worker(
     configure_logs()
     arm_crash_point()
     with opened(settings) as (dsn, name), explained(settings), migrated(settings, name):
-        with open_connection(dsn, settings.schema_name) as conn:
+        with open_connection(dsn, settings) as conn:
             views.workers(conn)  # the schema is there, or this says so
         slots = settings.concurrency or processors()
         say(f"worker (process {os.getpid()}) serves {', '.join(queues)} in {name}, {slots} tasks at a time")

@@ -164,7 +164,7 @@ def prepare(dsn: str, settings: Settings, paths: list[str]) -> list[str]:
             remedy="`rmhdag db migrate` tells more.",
             code=ExitCode.CONFLICT,
         ) from error
-    with open_connection(dsn, settings.schema_name) as conn:
+    with open_connection(dsn, settings) as conn:
         name = who(None)
         found = register_shipped(conn, settings, namespace="default", registered_by=name)
         if paths:
@@ -185,7 +185,7 @@ def wait_until_ready(watcher: Supervisor, dsn: str, settings: Settings) -> None:
     from rmhdag.cli.platform import open_connection
 
     deadline = time.monotonic() + READY_SECONDS
-    with open_connection(dsn, settings.schema_name) as conn:
+    with open_connection(dsn, settings) as conn:
         while not watcher.stopping and not is_ready(conn, watcher):
             watcher.turn(0.05)
             dying = next((one for one in watcher.processes.values() if one.deaths >= MOST_DEATHS), None)

@@ -30,7 +30,7 @@ from rmhdag.orchestrator.owned_jobs import OwnedJobs
 from rmhdag.orchestrator.trust import SilenceWatch, Trust
 from rmhdag.store import jobs, processes
 from rmhdag.store.channels import NEW_JOBS, owner_channel
-from rmhdag.store.connection import connect
+from rmhdag.store.connection import connect, enter_schema
 from rmhdag.store.identity import new_id
 
 log = get_logger(__name__)
@@ -50,12 +50,14 @@ class Orchestrator:
         handler_queues: dict[str, str],
         *,
         notify: bool = True,
+        pooled: bool = False,
     ) -> None:
         self._dsn = dsn
         self._schema = schema
         self._settings = settings
         self._handler_queues = handler_queues
-        self._notify = notify
+        self._notify = notify and not pooled
+        self._pooled = pooled
         self._stopping = threading.Event()
         self._random = Random()
         self._life: Life | None = None
@@ -79,7 +81,7 @@ class Orchestrator:
                 self._stopping.wait(self._random.uniform(0.5, 1.5) * ERROR_PAUSE_SECONDS)
 
     def _live_once(self) -> None:
-        life = Life(self._dsn, self._schema, self._settings, self._handler_queues, self._notify)
+        life = Life(self._dsn, self._schema, self._settings, self._handler_queues, self._notify, self._pooled)
         self._life = life
         try:
             life.begin()
@@ -99,11 +101,13 @@ class Life:
         settings: OrchestratorSettings,
         handler_queues: dict[str, str],
         notify: bool,
+        pooled: bool,
     ) -> None:
         self.me = new_id()
         self._dsn = dsn
         self._schema = schema
         self._settings = settings
+        self._pooled = pooled
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []
         self._random = Random()
@@ -117,10 +121,12 @@ class Life:
         self._heartbeat_conn: Conn | None = None
 
     def _connect(self, part: str) -> Conn:
-        conn = connect(self._dsn, f"orchestrator:{part}:{self.me[-8:]}", autocommit=True, reads_whole_tables=False)
-        conn.prepare_threshold = 0
+        name = f"orchestrator:{part}:{self.me[-8:]}"
+        conn = connect(self._dsn, name, autocommit=True, reads_whole_tables=False, pooled=self._pooled)
+        if not self._pooled:
+            conn.prepare_threshold = 0
         set_json_loads(orjson.loads, conn)
-        conn.execute("SELECT set_config('search_path', %s, false)", [self._schema])
+        enter_schema(conn, self._schema, pooled=self._pooled)
         return conn
 
     def begin(self) -> None:

@@ -1,10 +1,15 @@
-"""Connections that notice a dead peer within seconds and never hold a lock for long."""
+"""Connections that notice a dead peer within seconds and never hold a lock for long.
+
+Behind a transaction pooler a session belongs to nobody: nothing can be set on it, so the role has to bring what the
+others set here (docs/architecture/pooler.md).
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 # A black hole is noticed after 2 + 3 × 1 s; by default a reply is awaited for ever.
@@ -17,6 +22,10 @@ _KEEPALIVE: dict[str, Any] = {
 }
 
 
+class SearchPathError(psycopg.OperationalError):
+    """Behind a pooler only the role can say which schema is meant, and it does not."""
+
+
 def connect(
     dsn: str,
     application_name: str,
@@ -26,11 +35,13 @@ def connect(
     lock_timeout_seconds: float = 2,
     idle_in_transaction_timeout_seconds: float = 5,
     reads_whole_tables: bool = True,
+    pooled: bool = False,
 ) -> psycopg.Connection[tuple[Any, ...]]:
-    """Open one connection. A time-out of 0 means none.
+    """Open one connection. A time-out of 0 means none; behind a pooler they are the role's.
 
     Without `reads_whole_tables` the planner takes an index wherever there is one: for connections that live long and
-    whose plans, made while a table was small, must still be right when it is large.
+    whose plans, made while a table was small, must still be right when it is large. Behind a pooler nothing is planned
+    for longer than one use.
     """
     limits = {
         "statement_timeout": statement_timeout_seconds,
@@ -38,10 +49,34 @@ def connect(
         "idle_in_transaction_session_timeout": idle_in_transaction_timeout_seconds,
     }
     given = str(conninfo_to_dict(dsn).get("options") or "")
-    chosen = [f"-c {name}={round(seconds * 1000)}" for name, seconds in limits.items()]
+    ours = [f"-c {name}={round(seconds * 1000)}" for name, seconds in limits.items()]
     if not reads_whole_tables:
-        chosen.append("-c enable_seqscan=off")
-    options = " ".join([given, *chosen]).strip()
-    return psycopg.connect(
-        dsn, autocommit=autocommit, application_name=application_name, connect_timeout=5, options=options, **_KEEPALIVE
+        ours.append("-c enable_seqscan=off")
+    conn = psycopg.connect(
+        dsn,
+        autocommit=autocommit,
+        application_name=application_name,
+        connect_timeout=5,
+        options=" ".join([given, *([] if pooled else ours)]).strip() or None,
+        **_KEEPALIVE,
     )
+    if pooled:
+        conn.prepare_threshold = None  # a statement prepared on one server connection is unknown on the next
+    return conn
+
+
+def enter_schema(conn: psycopg.Connection[Any], schema: str, *, pooled: bool = False) -> None:
+    """Queries name tables without their schema: from here on this one is meant."""
+    if not pooled:
+        conn.execute("SELECT set_config('search_path', quote_ident(%s), false)", [schema])
+        return
+    row = conn.execute("SELECT current_schema(), current_user, current_database()").fetchone()
+    assert row is not None
+    if row[0] != schema:
+        wanted = sql.SQL("ALTER ROLE {} IN DATABASE {} SET search_path = {}").format(
+            sql.Identifier(row[1]), sql.Identifier(row[2]), sql.Identifier(schema)
+        )
+        raise SearchPathError(
+            f"behind a pooler the role must bring the schema, and it has {row[0]!r} instead of {schema!r}: "
+            f"run `{wanted.as_string()}` as its owner and let the pooler reconnect"
+        )

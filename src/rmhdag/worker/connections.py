@@ -6,10 +6,9 @@ from typing import Any
 
 import orjson
 import psycopg
-from psycopg import sql
 from psycopg.types.json import set_json_loads
 
-from rmhdag.store.connection import connect
+from rmhdag.store.connection import connect, enter_schema
 from rmhdag.worker.settings import WorkerSettings
 
 
@@ -22,11 +21,11 @@ def open_connection(
         autocommit=True,
         statement_timeout_seconds=statement_timeout_seconds,
         reads_whole_tables=False,
+        pooled=settings.pooled,
     )
     try:
-        conn.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(settings.schema)))
+        enter_schema(conn, settings.schema, pooled=settings.pooled)
         set_json_loads(orjson.loads, conn)
-        conn.prepare_threshold = None if settings.pooled else 5
     except BaseException:
         conn.close()
         raise
