@@ -1,31 +1,48 @@
-"""A whole orchestrator with its threads, in this process: what it does when a connection breaks under it."""
+"""The orchestrator with its threads."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg
 import pytest
 
 from rmhdag.orchestrator.context import OrchestratorSettings
+from rmhdag.orchestrator.duties.claim_submissions import BITE
 from rmhdag.orchestrator.process import Orchestrator
 from rmhdag.store import crash_points
-from tests.engine.definitions import task, workflow
+from rmhdag.workflow.definition import ApprovalNode
+from tests.engine.definitions import fan, task, workflow
 from tests.orchestrator.platform import Platform
 from tests.store.waiting import wait_until
 
+CHILDREN = 40_000  # a thousand in each turn: the loop has no idle moment for a second and more
 
-@pytest.fixture
-def orchestrator(platform: Platform) -> Iterator[Orchestrator]:
-    running = Orchestrator(platform.dsn, "dagapp", OrchestratorSettings(), {})
-    thread = threading.Thread(target=running.run)
+
+@contextmanager
+def running(platform: Platform, settings: OrchestratorSettings) -> Iterator[Orchestrator]:
+    orchestrator = Orchestrator(platform.dsn, "dagapp", settings, {})
+    thread = threading.Thread(target=orchestrator.run)
     thread.start()
-    yield running
-    crash_points.disarm()
-    running.stop()
-    thread.join(10)
+    try:
+        yield orchestrator
+    finally:
+        crash_points.disarm()
+        orchestrator.stop()
+        thread.join(30)
     assert not thread.is_alive()
+
+
+def test_a_burst_of_jobs_is_claimed_without_waiting_for_the_poll(platform: Platform) -> None:
+    waits = workflow(wait=ApprovalNode())
+    with platform.conn.transaction():
+        for _ in range(3 * BITE):
+            platform.submit(waits)
+    with running(platform, OrchestratorSettings(poll_seconds=3_600)):
+        unclaimed = "SELECT count(*) FROM dag_jobs WHERE owner_id IS NULL"
+        wait_until(lambda: platform.conn.execute(unclaimed).fetchone() == (0,))
 
 
 def lose_the_connection() -> None:
@@ -35,15 +52,27 @@ def lose_the_connection() -> None:
 @pytest.mark.parametrize(
     "site", ["claim_unowned_jobs.before_commit", "claim_unowned_jobs.after_commit", "settle.after_commit"]
 )
-def test_a_job_that_was_claimed_although_it_seemed_to_fail_begins(
-    platform: Platform, orchestrator: Orchestrator, site: str
-) -> None:
+def test_a_job_that_was_claimed_although_it_seemed_to_fail_begins(platform: Platform, site: str) -> None:
     """The answer is lost: nobody has told the loop that the job is its own."""
-    wait_until(lambda: platform.count("dag_orchestrators") or None)
-    name = orchestrator.owner_id
-    crash_points.arm(site, lose_the_connection)
-    job_id = platform.submit(workflow(only=task()))
-    wait_until(lambda: platform.nodes(job_id).get("only") == "dispatched" or None)
-    platform.succeed(*platform.claim())
-    wait_until(lambda: platform.job(job_id)["status"] == "completed" or None)
-    assert (orchestrator.owner_id, platform.job(job_id)["owner_id"]) == (name, name), "it keeps its name and its jobs"
+    with running(platform, OrchestratorSettings()) as orchestrator:
+        wait_until(lambda: platform.count("dag_orchestrators") or None)
+        name = orchestrator.owner_id
+        crash_points.arm(site, lose_the_connection)
+        job_id = platform.submit(workflow(only=task()))
+        wait_until(lambda: platform.nodes(job_id).get("only") == "dispatched" or None)
+        platform.succeed(*platform.claim())
+        wait_until(lambda: platform.job(job_id)["status"] == "completed" or None)
+        owner = platform.job(job_id)["owner_id"]
+        assert (orchestrator.owner_id, owner) == (name, name), "it keeps its name and its jobs"
+
+
+def test_new_jobs_are_heard_of_while_there_is_no_end_of_work(platform: Platform) -> None:
+    """Nothing polls here, so only the bell can bring the second job, and only a busy loop that listens hears it."""
+    with running(platform, OrchestratorSettings(timer_seconds=3_600.0)):
+        large = platform.submit(fan("collect"), {"items": list(range(CHILDREN))})
+        made = "SELECT count(*) FROM dag_node_states WHERE job_id = %s AND parent_node_id IS NOT NULL"
+        wait_until(lambda: platform.conn.execute(made, [large]).fetchone() != (0,))
+        small = platform.submit(fan("collect"), {"items": []})
+        claimed = f"SELECT ({made}) FROM dag_jobs WHERE job_id = %s AND owner_id IS NOT NULL".encode()
+        (count,) = wait_until(lambda: platform.conn.execute(claimed, [large, small]).fetchone())
+    assert count < CHILDREN, "it was heard only when the work was done"
