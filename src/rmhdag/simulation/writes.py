@@ -103,7 +103,7 @@ def _task_revoked(store: Store, job: JobRow, effect: fx.TaskRevoked) -> None:
 
 def _tasks_withdrawn(store: Store, job: JobRow, effect: fx.TasksWithdrawn) -> None:
     for row in [row for row in store.queue.values() if row.job_id == job.job_id]:
-        if row.worker_id is None:
+        if row.worker_id is None and not row.lost:
             store.withdraw(row)
         else:
             row.cancel_requested = True
