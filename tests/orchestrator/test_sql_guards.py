@@ -1,5 +1,7 @@
 """The guards in the SQL are needed, and tests see it: take any one away and somebody writes who must not.
 
+What the simulator's operations reach is also in `tests/simulation/test_agreement.py`; here are the others too.
+
 Each case is a story that ends well; with the named words removed from the query, the same story ends badly.
 """
 
@@ -10,8 +12,11 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 
-from rmhdag.store import crash_points, jobs, settle, tasks
+from rmhdag.models.jobs import CommandKind
+from rmhdag.store import commands, crash_points, jobs, poison, settle, tasks
+from rmhdag.store.commands import Command, issue_command
 from rmhdag.store.identity import new_id
+from tests.engine.definitions import fan
 from tests.orchestrator.platform import Platform, Seat
 from tests.orchestrator.test_advance import chain
 
@@ -123,6 +128,55 @@ def a_loss_is_told_twice(platform: Platform) -> bool:
     return tasks.report_lost_tasks(platform.conn, [platform.worker_id]) > 0
 
 
+def somebody_else_buries(platform: Platform) -> bool:
+    job_id = platform.submit(chain(1))
+    platform.seat().work()
+    return poison.bury_job(platform.conn, platform.seat().me, job_id, 1, "default", "why")
+
+
+def an_earlier_life_buries(platform: Platform) -> bool:
+    job_id = platform.submit(chain(1))
+    owner, other = platform.seat(), platform.seat()
+    owner.work()
+    jobs.claim_orphaned_jobs(other.conn, other.me, [owner.me], 10)
+    return poison.bury_job(other.conn, other.me, job_id, 1, "default", "why")
+
+
+def a_finished_job_is_buried(platform: Platform) -> bool:
+    job_id = platform.submit(chain(1))
+    seat = platform.seat()
+    platform.finish(seat)
+    return poison.bury_job(seat.conn, seat.me, job_id, 1, "default", "why")
+
+
+def a_finished_job_is_told(platform: Platform) -> bool:
+    job_id = platform.submit(chain(1))
+    platform.finish(platform.seat())
+    command = Command(
+        command_id=new_id(), namespace="default", job_id=job_id, kind=CommandKind.CANCEL, issued_by="ann", body={}
+    )
+    issue_command(platform.conn, command)
+    return platform.count("dag_inbox") + platform.count("dag_job_commands") > 0
+
+
+def a_finished_child_is_cancelled(platform: Platform) -> bool:
+    job_id = platform.submit(fan("collect"), {"items": [1, 2]})
+    seat = platform.seat()
+    seat.work()
+    platform.succeed(*platform.claim(1))
+    seat.work()
+    children = (
+        "SELECT parent_node_id FROM dag_node_states WHERE job_id = %s AND status = 'completed' AND fan_out_index = 0"
+    )
+    row = platform.conn.execute(children, [job_id]).fetchone()
+    assert row is not None
+    now = platform.conn.execute("SELECT clock_timestamp()").fetchone()
+    assert now is not None
+    cancelled = settle.Writes(cancelled_children=[[job_id, row[0], 0, 2]])
+    assert settle.settle(seat.conn, seat.me, [(job_id, 1)], [], now[0], lambda locked: cancelled).committed
+    return platform.conn.execute(children, [job_id]).fetchone() is None
+
+
 GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
     (settle.SQL, "lock_jobs", b"AND j.owner_epoch = (r->>1)::bigint", b"", an_earlier_life_writes),
     (settle.SQL, "lock_jobs", b"j.owner_id IS NOT DISTINCT FROM %(me)s AND ", b"", somebody_else_writes),
@@ -137,6 +191,11 @@ GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
     (tasks.SQL, "report_tasks", b"AND q.lease_epoch = g.lease_epoch", b"", a_lost_lease_reports),
     (tasks.SQL, "report_tasks", b"AND q.worker_id IS NOT DISTINCT FROM %(worker_id)s", b"", another_worker_reports),
     (tasks.SQL, "claim_tasks", b"AND worker_id IS NULL", b"", a_held_task_is_claimed_again),
+    (poison.SQL, "fail_poisoned_job", b"AND owner_id = %(me)s", b"", somebody_else_buries),
+    (poison.SQL, "fail_poisoned_job", b"AND owner_epoch = %(owner_epoch)s", b"", an_earlier_life_buries),
+    (poison.SQL, "fail_poisoned_job", b"AND completed_at IS NULL", b"", a_finished_job_is_buried),
+    (commands.SQL, "issue_command", b"WHERE is_open", b"", a_finished_job_is_told),
+    (settle.SQL, "cancel_children", b"AND n.status = 'ready'", b"", a_finished_child_is_cancelled),
     (settle.SQL, "requeue_tasks", b"AND q.lease_epoch = (r->>1)::bigint", b"", a_newer_lease_is_requeued),
 ]
 STORIES = [*dict.fromkeys(story for *_, story in GUARDS), a_loss_is_told_twice]
