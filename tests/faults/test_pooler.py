@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.embedded.account import choose_account
@@ -63,7 +63,7 @@ def pooled(cluster: Cluster) -> Iterator[str]:
 
 def configuration(dsn: str, port: int) -> str:
     server = conninfo_to_dict(dsn)
-    behind = make_conninfo(**{name: server[name] for name in ("host", "port", "dbname", "user", "password")})
+    behind = " ".join(f"{name}={server[name]}" for name in ("host", "port", "dbname", "user", "password"))
     return f"""
 [databases]
 {server["dbname"]} = {behind}

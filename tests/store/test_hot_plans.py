@@ -1,0 +1,154 @@
+"""The statements of the hot path on large tables: they walk an index and touch few pages, whenever they were planned.
+
+Processes prepare their statements when they start, perhaps on empty tables, and keep the plan while the tables grow;
+and tables may grow faster than anybody analyses them. So each statement is looked at three times.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from rmhdag.store import inbox, jobs, settle, tasks
+from rmhdag.store.connection import connect, enter_schema
+
+Conn = psycopg.Connection[Any]
+ROWS = 200_000
+BATCH = 200
+BIG = {"dag_jobs", "dag_node_states", "dag_queue_messages", "dag_inbox", "dag_task_results"}
+PARAMETER = re.compile(r"%\((\w+)\)s")
+# Finished jobs of a long past and the 2,000 that five orchestrators own now; ten workers hold 200 tasks each.
+FILL = f"""
+INSERT INTO dag_jobs (job_id, workflow_id, workflow_version, workflow_hash, fairness_key, submitted_by, root_job_id,
+    owner_id, owner_epoch, status, started_at, completed_at)
+  SELECT 'j' || n, 'w', 1, 'h', 'me', 'me', 'j' || n, CASE WHEN n % 100 <> 50 THEN 'o' || n % 5 END, 1,
+    CASE WHEN n % 100 = 0 THEN 'running' WHEN n % 100 = 50 THEN 'pending' ELSE 'completed' END::job_status,
+    CASE WHEN n % 100 <> 50 THEN now() END, CASE WHEN n % 50 <> 0 THEN now() END
+  FROM generate_series(1, {ROWS}) n;
+INSERT INTO dag_node_states (job_id, node_id, status, task_id, next_attempt_at, deadline_at, completed_at)
+  SELECT 'j' || n, 'n', CASE WHEN n % 100 = 0 THEN 'dispatched' ELSE 'completed' END::node_status, 't' || n,
+    CASE WHEN n % 2000 = 0 THEN now() END, CASE WHEN n % 2000 = 100 THEN now() END,
+    CASE WHEN n % 100 <> 0 THEN now() END
+  FROM generate_series(1, {ROWS}) n;
+INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_key, fairness_key, worker_id,
+    claimed_at, lease_epoch)
+  SELECT 't' || n, 'j' || n, 'n', 'q' || n % 2, 'echo', n, 'me', CASE WHEN n % 100 = 0 THEN 'w' || n / 100 % 10 END,
+    CASE WHEN n % 100 = 0 THEN now() END, CASE WHEN n % 100 = 0 THEN 1 ELSE 0 END
+  FROM generate_series(1, {ROWS}) n;
+INSERT INTO dag_inbox (owner_id, job_id, kind, task_id, lease_epoch)
+  SELECT 'o' || n % 5, 'j' || n, 'task_started', 't' || n, 1 FROM generate_series(1, {ROWS}) n;
+INSERT INTO dag_task_results (task_id, lease_epoch, job_id, node_id, attempt, status)
+  SELECT 'r' || n, 1, 'j' || n, 'n', 1, 'completed' FROM generate_series(1, {ROWS}) n;
+"""
+HELD = [n * 1_000 for n in range(1, BATCH + 1)]  # by worker w0, in jobs of owner o0
+NOW = "2026-01-01T00:00:00+00:00"
+
+
+class Hot(NamedTuple):
+    queries: dict[str, bytes]
+    name: str
+    given: dict[str, Any]
+    pages_per_row: int = 60
+
+
+def rows(*columns: Any) -> str:
+    """One JSON row per held task; a callable is given its number."""
+    return json.dumps([[column(n) if callable(column) else column for column in columns] for n in HELD])
+
+
+def job(n: int) -> str:
+    return f"j{n}"
+
+
+def task(n: int) -> str:
+    return f"t{n}"
+
+
+QUEUED = rows(lambda n: f"new{n}", job, "n", "q1", "echo", 1, 2, 0, 60, 0, "me", "default", {}, None)
+HOT = [
+    Hot(
+        tasks.SQL,
+        "report_tasks",
+        {
+            "worker_id": "w0",
+            "reports": rows(task, 1, "completed", None, None, 0, {}, None, 0, {"ok": True}, 0),
+        },
+    ),
+    Hot(tasks.SQL, "start_tasks", {"worker_id": "w0", "tasks": rows(task, 1)}),
+    Hot(tasks.SQL, "release_tasks", {"worker_id": "w0", "tasks": rows(task, 1, None)}),
+    Hot(inbox.SQL, "read_inbox", {"me": "o0", "mark": 0, "limit": BATCH}),
+    Hot(jobs.SQL, "claim_unowned_jobs", {"me": "o9", "limit": BATCH}),
+    Hot(jobs.SQL, "claim_orphaned_jobs", {"me": "o9", "dead": ["o0"], "limit": BATCH}),
+    Hot(settle.SQL, "consume_inbox", {"me": "o0", "inbox": HELD}),
+    Hot(settle.SQL, "insert_tasks", {"tasks": QUEUED}),
+]
+
+
+@pytest.fixture
+def planner(migrated_database: str) -> Iterator[Conn]:
+    with connect(migrated_database, "test", autocommit=True, statement_timeout_seconds=60) as conn:
+        enter_schema(conn, "dagapp")
+        for table in BIG:
+            conn.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)".encode())
+        # As the driver's prepared statements are planned, once and for whatever is given.
+        conn.execute("SET plan_cache_mode = force_generic_plan")
+        yield conn
+
+
+def prepare(conn: Conn, hot: Hot) -> None:
+    query = hot.queries[hot.name].decode()
+    names = list(dict.fromkeys(PARAMETER.findall(query)))
+    numbered = PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", query).replace("%%", "%")
+    conn.execute(f"PREPARE {hot.name} AS {numbered}".encode())
+
+
+def explain(conn: Conn, hot: Hot) -> dict[str, Any]:
+    names = dict.fromkeys(PARAMETER.findall(hot.queries[hot.name].decode()))
+    given = sql.SQL(", ").join(sql.Literal(hot.given[name]) for name in names)
+    called = sql.SQL("{}({})").format(sql.SQL(hot.name), given) if names else sql.SQL(hot.name)
+    with conn.transaction(force_rollback=True):
+        row = conn.execute(sql.SQL("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE {}").format(called)).fetchone()
+    assert row is not None
+    found: dict[str, Any] = row[0][0]["Plan"]
+    return found
+
+
+def scanned(plan: dict[str, Any]) -> set[str]:
+    """The tables that are read from one end to the other."""
+    whole = {plan["Relation Name"]} if plan["Node Type"] == "Seq Scan" else set()
+    return whole.union(*(scanned(part) for part in plan.get("Plans", [])))
+
+
+def pages(plan: dict[str, Any]) -> int:
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def troubles(conn: Conn, when: str) -> list[str]:
+    found = []
+    for hot in HOT:
+        plan = explain(conn, hot)
+        if scanned(plan) & BIG:
+            found.append(f"{when}: {hot.name} reads all of {', '.join(sorted(scanned(plan) & BIG))}")
+        elif pages(plan) > hot.pages_per_row * BATCH:
+            found.append(f"{when}: {hot.name} touches {pages(plan)} pages for {BATCH} rows")
+    return found
+
+
+@pytest.mark.timeout(180)
+def test_hot_statements_walk_an_index_whenever_they_were_planned(planner: Conn) -> None:
+    for hot in HOT:
+        prepare(planner, hot)
+        explain(planner, hot)
+    planner.execute(FILL.encode())
+    found = troubles(planner, "planned while empty")
+    planner.execute("DISCARD PLANS")
+    found += troubles(planner, "never analysed")
+    planner.execute("ANALYZE")
+    found += troubles(planner, "analysed")
+    assert not found, "\n".join(found)
