@@ -83,7 +83,7 @@ class MirroredStore(Store):
         self._lanes = lanes
         self._world = world
         self._rng = Random(f"lanes {seed}")
-        self._turns = Turns()
+        self._turns = Turns(lambda queue: None)
         self._owned: dict[str, OwnedJob] = {}
         self._ids: dict[int, int] = {}  # inbox ids, the model's to PostgreSQL's
         self._epochs: dict[str, int] = {}  # as PostgreSQL minted them
@@ -342,7 +342,7 @@ class MirroredStore(Store):
             for command_id, answer in write.answers:
                 batch.take(job, [answer], command_id)
         for job_id, wanted in batch.child_requests:
-            batch.jobs[job_id].writes.child_jobs.append(_child_row(self._owned[job_id], wanted))
+            batch.jobs[job_id].rare.child_jobs.append(_child_row(self._owned[job_id], wanted))
         held = [(write.job_id, write.owner_epoch) for write in sent]
         consumed = [
             (self._ids[number], write.job_id) for write in sent for number in write.consumed if number in self._ids

@@ -61,8 +61,8 @@ def mirror_database() -> Iterator[str]:
 Guard = tuple[dict[str, bytes], str, str, str]
 NOTHING = ""
 GUARDS: list[Guard] = [
-    (settle.SQL, "lock_jobs", "AND j.owner_epoch = held.owner_epoch", NOTHING),
-    (settle.SQL, "lock_jobs", "j.owner_id = %(me)s", "true"),
+    (settle.SQL, "lock_jobs", "AND j.owner_epoch = (r->>1)::bigint", NOTHING),
+    (settle.SQL, "lock_jobs", "j.owner_id IS NOT DISTINCT FROM %(me)s", "true"),
     (settle.SQL, "lock_jobs", "FOR NO KEY UPDATE OF j", NOTHING),
     (settle.SQL, "requeue_tasks", "AND q.lease_epoch = (r->>1)::bigint", NOTHING),
     (settle.SQL, "requeue_tasks", "lease_epoch = q.lease_epoch + 1", "lease_epoch = q.lease_epoch"),
@@ -84,12 +84,12 @@ GUARDS: list[Guard] = [
     (tasks.SQL, "claim_tasks", "SKIP LOCKED", NOTHING),
     (tasks.SQL, "claim_tasks", "FOR UPDATE SKIP LOCKED", NOTHING),
     (tasks.SQL, "report_tasks", "AND q.lease_epoch = g.lease_epoch", NOTHING),
-    (tasks.SQL, "report_tasks", "AND q.worker_id = %(worker_id)s", NOTHING),
+    (tasks.SQL, "report_tasks", "AND q.worker_id IS NOT DISTINCT FROM %(worker_id)s", NOTHING),
     (tasks.SQL, "start_tasks", "AND q.lease_epoch = g.lease_epoch", NOTHING),
-    (tasks.SQL, "start_tasks", "AND q.worker_id = %(worker_id)s", NOTHING),
+    (tasks.SQL, "start_tasks", "q.worker_id IS NOT DISTINCT FROM %(worker_id)s", "true"),
     (tasks.SQL, "start_tasks", "FOR NO KEY UPDATE OF q", NOTHING),
     (tasks.SQL, "release_tasks", "AND q.lease_epoch = g.lease_epoch", NOTHING),
-    (tasks.SQL, "release_tasks", "AND q.worker_id = %(worker_id)s", NOTHING),
+    (tasks.SQL, "release_tasks", "AND q.worker_id IS NOT DISTINCT FROM %(worker_id)s", NOTHING),
     (tasks.SQL, "release_tasks", "AND q.cancel_requested", NOTHING),
     (tasks.SQL, "report_lost_tasks", "'lost:' || left(q.worker_id, 59)", "q.worker_id"),
     (workers.SQL, "save_checkpoint", "AND q.lease_epoch = %(lease_epoch)s", NOTHING),
