@@ -13,11 +13,11 @@ import psycopg
 import pytest
 
 from rmhdag.models.jobs import CommandKind
-from rmhdag.store import commands, crash_points, jobs, poison, settle, tasks
+from rmhdag.store import commands, crash_points, jobs, poison, settle, suspects, tasks
 from rmhdag.store.commands import Command, issue_command
 from rmhdag.store.identity import new_id
 from tests.engine.definitions import fan
-from tests.orchestrator.platform import Platform, Seat
+from tests.orchestrator.platform import QUEUE, Platform, Seat
 from tests.orchestrator.test_advance import chain
 
 Story = Callable[[Platform], bool]  # True: somebody wrote who must not
@@ -177,6 +177,20 @@ def a_finished_child_is_cancelled(platform: Platform) -> bool:
     return platform.conn.execute(children, [job_id]).fetchone() is None
 
 
+def a_suspect_is_claimed_twice_at_once(platform: Platform) -> bool:
+    platform.submit(chain(1))
+    other = platform.seat()
+    other.work()
+    other.conn.execute("UPDATE dag_queue_messages SET lease_losses = 1")
+    other.conn.execute("SET lock_timeout = '10ms'")
+    with platform.conn.transaction():
+        assert suspects.claim_suspect(platform.conn, platform.worker_id, [QUEUE]) is not None
+        try:
+            return suspects.claim_suspect(other.conn, "other", [QUEUE]) is not None
+        except psycopg.errors.LockNotAvailable:
+            return True
+
+
 GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
     (settle.SQL, "lock_jobs", b"AND j.owner_epoch = (r->>1)::bigint", b"", an_earlier_life_writes),
     (settle.SQL, "lock_jobs", b"j.owner_id IS NOT DISTINCT FROM %(me)s AND ", b"", somebody_else_writes),
@@ -191,6 +205,7 @@ GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
     (tasks.SQL, "report_tasks", b"AND q.lease_epoch = g.lease_epoch", b"", a_lost_lease_reports),
     (tasks.SQL, "report_tasks", b"AND q.worker_id IS NOT DISTINCT FROM %(worker_id)s", b"", another_worker_reports),
     (tasks.SQL, "claim_tasks", b"AND worker_id IS NULL", b"", a_held_task_is_claimed_again),
+    (suspects.SQL, "claim_suspect", b"FOR UPDATE SKIP LOCKED", b"", a_suspect_is_claimed_twice_at_once),
     (poison.SQL, "fail_poisoned_job", b"AND owner_id = %(me)s", b"", somebody_else_buries),
     (poison.SQL, "fail_poisoned_job", b"AND owner_epoch = %(owner_epoch)s", b"", an_earlier_life_buries),
     (poison.SQL, "fail_poisoned_job", b"AND completed_at IS NULL", b"", a_finished_job_is_buried),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from rmhdag.models.states import TaskStatus
-from rmhdag.store import jobs, tasks, workers
+from rmhdag.store import jobs, suspects, tasks, workers
 from rmhdag.store.settle import Writes, settle
 from rmhdag.store.tasks import TaskReport
 
@@ -99,7 +99,8 @@ def claim_of_jobs(owner_id: str, taken: Iterable[str]) -> Attempt:
 def claim_of_tasks(queues: Iterable[str], taken: Iterable[str]) -> Attempt:
     def act(conn: Conn) -> set[str]:
         claimed = [task.task_id for queue in queues for task in tasks.claim_tasks(conn, INTRUDER, queue, 1_000)]
-        return set(claimed) & set(taken)
+        suspect = suspects.claim_suspect(conn, INTRUDER, list(queues))
+        return {*claimed, *([suspect.task_id] if suspect is not None else [])} & set(taken)
 
     return Attempt("a claim of tasks that are being claimed", _undone(act), may_wait=False)
 

@@ -30,7 +30,7 @@ from rmhdag.simulation.invariants import Checker
 from rmhdag.simulation.simulate import populate
 from rmhdag.simulation.store import Store
 from rmhdag.simulation.world import World
-from rmhdag.store import commands, inbox, jobs, processes, tasks, workers
+from rmhdag.store import commands, inbox, jobs, processes, suspects, tasks, workers
 from rmhdag.store.settle import Settled, settle
 from rmhdag.store.tasks import TaskReport
 from rmhdag.store.workflows import StoredWorkflow
@@ -392,12 +392,16 @@ class MirroredStore(Store):
             claimed: list[tasks.ClaimedTask] = []
             for queue in queues:
                 claimed += tasks.claim_tasks(conn, worker_id, queue, limit - len(claimed))
-            return claimed
+            suspect = suspects.claim_suspect(conn, worker_id, queues) if len(claimed) < limit else None
+            return claimed if suspect is None else [*claimed, suspect]
 
         claimed = self._perform(claim, lambda answer: {task.job_id for task in answer}, may_wait=False)
         self._chosen_tasks = [task.task_id for task in claimed]
         concealed = {task_id for task_id, job_id in free.items() if job_id in hidden}
-        _check_claim("task", set(self._chosen_tasks), set(free), concealed, limit)
+        suspected = {task_id for task_id in free if self.queue[task_id].lease_losses > 0}
+        chosen = set(self._chosen_tasks)
+        _check_claim("task", chosen - suspected, free.keys() - suspected, concealed, limit)
+        _check_claim("suspect", chosen & suspected, suspected, concealed, min(1, limit - len(chosen - suspected)))
         answer = super().claim_tasks(worker_id, queues, limit)
         _agree("leases", [row.lease_epoch for row in answer], [task.lease_epoch for task in claimed])
         for task in claimed:

@@ -13,7 +13,7 @@ import pytest
 
 from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.simulation.violation import Violation
-from rmhdag.store import jobs, settle, tasks, workers
+from rmhdag.store import jobs, settle, suspects, tasks, workers
 from tests.conftest import required_binaries
 from tests.simulation.lanes import Disagreement, Lanes
 from tests.simulation.mirror import run_mirrored
@@ -83,6 +83,9 @@ GUARDS: list[Guard] = [
     (tasks.SQL, "claim_tasks", "q.lease_epoch + 1", "q.lease_epoch"),
     (tasks.SQL, "claim_tasks", "SKIP LOCKED", NOTHING),
     (tasks.SQL, "claim_tasks", "FOR UPDATE SKIP LOCKED", NOTHING),
+    (tasks.SQL, "claim_tasks", "AND lease_losses = 0", NOTHING),
+    (suspects.SQL, "claim_suspect", "AND worker_id IS NULL", NOTHING),
+    (suspects.SQL, "claim_suspect", "q.lease_epoch + 1", "q.lease_epoch"),
     (tasks.SQL, "report_tasks", "AND q.lease_epoch = g.lease_epoch", NOTHING),
     (tasks.SQL, "report_tasks", "AND q.worker_id IS NOT DISTINCT FROM %(worker_id)s", NOTHING),
     (tasks.SQL, "start_tasks", "AND q.lease_epoch = g.lease_epoch", NOTHING),
