@@ -322,10 +322,6 @@ class MirroredStore(Store):
         if any(number not in self._ids for write in batch for number in write.consumed):
             self._lanes.commit_open()
             self.compare()
-        # Not both at once: a task given back while its job withdraws its tasks is neither claimed nor unclaimed.
-        withdrawn = {write.job_id for write in batch if fx.TasksWithdrawn() in write.effects}
-        if withdrawn & self._hidden_jobs():
-            self._lanes.commit_open()
 
     def _is_astray(self, owner_id: str, batch: Sequence[rows.JobWrite]) -> bool:
         """In PostgreSQL a row is still addressed to the owner before, who cannot have read it: begin again."""
@@ -450,8 +446,6 @@ class MirroredStore(Store):
 
     def _give_back(self, worker_id: str, task_id: str, lease_epoch: int, delay: float | None) -> None:
         touched = self._job_of(task_id)
-        if touched & self._hidden_jobs():
-            self._lanes.commit_open()
         given = [(task_id, lease_epoch, delay)]
         self._perform(lambda conn: tasks.release_tasks(conn, worker_id, given), lambda _: touched)
         self._provoke([stale_report(worker_id, task_id, lease_epoch), stale_start(worker_id, task_id, lease_epoch)])

@@ -88,7 +88,9 @@ HOT = [
     Hot(tasks.SQL, "report_lost_tasks", {"workers": ["w0"]}),
     Hot(tasks.SQL, "current_leases", {"tasks": [task(n) for n in HELD]}),
     Hot(tasks.SQL, "offer_due_tasks", {}, rows=1),
+    Hot(tasks.SQL, "first_waiting", {"queue": "q1"}, rows=1),
     Hot(inbox.SQL, "read_inbox", {"me": "o0", "mark": 0, "limit": BATCH}),
+    Hot(inbox.SQL, "due_timers", {"me": "o0", "limit": BATCH}),
     Hot(jobs.SQL, "claim_unowned_jobs", {"me": "o9", "limit": BATCH}),
     Hot(jobs.SQL, "claim_orphaned_jobs", {"me": "o9", "dead": ["o0"], "limit": BATCH}),
     Hot(settle.SQL, "lock_jobs", {"me": "o0", "held": rows(job, 1)}),
@@ -100,7 +102,7 @@ HOT = [
     Hot(settle.SQL, "requeue_tasks", {"tasks": rows(task, 1, 1, 1)}),
     Hot(settle.SQL, "revoke_tasks", {"tasks": [task(n) for n in HELD]}),
     Hot(settle.SQL, "withdraw_unclaimed_tasks", {"me": "o0", "jobs": [job(n) for n in HELD]}),
-    Hot(settle.SQL, "tell_claimed_tasks_to_stop", {"me": "o0", "jobs": [job(n) for n in HELD]}),
+    Hot(settle.SQL, "tell_tasks_to_stop", {"me": "o0", "jobs": [job(n) for n in HELD]}),
 ]
 
 

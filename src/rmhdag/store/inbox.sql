@@ -11,13 +11,19 @@ LIMIT %(limit)s
 DELETE FROM dag_inbox WHERE owner_id = %(me)s AND inbox_id = ANY(%(inbox)s)
 
 -- name: due_timers
-SELECT n.job_id, n.node_id, n.attempt, 'retry' AS timer
-FROM dag_node_states AS n
-JOIN dag_jobs AS j ON j.job_id = n.job_id AND j.owner_id = %(me)s AND j.completed_at IS NULL
-WHERE n.next_attempt_at <= clock_timestamp()
-UNION ALL
-SELECT n.job_id, n.node_id, n.attempt, 'deadline'
-FROM dag_node_states AS n
-JOIN dag_jobs AS j ON j.job_id = n.job_id AND j.owner_id = %(me)s AND j.completed_at IS NULL
-WHERE n.deadline_at <= clock_timestamp()
+-- From what is due to whose it is: the other way round every owned job would be looked at. statement_timestamp(), because
+-- clock_timestamp() may change within the statement, and so no index can be asked for it.
+WITH due AS MATERIALIZED (
+    SELECT job_id, node_id, attempt, 'retry' AS timer
+    FROM dag_node_states
+    WHERE next_attempt_at <= statement_timestamp()
+    UNION ALL
+    SELECT job_id, node_id, attempt, 'deadline'
+    FROM dag_node_states
+    WHERE deadline_at <= statement_timestamp()
+)
+SELECT due.job_id, due.node_id, due.attempt, due.timer
+FROM due
+JOIN dag_jobs AS j ON j.job_id = due.job_id
+WHERE j.owner_id IS NOT DISTINCT FROM %(me)s AND j.completed_at IS NULL
 LIMIT %(limit)s

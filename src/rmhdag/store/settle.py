@@ -120,8 +120,8 @@ def _write(conn: psycopg.Connection[Any], me: str, now: datetime, writes: Writes
     send(SQL["cancel_children"], writes.cancelled_children, "ranges")
     if writes.withdrawn_jobs:
         withdrawn = {"me": me, "jobs": writes.withdrawn_jobs}
+        conn.execute(SQL["tell_tasks_to_stop"], withdrawn, prepare=True)
         conn.execute(SQL["withdraw_unclaimed_tasks"], withdrawn, prepare=True)
-        conn.execute(SQL["tell_claimed_tasks_to_stop"], withdrawn, prepare=True)
     send(SQL["insert_events"], writes.events, "events", source_app=SOURCE_APP)
     send(SQL["insert_dead_letters"], writes.dead_letters, "letters")
     send(SQL["notify_parents"], writes.parents, "parents")

@@ -127,8 +127,10 @@ INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, task_id, lease_epoch, pa
 SELECT %(me)s, job_id, 'task_withdrawn', node_id, task_id, lease_epoch, jsonb_build_object('attempt', attempt)
 FROM gone
 
--- name: tell_claimed_tasks_to_stop
-UPDATE dag_queue_messages SET cancel_requested = true WHERE job_id = ANY(%(jobs)s) AND worker_id IS NOT NULL
+-- name: tell_tasks_to_stop
+-- All of them, before the unclaimed ones go: this waits for whoever is claiming one or giving one back at this moment, and
+-- from here on nobody can. A condition on worker_id would be tested on the row as it was before.
+UPDATE dag_queue_messages SET cancel_requested = true WHERE job_id = ANY(%(jobs)s)
 
 -- name: insert_dead_letters
 INSERT INTO dag_dead_letters (dead_letter_id, namespace, queue, reason, error_message, job_id, node_id, task_id, body)

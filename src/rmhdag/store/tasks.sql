@@ -118,11 +118,18 @@ WITH given AS MATERIALIZED (
     FROM jsonb_array_elements(%(tasks)s::jsonb) AS r
     WHERE jsonb_typeof(r) = 'array'
 ),
+-- Locked first: told to stop at this very moment, the row would be neither withdrawn nor freed.
+held AS MATERIALIZED (
+    SELECT q.task_id, q.cancel_requested, g.delay
+    FROM dag_queue_messages AS q
+    JOIN given AS g ON q.task_id = g.task_id AND q.lease_epoch = g.lease_epoch
+    WHERE q.worker_id IS NOT DISTINCT FROM %(worker_id)s
+    FOR UPDATE OF q
+),
 withdrawn AS (
     DELETE FROM dag_queue_messages AS q
-    USING given AS g
-    WHERE q.task_id = g.task_id AND q.lease_epoch = g.lease_epoch
-        AND q.worker_id IS NOT DISTINCT FROM %(worker_id)s AND q.cancel_requested
+    USING held
+    WHERE q.task_id = held.task_id AND held.cancel_requested
     RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt
 ),
 told AS (
@@ -137,11 +144,10 @@ told AS (
 freed AS (
     UPDATE dag_queue_messages AS q
     SET worker_id = NULL, claimed_at = NULL, started_at = NULL,
-        available_at = CASE WHEN g.delay > 0 THEN clock_timestamp() + g.delay * interval '1 second' END
-    FROM given AS g
-    WHERE q.task_id = g.task_id AND q.lease_epoch = g.lease_epoch
-        AND q.worker_id IS NOT DISTINCT FROM %(worker_id)s AND NOT q.cancel_requested
-    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, q.queue, g.delay
+        available_at = CASE WHEN held.delay > 0 THEN clock_timestamp() + held.delay * interval '1 second' END
+    FROM held
+    WHERE q.task_id = held.task_id AND NOT held.cancel_requested
+    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, q.queue, held.delay
 ),
 -- Leases that told their progress have a row.
 ended AS (
@@ -189,7 +195,7 @@ SET available_at = NULL, order_key = GREATEST(q.order_key, COALESCE((
     FROM dag_queue_messages AS w
     WHERE w.queue = q.queue AND w.worker_id IS NULL AND w.available_at IS NULL
 ), 0))
-WHERE q.available_at <= clock_timestamp()
+WHERE q.available_at <= statement_timestamp()
 
 -- name: report_lost_tasks
 -- The leases of workers that are gone, each told once: the mark on the row makes a second look find nothing.
@@ -238,7 +244,9 @@ FROM dag_queue_messages
 GROUP BY queue
 
 -- name: first_waiting
-SELECT min(order_key) FROM dag_queue_messages WHERE queue = %(queue)s AND worker_id IS NULL AND available_at IS NULL
+SELECT order_key FROM dag_queue_messages WHERE queue = %(queue)s AND worker_id IS NULL AND available_at IS NULL
+ORDER BY order_key
+LIMIT 1
 
 -- name: dead_queue_rows
 SELECT pg_stat_get_dead_tuples('dag_queue_messages'::regclass)
