@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import Any
 
 from rmhdag.store import suspects, tasks
@@ -65,6 +66,27 @@ def test_a_suspect_does_not_starve_behind_a_steady_stream(desk: Desk, worker: Wo
     desk.wait(more)
     for task_id in stream:
         assert desk.result(task_id).status == "completed"
+
+
+def test_an_idle_worker_takes_a_suspect_for_which_another_one_waits_long(
+    desk: Desk, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    """Both are busy; the one that reserves itself is not the first to become idle."""
+    gates: dict[str, Gate] = {}
+    for number in range(2):
+        start_worker(concurrency=1, reserve_seconds=0.3)
+        gate = Gate(tmp_path / f"gate-{number}")
+        neighbour = desk.add("test.gate", {"gate": gate.path})
+        gates[str(desk.started(neighbour)["worker_id"])] = gate
+    assert len(gates) == 2
+    suspect = desk.add("echo", {}, lease_losses=1)
+    reserved = held_by(desk, suspect)
+    (other,) = gates.keys() - {reserved}
+    gates[other].open()
+    assert reported_by(desk, suspect) == other
+    later = desk.add("echo", {})
+    assert reported_by(desk, later) == other
+    gates[reserved].open()
 
 
 def test_a_stopping_worker_gives_a_waiting_suspect_back(desk: Desk, worker: WorkerProcess, gate: Gate) -> None:

@@ -24,7 +24,7 @@ WHERE completed_at >= %(since)s
 
 -- name: runnable
 -- Tasks that wait although a worker that was heard just now serves their queue and has a free slot; a suspect needs a
--- worker that has nothing, and nobody is to be had while the suspect of somebody else runs.
+-- worker that has nothing, nobody is to be had beside one, and half of the workers are left to the others.
 SELECT q.task_id, q.lease_epoch, q.job_id, q.node_id
 FROM dag_queue_messages AS q
 WHERE q.worker_id IS NULL AND q.available_at IS NULL AND EXISTS (
@@ -36,6 +36,14 @@ WHERE q.worker_id IS NULL AND q.available_at IS NULL AND EXISTS (
     ) AS h
     WHERE w.queues ? q.queue AND NOT w.draining AND w.heartbeat_at > clock_timestamp() - interval '3 s'
         AND h.suspects = 0 AND h.held < CASE WHEN q.lease_losses > 0 THEN 1 ELSE w.slots END
+) AND (
+    q.lease_losses = 0 OR (
+        SELECT 2 * count(*) FILTER (WHERE EXISTS (
+            SELECT FROM dag_queue_messages AS h WHERE h.worker_id = w.worker_id AND h.lease_losses > 0
+        )) < count(*)
+        FROM dag_workers AS w
+        WHERE w.queues ? q.queue
+    )
 )
 
 -- name: missing

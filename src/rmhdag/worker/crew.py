@@ -278,9 +278,9 @@ class Crew:
     def _give_back(self, lease: Lease) -> None:
         self.release(lease, 0.0 if lease.is_start_asked else None)
 
-    def give_back_what_waits(self, waiting_since: float) -> None:
+    def give_back_what_waits(self, now: float) -> None:
         """Tasks that have found no child for too long, or any longer: other workers may have one."""
-        for lease in self.placement.take_waiting(waiting_since):
+        for lease in self.placement.take_waiting(now):
             self._give_back(lease)
 
     # Children go.

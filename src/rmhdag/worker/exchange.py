@@ -169,6 +169,8 @@ class Exchange:
 
     def release(self, pair: Pair, delay_seconds: float | None) -> None:
         """Give back: None if it never ran, else the seconds until it is offered again."""
+        if delay_seconds is None:
+            self._suspects.give_back(pair)
         self._released.append((*pair, delay_seconds))
         self._is_unheard = True
 
@@ -256,7 +258,9 @@ class Exchange:
 
     def _wait(self) -> None:
         timeout = 60.0
-        if self._room > 0 and not self._suspects.is_held(self._known):
+        if self._suspects.is_reserved:
+            timeout = 0.1
+        elif self._room > 0 and not self._suspects.is_held(self._known):
             timeout = self._settings.poll_seconds - (time.monotonic() - self._looked_at)
         if self._known:
             timeout = min(timeout, self._settings.lease_check_seconds)
@@ -371,7 +375,7 @@ class Exchange:
         if self._suspects.is_held(self._known):
             self._looks_promising = True  # as soon as it is gone
             return False
-        more = self._claim_batches(conn, worker_id)
+        more = not self._suspects.is_reserved and self._claim_batches(conn, worker_id)
         if not self._claims_no_more and self._is_trusted():
             suspect = self._suspects.claim(conn, worker_id, is_idle=not self._known)
             if suspect is not None:

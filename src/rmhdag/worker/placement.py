@@ -46,12 +46,15 @@ class Placement:
             if child.reserved_for is lease:
                 child.reserved_for = None
 
-    def take_waiting(self, waiting_since: float) -> list[Lease]:
-        """Those that have found no child for too long; not those that nobody should pass on before they have run."""
+    def take_waiting(self, now: float) -> list[Lease]:
+        """Those that have waited for too long, and that others may have before they have run here."""
         waiting, self._waiting = self._waiting, deque()
         taken = []
         for lease in waiting:
-            if lease.waits_since > waiting_since or lease.was_with_the_dead or lease.needs_whole_worker:
+            patience = self._settings.patience_seconds
+            if lease.needs_whole_worker:
+                patience = self._settings.reserve_seconds
+            if lease.was_with_the_dead or now - lease.waits_since < patience:
                 self._waiting.append(lease)
             else:
                 taken.append(lease)

@@ -25,6 +25,8 @@ class WorkerSettings:
     start_mark_seconds: float = 0.5
     # How long a task may sit behind another one in a child before it is taken back.
     patience_seconds: float = 0.2
+    # How long a suspect waits for the worker to have nothing else, before an idle worker may have it.
+    reserve_seconds: float = 5.0
     prefetch_seconds: float = 0.1
     prefetch_tasks: int = 64
     # A task that was told to stop is interrupted after this, and killed after as much again.

@@ -57,7 +57,7 @@ class Watch:
         self._progress_at = now if tells_progress else self._progress_at
         self._logs_at = now if keeps_logs else self._logs_at
         self._memory_at = now if measures else self._memory_at
-        crew.give_back_what_waits(now - self._settings.patience_seconds)
+        crew.give_back_what_waits(now)
         crew.staff.hire(now)
 
     def _running(self, child: ChildProcess, now: float) -> list[Lease]:
