@@ -77,7 +77,7 @@ def conn(migrated_database: str) -> Iterator[psycopg.Connection[Any]]:
 
 @pytest.fixture
 def checker(migrated_database: str) -> Checker:
-    return Checker(migrated_database, "dagapp", kinds(), 60)
+    return Checker(lambda: migrated_database, "dagapp", kinds(), 60)
 
 
 def end_a_chain(conn: psycopg.Connection[Any]) -> str:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +100,11 @@ class Campaign:
             fleet = Fleet(through, SCHEMA, self._folder, QUEUE, plan.lease_seconds, (plan.orchestrators, plan.workers))
             self._stack.callback(fleet.kill)
             fleet.start()
-            workload = Workload(dsn, SCHEMA, workload_kinds, plan.seed, plan.open_jobs)
+            now_at = partial(postgres.dsn, DATABASE)  # a restarted server may have another port
+            workload = Workload(now_at, SCHEMA, workload_kinds, plan.seed, plan.open_jobs)
             self._stack.callback(workload.stop)
             patience = plan.lease_seconds + PATIENCE_SECONDS + (plan.outage_seconds or 0)
-            checker = Checker(dsn, SCHEMA, workload_kinds, patience)
+            checker = Checker(now_at, SCHEMA, workload_kinds, patience)
             self._stack.callback(checker.stop)
             workload.start()
             checker.start()
@@ -112,7 +114,7 @@ class Campaign:
             nemesis.heal()
             workload.stop()
             healed = time.monotonic()
-            stuck = self._wait_until_quiet(dsn, nemesis, checker)
+            stuck = self._wait_until_quiet(now_at(), nemesis, checker)
             checker.stop()
             for error in (workload.error, checker.error):
                 if error is not None:
@@ -122,7 +124,7 @@ class Campaign:
                 checker.check_all(conn, list(workload.accepted), plan.lease_seconds + 5)
                 report = self._report(conn, workload, checker, nemesis, stuck, settled_seconds)
             if not report["ok"]:
-                self._keep_evidence(dsn, list(checker.violations), stuck)
+                self._keep_evidence(now_at(), list(checker.violations), stuck)
                 postgres_log = self._folder / "pg" / "server.log"
                 if postgres_log.exists():
                     shutil.copy(postgres_log, self._folder / "postgresql.log")

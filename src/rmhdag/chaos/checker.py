@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,9 +30,9 @@ class Violation(NamedTuple):
 
 
 class Checker:
-    """Runs beside the campaign; `violations` is what it found, once each."""
+    """Runs beside the campaign; `violations` is what it found, once each. A restarted server may have another DSN."""
 
-    def __init__(self, dsn: str, schema: str, kinds: dict[str, Kind], stale_seconds: float) -> None:
+    def __init__(self, dsn: Callable[[], str], schema: str, kinds: dict[str, Kind], stale_seconds: float) -> None:
         self._dsn = dsn
         self._schema = schema
         self._kinds = kinds
@@ -63,7 +64,7 @@ class Checker:
                 return
 
     def connect(self) -> psycopg.Connection[Any]:
-        conn = connect(self._dsn, "chaos:checker", autocommit=True, statement_timeout_seconds=60)
+        conn = connect(self._dsn(), "chaos:checker", autocommit=True, statement_timeout_seconds=60)
         conn.execute("SELECT set_config('search_path', %s, false)", [self._schema])
         return conn
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -26,7 +27,7 @@ RETRY_SECONDS = 0.3
 class Workload:
     """Keeps about `open_jobs` jobs going until it is stopped."""
 
-    def __init__(self, dsn: str, schema: str, kinds: dict[str, Kind], seed: int, open_jobs: int) -> None:
+    def __init__(self, dsn: Callable[[], str], schema: str, kinds: dict[str, Kind], seed: int, open_jobs: int) -> None:
         self._dsn = dsn
         self._schema = schema
         self._kinds = kinds
@@ -103,7 +104,7 @@ class Workload:
         while True:
             try:
                 if self._conn is None:
-                    self._conn = connect(self._dsn, "chaos:workload", autocommit=True)
+                    self._conn = connect(self._dsn(), "chaos:workload", autocommit=True)
                     self._conn.execute("SELECT set_config('search_path', %s, false)", [self._schema])
                 return action(self._conn)
             except psycopg.OperationalError:

@@ -37,7 +37,7 @@ log = get_logger(__name__)
 
 Conn = psycopg.Connection[Any]
 # Small enough that a job which has just come need not wait long for the one before it.
-BATCH = 100
+BATCH = 64
 LOCAL_BATCH = 100
 OF_A_LEASE = ("task_started", "task_snoozed")
 POISON_AFTER = 3

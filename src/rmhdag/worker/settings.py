@@ -28,7 +28,7 @@ class WorkerSettings:
     # How long a suspect waits for the worker to have nothing else, before an idle worker may have it.
     reserve_seconds: float = 5.0
     prefetch_seconds: float = 0.1
-    prefetch_tasks: int = 64
+    prefetch_tasks: int = 32
     # A task that was told to stop is interrupted after this, and killed after as much again.
     grace_seconds: float = 3.0
     stop_seconds: float = 30.0

@@ -17,7 +17,7 @@ import psycopg
 from rmhdag.store.suspects import claim_suspect, suspect_waits
 from rmhdag.store.tasks import ClaimedTask
 
-# One look costs 0.1 ms; a worker without work may look at each ring of its bell.
+# One look costs 0.2 ms; a worker without work may look at each ring of its bell.
 LOOK_SECONDS = 1.0
 IDLE_LOOK_SECONDS = 0.25
 LEFT_TO_IDLE_SECONDS = 1.0
