@@ -8,9 +8,8 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from rmhdag.chaos.nemesis import Nemesis, port_of
 from rmhdag.chaos.proxy import Proxy
 from rmhdag.chaos.workflows import QUEUE, kinds
 from rmhdag.chaos.workload import Workload
-from rmhdag.embedded import EmbeddedPostgres
+from rmhdag.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from rmhdag.store import migration
 from rmhdag.store.connection import connect
 from rmhdag.workflow.edges import definition_edges
@@ -72,6 +71,19 @@ def run_campaign(plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
     return report
 
 
+class DsnOfTheMoment:
+    """Where the database is. A restarted server may have another port; while it is away, it is where it was."""
+
+    def __init__(self, postgres: EmbeddedPostgres) -> None:
+        self._postgres = postgres
+        self._last = postgres.dsn(DATABASE)
+
+    def __call__(self) -> str:
+        with suppress(EmbeddedPostgresError):
+            self._last = self._postgres.dsn(DATABASE)
+        return self._last
+
+
 class Campaign:
     def __init__(self, plan: Plan, folder: Path, say: Callable[[str], None]) -> None:
         self._plan = plan
@@ -100,7 +112,7 @@ class Campaign:
             fleet = Fleet(through, SCHEMA, self._folder, QUEUE, plan.lease_seconds, (plan.orchestrators, plan.workers))
             self._stack.callback(fleet.kill)
             fleet.start()
-            now_at = partial(postgres.dsn, DATABASE)  # a restarted server may have another port
+            now_at = DsnOfTheMoment(postgres)
             workload = Workload(now_at, SCHEMA, workload_kinds, plan.seed, plan.open_jobs)
             self._stack.callback(workload.stop)
             patience = plan.lease_seconds + PATIENCE_SECONDS + (plan.outage_seconds or 0)

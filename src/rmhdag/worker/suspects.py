@@ -2,8 +2,8 @@
 
 A suspect has a worker to itself, so that nobody is lost with it, and an innocent one comes to its end. An idle worker
 takes one at once. A busy one leaves it to the idle for a moment, then takes it, claims nothing more and lets what it
-has come to its end: so a suspect does not wait for ever behind a steady stream. If that takes long, it gives it back for
-a moment, for somebody who has become idle, but still claims nothing else before it takes it again.
+has come to its end: so a suspect does not wait for ever behind a steady stream. If that takes long, it gives it back
+for a moment, for somebody who has become idle, but still claims nothing else before it takes it again.
 """
 
 from __future__ import annotations
