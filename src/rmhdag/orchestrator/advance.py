@@ -134,8 +134,14 @@ class Advance:
                 self._turns.queue_is_at(entry.payload["queue"], entry.payload["order_key"])
         for item in local:
             items[item.job_id].append(item)
+        large = self._large_outputs(entries)
+        # A job that has spoilt a batch goes alone until it is well or buried: the others have been halved once for it.
+        spoilers = [job_id for job_id in items if job_id in self._failures]
+        alone = [{job_id: items.pop(job_id)} for job_id in spoilers]
         try:
-            self._handle(now, items, self._large_outputs(entries))
+            for part in (items, *alone):
+                if part:
+                    self._handle(now, part, large)
         except psycopg.Error:
             # Inbox rows are still there; what lives only in memory must not be lost with the failed batch.
             self._local.extendleft(reversed(local))
