@@ -40,6 +40,16 @@ def test_other_channels_are_not_heard(bell: Doorbell, conn: psycopg.Connection[A
     assert not bell.wait(0.05)
 
 
+def test_it_tells_once_which_channel_rang(bell: Doorbell, conn: psycopg.Connection[Any]) -> None:
+    assert bell.heard("one"), "somebody may have rung before it listened"
+    assert bell.heard("Two words")
+    conn.execute("NOTIFY one")
+    assert bell.wait(10)
+    assert not bell.heard("Two words")
+    assert bell.heard("one")
+    assert not bell.heard("one")
+
+
 def test_another_descriptor_ends_the_wait_without_a_ring(bell: Doorbell) -> None:
     read, write = os.pipe()
     os.write(write, b"x")

@@ -39,7 +39,7 @@ SMALL = WorkflowDefinition.model_validate(
 
 
 def queues_at(**keys: int) -> Turns:
-    return Turns(keys.get)
+    return Turns(lambda queue, after: keys.get(queue))
 
 
 def test_jobs_of_one_submitter_take_turns() -> None:
@@ -60,7 +60,7 @@ def test_a_job_begins_where_the_queue_is() -> None:
 
 def test_queues_that_others_fill_are_looked_at_again() -> None:
     waiting = {"light": 10}
-    turns = Turns(waiting.get)
+    turns = Turns(lambda queue, after: waiting.get(queue))
     turns.next_key("light", "a", "ann", 0)
     waiting["light"] = 70_000
     turns.look_at_queues()

@@ -83,7 +83,7 @@ class MirroredStore(Store):
         self._lanes = lanes
         self._world = world
         self._rng = Random(f"lanes {seed}")
-        self._turns = Turns(lambda queue: None)
+        self._turns = Turns(lambda queue, after: None)
         self._owned: dict[str, OwnedJob] = {}
         self._ids: dict[int, int] = {}  # inbox ids, the model's to PostgreSQL's
         self._epochs: dict[str, int] = {}  # as PostgreSQL minted them

@@ -30,6 +30,7 @@ class Doorbell:
         self._conn: psycopg.Connection[Any] | None = None
         self._next_try = 0.0
         self._missed = False
+        self._heard: set[str] = set()
 
     def fileno(self) -> int:
         """Readable when somebody has rung; −1 while there is no connection."""
@@ -45,6 +46,7 @@ class Doorbell:
             bell = self.fileno()
             if self._missed:
                 self._missed = False
+                self._heard.update(self._channels)
                 return True
             poll = select.poll()
             for descriptor in (*also, *([bell] if bell >= 0 else [])):
@@ -66,12 +68,21 @@ class Doorbell:
             pgconn = self._conn.pgconn
             pgconn.consume_input()
             rung = False
-            while pgconn.notifies() is not None:
+            while (notice := pgconn.notifies()) is not None:
+                self._heard.add(notice.relname.decode())
                 rung = True
             return rung
         except psycopg.Error:
             self._lose()
+            self._heard.update(self._channels)
             return True
+
+    def heard(self, channel: str) -> bool:
+        """Whether somebody rang on this channel, or may have, since this was last asked."""
+        if channel not in self._heard:
+            return False
+        self._heard.discard(channel)
+        return True
 
     def close(self) -> None:
         self._enabled = False

@@ -63,7 +63,7 @@ class Advance:
         self._conn = conn
         self._me = me
         self.owned = owned
-        self._turns = Turns(lambda queue: tasks.first_waiting(self._conn, queue))
+        self._turns = Turns(lambda queue, after: tasks.first_waiting(self._conn, queue, after))
         self._jitter = Random()
         self._waiting = WaitingEntries()
         self._local: deque[LocalInput] = deque()
@@ -80,6 +80,11 @@ class Advance:
     def use(self, conn: Conn) -> None:
         """Instead of a connection that broke."""
         self._conn = conn
+
+    @property
+    def whole_read_seconds(self) -> float:
+        """How long the last read of the whole inbox took."""
+        return self._waiting.whole_read_seconds
 
     # -- from other threads ------------------------------------------------------------------------------------
 

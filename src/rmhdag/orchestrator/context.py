@@ -53,6 +53,8 @@ class Context:
     # More jobs than this are for the others to claim; None while there are no others.
     share: int | None = None
     owned_count: int = 0
+    # Where the last bite of submissions ended, if there were more.
+    claimed_up_to: str = ""
 
     def look_anew(self) -> None:
         """After a gap nobody can be called silent for what happened during it."""

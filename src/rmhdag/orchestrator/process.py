@@ -21,6 +21,7 @@ from structlog import get_logger
 
 from rmhdag import __version__
 from rmhdag.messaging.doorbell import Doorbell
+from rmhdag.messaging.pace import WHOLE_EVERY_SECONDS, pause_seconds, whole_pause_seconds
 from rmhdag.models.events import EventStatus, EventType
 from rmhdag.orchestrator import duties
 from rmhdag.orchestrator.advance import Advance, LocalInput
@@ -35,7 +36,6 @@ from rmhdag.store.identity import new_id
 
 log = get_logger(__name__)
 Conn = psycopg.Connection[Any]
-WHOLE_INBOX_SECONDS = 1.0
 ERROR_PAUSE_SECONDS = 0.2
 
 
@@ -161,16 +161,17 @@ class Life:
             self._hand_over()
 
     def _advance_once(self) -> None:
-        whole = monotonic() - self._looked_at >= WHOLE_INBOX_SECONDS
+        whole = monotonic() - self._looked_at >= whole_pause_seconds(self.advance.whole_read_seconds)
         if whole:
             self._looked_at = monotonic()
         if self.advance.run_once(whole_inbox=whole):
             # Also while there is no end of work: a new job must not wait for the poll.
-            rung = self._doorbell.take()
+            self._doorbell.take()
         else:
-            patience = min(self._settings.poll_seconds, WHOLE_INBOX_SECONDS)
-            rung = self._doorbell.wait(patience, [self.advance.fileno()])
-        if rung:
+            patience = min(self._settings.poll_seconds, WHOLE_EVERY_SECONDS)
+            self._doorbell.wait(patience, [self.advance.fileno()])
+        # Only then: results ring too, and every look for jobs walks past all that were claimed and not yet vacuumed.
+        if self._doorbell.heard(NEW_JOBS):
             self._claim_now.set()
 
     def _reconnect(self) -> None:
@@ -248,7 +249,9 @@ class Life:
                 for duty, interval_of in duties.ALL.items():
                     if monotonic() >= due[duty] or (urgent and duty is duties.claim_submissions):
                         due[duty] = monotonic() + interval_of(self._settings)
+                        began = monotonic()
                         done = duty.run_once(context)
+                        due[duty] = max(due[duty], began + pause_seconds(monotonic() - began))
                         if duty is duties.claim_submissions and done >= duties.claim_submissions.BITE:
                             self._claim_now.set()  # there are more
             except psycopg.Error as error:

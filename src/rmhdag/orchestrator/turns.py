@@ -18,7 +18,7 @@ class Turns:
     Where a queue is now, results tell: each brings the number of its task. A queue without results is looked at.
     """
 
-    def __init__(self, first_waiting: Callable[[str], int | None]) -> None:
+    def __init__(self, first_waiting: Callable[[str, int], int | None]) -> None:
         self._first_waiting = first_waiting
         self._now: dict[str, int] = {}
         self._marks: dict[tuple[str, str], int] = {}
@@ -32,11 +32,11 @@ class Turns:
     def look_at_queues(self) -> None:
         """Others fill the queues too; without results of our own we would fall behind them."""
         for queue in self._now:
-            self.queue_is_at(queue, self._first_waiting(queue) or 0)
+            self.queue_is_at(queue, self._first_waiting(queue, self._now[queue]) or 0)
 
     def next_key(self, queue: str, job_id: str, fairness_key: str, priority: int) -> int:
         if queue not in self._now:
-            self._now[queue] = self._first_waiting(queue) or 0
+            self._now[queue] = self._first_waiting(queue, 0) or 0
         jobs = self._jobs_of_key.setdefault(fairness_key, set())
         jobs.add(job_id)
         mark = max(self._now[queue], self._marks.get((queue, job_id), 0))

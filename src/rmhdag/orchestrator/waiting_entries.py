@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Collection
 from datetime import datetime
+from time import monotonic
 from typing import Any
 
 import psycopg
@@ -26,9 +27,11 @@ class WaitingEntries:
         self._by_job: OrderedDict[str, deque[InboxEntry]] = OrderedDict()
         self._ids: set[int] = set()
         self._mark = 0
+        self.whole_read_seconds = 0.0
 
     def read(self, conn: psycopg.Connection[Any], me: str, *, whole: bool) -> datetime:
         """Read what is new, `whole` also below the mark; returns the database's time."""
+        began = monotonic()
         mark = 0 if whole else self._mark
         now, entries = inbox.read_inbox(conn, me, mark, READ_AHEAD if mark == 0 else READ_AHEAD - len(self._ids))
         for entry in entries:
@@ -37,6 +40,8 @@ class WaitingEntries:
                 self._by_job.setdefault(entry.job_id, deque()).append(entry)
         if entries:
             self._mark = max(self._mark, entries[-1].inbox_id)
+        if whole:
+            self.whole_read_seconds = monotonic() - began
         return now
 
     def take(self, limit: int, due: Collection[tuple[str, str]] = ()) -> list[InboxEntry]:

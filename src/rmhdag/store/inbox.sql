@@ -24,6 +24,7 @@ WITH due AS MATERIALIZED (
 )
 SELECT due.job_id, due.node_id, due.attempt, due.timer
 FROM due
-JOIN dag_jobs AS j ON j.job_id = due.job_id
-WHERE j.owner_id IS NOT DISTINCT FROM %(me)s AND j.completed_at IS NULL
+-- OFFSET 0 keeps the planner from beginning with the jobs after all.
+CROSS JOIN LATERAL (SELECT owner_id, completed_at FROM dag_jobs AS j WHERE j.job_id = due.job_id OFFSET 0) AS j
+WHERE j.owner_id = %(me)s AND j.completed_at IS NULL
 LIMIT %(limit)s

@@ -46,9 +46,10 @@ def open_jobs_of(conn: Conn, me: str) -> list[str]:
 
 
 @commit_site
-def claim_unowned_jobs(conn: Conn, me: str, limit: int) -> list[ClaimedJob]:
+def claim_unowned_jobs(conn: Conn, me: str, limit: int, after: str = "") -> list[ClaimedJob]:
     with conn.transaction():
-        rows = conn.execute(SQL["claim_unowned_jobs"], {"me": me, "limit": limit}).fetchall()
+        given = {"me": me, "limit": limit, "after": after}
+        rows = conn.execute(SQL["claim_unowned_jobs"], given).fetchall()
         claimed = [ClaimedJob(job_id, epoch) for job_id, epoch in rows]
         _take_inbox(conn, me, [""], claimed)
     return claimed

@@ -35,7 +35,7 @@ SELECT job_id FROM dag_jobs WHERE owner_id = %(me)s AND completed_at IS NULL ORD
 WITH unowned AS MATERIALIZED (
     SELECT job_id
     FROM dag_jobs
-    WHERE owner_id IS NULL AND completed_at IS NULL
+    WHERE owner_id IS NULL AND completed_at IS NULL AND job_id > %(after)s
     ORDER BY owner_id, job_id
     LIMIT %(limit)s
     FOR NO KEY UPDATE SKIP LOCKED

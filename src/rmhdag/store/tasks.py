@@ -141,8 +141,9 @@ def offer_due_tasks(conn: Conn) -> int:
     return conn.execute(SQL["offer_due_tasks"], prepare=True).rowcount
 
 
-def first_waiting(conn: Conn, queue: str) -> int | None:
-    row = conn.execute(SQL["first_waiting"], {"queue": queue}, prepare=True).fetchone()
+def first_waiting(conn: Conn, queue: str, after: int) -> int | None:
+    """The smallest order key from this one on that waits in the queue."""
+    row = conn.execute(SQL["first_waiting"], {"queue": queue, "after": after}, prepare=True).fetchone()
     return None if row is None else row[0]
 
 

@@ -244,7 +244,8 @@ FROM dag_queue_messages
 GROUP BY queue
 
 -- name: first_waiting
-SELECT order_key FROM dag_queue_messages WHERE queue = %(queue)s AND worker_id IS NULL AND available_at IS NULL
+SELECT order_key FROM dag_queue_messages
+WHERE queue = %(queue)s AND worker_id IS NULL AND available_at IS NULL AND order_key >= %(after)s
 ORDER BY order_key
 LIMIT 1
 
