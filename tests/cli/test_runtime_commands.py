@@ -13,8 +13,11 @@ from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.jobs import read_since
 from rmhdag.cli.live_view import cut_styled
 from rmhdag.cli.parameters import read_parameters
+from rmhdag.cli.reference import JSON_OBJECTS
 from rmhdag.cli.tables import lay_out, show_duration
+from rmhdag.store.connection import connect
 from tests.cli.conftest import RunCli
+from tests.cli.test_reference import compare
 
 QUEUES = {"JOB_QUEUE_NAME": "jobs", "DAG_WORKER_QUEUE": "light-tasks", "WORKER_QUEUE": "heavy-tasks"}
 TYPED = """\
@@ -261,3 +264,27 @@ def test_tables_and_cuts_count_what_is_seen() -> None:
     assert lay_out(("A", "N"), [("x", 5), ("longer", 10)], right=("N",)) == "A        N\nx        5\nlonger  10\n"
     assert cut_styled("\x1b[31mabc\x1b[0mdef", 4) == "\x1b[31mabc\x1b[0md"
     assert cut_styled("abc", 3) == "abc"
+
+
+def test_dead_letters_are_listed_and_laid_aside(cli: RunCli, migrated_database: str) -> None:
+    with connect(migrated_database, "test", autocommit=True) as conn:
+        conn.execute(
+            "INSERT INTO dagapp.dag_dead_letters (dead_letter_id, queue, reason, error_message, raw)"
+            " VALUES ('dl-1', 'light-tasks', 'unreadable', 'no JSON', '{'), ('dl-2', NULL, 'unreadable', NULL, 'x')"
+        )
+    found = json.loads(cli("dead-letters", "--json").stdout)
+    compare(found, JSON_OBJECTS["dead-letters list"])
+    listed = found["dead_letters"]
+    assert [(one["dead_letter_id"], one["queue"]) for one in listed] == [("dl-1", "light-tasks"), ("dl-2", None)]
+    assert "no JSON" in cli("dead-letters").stdout
+    assert "dl-1" in json.dumps(json.loads(cli("dead-letters", "list", "--json").stdout))
+    compare(json.loads(cli("dead-letters", "requeue", "dl-1", "--json").stdout), JSON_OBJECTS["dead-letters requeue"])
+    refused = cli("dead-letters", "requeue", "dl-1")
+    assert (refused.returncode, refused.stdout) == (ExitCode.CONFLICT, "")
+    assert "belongs to no job" in refused.stderr
+    assert cli("dead-letters", "requeue").returncode == ExitCode.USAGE
+    assert cli("dead-letters", "discard", "dl").returncode == ExitCode.NOT_FOUND
+    assert cli("dead-letters", "discard", "dl-1").stdout == "dl-1\n"
+    assert json.loads(cli("dead-letters", "discard", "--all", "--json").stdout) == {"discarded": ["dl-2"]}
+    assert "no dead letters" in cli("dead-letters").stderr
+    assert json.loads(cli("queues", "--json").stdout)["queues"][0]["dead_letters"] == 0

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMANDS = sorted(set(re.findall(r"^\| `rmhdag ([a-z ]+)` \|", README, re.MULTILINE)))
+COMMANDS = sorted(set(re.findall(r"^\| `rmhdag ([a-z -]+)` \|", README, re.MULTILINE)))
 
 
 def rmhdag(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

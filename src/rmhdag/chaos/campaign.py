@@ -36,8 +36,10 @@ TABLES = (
     "dag_jobs dag_node_states dag_task_results dag_queue_messages dag_inbox dag_job_events dag_dead_letters "
     "dag_job_commands"
 ).split()
-# While everything goes wrong at once nobody can be noticed in time; this bounds even that.
-PATIENCE_SECONDS = 60.0
+# While everything goes wrong at once nobody can be noticed in time: whoever watches is killed, frozen or cut off before
+# it has watched for a whole lease. So many leases bound even that; the limit itself is checked after the last fault.
+PATIENCE_LEASES = 12
+LEAST_PATIENCE_SECONDS = 60.0
 MOST_SUBJECTS = 20
 
 
@@ -115,7 +117,7 @@ class Campaign:
             now_at = DsnOfTheMoment(postgres)
             workload = Workload(now_at, SCHEMA, workload_kinds, plan.seed, plan.open_jobs)
             self._stack.callback(workload.stop)
-            patience = plan.lease_seconds + PATIENCE_SECONDS + (plan.outage_seconds or 0)
+            patience = max(LEAST_PATIENCE_SECONDS, PATIENCE_LEASES * plan.lease_seconds) + (plan.outage_seconds or 0)
             checker = Checker(now_at, SCHEMA, workload_kinds, patience)
             self._stack.callback(checker.stop)
             workload.start()

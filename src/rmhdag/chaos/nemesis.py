@@ -29,7 +29,7 @@ DECK = (
     + ["terminate_backends", "cut"] * 2
     + ["half_open", "delay", "leave", "kill_worker"]
 )
-MEAN_PAUSE_SECONDS = 2.2
+MEAN_PAUSE_SECONDS = 2.6
 # What a worker is given to end its tasks, and the rest.
 LEAVE_SECONDS = 30.0
 # How often a process is stopped and let go on until it stands in the middle of a transaction.

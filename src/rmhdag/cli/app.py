@@ -22,6 +22,7 @@ COMMANDS = {
     "decide": "rmhdag.cli.decide",
     "workflows": "rmhdag.cli.workflows",
     "queues": "rmhdag.cli.queues",
+    "dead-letters": "rmhdag.cli.dead_letters",
     "orchestrators": "rmhdag.cli.orchestrators",
     "workers": "rmhdag.cli.workers",
     "orchestrator": "rmhdag.cli.run_orchestrator",

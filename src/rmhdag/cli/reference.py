@@ -61,6 +61,10 @@ JSON_OBJECTS = {
     "workflows show": "workflow_id, version, hash, definition",
     "workflows register": "registered [workflow_id, version, nodes]",
     "queues": "queues [queue, waiting, delayed, running, oldest_seconds, workers, slots, dead_letters]",
+    "dead-letters list": "dead_letters [dead_letter_id, queue, reason, error_message, job_id, node_id, task_id, "
+    "created_at, settled_at, settled_by, settled_as]",
+    "dead-letters requeue": "requeued [dead_letter_id, job_id, is_new_job], refused [dead_letter_id, reason]",
+    "dead-letters discard": "discarded",
     "orchestrators": "orchestrators [owner_id, host, process_id, version, stopping, started_at, heartbeat_at, stats, "
     "silent_seconds, jobs_owned]",
     "workers": "workers [worker_id, host, process_id, version, slots, draining, started_at, heartbeat_at, queues, "

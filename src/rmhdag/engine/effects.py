@@ -113,6 +113,7 @@ class TasksWithdrawn:
 class TaskDeadLettered:
     task_id: str
     node_id: str
+    queue: str
     reason: str
 
 

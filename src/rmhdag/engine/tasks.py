@@ -343,7 +343,8 @@ def task_lost(run: JobRun, given: TaskLost) -> None:
             f"its worker was lost {slot.lease_losses} times, last {given.worker_id}; the task may be what kills it"
         )
         run.effects.append(TaskRevoked(given.task_id))
-        run.effects.append(TaskDeadLettered(given.task_id, slot.node_id, message))
+        assert slot.task is not None
+        run.effects.append(TaskDeadLettered(given.task_id, slot.node_id, slot.task.queue, message))
         lane = _release(run, slot)
         fail_attempt(run, slot, ErrorKind.LEASE_LOST, message, given.task_id)
         fill_lane(run, lane)

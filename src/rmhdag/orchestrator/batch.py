@@ -244,7 +244,7 @@ def _dead_letter(job: OwnedJob, effect: fx.TaskDeadLettered) -> list[Any]:
     return [
         f"dl-{effect.task_id}",
         job.namespace,
-        None,
+        effect.queue,
         "lease_lost",
         effect.reason,
         job.job_id,

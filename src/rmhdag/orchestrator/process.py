@@ -251,7 +251,8 @@ class Life:
                         due[duty] = monotonic() + interval_of(self._settings)
                         began = monotonic()
                         done = duty.run_once(context)
-                        due[duty] = max(due[duty], began + pause_seconds(monotonic() - began))
+                        if duty in duties.UNHURRIED:
+                            due[duty] = max(due[duty], began + pause_seconds(monotonic() - began))
                         if duty is duties.claim_submissions and done >= duties.claim_submissions.BITE:
                             self._claim_now.set()  # there are more
             except psycopg.Error as error:

@@ -36,3 +36,6 @@ ALL: dict[ModuleType, Callable[[OrchestratorSettings], float]] = {
     processed_results: lambda settings: settings.processed_seconds,
     pruning: lambda settings: settings.pruning_seconds,
 }
+
+# Nobody waits for these: they take a small part of the time at most, however long they take.
+UNHURRIED = frozenset({strays, balance, backpressure, stuck_dispatch, silent_jobs, processed_results, pruning})

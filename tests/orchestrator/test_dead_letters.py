@@ -1,0 +1,85 @@
+"""What was given up gets another chance, once."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmhdag.orchestrator.dead_letters import NotRequeuedError, requeue
+from rmhdag.store import tasks
+from rmhdag.store.dead_letters import DeadLetterLine, dead_letters, settle_dead_letter
+from rmhdag.store.suspects import claim_suspect
+from rmhdag.workflow.definition import Tolerance
+from tests.engine.definitions import fan, task, workflow
+from tests.orchestrator.platform import QUEUE, Platform, Seat
+
+
+def lose(platform: Platform, seat: Seat, worker_id: str, claimed: tasks.ClaimedTask) -> None:
+    """The worker dies while the task runs."""
+    assert tasks.start_tasks(platform.conn, worker_id, [(claimed.task_id, claimed.lease_epoch)])
+    tasks.report_lost_tasks(platform.conn, [worker_id])
+    seat.work()
+
+
+def give_up(platform: Platform, seat: Seat) -> DeadLetterLine:
+    """Three workers die of the task that is first in the queue."""
+    (claimed,) = tasks.claim_tasks(platform.conn, "w0", QUEUE, 1)
+    lose(platform, seat, "w0", claimed)
+    for worker_id in ("w1", "w2"):
+        suspect = claim_suspect(platform.conn, worker_id, [QUEUE])
+        assert suspect is not None
+        lose(platform, seat, worker_id, suspect)
+    (letter,) = dead_letters(platform.conn, "default")
+    return letter
+
+
+def test_a_letter_says_what_and_why(platform: Platform) -> None:
+    job_id = platform.submit(workflow(only=task()))
+    seat = platform.seat()
+    seat.work()
+    letter = give_up(platform, seat)
+    assert (letter.queue, letter.reason, letter.job_id, letter.node_id) == (QUEUE, "lease_lost", job_id, "only")
+    assert "3 times, last w2" in str(letter.error_message)
+    assert platform.job(job_id)["status"] == "failed"
+
+
+def test_the_task_of_a_job_that_failed_runs_in_a_new_one(platform: Platform) -> None:
+    platform.submit(workflow(only=task()))
+    seat = platform.seat()
+    seat.work()
+    letter = give_up(platform, seat)
+    found = requeue(platform.conn, "default", letter, issued_by="ann")
+    assert found.is_new
+    platform.finish(seat)
+    assert platform.job(found.job_id)["status"] == "completed"
+    assert dead_letters(platform.conn, "default") == []
+    (settled,) = dead_letters(platform.conn, "default", settled_too=True)
+    assert (settled.settled_by, settled.settled_as) == ("ann", "requeued")
+    with pytest.raises(NotRequeuedError, match="requeued by ann"):
+        requeue(platform.conn, "default", settled, issued_by="bob")
+    with pytest.raises(NotRequeuedError, match="somebody else was first"):
+        requeue(platform.conn, "default", letter, issued_by="bob")
+    assert platform.count("dag_jobs") == 2, "the second asker started nothing"
+
+
+def test_a_child_of_a_job_that_runs_is_tried_again_in_it(platform: Platform) -> None:
+    job_id = platform.submit(fan("collect", tolerate=Tolerance(count=1)), {"items": [1, 2]})
+    seat = platform.seat()
+    seat.work()
+    letter = give_up(platform, seat)
+    assert platform.job(job_id)["status"] == "running"
+    with pytest.raises(NotRequeuedError, match="has not answered"):
+        requeue(platform.conn, "default", letter, issued_by="ann")
+    seat.work()
+    platform.finish(seat)
+    assert platform.job(job_id)["status"] == "completed"
+    assert set(platform.nodes(job_id).values()) == {"completed"}
+
+
+def test_a_letter_without_a_job_stays(platform: Platform) -> None:
+    platform.conn.execute("INSERT INTO dag_dead_letters (dead_letter_id, reason, raw) VALUES ('x', 'unreadable', '{')")
+    (letter,) = dead_letters(platform.conn, "default")
+    with pytest.raises(NotRequeuedError, match="belongs to no job"):
+        requeue(platform.conn, "default", letter, issued_by="ann")
+    assert settle_dead_letter(platform.conn, "default", "x", "ann", "discarded")
+    assert not settle_dead_letter(platform.conn, "default", "x", "bob", "discarded")
+    assert dead_letters(platform.conn, "default") == []
