@@ -54,6 +54,8 @@ class Plan:
     settle_seconds: float = 120.0
     # Instead of all the faults: the database is away once, for so long, in the middle of the campaign.
     outage_seconds: float | None = None
+    # Instead of all the faults: deaths and departures, each alone.
+    one_by_one: bool = False
 
 
 def run_campaign(plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
@@ -148,6 +150,9 @@ class Campaign:
 
     def _let_go_wrong(self, nemesis: Nemesis, should_stop: Callable[[], bool]) -> None:
         seconds, outage = self._plan.minutes * 60, self._plan.outage_seconds
+        if self._plan.one_by_one:
+            nemesis.kill_one_by_one(seconds, should_stop)
+            return
         if outage is None:
             nemesis.run(seconds, should_stop)
             return

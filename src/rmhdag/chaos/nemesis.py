@@ -8,7 +8,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
-from itertools import count
+from itertools import count, cycle
 from random import Random
 from typing import Any
 
@@ -82,6 +82,15 @@ class Nemesis:
         while time.monotonic() < until and not should_stop():
             self.look_after()
             time.sleep(0.05)
+
+    def kill_one_by_one(self, seconds: float, should_stop: Callable[[], bool]) -> None:
+        """A death or a departure, and nothing else until it has been noticed: how long does that take?"""
+        until = time.monotonic() + seconds
+        for card in cycle((self._kill_orchestrator, self._kill_worker, self._kill_worker, self._leave_orchestrator)):
+            if time.monotonic() >= until or should_stop():
+                return
+            card()
+            self.idle(2 * self._lease_seconds, should_stop)
 
     def heal(self) -> None:
         """The last fault is over: everybody is awake and at work, every connection is a good one."""
@@ -196,7 +205,13 @@ class Nemesis:
 
     def _leave(self) -> None:
         """A deployment: one process ends in good order and comes again."""
-        settled = [member for member in self._fleet.members if member.is_settled]
+        self._let_leave(self._fleet.members)
+
+    def _leave_orchestrator(self) -> None:
+        self._let_leave(self._fleet.orchestrators)
+
+    def _let_leave(self, members: list[Member]) -> None:
+        settled = [member for member in members if member.is_settled]
         if not settled:
             return
         member = self._random.choice(settled)

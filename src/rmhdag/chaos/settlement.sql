@@ -56,7 +56,8 @@ SELECT extract(epoch FROM e.created_at - l.ended_at)::float8, EXISTS (
     SELECT FROM chaos_lives AS d WHERE d.role = 'database' AND d.ended_at BETWEEN l.ended_at - interval '6 s' AND e.created_at)
 FROM dag_job_events AS e
 JOIN chaos_lives AS l ON l.process_id = e.event_data->>'from' AND l.role = 'orchestrator' AND l.how = 'kill'
-WHERE e.event_type = 'job_reclaimed'
+-- One that was killed after it had been frozen for long was noticed before its death.
+WHERE e.event_type = 'job_reclaimed' AND e.created_at >= l.ended_at
 
 -- name: tasks_noticed
 -- Seconds from the death of a worker to its leases being called lost.
@@ -64,7 +65,7 @@ SELECT extract(epoch FROM r.reported_at - l.ended_at)::float8, EXISTS (
     SELECT FROM chaos_lives AS d WHERE d.role = 'database' AND d.ended_at BETWEEN l.ended_at - interval '6 s' AND r.reported_at)
 FROM dag_task_results AS r
 JOIN chaos_lives AS l ON l.process_id = r.worker_id AND l.role = 'worker' AND l.how = 'kill'
-WHERE r.status = 'lost'
+WHERE r.status = 'lost' AND r.reported_at >= l.ended_at
 
 -- name: tasks_running_again
 -- Seconds from the death of a worker to the next start of each task that it held.
@@ -74,7 +75,7 @@ SELECT extract(epoch FROM min(n.started_at) - l.ended_at)::float8, EXISTS (
 FROM dag_task_results AS r
 JOIN chaos_lives AS l ON l.process_id = r.worker_id AND l.role = 'worker' AND l.how = 'kill'
 JOIN dag_task_results AS n ON n.task_id = r.task_id AND n.lease_epoch > r.lease_epoch AND n.started_at IS NOT NULL
-WHERE r.status = 'lost'
+WHERE r.status = 'lost' AND r.reported_at >= l.ended_at
 GROUP BY r.task_id, r.lease_epoch, l.ended_at
 
 -- name: silent_seconds
@@ -88,5 +89,5 @@ SELECT extract(epoch FROM min(n.at) - l.ended_at)::float8, EXISTS (
 FROM chaos_lives AS l
 JOIN chaos_owners AS r ON r.was = l.process_id AND r.became IS NULL
 JOIN chaos_owners AS n ON n.job_id = r.job_id AND n.was IS NULL AND n.at >= r.at
-WHERE l.role = 'orchestrator' AND l.how = 'leave'
+WHERE l.role = 'orchestrator' AND l.how = 'leave' AND n.at >= l.ended_at
 GROUP BY l.process_id, l.ended_at, r.job_id

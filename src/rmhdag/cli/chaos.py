@@ -33,6 +33,9 @@ def chaos(
             "--outage", min=1, max=3600, metavar="SECONDS", help="Only this: the database is away once, for so long."
         ),
     ] = None,
+    one_by_one: Annotated[
+        bool, typer.Option("--one-by-one", help="Only this: processes are killed or leave, each alone.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not tell each fault as it comes.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
@@ -46,6 +49,7 @@ def chaos(
       rmhdag chaos --minutes 10 --seed 1 --json
       rmhdag chaos --minutes 1 --lease 3
       rmhdag chaos --minutes 2 --outage 60
+      rmhdag chaos --minutes 5 --one-by-one
     """
     from rmhdag.chaos.campaign import Plan, run_campaign
 
@@ -57,6 +61,8 @@ def chaos(
         if not quiet and not as_json:
             say(line)
 
+    if outage is not None and one_by_one:
+        raise CommandFailed("--outage and --one-by-one exclude each other", code=ExitCode.USAGE)
     if outage is not None and outage >= minutes * 60:
         raise CommandFailed("--outage is as long as all of it", remedy="Give more --minutes.", code=ExitCode.USAGE)
     plan = Plan(
@@ -66,6 +72,7 @@ def chaos(
         orchestrators=orchestrators,
         workers=workers,
         outage_seconds=outage,
+        one_by_one=one_by_one,
     )
     report = run_campaign(plan, tell)
     if as_json:
