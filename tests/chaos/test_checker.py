@@ -232,7 +232,7 @@ def test_a_suspect_that_waits_although_a_worker_is_idle_is_found(
     conn: psycopg.Connection[Any], checker: Checker
 ) -> None:
     register_worker(conn, "w")
-    queue_a_task(conn, "waits", lease_losses=1)
+    queue_a_task(conn, "waits", lease_losses=2)
     assert waits_in_vain(conn, checker)
 
 
@@ -243,8 +243,8 @@ def test_a_suspect_that_waits_although_a_worker_is_idle_is_found(
         ({"queues": '["elsewhere"]'}, {}, {}),
         ({"draining": True}, {}, {}),
         ({"heartbeat_at": "2000-01-01"}, {}, {}),
-        ({}, {"lease_losses": 1}, {}),
-        ({}, {}, {"lease_losses": 1}),
+        ({}, {"lease_losses": 2}, {}),
+        ({}, {}, {"lease_losses": 2}),
         ({}, {}, {"available_at": "2100-01-01"}),
     ],
     ids=["busy", "elsewhere", "draining", "silent", "with a suspect", "a suspect beside others", "delayed"],

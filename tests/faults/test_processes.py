@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -311,14 +312,17 @@ def test_whoever_finds_a_dead_worker_dies(cluster: Cluster, moment: str) -> None
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_worker_dies_when_it_takes_a_suspect(cluster: Cluster, moment: str) -> None:
     cluster.orchestrator()
-    first = cluster.worker()
-    job_id = cluster.submit(sleeper(1))
-    cluster.wait_for(lambda: running(cluster, job_id), "the task runs")
-    cluster.kill(first)
+    job_id = cluster.submit(sleeper(4))
+    losses = "SELECT lease_losses FROM dag_node_states WHERE node_id = 'nap'"
+    runs = "SELECT true FROM dag_node_states WHERE node_id = 'nap' AND lease_losses = %s AND status = 'running'"
+    for number in range(2):
+        killed = cluster.worker()
+        cluster.wait_for(partial(cluster.one, runs, number), "the task runs")
+        cluster.kill(killed)
     assert cluster.worker(RMHDAG_CRASH_AT=f"claim_suspect.{moment}_commit").wait(30) == 137
     cluster.worker()
     assert cluster.wait_for_end(job_id) == ["completed"]
-    assert cluster.one("SELECT lease_losses FROM dag_node_states WHERE node_id = 'nap'") == 1, "it did not run"
+    assert cluster.one(losses) == 2, "it did not run"
     cluster.check_rows()
 
 

@@ -22,12 +22,13 @@ def lose(platform: Platform, seat: Seat, worker_id: str, claimed: tasks.ClaimedT
 
 def give_up(platform: Platform, seat: Seat) -> DeadLetterLine:
     """Three workers die of the task that is first in the queue."""
-    (claimed,) = tasks.claim_tasks(platform.conn, "w0", QUEUE, 1)
-    lose(platform, seat, "w0", claimed)
-    for worker_id in ("w1", "w2"):
-        suspect = claim_suspect(platform.conn, worker_id, [QUEUE])
-        assert suspect is not None
-        lose(platform, seat, worker_id, suspect)
+    (first,) = tasks.claim_tasks(platform.conn, "w0", QUEUE, 1)
+    lose(platform, seat, "w0", first)
+    again = next(one for one in tasks.claim_tasks(platform.conn, "w1", QUEUE, 9) if one.task_id == first.task_id)
+    lose(platform, seat, "w1", again)
+    suspect = claim_suspect(platform.conn, "w2", [QUEUE])
+    assert suspect is not None
+    lose(platform, seat, "w2", suspect)
     (letter,) = dead_letters(platform.conn, "default")
     return letter
 

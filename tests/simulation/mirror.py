@@ -394,7 +394,7 @@ class MirroredStore(Store):
         claimed = self._perform(claim, lambda answer: {task.job_id for task in answer}, may_wait=False)
         self._chosen_tasks = [task.task_id for task in claimed]
         concealed = {task_id for task_id, job_id in free.items() if job_id in hidden}
-        suspected = {task_id for task_id in free if self.queue[task_id].lease_losses > 0}
+        suspected = {task_id for task_id in free if self.queue[task_id].lease_losses > 1}
         chosen = set(self._chosen_tasks)
         _check_claim("task", chosen - suspected, free.keys() - suspected, concealed, limit)
         _check_claim("suspect", chosen & suspected, suspected, concealed, min(1, limit - len(chosen - suspected)))

@@ -83,7 +83,7 @@ GUARDS: list[Guard] = [
     (tasks.SQL, "claim_tasks", "q.lease_epoch + 1", "q.lease_epoch"),
     (tasks.SQL, "claim_tasks", "SKIP LOCKED", NOTHING),
     (tasks.SQL, "claim_tasks", "FOR UPDATE SKIP LOCKED", NOTHING),
-    (tasks.SQL, "claim_tasks", "AND lease_losses = 0", NOTHING),
+    (tasks.SQL, "claim_tasks", "AND lease_losses < 2", NOTHING),
     (suspects.SQL, "claim_suspect", "AND worker_id IS NULL", NOTHING),
     (suspects.SQL, "claim_suspect", "q.lease_epoch + 1", "q.lease_epoch"),
     (tasks.SQL, "report_tasks", "AND q.lease_epoch = g.lease_epoch", NOTHING),

@@ -39,13 +39,13 @@ ANALYZE dagapp.dag_jobs, dagapp.dag_node_states, dagapp.dag_queue_messages, daga
 HOT_QUERIES = {
     "dag_queue_messages_claimable_idx": """SELECT task_id FROM dagapp.dag_queue_messages
         WHERE queue = 'q1' AND worker_id IS NULL AND available_at IS NULL AND order_key >= 5
-        AND lease_losses = 0
+        AND lease_losses < 2
         ORDER BY order_key LIMIT 10 FOR UPDATE SKIP LOCKED""",
     "dag_queue_messages_held_idx": "SELECT task_id FROM dagapp.dag_queue_messages WHERE worker_id = 'w10'",
     "dag_queue_messages_delayed_idx": "SELECT task_id FROM dagapp.dag_queue_messages WHERE available_at <= now()",
     "dag_queue_messages_job_idx": "SELECT task_id FROM dagapp.dag_queue_messages WHERE job_id = 'j7'",
     "dag_queue_messages_suspects_idx": """SELECT task_id FROM dagapp.dag_queue_messages
-        WHERE queue = ANY('{q1,q2}') AND lease_losses > 0 AND worker_id IS NULL AND available_at IS NULL""",
+        WHERE queue = ANY('{q1,q2}') AND lease_losses > 1 AND worker_id IS NULL AND available_at IS NULL""",
     "dag_inbox_pkey": """SELECT * FROM dagapp.dag_inbox WHERE owner_id = 'o1' AND inbox_id > 7
         ORDER BY inbox_id LIMIT 50""",
     "dag_node_states_retry_due_idx": "SELECT job_id FROM dagapp.dag_node_states WHERE next_attempt_at <= now()",

@@ -1,4 +1,4 @@
-"""A task during whose run a worker was lost runs again with a worker to itself, and is neither lost nor starved."""
+"""A task during whose runs two workers were lost runs with a worker to itself, and is neither lost nor starved."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def order_of_reports(desk: Desk) -> list[str]:
 
 def test_nothing_is_claimed_beside_a_suspect(desk: Desk, start_worker: StartWorker, gate: Gate) -> None:
     start_worker()
-    suspect = desk.add("test.gate", {"gate": gate.path}, lease_losses=1)
+    suspect = desk.add("test.gate", {"gate": gate.path}, lease_losses=2)
     desk.started(suspect)
     others = [desk.add("echo", {}) for _ in range(5)]
     second = start_worker()
@@ -43,7 +43,7 @@ def test_a_busy_worker_ends_what_it_has_before_the_suspect(desk: Desk, worker: W
     """There is no other worker: it is reserved although one of its two slots is free."""
     neighbour = desk.add("test.gate", {"gate": gate.path})
     desk.started(neighbour)
-    suspect = desk.add("echo", {}, lease_losses=1)
+    suspect = desk.add("echo", {}, lease_losses=2)
     held_by(desk, suspect)
     later = desk.add("echo", {})
     row = desk.queued(suspect)
@@ -57,7 +57,7 @@ def test_a_busy_worker_ends_what_it_has_before_the_suspect(desk: Desk, worker: W
 def test_a_suspect_does_not_starve_behind_a_steady_stream(desk: Desk, worker: WorkerProcess) -> None:
     """New tasks come until the suspect has run."""
     stream = [desk.add("sleep", {"seconds": 0.05}) for _ in range(20)]
-    suspect = desk.add("echo", {}, lease_losses=1)
+    suspect = desk.add("echo", {}, lease_losses=2)
 
     def more() -> bool:
         stream.extend(desk.add("sleep", {"seconds": 0.05}) for _ in range(2))
@@ -79,7 +79,7 @@ def test_an_idle_worker_takes_a_suspect_for_which_another_one_waits_long(
         neighbour = desk.add("test.gate", {"gate": gate.path})
         gates[str(desk.started(neighbour)["worker_id"])] = gate
     assert len(gates) == 2
-    suspect = desk.add("echo", {}, lease_losses=1)
+    suspect = desk.add("echo", {}, lease_losses=2)
     reserved = held_by(desk, suspect)
     (other,) = gates.keys() - {reserved}
     gates[other].open()
@@ -92,13 +92,13 @@ def test_an_idle_worker_takes_a_suspect_for_which_another_one_waits_long(
 def test_a_stopping_worker_gives_a_waiting_suspect_back(desk: Desk, worker: WorkerProcess, gate: Gate) -> None:
     neighbour = desk.add("test.gate", {"gate": gate.path})
     desk.started(neighbour)
-    suspect = desk.add("echo", {}, lease_losses=1)
+    suspect = desk.add("echo", {}, lease_losses=2)
     held_by(desk, suspect)
     worker.send(signal.SIGTERM)
     desk.wait(lambda: (row := desk.queued(suspect)) and row["worker_id"] is None)
     row = desk.queued(suspect)
     assert row is not None
-    assert (row["lease_losses"], row["started_at"]) == (1, None)
+    assert (row["lease_losses"], row["started_at"]) == (2, None)
 
 
 def test_a_child_that_dies_takes_only_its_own_task(desk: Desk, worker: WorkerProcess, gate: Gate) -> None:
@@ -125,7 +125,7 @@ def claim(desk: Desk, worker_id: str) -> Any:
 
 def test_suspects_and_others_are_claimed_apart(desk: Desk) -> None:
     register(desk, "w1")
-    suspect, other = desk.add("echo", lease_losses=1), desk.add("echo")
+    suspect, other = desk.add("echo", lease_losses=2), desk.add("echo")
     assert [one.task_id for one in tasks.claim_tasks(desk.conn, "w1", QUEUE, 10)] == [other]
     assert suspects.suspect_waits(desk.conn, [QUEUE])
     assert not suspects.suspect_waits(desk.conn, ["elsewhere"])
@@ -136,7 +136,7 @@ def test_suspects_and_others_are_claimed_apart(desk: Desk) -> None:
 
 def test_a_delayed_suspect_waits_for_its_time(desk: Desk) -> None:
     register(desk, "w1")
-    desk.add("echo", lease_losses=1, available_at="2999-01-01")
+    desk.add("echo", lease_losses=2, available_at="2999-01-01")
     assert not suspects.suspect_waits(desk.conn, [QUEUE])
     assert claim(desk, "w1") is None
 
@@ -152,7 +152,7 @@ def test_half_of_the_workers_are_left_to_the_others(desk: Desk) -> None:
 
 def test_the_suspect_of_a_dead_worker_counts_no_more(desk: Desk) -> None:
     register(desk, "w1", "w2")
-    waiting = [desk.add("echo", lease_losses=1) for _ in range(2)]
+    waiting = [desk.add("echo", lease_losses=2) for _ in range(2)]
     assert claim(desk, "w1") == waiting[0]
     assert claim(desk, "w2") is None
     desk.declare_dead("w1")

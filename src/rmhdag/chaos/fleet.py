@@ -85,7 +85,7 @@ class Fleet:
             "heartbeat_seconds": beat,
             "ttl_seconds": lease_seconds,
             "margin_seconds": beat,
-            "orphan_scan_seconds": min(2.0, beat),
+            "orphan_scan_seconds": min(1.0, beat),
         }
         scratch = folder / "scratch"
         scratch.mkdir(exist_ok=True)

@@ -30,16 +30,16 @@ FROM dag_queue_messages AS q
 WHERE q.worker_id IS NULL AND q.available_at IS NULL AND EXISTS (
     SELECT FROM dag_workers AS w
     CROSS JOIN LATERAL (
-        SELECT count(*) AS held, count(*) FILTER (WHERE h.lease_losses > 0) AS suspects
+        SELECT count(*) AS held, count(*) FILTER (WHERE h.lease_losses > 1) AS suspects
         FROM dag_queue_messages AS h
         WHERE h.worker_id = w.worker_id
     ) AS h
     WHERE w.queues ? q.queue AND NOT w.draining AND w.heartbeat_at > clock_timestamp() - interval '3 s'
-        AND h.suspects = 0 AND h.held < CASE WHEN q.lease_losses > 0 THEN 1 ELSE w.slots END
+        AND h.suspects = 0 AND h.held < CASE WHEN q.lease_losses > 1 THEN 1 ELSE w.slots END
 ) AND (
-    q.lease_losses = 0 OR (
+    q.lease_losses < 2 OR (
         SELECT 2 * count(*) FILTER (WHERE EXISTS (
-            SELECT FROM dag_queue_messages AS h WHERE h.worker_id = w.worker_id AND h.lease_losses > 0
+            SELECT FROM dag_queue_messages AS h WHERE h.worker_id = w.worker_id AND h.lease_losses > 1
         )) < count(*)
         FROM dag_workers AS w
         WHERE w.queues ? q.queue

@@ -112,7 +112,7 @@ class Settings(BaseSettings):
         description="Silent for so long is dead",
     )
     orphan_scan_seconds: Interval = Field(
-        default=2.0,
+        default=1.0,
         validation_alias=named("RMHDAG_ORPHAN_SCAN_INTERVAL_SEC", "ORPHAN_SCAN_INTERVAL_SEC"),
         description="How often the others are looked after",
     )

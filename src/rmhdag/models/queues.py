@@ -59,7 +59,7 @@ class QueueMessage(Row):
             Index("delayed", ("available_at",), where="available_at IS NOT NULL"),
             Index("held", ("worker_id",), where="worker_id IS NOT NULL"),
             Index("job", ("job_id",)),
-            Index("suspects", ("queue", "order_key"), where="lease_losses > 0"),
+            Index("suspects", ("queue", "order_key"), where="lease_losses > 1"),
         ),
         checks=(
             Check("attempt_positive", "attempt >= 1"),

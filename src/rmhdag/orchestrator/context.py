@@ -23,7 +23,7 @@ class OrchestratorSettings:
     ttl_seconds: float = 10.0
     margin_seconds: float = 2.0
     poll_seconds: float = 1.0
-    orphan_scan_seconds: float = 2.0
+    orphan_scan_seconds: float = 1.0
     timer_seconds: float = 0.5
     stall_seconds: float = 300.0
     zombie_seconds: float = 86_400.0

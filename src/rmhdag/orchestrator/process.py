@@ -253,6 +253,8 @@ class Life:
                         done = duty.run_once(context)
                         if duty in duties.UNHURRIED:
                             due[duty] = max(due[duty], began + pause_seconds(monotonic() - began))
+                        if duty is duties.orphans and done:
+                            due[duty] = 0.0  # this was our share; what nobody else takes is shared out again
                         if duty is duties.claim_submissions and done >= duties.claim_submissions.BITE:
                             self._claim_now.set()  # there are more
             except psycopg.Error as error:

@@ -1,4 +1,4 @@
-"""Suspects: tasks during whose run a worker was lost. They are not among those that are claimed in batches."""
+"""Suspects: tasks during whose runs two workers were lost. They are not among those that are claimed in batches."""
 
 from __future__ import annotations
 

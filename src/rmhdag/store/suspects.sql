@@ -1,7 +1,7 @@
 -- name: suspect_waits
 SELECT EXISTS (
     SELECT FROM dag_queue_messages
-    WHERE queue = ANY(%(queues)s) AND lease_losses > 0 AND worker_id IS NULL AND available_at IS NULL
+    WHERE queue = ANY(%(queues)s) AND lease_losses > 1 AND worker_id IS NULL AND available_at IS NULL
 )
 
 -- name: claim_suspect
@@ -11,7 +11,7 @@ WITH served AS (
     SELECT
         count(*) AS workers,
         count(*) FILTER (WHERE EXISTS (
-            SELECT FROM dag_queue_messages AS h WHERE h.worker_id = w.worker_id AND h.lease_losses > 0
+            SELECT FROM dag_queue_messages AS h WHERE h.worker_id = w.worker_id AND h.lease_losses > 1
         )) AS with_suspects
     FROM dag_workers AS w
     WHERE w.queues ?| %(queues)s
@@ -19,7 +19,7 @@ WITH served AS (
 picked AS MATERIALIZED (
     SELECT task_id
     FROM dag_queue_messages
-    WHERE queue = ANY(%(queues)s) AND lease_losses > 0 AND worker_id IS NULL AND available_at IS NULL
+    WHERE queue = ANY(%(queues)s) AND lease_losses > 1 AND worker_id IS NULL AND available_at IS NULL
         AND (SELECT with_suspects * 2 < GREATEST(workers, 1) FROM served)
     ORDER BY order_key
     LIMIT 1

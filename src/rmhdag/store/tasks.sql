@@ -5,7 +5,7 @@ WITH picked AS MATERIALIZED (
     SELECT task_id
     FROM dag_queue_messages
     WHERE queue = %(queue)s AND worker_id IS NULL AND available_at IS NULL AND order_key >= %(mark)s
-        AND lease_losses = 0
+        AND lease_losses < 2
     ORDER BY order_key
     LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED

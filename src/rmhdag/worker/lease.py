@@ -47,8 +47,8 @@ class Lease:
 
     @property
     def needs_whole_worker(self) -> bool:
-        """A worker was lost while it ran: whatever ran beside it would be lost with the next one."""
-        return self.task.lease_losses > 0
+        """Two workers were lost while it ran: whatever ran beside it would be lost with the next one."""
+        return self.task.lease_losses > 1
 
     @property
     def runs_alone(self) -> bool:

@@ -1,4 +1,4 @@
-"""When a worker takes a suspect: a task during whose run a worker was lost, and which may be what killed it.
+"""When a worker takes a suspect: a task during whose runs two workers were lost: it may be what kills them.
 
 A suspect has a worker to itself, so that nobody is lost with it, and an innocent one comes to its end. An idle worker
 takes one at once. A busy one leaves it to the idle for a moment, then takes it, claims nothing more and lets what it
