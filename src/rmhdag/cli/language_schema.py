@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
@@ -28,11 +29,8 @@ def show_schema(
     Editors with a YAML language server complete and check a file that begins with
       # yaml-language-server: $schema=workflow.schema.json
     """
-    import json
-
-    from rmhdag.workflow import json_schema
-
-    text = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    # As it was generated from the models; a test keeps it so.
+    text = files("rmhdag.workflow").joinpath("workflow.schema.json").read_text(encoding="utf-8")
     if output:
         output.write_text(text, encoding="utf-8")
         say(f"wrote {output}")
