@@ -181,7 +181,7 @@ def a_suspect_is_claimed_twice_at_once(platform: Platform) -> bool:
     platform.submit(chain(1))
     other = platform.seat()
     other.work()
-    other.conn.execute("UPDATE dag_queue_messages SET lease_losses = 1")
+    other.conn.execute("UPDATE dag_queue_messages SET lease_losses = 2")
     other.conn.execute("SET lock_timeout = '10ms'")
     with platform.conn.transaction():
         assert suspects.claim_suspect(platform.conn, platform.worker_id, [QUEUE]) is not None
