@@ -146,7 +146,7 @@ def unknown() -> tuple[Job, str]:
         (approval, ReasonCode.WAITS_FOR_APPROVAL, "approve"),
         (child_job, ReasonCode.WAITS_FOR_CHILD_JOB, "child job"),
         (children, ReasonCode.WAITS_FOR_CHILDREN, "0 of 1 children settled"),
-        (expanding, ReasonCode.EXPANDING, "1000 of 1001"),
+        (expanding, ReasonCode.EXPANDING, "250 of 1001"),
         (unborn, ReasonCode.NOT_EXPANDED, "split is running"),
         (unborn_before_the_fan_out, ReasonCode.NOT_EXPANDED, "split is pending"),
         (aggregating, ReasonCode.AGGREGATING, "aggregated"),

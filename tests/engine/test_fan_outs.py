@@ -10,7 +10,9 @@ import pytest
 from rmhdag.engine import fan_outs
 from rmhdag.engine.effects import ChildrenCreated
 from rmhdag.engine.inputs import ChildrenReduced, Output, RetryNode, Start, TaskReported
+from rmhdag.engine.plan import EXPANSION_CHUNK
 from rmhdag.engine.reducer import ReduceError, Reducer
+from rmhdag.engine.slots import DEFAULT_WINDOW
 from rmhdag.models.events import ErrorKind
 from rmhdag.workflow.definition import DependsOn, FanOutNode, Tolerance
 from tests.engine.definitions import AT_ONCE, fan, spec, task, workflow
@@ -61,18 +63,25 @@ def test_too_many_items_are_refused() -> None:
 
 
 def test_expansion_comes_in_chunks_and_goes_on_after_a_crash() -> None:
-    job = Job(fan(), {"items": list(range(2_500))}).begin()
-    assert len(job.children("split")) == 1_000
-    assert len(job.queued) == 1_000, "the window"
+    chunk = EXPANSION_CHUNK
+    job = Job(fan(), {"items": list(range(5 * chunk // 2))}).begin()
+    assert len(job.children("split")) == chunk
     job.reload()
     job.apply_continue()
-    assert len(job.children("split")) == 2_000
+    assert len(job.children("split")) == 2 * chunk
     job.reload()
     job.finish({"n": 1})
     assert job.state == "completed"
-    assert job.rows["split"].output["total"] == 2_500
+    assert job.rows["split"].output["total"] == 5 * chunk // 2
     created = [effect for effect in job.effects if isinstance(effect, ChildrenCreated)]
-    assert [len(effect.children) for effect in created] == [1_000, 1_000, 500]
+    assert [len(effect.children) for effect in created] == [chunk, chunk, chunk // 2]
+
+
+def test_no_more_than_a_window_is_queued() -> None:
+    job = Job(fan(), {"items": list(range(2_500))}).begin()
+    job.continue_all()
+    assert len(job.children("split")) == 2_500
+    assert len(job.queued) == DEFAULT_WINDOW
 
 
 def test_max_parallel_bounds_what_is_under_way() -> None:
@@ -196,6 +205,7 @@ def test_a_report_for_the_fan_out_itself_is_nobodys() -> None:
 def test_two_fan_outs_take_turns_in_one_queue() -> None:
     one = FanOutNode(source="{{ inputs.items }}", task=spec())
     job = Job(workflow(a=one, b=one), {"items": list(range(900))}).begin()
+    job.continue_all()
     first_hundred = list(job.queued)[900:]
     assert {node_id.split("__")[0] for node_id in first_hundred} == {"b"}
     for node_id in list(job.queued)[:100]:

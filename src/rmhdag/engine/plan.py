@@ -34,8 +34,9 @@ from rmhdag.workflow.expressions import (
 
 NO_RETRY = RetryRule(max_attempts=1)
 
-# One transaction for 100,000 children takes longer than an orchestrator may trust itself without a heartbeat.
-EXPANSION_CHUNK = 1_000
+# One transaction for 100,000 children takes longer than an orchestrator may trust itself without a heartbeat; and other
+# jobs wait for the chunk before them: with 1,000 a small one took 10 × its idle time, with 250 6.6 ×, at the same rate.
+EXPANSION_CHUNK = 250
 # Cancelling is an UPDATE without templates, so a chunk may be larger than one of an expansion.
 CANCEL_CHUNK = 5_000
 
