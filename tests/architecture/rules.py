@@ -21,6 +21,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "orchestrator": frozenset(
         {"models", "workflow", "engine", "assets", "store", "messaging", "storage", "observability"}
     ),
+    "api": frozenset({"models", "workflow", "engine", "assets", "store", "orchestrator", "messaging", "observability"}),
+    "client": frozenset({"models"}),
     "observability": frozenset(),
     "embedded": frozenset(),
     "bench": frozenset(
@@ -41,7 +43,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
         }
     ),
     "cli": frozenset({"models", "workflow", "engine", "assets", "simulation", "store", "messaging", "storage"})
-    | frozenset({"handlers", "worker", "orchestrator", "observability", "embedded", "bench", "chaos"}),
+    | frozenset({"handlers", "worker", "orchestrator", "observability", "embedded", "bench", "chaos", "api", "client"}),
 }
 
 # Packages that decide and never act.

@@ -27,6 +27,7 @@ COMMANDS = {
     "workers": "rmhdag.cli.workers",
     "orchestrator": "rmhdag.cli.run_orchestrator",
     "worker": "rmhdag.cli.run_worker",
+    "api": "rmhdag.cli.run_api",
     "validate": "rmhdag.cli.validate",
     "graph": "rmhdag.cli.graph",
     "schema": "rmhdag.cli.language_schema",

@@ -140,6 +140,11 @@ class Settings(BaseSettings):
         description="Modules that declare handlers, besides ours; separated by commas",
     )
 
+    api_host: str = Field(
+        default="127.0.0.1", validation_alias=named("RMHDAG_API_HOST"), description="Where the HTTP API listens"
+    )
+    api_port: int = Field(default=8700, ge=0, le=65535, validation_alias=named("RMHDAG_API_PORT"))
+
     @classmethod
     def settings_customise_sources(
         cls,

@@ -1,0 +1,60 @@
+"""The application: all routes, with errors as problems and limits on what comes in."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from starlette.concurrency import run_in_threadpool
+
+import rmhdag
+from rmhdag.api import problems, routes
+from rmhdag.api.context import Api, ApiSettings
+from rmhdag.api.limits import BodyLimits
+from rmhdag.api.strict_json import StrictRoute
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": problems.ProblemBody, "description": "Refused; the body says what is wrong and where"},
+    "5XX": {"model": problems.ProblemBody, "description": "Not possible now"},
+}
+
+
+def build(settings: ApiSettings) -> FastAPI:
+    api = Api(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        # Without waiting: a server that starts before its database answers 503 until that is there.
+        await run_in_threadpool(api.pool.open)
+        try:
+            yield
+        finally:
+            await run_in_threadpool(api.pool.close)
+
+    app = FastAPI(
+        title="rmhdag",
+        version=rmhdag.__version__,
+        description="Jobs, their nodes and tasks, and everything that runs them.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/v1/openapi.json",
+        responses=ERRORS,
+        redirect_slashes=False,
+    )
+    app.state.api = api
+    app.router.route_class = StrictRoute
+    problems.install(app)
+    for router in find_routers():
+        app.include_router(router)
+    app.add_middleware(BodyLimits, max_body_bytes=settings.max_body_bytes, body_seconds=settings.body_seconds)
+    return app
+
+
+def find_routers() -> list[APIRouter]:
+    names = sorted(module.name for module in pkgutil.iter_modules(routes.__path__))
+    return [import_module(f"{routes.__name__}.{name}").router for name in names]

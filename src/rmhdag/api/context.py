@@ -1,0 +1,96 @@
+"""What every route works with: the database, and how this installation is set up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import psycopg
+from fastapi import Depends, Request
+from fastapi.requests import HTTPConnection
+from psycopg_pool import ConnectionPool
+
+from rmhdag.store.connection import connect, enter_schema
+
+Conn = psycopg.Connection[Any]
+# Whoever cannot have a connection by then is told to come back: a 503 within two seconds.
+PATIENCE_SECONDS = 1.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiSettings:
+    """Values only; who reads them from where is not our business."""
+
+    dsn: str
+    schema_name: str = "dagapp"
+    pooled: bool = False
+    notify: bool = True
+    connections: int = 8
+    orphan_seconds: float = 10.0
+    development: bool = False
+    queues: frozenset[str] = frozenset()
+    job_queue_name: str | None = None
+    statement_seconds: float = 3.0
+    max_body_bytes: int = 10 * 1024 * 1024
+    body_seconds: float = 30.0
+
+
+@dataclass
+class Api:
+    """One per process. The pool opens when the application starts and closes when it ends."""
+
+    settings: ApiSettings
+    pool: ConnectionPool[Conn] = field(init=False)
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+
+        class Connection(psycopg.Connection[Any]):
+            """A connection that notices a dead peer, in our schema."""
+
+            @classmethod
+            def connect(cls, conninfo: str = "", **given: Any) -> Any:
+                conn = connect(
+                    settings.dsn,
+                    "rmhdag:api",
+                    autocommit=True,
+                    statement_timeout_seconds=settings.statement_seconds,
+                    pooled=settings.pooled,
+                )
+                try:
+                    enter_schema(conn, settings.schema_name, pooled=settings.pooled)
+                except BaseException:
+                    conn.close()
+                    raise
+                return conn
+
+        self.pool = ConnectionPool(
+            connection_class=Connection,
+            min_size=1,
+            max_size=settings.connections,
+            timeout=PATIENCE_SECONDS,
+            max_waiting=settings.connections * 32,
+            check=ConnectionPool.check_connection,
+            open=False,
+            name="api",
+        )
+
+    @contextmanager
+    def connection(self) -> Iterator[Conn]:
+        """In autocommit mode; `with conn.transaction()` where several statements belong together."""
+        with self.pool.connection() as conn:
+            yield conn
+
+
+def get_api(connection: HTTPConnection) -> Api:
+    found: Api = connection.app.state.api
+    return found
+
+
+async def _api(request: Request) -> Api:
+    return get_api(request)
+
+
+ApiContext = Annotated[Api, Depends(_api)]

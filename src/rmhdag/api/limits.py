@@ -1,0 +1,60 @@
+"""What a request may cost before anybody reads it: bytes, time, and no encodings that hide either."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rmhdag.api.problems import Problem, respond
+
+
+class BodyLimits:
+    """Counts what really arrives: a Content-Length may lie, and chunks may never end."""
+
+    def __init__(self, app: ASGIApp, max_body_bytes: int, body_seconds: float) -> None:
+        self._app = app
+        self._max_body_bytes = max_body_bytes
+        self._body_seconds = body_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        try:
+            self._check_headers(headers)
+        except Problem as problem:
+            await respond(problem)(scope, receive, send)
+            return
+        arrived = 0
+        complete = False
+        deadline = asyncio.get_running_loop().time() + self._body_seconds
+
+        async def bounded() -> Message:
+            nonlocal arrived, complete
+            if complete:  # what comes now is the end of the connection, for which a stream may wait long
+                return await receive()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    message = await receive()
+            except TimeoutError:
+                raise Problem(408, "body_too_slow", "the body did not arrive in time") from None
+            arrived += len(message.get("body", b""))
+            if arrived > self._max_body_bytes:
+                raise self._too_large()
+            complete = message["type"] != "http.request" or not message.get("more_body", False)
+            return message
+
+        await self._app(scope, bounded, send)
+
+    def _check_headers(self, headers: dict[bytes, bytes]) -> None:
+        encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+        if encoding not in (b"identity", b""):
+            raise Problem(415, "encoding_not_supported", "bodies are sent as they are, without Content-Encoding")
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length[:20]) > self._max_body_bytes:
+            raise self._too_large()
+
+    def _too_large(self) -> Problem:
+        return Problem(413, "body_too_large", f"a body has at most {self._max_body_bytes} bytes")

@@ -1,0 +1,154 @@
+"""Errors as RFC 9457 problems: what, where (a JSON pointer), and what to do. Nothing of our insides is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from psycopg import OperationalError, errors
+from psycopg_pool import PoolClosed, PoolTimeout
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from rmhdag.models.json_values import json_pointer
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_SECONDS = 2
+MOST_ERRORS = 100
+# What is wrong with a value may be as long as the value.
+MOST_CHARACTERS = 500
+
+log = structlog.get_logger()
+
+
+class ProblemPlace(BaseModel):
+    """One thing that is wrong, and where."""
+
+    pointer: str = Field(description="RFC 6901, into the body; or `/query/limit`, `/path/job_id`, `/header/…`")
+    detail: str
+
+
+class ProblemBody(BaseModel):
+    """RFC 9457."""
+
+    type: str = Field(description="`urn:rmhdag:problem:` and the code")
+    title: str
+    status: int
+    code: str = Field(description="A word for programs; it does not change")
+    detail: str
+    remedy: str | None = None
+    errors: list[ProblemPlace] = Field(default_factory=list)
+
+
+class Problem(HTTPException):
+    """Raised anywhere below a route."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        remedy: str | None = None,
+        pointer: str | None = None,
+        places: Sequence[tuple[str, str]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, detail, dict(headers) if headers else None)
+        found = [(pointer, detail), *places] if pointer is not None else places
+        self.body = ProblemBody(
+            type=f"urn:rmhdag:problem:{code}",
+            title=HTTPStatus(status).phrase,
+            status=status,
+            code=code,
+            detail=shorten(detail),
+            remedy=remedy,
+            errors=[ProblemPlace(pointer=where, detail=shorten(what)) for where, what in found[:MOST_ERRORS]],
+        )
+
+
+def not_found(what: str, remedy: str | None = None) -> Problem:
+    """The same for what does not exist and for what belongs to another namespace."""
+    return Problem(404, "not_found", f"there is no {what}", remedy=remedy)
+
+
+def unavailable() -> Problem:
+    return Problem(
+        503,
+        "database_unavailable",
+        "the database does not answer",
+        remedy="Try again after the time in Retry-After; nothing was changed unless the call says so when repeated.",
+        headers={"Retry-After": str(RETRY_SECONDS)},
+    )
+
+
+def respond(problem: Problem) -> Response:
+    return Response(
+        orjson.dumps(problem.body.model_dump()),
+        problem.status_code,
+        headers=problem.headers,
+        media_type=MEDIA_TYPE,
+    )
+
+
+def shorten(text: str) -> str:
+    """Printable, bounded, and good UTF-8."""
+    clean = "".join(letter if letter.isprintable() else "�" for letter in text[: MOST_CHARACTERS + 1])
+    return clean if len(clean) <= MOST_CHARACTERS else clean[:MOST_CHARACTERS] + "…"
+
+
+def install(app: FastAPI) -> None:
+    """From here on every error of the application is a problem."""
+
+    async def on_problem(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if isinstance(error, Problem):
+            return respond(error)
+        phrase = HTTPStatus(error.status_code).phrase
+        code = phrase.lower().replace(" ", "_").replace("-", "_")
+        return respond(Problem(error.status_code, code, str(error.detail), headers=error.headers))
+
+    async def on_invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        places = [(pointer_of(found["loc"]), str(found["msg"])) for found in error.errors()]
+        what = places[0][1] if len(places) == 1 else f"{len(places)} things are wrong with the request"
+        return respond(Problem(422, "invalid_request", what, places=places))
+
+    async def on_database(request: Request, error: Exception) -> Response:
+        log.warning("database_unavailable", path=request.url.path, error=type(error).__name__)
+        return respond(unavailable())
+
+    async def on_slow_query(request: Request, error: Exception) -> Response:
+        log.warning("query_cancelled", path=request.url.path)
+        return respond(
+            Problem(
+                503,
+                "query_too_slow",
+                "the database took too long to answer",
+                remedy="Ask for less, or try again.",
+                headers={"Retry-After": str(RETRY_SECONDS)},
+            )
+        )
+
+    async def on_anything(request: Request, error: Exception) -> Response:
+        log.error("unexpected_error", path=request.url.path, method=request.method, exc_info=error)
+        return respond(Problem(500, "unexpected_error", "something went wrong on our side; it has been logged"))
+
+    app.add_exception_handler(HTTPException, on_problem)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    for database in (OperationalError, PoolTimeout, PoolClosed):
+        app.add_exception_handler(database, on_database)
+    app.add_exception_handler(errors.QueryCanceled, on_slow_query)
+    app.add_exception_handler(Exception, on_anything)
+
+
+def pointer_of(location: Sequence[Any]) -> str:
+    """`("body", "nodes", 0)` is `/nodes/0`, for pointers are into the body; other parts keep their name."""
+    parts = [part if isinstance(part, int) else str(part) for part in location]
+    return json_pointer(*(parts[1:] if parts[:1] == ["body"] else parts))

@@ -1,0 +1,118 @@
+"""`rmhdag api`: the HTTP API until SIGTERM or Ctrl-C; any number may run beside any number of orchestrators."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.options import SchemaOption, UrlOption
+from rmhdag.cli.output import say
+from rmhdag.cli.run_orchestrator import ParentOption
+
+if TYPE_CHECKING:
+    from rmhdag.api.context import ApiSettings
+    from rmhdag.cli.settings import Settings
+
+BACKLOG = 2048
+# Streams are told to reconnect elsewhere; ordinary calls end long before.
+GRACE_SECONDS = 5
+HEADER_BYTES = 32 * 1024
+
+
+def register(app: typer.Typer) -> None:
+    app.command(short_help="Serve the HTTP API.")(api)
+
+
+def api(
+    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Instead of RMHDAG_API_HOST.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65535, help="Instead of RMHDAG_API_PORT; 0 takes a free one.")
+    ] = None,
+    parent: ParentOption = None,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """Serve the HTTP API until SIGTERM or Ctrl-C. It decides nothing: orchestrators may come and go beside it.
+
+    \b
+    Examples:
+      rmhdag api
+      rmhdag api --host 0.0.0.0 --port 8700
+    """
+    from rmhdag.cli.lifeline import die_with
+    from rmhdag.cli.platform import migrated
+    from rmhdag.cli.process_logs import configure_logs
+    from rmhdag.cli.server import explained, opened
+    from rmhdag.cli.settings import load_settings
+
+    if parent is not None:
+        die_with(parent)
+    flags = {"database_url": database_url, "schema_name": schema, "api_host": host, "api_port": port}
+    settings = load_settings(flags).settings
+    configure_logs()
+    with opened(settings) as (dsn, name), explained(settings), migrated(settings, name):
+        listener = listen(settings.api_host, settings.api_port)
+        say(f"api (process {os.getpid()}) listens on {address_of(listener)} and works on {name}")
+        serve(api_settings(dsn, settings), listener)
+    say("stopped")
+
+
+def api_settings(dsn: str, settings: Settings) -> ApiSettings:
+    from rmhdag.api.context import ApiSettings
+
+    return ApiSettings(
+        dsn=dsn,
+        schema_name=settings.schema_name,
+        pooled=settings.database_pooled,
+        notify=settings.notify,
+        orphan_seconds=settings.orphan_seconds,
+        development=settings.development,
+        queues=frozenset(queue for queue in (settings.dag_worker_queue, settings.worker_queue) if queue),
+        job_queue_name=settings.job_queue_name,
+    )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Before anything else is loaded, so that a port that is taken is told at once."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        raise CommandFailed(
+            f"cannot listen on {host}:{port}: {error.strerror or error}",
+            remedy="Choose another one by --host and --port, or by RMHDAG_API_HOST and RMHDAG_API_PORT.",
+            code=ExitCode.UNAVAILABLE,
+        ) from error
+    return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def serve(settings: ApiSettings, listener: socket.socket) -> None:
+    import uvicorn
+
+    from rmhdag.api.application import build
+
+    config = uvicorn.Config(
+        build(settings),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        h11_max_incomplete_event_size=HEADER_BYTES,
+        ws_max_size=64 * 1024,
+    )
+    uvicorn.Server(config).run(sockets=[listener])

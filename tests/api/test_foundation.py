@@ -1,0 +1,83 @@
+"""Keys, problems and limits, as every route has them."""
+
+import json
+
+import httpx
+import pytest
+
+from rmhdag.api.problems import Problem
+from rmhdag.api.strict_json import parse
+from rmhdag.models.scopes import Scope
+from tests.api.serving import Served
+
+
+def problem(answer: httpx.Response, status: int, code: str) -> dict[str, object]:
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    body: dict[str, object] = answer.json()
+    assert body["code"] == code
+    assert body["type"] == f"urn:rmhdag:problem:{code}"
+    return body
+
+
+def test_life_is_told_without_a_key(api: Served) -> None:
+    assert api.anonymous().get("/livez").json() == {"alive": True}
+    assert api.anonymous().get("/readyz").json() == {"ready": True}
+
+
+def test_a_key_is_needed_for_anything_else(api: Served) -> None:
+    answer = api.anonymous().get("/api/v1/me")
+    problem(answer, 401, "no_key")
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize("key", ["", "x", "rmhdag_0123456789abcdef_" + "a" * 43, "ключ"])
+def test_a_wrong_key_opens_nothing(api: Served, key: str) -> None:
+    answer = api.anonymous(headers={"X-API-Key": key.encode()}).get("/api/v1/me")
+    problem(answer, 401, "key_refused")
+
+
+def test_a_key_says_who_holds_it(api: Served) -> None:
+    answer = api.client(Scope.READ, Scope.SUBMIT, namespace="north", name="ada").get("/api/v1/me")
+    told = answer.json()
+    assert (told["name"], told["namespace"], told["scopes"]) == ("ada", "north", ["read", "submit"])
+
+
+def test_an_expired_key_opens_nothing(api: Served) -> None:
+    key = api.key(Scope.READ, days=-1)
+    problem(api.anonymous(headers={"X-API-Key": key}).get("/api/v1/me"), 401, "key_refused")
+
+
+def test_an_unknown_route_is_a_problem(api: Served) -> None:
+    problem(api.anonymous().get("/api/v1/nothing"), 404, "not_found")
+    problem(api.anonymous().put("/livez"), 405, "method_not_allowed")
+
+
+@pytest.mark.parametrize(
+    ("text", "pointer"),
+    [
+        (b'{"a": NaN}', ""),
+        (b'{"a": -Infinity}', ""),
+        (b'{"a": [1e999]}', "/a/0"),
+        (b'{"a": ' + b"9" * 5000 + b"}", ""),
+        (b'{"a": 9223372036854775808}', "/a"),
+        (b'{"a": "\\u0000"}', "/a"),
+        (b'{"a": "\\ud800"}', "/a"),
+        (b'{"a": 1, "a": 2}', ""),
+        (b"[" * 100_000, ""),
+        (b"[" * 100 + b"]" * 100, "/0" * 64),
+        (b'{"a": ', ""),
+        (b"\xff\xfe\xfa", ""),
+        (b"", ""),
+    ],
+)
+def test_what_two_readers_might_understand_differently_is_refused(text: bytes, pointer: str) -> None:
+    with pytest.raises(Problem) as caught:
+        parse(text)
+    assert caught.value.status_code == 400
+    assert [place.pointer for place in caught.value.body.errors] == [pointer]
+
+
+def test_what_is_json_is_read() -> None:
+    text = '{"a": [1, 2.5, "ä", null, true, -9223372036854775808]}'
+    assert parse(text.encode()) == json.loads(text)
