@@ -13,6 +13,7 @@ from rmhdag.orchestrator.duties import (
     processed_results,
     pruning,
     silent_jobs,
+    strays,
     stuck_dispatch,
 )
 from rmhdag.store import tasks
@@ -127,6 +128,23 @@ def test_a_delayed_task_comes_back_when_it_is_due(platform: Platform) -> None:
     assert delayed_tasks.run_once(seat.context) == 1
     (again,) = platform.claim()
     assert (again.task_id, again.attempt) == (claimed.task_id, 1)
+
+
+@pytest.mark.parametrize("addressee", ["nobody", "gone"])
+def test_what_came_for_an_ended_job_is_not_kept(platform: Platform, addressee: str) -> None:
+    seat = platform.seat()
+    ended, waiting = platform.submit(workflow(one=task())), platform.submit(workflow(one=task()))
+    seat.work()
+    (mine,) = [one for one in platform.claim(2) if one.job_id == ended]
+    platform.succeed(mine)
+    seat.work()
+    for job_id in (ended, waiting, "pruned-long-ago"):
+        platform.conn.execute(
+            "INSERT INTO dag_inbox (owner_id, job_id, kind) VALUES (%s, %s, 'command')",
+            ["" if addressee == "nobody" else addressee, job_id],
+        )
+    strays.run_once(seat.context)
+    assert platform.conn.execute("SELECT owner_id, job_id FROM dag_inbox").fetchall() == [(seat.me, waiting)]
 
 
 @pytest.mark.parametrize("days", [1, 30])

@@ -79,9 +79,10 @@ FROM dag_jobs AS j
 WHERE j.job_id = i.job_id AND j.owner_id = %(me)s AND i.owner_id <> %(me)s
 
 -- name: discard_inbox_of_ended_jobs
+-- Mine, nobody's, and those for an orchestrator that is gone: a living one looks after its own.
 DELETE FROM dag_inbox AS i
-USING dag_jobs AS j
-WHERE j.job_id = i.job_id AND j.completed_at IS NOT NULL AND (i.owner_id = %(me)s OR i.owner_id = '')
+WHERE (i.owner_id IN (%(me)s, '') OR NOT EXISTS (SELECT FROM dag_orchestrators AS o WHERE o.owner_id = i.owner_id))
+    AND NOT EXISTS (SELECT FROM dag_jobs AS j WHERE j.job_id = i.job_id AND j.completed_at IS NULL)
 
 -- name: load_jobs
 SELECT
