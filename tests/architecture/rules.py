@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "observability": frozenset(),
     "embedded": frozenset(),
     "bench": frozenset(
-        {"models", "workflow", "engine", "store", "messaging", "orchestrator", "worker", "handlers", "embedded"}
+        {"models", "workflow", "engine", "store", "messaging", "orchestrator", "worker", "handlers", "embedded", "api"}
     ),
     "chaos": frozenset(
         {

@@ -88,7 +88,7 @@ class Platform:
     def __init__(self, server: Server, *, concurrency: int = 1, **settings: Any) -> None:
         self.dsn = server.create_database()
         self.conn = open_bench_connection(self.dsn)
-        self._log = server.folder / "processes.log"
+        self.log = server.folder / "processes.log"
         self._concurrency = concurrency
         self._settings = settings
         self.orchestrator: subprocess.Popen[bytes] | None = None
@@ -111,8 +111,8 @@ class Platform:
     def start(self) -> None:
         told = {"dsn": self.dsn, "schema": SCHEMA}
         worker = {"queues": [workflows.QUEUE], "concurrency": self._concurrency, **told}
-        self.orchestrator = spawn("orchestrator", told | self._settings, self._log)
-        self.worker = spawn("worker", worker, self._log)
+        self.orchestrator = spawn("orchestrator", told | self._settings, self.log)
+        self.worker = spawn("worker", worker, self.log)
         self.wait_until("SELECT EXISTS (SELECT FROM dag_orchestrators) AND EXISTS (SELECT FROM dag_workers)", 30)
 
     def stop(self) -> None:
@@ -197,7 +197,7 @@ class Platform:
         return int(status.split(f"{kind}:")[1].split()[0]) / 1024
 
     def log_tail(self, lines: int = 5) -> str:
-        text = self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
+        text = self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
 
     def wait_until(self, query: str, timeout_seconds: float) -> None:

@@ -46,6 +46,10 @@ def main(role: str, parent: int) -> None:
             run_orchestrator(**told)
         case "worker":
             run_worker(**told)
+        case "api":
+            from rmhdag.bench.http import serve
+
+            serve(**told)
         case "bare_owner":
             from rmhdag.bench.bare_hop import answer_reports
 

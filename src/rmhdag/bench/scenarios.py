@@ -35,6 +35,11 @@ class Sizes:
     pinned_slice: int = 20_000
     pairs: int = 5
     floor_tasks: int = 6_000
+    stored_jobs: int = 1_000_000
+    api_calls: int = 300
+    list_calls: int = 30
+    submit_batch: int = 100
+    submit_seconds: float = 10.0
 
 
 def warm_up(platform: Platform) -> None:

@@ -25,8 +25,8 @@ def bench(
         typer.Option(
             "--only",
             metavar="NAME",
-            help="chain, fan_out, hop, cold, crowded, poisoned; and, only by name: history, idle_jobs, pinned. "
-            "May be given several times.",
+            help="chain, fan_out, hop, cold, crowded, poisoned; and, only by name: history, idle_jobs, pinned, "
+            "api, submit, idle_api. May be given several times.",
         ),
     ] = None,
     large: Annotated[bool, typer.Option("--large", help="Fan-outs of 100,000.")] = False,
@@ -56,7 +56,7 @@ def bench(
       rmhdag bench --only pinned --tasks 200000
     """
     from rmhdag.bench.platform import BenchFailed
-    from rmhdag.bench.run import BY_NAME, run_bench
+    from rmhdag.bench.run import BY_DEFAULT, BY_NAME, run_bench
 
     # Whoever ends us by SIGTERM gets everything cleared away, as with Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -73,7 +73,7 @@ def bench(
         if not as_json:
             emit(describe(name, numbers))
 
-    say(f"measuring {', '.join(names) or 'everything but history, idle_jobs, pinned'}; other work here makes it slower")
+    say(f"measuring {', '.join(names or BY_DEFAULT)}; other work here makes it slower")
     try:
         results = run_bench(names, choose_sizes(quick, large, pairs, tasks), database_url, show)
     except BenchFailed as failure:
@@ -102,6 +102,10 @@ def choose_sizes(quick: bool, large: bool, pairs: int, tasks: int | None) -> Siz
         pinned_slice=2_000,
         pairs=1,
         floor_tasks=2_000,
+        stored_jobs=10_000,
+        api_calls=20,
+        list_calls=5,
+        submit_seconds=1,
     )
 
 
