@@ -204,8 +204,9 @@ class MirroredStore(Store):
             with conn.transaction():
                 if jobs.insert_jobs(conn, [row], "test"):
                     return job.job_id
-            there = jobs.find_by_idempotency_key(conn, "default", PEOPLE, job.idempotency_key or "")
-            return "" if there is None else there[0]
+            key = (PEOPLE, job.idempotency_key or "")
+            there = jobs.find_by_idempotency_keys(conn, "default", [key]).get(key)
+            return "" if there is None else there.job_id
 
         given = super().submit(job)
         _agree("submit", given, self._perform(insert, lambda job_id: {job_id}))

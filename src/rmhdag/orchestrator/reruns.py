@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 import psycopg
 
 from rmhdag.engine.inputs import Output, ReusedNode, Start
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.rerun import RerunScope, plan_rerun
+from rmhdag.models.columns import INPUT_BYTES
 from rmhdag.models.states import JOB_TERMINAL, JobStatus, NodeStatus, NodeType
+from rmhdag.orchestrator.definitions import definition_of
 from rmhdag.orchestrator.owned_jobs import read_output
 from rmhdag.orchestrator.submissions import OtherSubmissionError, job_row
 from rmhdag.store import jobs, reruns, workflows
@@ -59,9 +63,8 @@ def plan_rerun_of(
         raise UnknownJobError(f"there is no job {job_id}")
     if job.status not in JOB_TERMINAL:
         raise JobNotFinishedError(f"job {job_id} is {job.status}; only a finished job can be rerun")
-    found = jobs.load_definition(conn, namespace, job.workflow_id, job.workflow_version, job.workflow_hash)
-    definition = WorkflowDefinition.model_validate(found)
-    params = validate_inputs(definition, {**job.input_params, **(changed_params or {})})
+    definition = definition_of(conn, namespace, job.workflow_id, job.workflow_version, job.workflow_hash)
+    params = validate_inputs(definition, {**job.input_params, **(changed_params or {})}, max_bytes=INPUT_BYTES)
     if job.status is JobStatus.COMPLETED and not from_nodes and not everything and params == job.input_params:
         return PlannedRerun(job, definition, params, RerunScope((), tuple(definition.nodes), ()))
     outcomes = reruns.node_outcomes(conn, job_id)
@@ -90,9 +93,11 @@ def rerun_job(
     old = planned.job
     if not planned.scope.again:
         raise NothingToRerunError(f"job {old.job_id} is {old.status} and nothing in it needs to run again")
+    asked = {"rerun_of": old.job_id, "input_params": planned.input_params, "again": planned.scope.again}
+    digest = hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest()
     row = job_row(
         new_id(),
-        workflows.StoredWorkflow(old.workflow_id, old.workflow_version, old.workflow_hash, {}),
+        workflows.WorkflowHead(old.workflow_id, old.workflow_version, old.workflow_hash),
         planned.input_params,
         namespace=old.namespace,
         submitted_by=issued_by,
@@ -101,6 +106,7 @@ def rerun_job(
         root_job_id=old.root_job_id,
         metadata={
             "rerun": {"again": list(planned.scope.again), "keeps_children": list(planned.scope.keeps_children)},
+            **({} if idempotency_key is None else {jobs.DIGEST: digest}),
         },
     )
     row |= {
@@ -123,12 +129,13 @@ def rerun_job(
             )
             return str(row["job_id"])
     assert idempotency_key is not None
-    there = jobs.find_by_idempotency_key(conn, old.namespace, issued_by, idempotency_key)
-    if there is None or there[1] != old.workflow_id or there[2] != planned.input_params:
+    key = (issued_by, idempotency_key)
+    there = jobs.find_by_idempotency_keys(conn, old.namespace, [key]).get(key)
+    if there is None or there.digest != digest:
         raise OtherSubmissionError(
             f"idempotency key {idempotency_key!r} was used for another submission; choose a new key"
         )
-    return there[0]
+    return there.job_id
 
 
 def start_of(conn: Conn, namespace: str, rerun_of: str, rerun: Mapping[str, Any], plan: Plan) -> Start:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import orjson
 import psycopg
 
 from rmhdag.engine.effects import ChildJobRequested
 from rmhdag.engine.outputs import summarise
 from rmhdag.models.columns import INPUT_BYTES
 from rmhdag.models.json_values import check_json
+from rmhdag.orchestrator.definitions import definition_of
 from rmhdag.orchestrator.owned_jobs import OwnedJob
 from rmhdag.store import jobs, workflows
 from rmhdag.store.identity import new_id
-from rmhdag.workflow import validate_inputs
+from rmhdag.workflow import InvalidInputs, validate_inputs
 from rmhdag.workflow.definition import WorkflowDefinition
 
 Conn = psycopg.Connection[Any]
@@ -28,6 +32,36 @@ class OtherSubmissionError(Exception):
     """The idempotency key was used for something else."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What somebody wants to run. `submitted_by` is in whose name."""
+
+    workflow_id: str
+    input_params: Mapping[str, Any]
+    submitted_by: str
+    version: int | None = None
+    priority: int = 0
+    fairness_key: str | None = None
+    idempotency_key: str | None = None
+    correlation_id: str | None = None
+    callback_url: str | None = None
+
+    def digest(self) -> str:
+        """Of everything that was asked for: whoever repeats a key must ask for the same again."""
+        asked = {name: getattr(self, name) for name in self.__slots__}
+        return hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+class Submitted(NamedTuple):
+    """`is_repeat`: the job was there already, by the same idempotency key."""
+
+    job_id: str
+    is_repeat: bool = False
+
+
+Refusal = UnknownWorkflowError | OtherSubmissionError | InvalidInputs
+
+
 def submit(
     conn: Conn,
     workflow_id: str,
@@ -35,44 +69,104 @@ def submit(
     *,
     submitted_by: str,
     namespace: str = "default",
-    version: int | None = None,
-    priority: int = 0,
-    fairness_key: str | None = None,
-    idempotency_key: str | None = None,
-    correlation_id: str | None = None,
-    callback_url: str | None = None,
     source_app: str = "cli",
+    **more: Any,
 ) -> str:
-    """Create a job and return its id; the same idempotency key with the same content returns the first one's."""
-    stored = workflows.current_workflow(conn, namespace, workflow_id, version)
-    if stored is None:
-        wanted = workflow_id if version is None else f"{workflow_id} version {version}"
-        raise UnknownWorkflowError(f"there is no workflow {wanted!r}; `rmhdag workflows` lists them")
-    params = validate_inputs(WorkflowDefinition.model_validate(stored.definition), dict(input_params))
+    """Create a job and return its id; the same idempotency key with the same content returns the first one's.
+
+    `more` are the other fields of a `Submission`.
+    """
+    wanted = Submission(workflow_id=workflow_id, input_params=input_params, submitted_by=submitted_by, **more)
+    answer = submit_many(conn, [wanted], namespace=namespace, source_app=source_app)[0]
+    if not isinstance(answer, Submitted):
+        raise answer
+    return answer.job_id
+
+
+def submit_many(
+    conn: Conn, wanted: Sequence[Submission], *, namespace: str = "default", source_app: str = "api"
+) -> list[Submitted | Refusal]:
+    """One answer per submission, in their order; all jobs that can be are made by one statement of one transaction.
+
+    A repeat is recognised before it is checked: the first one's job is the answer even if the workflow has changed.
+    """
+    answers: list[Submitted | Refusal | None] = list(_repeats(conn, namespace, wanted))
+    open_places = [place for place, answer in enumerate(answers) if answer is None]
+    stored = _current(conn, namespace, [wanted[place] for place in open_places])
+    rows: dict[int, dict[str, Any]] = {}
+    for place in open_places:
+        try:
+            rows[place] = _row_of(conn, namespace, wanted[place], stored)
+        except (UnknownWorkflowError, InvalidInputs) as refusal:
+            answers[place] = refusal
+    inserted: set[str] = set()
+    if rows:
+        with conn.transaction():
+            inserted = jobs.insert_jobs(conn, list(rows.values()), source_app)
+    beaten = []
+    for place, row in rows.items():
+        if row["job_id"] in inserted:
+            answers[place] = Submitted(row["job_id"])
+        else:
+            beaten.append(place)
+    # Somebody else used the key in between, or it stands twice in this very call.
+    if beaten:
+        for place, answer in zip(beaten, _repeats(conn, namespace, [wanted[place] for place in beaten]), strict=True):
+            answers[place] = answer or _other(wanted[place])
+    return [answer for answer in answers if answer is not None]
+
+
+def _repeats(conn: Conn, namespace: str, wanted: Sequence[Submission]) -> list[Submitted | OtherSubmissionError | None]:
+    """What is known of each by its idempotency key."""
+    keys = [(one.submitted_by, one.idempotency_key) for one in wanted if one.idempotency_key is not None]
+    there = jobs.find_by_idempotency_keys(conn, namespace, keys)
+    found: list[Submitted | OtherSubmissionError | None] = []
+    for one in wanted:
+        earlier = None if one.idempotency_key is None else there.get((one.submitted_by, one.idempotency_key))
+        if earlier is None:
+            found.append(None)
+        else:
+            found.append(Submitted(earlier.job_id, True) if earlier.digest == one.digest() else _other(one))
+    return found
+
+
+def _other(wanted: Submission) -> OtherSubmissionError:
+    return OtherSubmissionError(
+        f"idempotency key {wanted.idempotency_key!r} was used for another submission; choose a new key"
+    )
+
+
+Wanted = tuple[str, int | None]
+
+
+def _current(conn: Conn, namespace: str, wanted: Sequence[Submission]) -> dict[Wanted, workflows.WorkflowHead]:
+    return workflows.current_heads(conn, namespace, {(one.workflow_id, one.version) for one in wanted})
+
+
+def _row_of(
+    conn: Conn, namespace: str, wanted: Submission, stored: Mapping[Wanted, workflows.WorkflowHead]
+) -> dict[str, Any]:
+    head = stored.get((wanted.workflow_id, wanted.version))
+    if head is None:
+        named = wanted.workflow_id if wanted.version is None else f"{wanted.workflow_id} version {wanted.version}"
+        raise UnknownWorkflowError(f"there is no workflow {named!r}; `rmhdag workflows` lists them")
+    definition = definition_of(conn, namespace, head.workflow_id, head.version, head.hash)
+    params = validate_inputs(definition, dict(wanted.input_params), max_bytes=INPUT_BYTES)
     row = job_row(
         new_id(),
-        stored,
+        head,
         params,
         namespace=namespace,
-        submitted_by=submitted_by,
-        priority=priority,
-        fairness_key=fairness_key,
+        submitted_by=wanted.submitted_by,
+        priority=wanted.priority,
+        fairness_key=wanted.fairness_key,
+        metadata=None if wanted.idempotency_key is None else {jobs.DIGEST: wanted.digest()},
     )
-    row |= {
-        "idempotency_key": idempotency_key,
-        "correlation_id": correlation_id,
-        "callback_url": callback_url,
+    return row | {
+        "idempotency_key": wanted.idempotency_key,
+        "correlation_id": wanted.correlation_id,
+        "callback_url": wanted.callback_url,
     }
-    with conn.transaction():
-        if jobs.insert_jobs(conn, [row], source_app):
-            return str(row["job_id"])
-    assert idempotency_key is not None
-    there = jobs.find_by_idempotency_key(conn, namespace, submitted_by, idempotency_key)
-    if there is None or there[1] != workflow_id or there[2] != params:
-        raise OtherSubmissionError(
-            f"idempotency key {idempotency_key!r} was used for another submission; choose a new key"
-        )
-    return there[0]
 
 
 def child_job_row(conn: Conn, parent: OwnedJob, wanted: ChildJobRequested) -> dict[str, Any]:
@@ -97,7 +191,7 @@ def child_job_row(conn: Conn, parent: OwnedJob, wanted: ChildJobRequested) -> di
 
 def job_row(
     job_id: str,
-    stored: workflows.StoredWorkflow,
+    stored: workflows.WorkflowHead | workflows.StoredWorkflow,
     params: dict[str, Any],
     *,
     namespace: str,
@@ -126,10 +220,6 @@ def job_row(
         "root_job_id": root_job_id or job_id,
         "input_params": params,
         "metadata": metadata or {},
-        "shown_params": _shown(params),
+        # What the audit trail says of parameters: never a secret, never much.
+        "shown_params": summarise(params),
     }
-
-
-def _shown(params: dict[str, Any]) -> dict[str, Any]:
-    """What the audit trail says of parameters: never a secret, never much."""
-    return summarise(params)

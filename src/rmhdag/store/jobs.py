@@ -17,6 +17,17 @@ SQL = load_queries(__file__)
 Conn = psycopg.Connection[Any]
 
 
+# Where a job's metadata say what was asked for, if it was asked for with an idempotency key.
+DIGEST = "submission_digest"
+
+
+class EarlierJob(NamedTuple):
+    """The job that an idempotency key stands for, and the digest of what was asked for then."""
+
+    job_id: str
+    digest: str | None
+
+
 class ClaimedJob(NamedTuple):
     job_id: str
     owner_epoch: int
@@ -34,11 +45,15 @@ def insert_jobs(conn: Conn, jobs: Sequence[dict[str, Any]], source_app: str) -> 
     return set(inserted)
 
 
-def find_by_idempotency_key(
-    conn: Conn, namespace: str, submitted_by: str, idempotency_key: str
-) -> tuple[str, str, dict[str, Any]] | None:
-    given = {"namespace": namespace, "submitted_by": submitted_by, "idempotency_key": idempotency_key}
-    return conn.execute(SQL["find_by_idempotency_key"], given).fetchone()
+def find_by_idempotency_keys(
+    conn: Conn, namespace: str, keys: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], EarlierJob]:
+    """By (submitter, idempotency key)."""
+    if not keys:
+        return {}
+    given = {"namespace": namespace, "keys": orjson.dumps(keys).decode()}
+    rows = conn.execute(SQL["find_by_idempotency_keys"], given).fetchall()
+    return {(submitted_by, key): EarlierJob(job_id, digest) for submitted_by, key, job_id, digest in rows}
 
 
 def open_jobs_of(conn: Conn, me: str) -> list[str]:

@@ -22,10 +22,12 @@ FROM jsonb_array_elements(%(jobs)s::jsonb) AS r
 JOIN dag_jobs AS j ON j.job_id = r->>'job_id'
 WHERE j.job_id = ANY(%(inserted)s)
 
--- name: find_by_idempotency_key
-SELECT job_id, workflow_id, input_params
-FROM dag_jobs
-WHERE namespace = %(namespace)s AND submitted_by = %(submitted_by)s AND idempotency_key = %(idempotency_key)s
+-- name: find_by_idempotency_keys
+-- 0 submitted_by, 1 idempotency_key
+SELECT j.submitted_by, j.idempotency_key, j.job_id, j.metadata->>'submission_digest'
+FROM jsonb_array_elements(%(keys)s::jsonb) AS r
+JOIN dag_jobs AS j
+    ON j.namespace = %(namespace)s AND j.submitted_by = r->>0 AND j.idempotency_key = r->>1
 
 -- name: open_jobs_of
 SELECT job_id FROM dag_jobs WHERE owner_id = %(me)s AND completed_at IS NULL ORDER BY job_id

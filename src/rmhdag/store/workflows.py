@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import orjson
@@ -21,6 +22,14 @@ class StoredWorkflow(NamedTuple):
     definition: dict[str, Any]
 
 
+class WorkflowHead(NamedTuple):
+    """A stored workflow without its definition, which whoever knows the hash may have already."""
+
+    workflow_id: str
+    version: int
+    hash: str
+
+
 class OtherContentError(Exception):
     """The version is registered with another content."""
 
@@ -30,6 +39,19 @@ def current_workflow(conn: Conn, namespace: str, workflow_id: str, version: int 
     given = {"namespace": namespace, "workflow_id": workflow_id, "version": version}
     row = conn.execute(SQL["current_workflow"], given).fetchone()
     return None if row is None else StoredWorkflow(*row)
+
+
+def current_heads(
+    conn: Conn, namespace: str, wanted: Collection[tuple[str, int | None]]
+) -> dict[tuple[str, int | None], WorkflowHead]:
+    """By what was asked for: a version, or the newest. What does not exist is not in the answer."""
+    if not wanted:
+        return {}
+    given = {"namespace": namespace, "wanted": orjson.dumps(list(wanted)).decode()}
+    rows = conn.execute(SQL["current_heads"], given).fetchall()
+    return {
+        (workflow_id, asked): WorkflowHead(workflow_id, version, digest) for asked, workflow_id, version, digest in rows
+    }
 
 
 @commit_site

@@ -6,6 +6,19 @@ WHERE namespace = %(namespace)s AND workflow_id = %(workflow_id)s AND superseded
 ORDER BY version DESC
 LIMIT 1
 
+-- name: current_heads
+-- 0 workflow_id, 1 version or null
+SELECT (r->>1)::int AS asked, w.workflow_id, w.version, w.hash
+FROM jsonb_array_elements(%(wanted)s::jsonb) AS r
+CROSS JOIN LATERAL (
+    SELECT workflow_id, version, hash
+    FROM dag_workflows
+    WHERE namespace = %(namespace)s AND workflow_id = r->>0 AND superseded_at IS NULL
+        AND version = COALESCE((r->>1)::int, version)
+    ORDER BY version DESC
+    LIMIT 1
+) AS w
+
 -- name: list_workflows
 SELECT DISTINCT ON (workflow_id) workflow_id, version, hash, registered_by, registered_at
 FROM dag_workflows
