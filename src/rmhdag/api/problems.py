@@ -12,10 +12,11 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from psycopg import OperationalError, errors
 from psycopg_pool import PoolClosed, PoolTimeout
-from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from rmhdag.models.api.problems import ProblemBody as ProblemBody
+from rmhdag.models.api.problems import ProblemPlace
 from rmhdag.models.json_values import json_pointer
 
 MEDIA_TYPE = "application/problem+json"
@@ -25,25 +26,6 @@ MOST_ERRORS = 100
 MOST_CHARACTERS = 500
 
 log = structlog.get_logger()
-
-
-class ProblemPlace(BaseModel):
-    """One thing that is wrong, and where."""
-
-    pointer: str = Field(description="RFC 6901, into the body; or `/query/limit`, `/path/job_id`, `/header/…`")
-    detail: str
-
-
-class ProblemBody(BaseModel):
-    """RFC 9457."""
-
-    type: str = Field(description="`urn:rmhdag:problem:` and the code")
-    title: str
-    status: int
-    code: str = Field(description="A word for programs; it does not change")
-    detail: str
-    remedy: str | None = None
-    errors: list[ProblemPlace] = Field(default_factory=list)
 
 
 class Problem(HTTPException):

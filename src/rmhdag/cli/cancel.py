@@ -62,7 +62,7 @@ def checked_reason(reason: str | None) -> str | None:
 
 
 def preview(platform: Platform, namespace: str, job_id: str, *, as_json: bool) -> None:
-    from rmhdag.cli.job_picture import order_of, take_picture
+    from rmhdag.api.views.pictures import order_of, take_picture
     from rmhdag.store import views
 
     found = views.job(platform.conn, namespace, job_id) or {}

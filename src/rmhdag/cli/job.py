@@ -13,11 +13,9 @@ from rmhdag.cli.output import emit, emit_json, say
 from rmhdag.cli.submit import TimeoutOption
 
 if TYPE_CHECKING:
-    from rmhdag.cli.job_picture import JobPicture
+    from rmhdag.api.views.pictures import JobPicture
     from rmhdag.cli.platform import Platform
-
-# A job is loaded for an explanation; beyond this many children that takes seconds.
-MOST_EXPLAINED_NODES = 20_000
+    from rmhdag.models.api.jobs import Reason
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +44,7 @@ def job(
       rmhdag job 0198f3c2 --events
       rmhdag job 0198f3c2 --wait
     """
-    from rmhdag.cli.job_picture import order_of, take_picture
+    from rmhdag.api.views.pictures import order_of, take_picture
     from rmhdag.cli.platform import connected, find_job
     from rmhdag.store import views
 
@@ -73,7 +71,7 @@ def job(
     if as_json:
         facts = picture.as_json()
         for line in facts["nodes"]:
-            line["reason"] = reasons.get(line["node_id"])
+            line["reason"] = facts_of(reasons.get(line["node_id"]))
         emit_json({**facts, "reruns": [{"job_id": other, "status": status} for other, status in reruns]})
         return
     emit(describe(picture, reasons, reruns))
@@ -81,45 +79,21 @@ def job(
         say(f"`rmhdag retry {full_id}` runs what failed again, as a new job")
 
 
-def explain(platform: Platform, picture: JobPicture) -> dict[str, Any]:
-    """Why nodes that could run do not: reason_code, reason_text and hint by node."""
+def explain(platform: Platform, picture: JobPicture) -> dict[str, Reason]:
+    """Why nodes that could run do not, by node."""
+    from rmhdag.api.views.reasons import MOST_EXPLAINED_NODES, explain_nodes
+
     waiting = [node.node_id for node in picture.nodes if not node.is_settled]
     if picture.has_ended or not waiting or picture.node_counts["total"] > MOST_EXPLAINED_NODES:
         return {}
-    return explain_nodes(platform, picture.job, waiting)
+    return explain_nodes(platform.conn, picture.job, waiting, platform.settings.orphan_seconds)
 
 
-def explain_nodes(platform: Platform, job: dict[str, Any], node_ids: list[str]) -> dict[str, Any]:
-    from rmhdag.cli.registration import handler_queues
-    from rmhdag.orchestrator.explanations import explain_nodes as ask_engine
-    from rmhdag.store import views
-
-    if job["owner_id"] is None:
-        return dict.fromkeys(node_ids, not_started(platform))
-    found = ask_engine(platform.conn, job["job_id"], job["owner_id"], handler_queues(platform.conn), node_ids)
-    lines = views.queues(platform.conn, job["namespace"], platform.settings.orphan_seconds)
-    unserved = {line.queue for line in lines if not line.workers}
-    reasons = {}
-    for node_id, told in found.items():
-        hint = told.hint
-        if told.reason_code == "waits_for_worker":
-            queue = told.reason_text.partition("(queue ")[2].rstrip(".)")
-            if queue in unserved:
-                hint = f"No worker serves queue {queue}: start one with `rmhdag worker --queue {queue}`."
-        reasons[node_id] = {"reason_code": told.reason_code.value, "reason_text": told.reason_text, "hint": hint}
-    return reasons
+def facts_of(reason: Reason | None) -> dict[str, Any] | None:
+    return None if reason is None else reason.model_dump(mode="json", exclude={"node_id"})
 
 
-def not_started(platform: Platform) -> dict[str, Any]:
-    hint = None if platform.orchestrators_alive() else "No orchestrator is running: start one with `rmhdag up`."
-    return {
-        "reason_code": "job_not_started",
-        "reason_text": "The job waits for an orchestrator to start it.",
-        "hint": hint,
-    }
-
-
-def describe(picture: JobPicture, reasons: dict[str, Any], reruns: list[tuple[str, str]]) -> str:
+def describe(picture: JobPicture, reasons: dict[str, Reason], reruns: list[tuple[str, str]]) -> str:
     from rmhdag.cli.tables import cut, show_duration, show_moment, show_status
     from rmhdag.cli.waiting import as_text
 
@@ -157,7 +131,7 @@ def describe_owner(job: dict[str, Any]) -> str:
     return f"{job['owner_id']} (epoch {job['owner_epoch']}, {silent})"
 
 
-def describe_nodes(picture: JobPicture, reasons: dict[str, Any]) -> str:
+def describe_nodes(picture: JobPicture, reasons: dict[str, Reason]) -> str:
     from rmhdag.cli.live_view import describe_children
     from rmhdag.cli.tables import lay_out, show_duration, show_status
 
@@ -165,8 +139,8 @@ def describe_nodes(picture: JobPicture, reasons: dict[str, Any]) -> str:
     for node in picture.nodes:
         told = reasons.get(node.node_id)
         why = " ".join((node.line.error_message or "").split())
-        if told is not None and told["reason_code"] != "runs":
-            why = " ".join(part for part in (told["reason_text"], told["hint"]) if part)
+        if told is not None and told.reason_code != "runs":
+            why = " ".join(part for part in (told.reason_text, told.hint) if part)
         if node.taken_over:
             why = "taken over from the job that was rerun"
         elif node.total is not None:
@@ -186,29 +160,32 @@ def describe_nodes(picture: JobPicture, reasons: dict[str, Any]) -> str:
 
 
 def show_node(platform: Platform, namespace: str, job_id: str, node_id: str, *, as_json: bool) -> None:
-    from rmhdag.cli.job_picture import ENDED, SETTLED
+    from rmhdag.api.views.pictures import ENDED, SETTLED, read_definition
+    from rmhdag.api.views.reasons import explain_nodes
     from rmhdag.cli.waiting import as_text
     from rmhdag.store import views
 
+    job = views.job(platform.conn, namespace, job_id)
     found = views.node(platform.conn, job_id, node_id)
     if found is None:
         from rmhdag.workflow.problems import did_you_mean
 
-        known = [line.node_id for line in views.nodes(platform.conn, job_id)]
+        known = [] if job is None else read_definition(platform.conn, job).nodes
         raise CommandFailed(
             f"job {job_id} has no node {node_id!r}", remedy=did_you_mean(node_id, known), code=ExitCode.NOT_FOUND
         )
-    job = views.job(platform.conn, namespace, job_id)
     waits = job is not None and job["status"] not in ENDED and found["status"] not in SETTLED
-    reason = explain_nodes(platform, job, [node_id]).get(node_id) if job is not None and waits else None
+    reason = None
+    if job is not None and waits:
+        reason = explain_nodes(platform.conn, job, [node_id], platform.settings.orphan_seconds).get(node_id)
     if as_json:
-        emit_json({**found, "reason": reason})
+        emit_json({**found, "reason": facts_of(reason)})
         return
     for name, value in found.items():
         if value is not None and name not in ("input_params", "output", "metrics"):
             emit(f"{name:<20} {value}\n")
     if reason is not None:
-        emit(f"{'why':<20} {' '.join(part for part in (reason['reason_text'], reason['hint']) if part)}\n")
+        emit(f"{'why':<20} {' '.join(part for part in (reason.reason_text, reason.hint) if part)}\n")
     emit("\nparameters\n" + as_text(found["input_params"]))
     if found["output"] is not None:
         emit("\noutput\n" + as_text(found["output"]))

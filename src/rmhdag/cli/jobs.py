@@ -14,7 +14,7 @@ from rmhdag.cli.output import emit, emit_json, say
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rmhdag.store.views import Cursor, JobLine
+    from rmhdag.store.job_lists import Cursor, JobLine
 
 
 def register(app: typer.Typer) -> None:
@@ -54,15 +54,13 @@ def jobs(
       rmhdag jobs --status active --ids | xargs -n1 rmhdag cancel
     """
     from rmhdag.cli.platform import connected
-    from rmhdag.store import views
+    from rmhdag.store.job_lists import JobFilters, list_jobs
 
     cursor = None if after is None else read_cursor(after)
     statuses = read_statuses(status or [])
     with connected(database_url, schema) as platform:
         # One more than is shown tells whether there is a next page.
-        found = views.list_jobs(
-            platform.conn,
-            namespace,
+        filters = JobFilters(
             statuses=statuses,
             workflow_id=workflow,
             submitted_by=submitted_by,
@@ -71,6 +69,7 @@ def jobs(
             before=cursor,
             limit=limit + 1,
         )
+        found = list_jobs(platform.conn, namespace, filters)
     more = len(found) > limit
     shown = found[:limit]
     next_page = write_cursor(shown[-1]) if more else None
@@ -143,7 +142,7 @@ def write_cursor(line: JobLine) -> str:
 def read_cursor(text: str) -> Cursor:
     from datetime import datetime
 
-    from rmhdag.store.views import Cursor
+    from rmhdag.store.job_lists import Cursor
 
     moment, sign, job_id = text.partition("/")
     try:

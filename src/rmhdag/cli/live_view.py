@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from rmhdag.cli.job_picture import JobOrder, JobPicture, NodePicture, order_of, take_picture
+from rmhdag.api.views.pictures import JobOrder, JobPicture, NodePicture, order_of, take_picture
 from rmhdag.cli.output import has_colour, paint, say, write
 from rmhdag.cli.platform import Platform
 from rmhdag.cli.tables import STATUS_STYLES, cut, show_duration

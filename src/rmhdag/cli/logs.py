@@ -63,9 +63,9 @@ def logs(
 
 def read(platform: Platform, namespace: str, job_id: str, node: str | None, *, follow: bool) -> Iterator[LogChunk]:
     """Chunks that were not seen before, until the job has ended and one more look found nothing."""
+    from rmhdag.api.views.pictures import ENDED
     from rmhdag.cli.exit_codes import ExitCode
     from rmhdag.cli.failure import CommandFailed
-    from rmhdag.cli.job_picture import ENDED
     from rmhdag.store import views
 
     if node is not None and views.node(platform.conn, job_id, node) is None:

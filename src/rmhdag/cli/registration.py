@@ -11,8 +11,9 @@ from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import emit
 from rmhdag.cli.workflow_files import CheckedFile, check_file, find_files, show_problem
+from rmhdag.orchestrator.registrations import handler_queues, known_handlers
 from rmhdag.store import views, workflows
-from rmhdag.workflow import HandlerCatalogue, HandlerEntry, definition_hash, definition_json, shipped_handlers
+from rmhdag.workflow import definition_hash, definition_json
 from rmhdag.workflow.definition import WorkflowDefinition
 from rmhdag.workflow.layout import layout
 
@@ -26,21 +27,6 @@ LIGHT, HEAVY = "light-tasks", "heavy-tasks"
 
 def shipped_folder() -> Path:
     return Path(rmhdag.__file__).parent / "workflows"
-
-
-def known_handlers(conn: Conn) -> HandlerCatalogue:
-    """Those that come with rmhdag, and those that workers have registered."""
-    found = [
-        HandlerEntry(name=name, aliases=tuple(aliases), queue=queue) for name, aliases, queue in views.handlers(conn)
-    ]
-    return shipped_handlers().with_entries(found)
-
-
-def handler_queues(conn: Conn) -> dict[str, str]:
-    """The queues that handlers name themselves."""
-    catalogue = known_handlers(conn)
-    named = ((name, catalogue.queue_of(name)) for name in catalogue.names())
-    return {name: queue for name, queue in named if queue is not None}
 
 
 class FreshHandlerQueues(dict[str, str]):

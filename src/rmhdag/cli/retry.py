@@ -156,8 +156,8 @@ def preview(planned: PlannedRerun, *, as_json: bool) -> None:
 
 
 def retry_node(platform: Platform, namespace: str, job_id: str, node_id: str, issued_by: str, *, as_json: bool) -> None:
+    from rmhdag.api.views.pictures import ENDED
     from rmhdag.cli.cancel import tell_answer
-    from rmhdag.cli.job_picture import ENDED
     from rmhdag.orchestrator.commands import retry_node as ask
     from rmhdag.store import views
 

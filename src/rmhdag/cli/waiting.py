@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 import typer
 
+from rmhdag.api.views.pictures import JobPicture
 from rmhdag.cli.exit_codes import ExitCode
-from rmhdag.cli.job_picture import JobPicture
 from rmhdag.cli.live_view import Detached, WaitTimeout, watch_job
 from rmhdag.cli.output import emit, emit_json, say
 from rmhdag.cli.platform import Platform

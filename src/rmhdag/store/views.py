@@ -18,31 +18,6 @@ T = TypeVar("T")
 MOST_LINES = 1_000
 
 
-class Cursor(NamedTuple):
-    """Where a page of jobs ended."""
-
-    created_at: datetime
-    job_id: str
-
-
-class JobLine(NamedTuple):
-    job_id: str
-    workflow_id: str
-    workflow_version: int
-    status: str
-    ending: str | None
-    priority: int
-    submitted_by: str
-    correlation_id: str | None
-    rerun_of: str | None
-    parent_job_id: str | None
-    created_at: datetime
-    started_at: datetime | None
-    completed_at: datetime | None
-    error_message: str | None
-    duration_seconds: float | None
-
-
 class NodeLine(NamedTuple):
     """`total` is the number of children, known once a fan-out has begun."""
 
@@ -147,38 +122,6 @@ class WorkflowLine(NamedTuple):
     description: str | None
 
 
-def list_jobs(conn: Conn, namespace: str, **filters: Any) -> list[JobLine]:
-    """Newest first, by the filters of `job_filters`."""
-    return _read(conn, JobLine, "list_jobs", job_filters(namespace, **filters))
-
-
-def job_filters(
-    namespace: str,
-    *,
-    statuses: Collection[str] = (),
-    workflow_id: str | None = None,
-    submitted_by: str | None = None,
-    correlation_id: str | None = None,
-    since: datetime | None = None,
-    before: Cursor | None = None,
-    limit: int = 50,
-) -> dict[str, Any]:
-    """`before` is the last line of the page before."""
-    return {
-        "namespace": namespace,
-        "statuses": _array(statuses),
-        # Lets the planner take the small index of jobs under way.
-        "is_open": bool(statuses) and set(statuses) <= {"pending", "running"},
-        "workflow_id": workflow_id,
-        "submitted_by": submitted_by,
-        "correlation_id": correlation_id,
-        "since": since,
-        "before_at": before.created_at if before else None,
-        "before_id": before.job_id if before else None,
-        "limit": min(limit, MOST_LINES),
-    }
-
-
 def find_jobs(conn: Conn, namespace: str, start: str) -> list[str]:
     """Ids that begin so; three at most, for one is an answer and more are a question."""
     return [row[0] for row in conn.execute(SQL["find_jobs"], {"namespace": namespace, "start": start}).fetchall()]
@@ -194,8 +137,9 @@ def reruns_of(conn: Conn, job_id: str, root_job_id: str) -> list[tuple[str, str]
     return conn.execute(SQL["reruns_of"], {"job_id": job_id, "root_job_id": root_job_id}).fetchall()
 
 
-def nodes(conn: Conn, job_id: str) -> list[NodeLine]:
-    return _read(conn, NodeLine, "nodes", {"job_id": job_id})
+def nodes(conn: Conn, job_id: str, node_ids: Collection[str]) -> list[NodeLine]:
+    """Those of the definition, by their names: the children of its fan-outs may be many."""
+    return _read(conn, NodeLine, "nodes", {"job_id": job_id, "nodes": list(node_ids)})
 
 
 def child_counts(conn: Conn, job_id: str) -> dict[str, dict[str, int]]:

@@ -1,21 +1,3 @@
--- name: list_jobs
--- Newest first; a page begins behind the last line of the one before.
-SELECT
-    job_id, workflow_id, workflow_version, status, ending, priority, submitted_by, correlation_id, rerun_of,
-    parent_job_id, created_at, started_at, completed_at, error_message,
-    EXTRACT(EPOCH FROM COALESCE(completed_at, clock_timestamp()) - started_at)::float8 AS duration_seconds
-FROM dag_jobs
-WHERE namespace = %(namespace)s
-    AND (%(statuses)s::job_status[] IS NULL OR status = ANY(%(statuses)s::job_status[]))
-    AND (%(is_open)s::boolean IS NOT TRUE OR completed_at IS NULL)
-    AND (%(workflow_id)s::text IS NULL OR workflow_id = %(workflow_id)s)
-    AND (%(submitted_by)s::text IS NULL OR submitted_by = %(submitted_by)s)
-    AND (%(correlation_id)s::text IS NULL OR correlation_id = %(correlation_id)s)
-    AND (%(since)s::timestamptz IS NULL OR created_at >= %(since)s)
-    AND (%(before_at)s::timestamptz IS NULL OR (created_at, job_id) < (%(before_at)s, %(before_id)s::text))
-ORDER BY created_at DESC, job_id DESC
-LIMIT %(limit)s
-
 -- name: find_jobs
 -- By the beginning of their id, which is hexadecimal: a range of the key.
 SELECT job_id
@@ -29,7 +11,8 @@ SELECT
     j.job_id, j.namespace, j.workflow_id, j.workflow_version, j.workflow_hash, j.status, j.ending, j.priority,
     j.fairness_key, j.submitted_by, j.correlation_id, j.idempotency_key, j.callback_url, j.request_id,
     j.parent_job_id, j.parent_node_id, j.rerun_of, j.root_job_id, j.created_at, j.started_at, j.completed_at,
-    j.error_message, j.input_params, j.result_data, j.metadata, j.owner_id, j.owner_epoch,
+    j.error_message, j.input_params, j.result_data, j.metadata, j.owner_id, j.owner_epoch, j.asset_id, j.revision,
+    j.updated_at, j.version,
     o.heartbeat_at AS owner_heartbeat_at,
     EXTRACT(EPOCH FROM COALESCE(j.completed_at, clock_timestamp()) - j.started_at)::float8 AS duration_seconds,
     clock_timestamp() AS seen_at
@@ -50,7 +33,7 @@ SELECT
         COALESCE(completed_at, clock_timestamp()) - COALESCE(started_at, dispatched_at, ready_at))::float8
     AS duration_seconds
 FROM dag_node_states
-WHERE job_id = %(job_id)s AND parent_node_id IS NULL
+WHERE job_id = %(job_id)s AND node_id = ANY(%(nodes)s)
 ORDER BY node_id
 
 -- name: child_counts

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rmhdag.cli.platform import Conn
+import psycopg
+
 from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, NodeType
-from rmhdag.store import jobs, views
+from rmhdag.orchestrator.definitions import definition_of
+from rmhdag.store import views
 from rmhdag.workflow.definition import WorkflowDefinition
 from rmhdag.workflow.edges import definition_edges
 
+Conn = psycopg.Connection[Any]
 SETTLED = frozenset(status.value for status in NODE_TERMINAL)
 ENDED = frozenset(status.value for status in JOB_TERMINAL)
 
@@ -100,17 +104,24 @@ class JobOrder:
         return sorted(lines, key=lambda line: (self._places.get(line.node_id, 0), line.node_id))
 
 
-def order_of(conn: Conn, job: dict[str, Any]) -> JobOrder:
-    key = (job["namespace"], job["workflow_id"], job["workflow_version"], job["workflow_hash"])
-    return JobOrder(WorkflowDefinition.model_validate(jobs.load_definition(conn, *key)))
+def order_of(conn: Conn, job: Mapping[str, Any]) -> JobOrder:
+    return JobOrder(read_definition(conn, job))
+
+
+def read_definition(conn: Conn, job: Mapping[str, Any]) -> WorkflowDefinition:
+    """The one that the job was created with."""
+    return definition_of(conn, job["namespace"], job["workflow_id"], job["workflow_version"], job["workflow_hash"])
 
 
 def take_picture(conn: Conn, namespace: str, job_id: str, order: JobOrder) -> JobPicture | None:
     """The job is read first: if it has ended, the nodes read after it are those of its end."""
     job = views.job(conn, namespace, job_id)
-    if job is None:
-        return None
-    lines = order.sort(views.nodes(conn, job_id))
+    return None if job is None else picture_of(conn, job, order)
+
+
+def picture_of(conn: Conn, job: dict[str, Any], order: JobOrder) -> JobPicture:
+    job_id = job["job_id"]
+    lines = order.sort(views.nodes(conn, job_id, list(order.types)))
     fan_outs = any(order.types.get(line.node_id) == NodeType.FAN_OUT and line.total for line in lines)
     children = views.child_counts(conn, job_id) if fan_outs else {}
     rerun = job["metadata"].get("rerun")

@@ -1,0 +1,1 @@
+"""Facts that several places show, each computed once: a connection goes in, models of `models.api` come out."""

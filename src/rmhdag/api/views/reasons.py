@@ -1,0 +1,74 @@
+"""Why does it not run? The engine's answer, with what it cannot know: whether anybody is there to do the work."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import psycopg
+
+from rmhdag.engine.explain import ReasonCode
+from rmhdag.models.api.jobs import Reason
+from rmhdag.orchestrator.explanations import explain_nodes as ask_engine
+from rmhdag.orchestrator.registrations import handler_queues
+from rmhdag.store import views
+
+Conn = psycopg.Connection[Any]
+
+# A job is loaded for an explanation; beyond this many nodes that takes seconds.
+MOST_EXPLAINED_NODES = 20_000
+# What tells most about a whole job, first.
+TELLING = (
+    ReasonCode.WAITS_FOR_APPROVAL,
+    ReasonCode.WAITS_FOR_RETRY,
+    ReasonCode.WAITS_FOR_WORKER,
+    ReasonCode.WAITS_FOR_CHILD_JOB,
+    ReasonCode.WAITS_FOR_ROOM,
+    ReasonCode.WAITS_FOR_MAX_PARALLEL,
+    ReasonCode.EXPANDING,
+    ReasonCode.WAITS_FOR_CHILDREN,
+    ReasonCode.AGGREGATING,
+)
+
+
+def explain_nodes(
+    conn: Conn, job: Mapping[str, Any], node_ids: Collection[str], alive_seconds: float
+) -> dict[str, Reason]:
+    """By node. `job` is a row of `views.job` that has not ended; nothing is told if it changed hands just now."""
+    if job["owner_id"] is None:
+        reason = not_started(conn, alive_seconds)
+        return {node_id: reason.model_copy(update={"node_id": node_id}) for node_id in node_ids}
+    found = ask_engine(conn, job["job_id"], job["owner_id"], handler_queues(conn), node_ids)
+    unserved: set[str] | None = None
+    reasons = {}
+    for node_id, told in found.items():
+        hint = told.hint
+        if told.reason_code is ReasonCode.WAITS_FOR_WORKER:
+            if unserved is None:
+                lines = views.queues(conn, job["namespace"], alive_seconds)
+                unserved = {line.queue for line in lines if not line.workers}
+            queue = told.reason_text.partition("(queue ")[2].rstrip(".)")
+            if queue in unserved:
+                hint = f"No worker serves queue {queue}: start one with `rmhdag worker --queue {queue}`."
+        reasons[node_id] = Reason(
+            node_id=node_id, reason_code=told.reason_code, reason_text=told.reason_text, hint=hint
+        )
+    return reasons
+
+
+def not_started(conn: Conn, alive_seconds: float) -> Reason:
+    alive = any(line.silent_seconds < alive_seconds and not line.stopping for line in views.orchestrators(conn))
+    return Reason(
+        reason_code=ReasonCode.JOB_NOT_STARTED,
+        reason_text="The job waits for an orchestrator to start it.",
+        hint=None if alive else "No orchestrator is running: start one with `rmhdag up`.",
+    )
+
+
+def most_telling(reasons: Collection[Reason]) -> Reason | None:
+    """What the job as a whole waits for: nothing, if something in it runs."""
+    if any(reason.reason_code == ReasonCode.RUNS for reason in reasons):
+        return None
+    ranked = {code: rank for rank, code in enumerate(TELLING)}
+    told = [reason for reason in reasons if reason.reason_code in ranked]
+    return min(told, key=lambda reason: ranked[ReasonCode(reason.reason_code)], default=None)

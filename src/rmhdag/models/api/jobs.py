@@ -1,0 +1,215 @@
+"""Jobs as they are submitted, listed, shown, cancelled and rerun over HTTP."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from rmhdag.models.api.problems import ProblemBody
+from rmhdag.models.columns import Id, IdempotencyKey, InputJsonObject, Name, Priority, Url, varchar
+from rmhdag.models.jobs import CommandOutcome
+from rmhdag.models.states import JobEnding, JobStatus
+
+MOST_IN_A_BATCH = 1_000
+Version = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
+ReasonText = Annotated[str, varchar(1000)]
+
+
+def _check_callback(text: str) -> str:
+    """Only what can be known from the text; where it leads to is checked when it is called."""
+    try:
+        parts = urlsplit(text)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        fine = False
+    if not fine or not text.isascii() or any(letter.isspace() or not letter.isprintable() for letter in text):
+        raise PydanticCustomError("callback_url", "Not an http or https URL: write https://host/path")
+    if parts.username is not None or parts.password is not None:
+        raise PydanticCustomError("callback_url", "A URL with credentials is not called: remove them")
+    return text
+
+
+CallbackUrl = Annotated[Url, AfterValidator(_check_callback)]
+
+
+class RequestBody(BaseModel):
+    """A field that is not known is refused: it may be misspelt, or one that callers do not set."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class JobSubmission(RequestBody):
+    """What to run, and how."""
+
+    workflow_id: Name
+    version: Version | None = Field(default=None, description="The newest, if not given")
+    input_params: InputJsonObject = Field(default_factory=dict)
+    priority: Priority = Field(default=0, description="10 is most urgent")
+    fairness_key: Name | None = Field(
+        default=None, description="At equal priority keys take turns; the submitter, if not given"
+    )
+    correlation_id: Id | None = Field(default=None, description="The caller's own name for it")
+    callback_url: CallbackUrl | None = Field(default=None, description="Told when the job has ended")
+    idempotency_key: IdempotencyKey | None = Field(
+        default=None, description="The same key and content again answers with the same job; so does the header"
+    )
+    submitted_by: Name | None = Field(default=None, description="In whose name; only with the scope `admin`")
+
+
+class JobBatch(RequestBody):
+    jobs: list[Any] = Field(
+        min_length=1,
+        max_length=MOST_IN_A_BATCH,
+        description="Each as for `POST /api/v1/jobs`; each is answered by itself",
+        json_schema_extra={"items": {"$ref": "#/components/schemas/JobSubmission"}},
+    )
+
+
+class BatchAnswer(BaseModel):
+    """`job_id` or `problem`. `repeated`: the job was there already, by its idempotency key."""
+
+    index: int
+    job_id: str | None = None
+    repeated: bool = False
+    problem: ProblemBody | None = None
+
+
+class BatchAnswers(BaseModel):
+    created: int
+    repeated: int
+    refused: int
+    jobs: list[BatchAnswer]
+
+
+class Reason(BaseModel):
+    """Why something does not run: a code, one sentence, and what to do."""
+
+    node_id: str | None = None
+    reason_code: str
+    reason_text: str
+    hint: str | None = None
+
+
+class NodeCounts(BaseModel):
+    """All nodes by status, children of fan-outs included; those that are not born yet count as pending."""
+
+    total: int = 0
+    pending: int = 0
+    ready: int = 0
+    dispatched: int = 0
+    running: int = 0
+    completed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    cancelled: int = 0
+
+
+class JobSummary(BaseModel):
+    """A line of a list."""
+
+    job_id: str
+    workflow_id: str
+    workflow_version: int
+    status: JobStatus
+    ending: JobEnding | None = Field(default=None, description="How it will end, while it drains")
+    priority: int
+    submitted_by: str
+    correlation_id: str | None = None
+    rerun_of: str | None = None
+    parent_job_id: str | None = None
+    created_at: datetime
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    error_message: str | None = None
+    duration_seconds: float | None = None
+
+
+class JobPage(BaseModel):
+    jobs: list[JobSummary]
+    next_cursor: str | None = Field(default=None, description="`cursor` of the next page; null on the last")
+
+
+class JobReference(BaseModel):
+    job_id: str
+    status: JobStatus
+
+
+class JobView(JobSummary):
+    """All about one job but its nodes."""
+
+    namespace: str
+    workflow_hash: str
+    fairness_key: str
+    idempotency_key: str | None = None
+    callback_url: str | None = None
+    request_id: str | None = None
+    asset_id: str | None = None
+    revision: int | None = None
+    parent_node_id: str | None = None
+    root_job_id: str
+    updated_at: datetime
+    owner_id: str | None = None
+    owner_epoch: int
+    owner_heartbeat_at: datetime | None = None
+    version: int
+    input_params: dict[str, Any]
+    result_data: dict[str, Any] | None = None
+    node_counts: NodeCounts
+    reruns: list[JobReference] = Field(default_factory=list, description="Jobs that rerun this one, oldest first")
+    reason: Reason | None = Field(
+        default=None, description="What the job waits for, if it waits; not told of jobs with many nodes"
+    )
+
+
+class CancelRequest(RequestBody):
+    reason: ReasonText | None = None
+
+
+class CommandAnswerBody(BaseModel):
+    """`outcome` null: accepted, and the job's owner has not answered within two seconds."""
+
+    job_id: str
+    command_id: str
+    outcome: CommandOutcome | None
+    reason: str
+
+
+class RetryRequest(RequestBody):
+    """Runs again what failed or never ran, as a new job."""
+
+    dry_run: bool = Field(default=False, strict=True, description="Only tell what would run again")
+    idempotency_key: IdempotencyKey | None = None
+
+
+class RerunRequest(RetryRequest):
+    """As a retry; more of the job runs again if it is named, or if it reads a parameter that is changed."""
+
+    input_params: InputJsonObject = Field(
+        default_factory=dict, description="Parameters that change; the others stay as they were"
+    )
+    from_nodes: list[Id] = Field(
+        default_factory=list, max_length=1_000, description="These nodes and all behind them, too"
+    )
+    everything: bool = Field(default=False, strict=True, description="Reuse nothing")
+
+    @model_validator(mode="after")
+    def _check_scope(self) -> Self:
+        if self.everything and self.from_nodes:
+            raise ValueError("everything runs again, or what from_nodes names: give one of the two")
+        return self
+
+
+class RerunAnswer(BaseModel):
+    """`job_id` is the new job's; null after a dry run."""
+
+    job_id: str | None
+    rerun_of: str
+    dry_run: bool
+    input_params: dict[str, Any]
+    again: list[str] = Field(description="Nodes that run again")
+    reused: list[str] = Field(description="Nodes whose outcome is taken over")
+    keeps_children: list[str] = Field(description="Fan-outs that run again and keep their finished children")

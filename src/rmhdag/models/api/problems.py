@@ -1,0 +1,24 @@
+"""What is wrong with a request, as RFC 9457 has it."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+
+class ProblemPlace(BaseModel):
+    """One thing that is wrong, and where."""
+
+    pointer: str = Field(description="RFC 6901, into the body; or `/query/limit`, `/path/job_id`, `/header/…`")
+    detail: str
+
+
+class ProblemBody(BaseModel):
+    """RFC 9457."""
+
+    type: str = Field(description="`urn:rmhdag:problem:` and the code")
+    title: str
+    status: int
+    code: str = Field(description="A word for programs; it does not change")
+    detail: str
+    remedy: str | None = None
+    errors: list[ProblemPlace] = Field(default_factory=list)
