@@ -12,6 +12,7 @@ from fastapi import Depends, Request
 from fastapi.requests import HTTPConnection
 from psycopg_pool import ConnectionPool
 
+from rmhdag.api.rate_limits import RateLimit
 from rmhdag.store.connection import connect, enter_schema
 
 Conn = psycopg.Connection[Any]
@@ -35,6 +36,7 @@ class ApiSettings:
     statement_seconds: float = 3.0
     max_body_bytes: int = 10 * 1024 * 1024
     body_seconds: float = 30.0
+    submits_per_second: float = 2_000.0
 
 
 @dataclass
@@ -43,9 +45,11 @@ class Api:
 
     settings: ApiSettings
     pool: ConnectionPool[Conn] = field(init=False)
+    submit_rate: RateLimit = field(init=False)
 
     def __post_init__(self) -> None:
         settings = self.settings
+        self.submit_rate = RateLimit(settings.submits_per_second)
 
         class Connection(psycopg.Connection[Any]):
             """A connection that notices a dead peer, in our schema."""

@@ -28,6 +28,11 @@ class Caller(NamedTuple):
     scopes: frozenset[Scope]
     key_id: str | None = None
 
+    @property
+    def rate_name(self) -> str:
+        """By whom requests are counted."""
+        return self.key_id or f"{self.namespace}/{self.name}"
+
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes or (Scope.ADMIN in self.scopes and scope is not Scope.WORKER)
 

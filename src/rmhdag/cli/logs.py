@@ -91,6 +91,7 @@ def read(platform: Platform, namespace: str, job_id: str, node: str | None, *, f
 
 
 def read_once(platform: Platform, job_id: str, node: str | None, since: datetime | None) -> Iterator[LogChunk]:
+    from rmhdag.api.views.logs import task_ids_of
     from rmhdag.store import views
 
     if node is None:
@@ -100,23 +101,9 @@ def read_once(platform: Platform, job_id: str, node: str | None, since: datetime
             last = page[-1]
             after = views.LogPlace(last.created_at, last.task_id, last.lease_epoch, last.chunk_index)
         return
-    tasks = task_ids(platform, job_id, node)
+    tasks = task_ids_of(platform.conn, job_id, node)
     for start in range(0, len(tasks), PAGE):
         yield from views.logs(platform.conn, tasks[start : start + PAGE])
-
-
-def task_ids(platform: Platform, job_id: str, node: str) -> list[str]:
-    """All attempts of each node: the id of a task follows from job, node and attempt."""
-    from rmhdag.models.ids import task_id_of
-    from rmhdag.store import views
-
-    found = []
-    for line in views.attempts(platform.conn, job_id, node):
-        if line.reused_task_id is not None:
-            found.append(line.reused_task_id)
-        else:
-            found += [task_id_of(job_id, line.node_id, attempt) for attempt in range(1, line.attempt + 1)]
-    return found
 
 
 def write(chunk: LogChunk, *, as_json: bool) -> None:

@@ -79,7 +79,7 @@ def retry(
                 planned,
                 issued_by=who(issued_by),
                 idempotency_key=checked(idempotency_key, "--idempotency-key", 128),
-            )
+            ).job_id
         except NothingToRerunError as error:
             raise CommandFailed(
                 str(error), remedy="--everything or --from NODE runs it again all the same.", code=ExitCode.CONFLICT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import psycopg
@@ -10,7 +11,7 @@ import psycopg
 from rmhdag.models.jobs import CommandKind, CommandOutcome
 from rmhdag.models.states import JOB_TERMINAL
 from rmhdag.orchestrator.reruns import UnknownJobError
-from rmhdag.store.commands import Command, issue_command, read_answer
+from rmhdag.store.commands import Answer, Command, issue_command, read_answer
 from rmhdag.store.identity import new_id
 
 Conn = psycopg.Connection[Any]
@@ -85,13 +86,14 @@ def _issue(
         raise UnknownJobError(f"there is no job {job_id}")
     if status in JOB_TERMINAL:
         return CommandAnswer(command.command_id, CommandOutcome.REFUSED, f"the job is already {status}")
-    return _wait_for_answer(conn, command.command_id, answer_seconds)
+    return wait_for_answer(lambda: read_answer(conn, command.command_id), command.command_id, answer_seconds)
 
 
-def _wait_for_answer(conn: Conn, command_id: str, answer_seconds: float) -> CommandAnswer:
+def wait_for_answer(look: Callable[[], Answer | None], command_id: str, answer_seconds: float) -> CommandAnswer:
+    """Look until the owner has answered; once at least."""
     deadline = time.monotonic() + answer_seconds
     while True:
-        answer = read_answer(conn, command_id)
+        answer = look()
         if answer is not None and answer.outcome is not None:
             return CommandAnswer(command_id, answer.outcome, answer.reason or "")
         if answer is None or answer.job_has_ended:

@@ -39,7 +39,9 @@ def requeue(conn: Conn, namespace: str, letter: DeadLetterLine, *, issued_by: st
         raise NotRequeuedError(f"job {letter.job_id} is {planned.job.status}, and nothing in it needs to run again")
     with conn.transaction():
         # One rerun per job, however many letters it has left.
-        new_id = rerun_job(conn, planned, issued_by=issued_by, idempotency_key=f"dead-letters-of-{letter.job_id}")
+        new_id = rerun_job(
+            conn, planned, issued_by=issued_by, idempotency_key=f"dead-letters-of-{letter.job_id}"
+        ).job_id
         if not settle_dead_letter(conn, namespace, letter.dead_letter_id, issued_by, "requeued", {"job_id": new_id}):
             raise NotRequeuedError("somebody else was first")
     return Requeued(new_id, True)

@@ -17,7 +17,7 @@ from rmhdag.models.columns import INPUT_BYTES
 from rmhdag.models.states import JOB_TERMINAL, JobStatus, NodeStatus, NodeType
 from rmhdag.orchestrator.definitions import definition_of
 from rmhdag.orchestrator.owned_jobs import read_output
-from rmhdag.orchestrator.submissions import OtherSubmissionError, job_row
+from rmhdag.orchestrator.submissions import OtherSubmissionError, Submitted, job_row
 from rmhdag.store import jobs, reruns, workflows
 from rmhdag.store.identity import new_id
 from rmhdag.workflow import validate_inputs
@@ -88,8 +88,8 @@ def rerun_job(
     issued_by: str,
     idempotency_key: str | None = None,
     source_app: str = "cli",
-) -> str:
-    """Create the new job and return its id; the same idempotency key returns the first one's."""
+) -> Submitted:
+    """Create the new job; the same idempotency key returns the first one."""
     old = planned.job
     if not planned.scope.again:
         raise NothingToRerunError(f"job {old.job_id} is {old.status} and nothing in it needs to run again")
@@ -127,7 +127,7 @@ def rerun_job(
                 issued_by=issued_by,
                 source_app=source_app,
             )
-            return str(row["job_id"])
+            return Submitted(row["job_id"])
     assert idempotency_key is not None
     key = (issued_by, idempotency_key)
     there = jobs.find_by_idempotency_keys(conn, old.namespace, [key]).get(key)
@@ -135,7 +135,7 @@ def rerun_job(
         raise OtherSubmissionError(
             f"idempotency key {idempotency_key!r} was used for another submission; choose a new key"
         )
-    return there.job_id
+    return Submitted(there.job_id, True)
 
 
 def start_of(conn: Conn, namespace: str, rerun_of: str, rerun: Mapping[str, Any], plan: Plan) -> Start:

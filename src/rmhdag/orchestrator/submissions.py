@@ -13,12 +13,12 @@ import psycopg
 from rmhdag.engine.effects import ChildJobRequested
 from rmhdag.engine.outputs import summarise
 from rmhdag.models.columns import INPUT_BYTES
-from rmhdag.models.json_values import check_json
+from rmhdag.models.json_values import NotJsonError, check_json
 from rmhdag.orchestrator.definitions import definition_of
 from rmhdag.orchestrator.owned_jobs import OwnedJob
 from rmhdag.store import jobs, workflows
 from rmhdag.store.identity import new_id
-from rmhdag.workflow import InvalidInputs, validate_inputs
+from rmhdag.workflow import InvalidInputs, Problem, validate_inputs
 from rmhdag.workflow.definition import WorkflowDefinition
 
 Conn = psycopg.Connection[Any]
@@ -152,16 +152,20 @@ def _row_of(
         raise UnknownWorkflowError(f"there is no workflow {named!r}; `rmhdag workflows` lists them")
     definition = definition_of(conn, namespace, head.workflow_id, head.version, head.hash)
     params = validate_inputs(definition, dict(wanted.input_params), max_bytes=INPUT_BYTES)
-    row = job_row(
-        new_id(),
-        head,
-        params,
-        namespace=namespace,
-        submitted_by=wanted.submitted_by,
-        priority=wanted.priority,
-        fairness_key=wanted.fairness_key,
-        metadata=None if wanted.idempotency_key is None else {jobs.DIGEST: wanted.digest()},
-    )
+    try:
+        row = job_row(
+            new_id(),
+            head,
+            params,
+            namespace=namespace,
+            submitted_by=wanted.submitted_by,
+            priority=wanted.priority,
+            fairness_key=wanted.fairness_key,
+            metadata=None if wanted.idempotency_key is None else {jobs.DIGEST: wanted.digest()},
+        )
+    except NotJsonError as error:  # with the defaults of the workflow they may have become too large
+        fault = Problem("input_params", 0, 0, "not-json", error.what, error.remedy.capitalize(), error.pointer)
+        raise InvalidInputs([fault]) from None
     return row | {
         "idempotency_key": wanted.idempotency_key,
         "correlation_id": wanted.correlation_id,

@@ -26,10 +26,6 @@ class LogPlace(NamedTuple):
 BEGIN = LogPlace(datetime(1970, 1, 1, tzinfo=UTC), "", 0, 0)
 
 
-def place_of(chunk: LogChunk) -> LogPlace:
-    return LogPlace(chunk.created_at, chunk.task_id, chunk.lease_epoch, chunk.chunk_index)
-
-
 def page(
     conn: Conn,
     job_id: str,

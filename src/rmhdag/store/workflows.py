@@ -91,3 +91,10 @@ def register_workflow(
 
 def list_workflows(conn: Conn, namespace: str) -> list[tuple[Any, ...]]:
     return conn.execute(SQL["list_workflows"], {"namespace": namespace}).fetchall()
+
+
+def read_layout(conn: Conn, namespace: str, workflow_id: str, version: int, content_hash: str) -> dict[str, Any] | None:
+    """Where the nodes of a definition lie in its picture; None if it is not stored."""
+    given = {"namespace": namespace, "workflow_id": workflow_id, "version": version, "hash": content_hash}
+    row = conn.execute(SQL["read_layout"], given).fetchone()
+    return None if row is None else row[0]

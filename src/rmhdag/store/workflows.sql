@@ -36,3 +36,7 @@ VALUES (
     %(namespace)s, %(workflow_id)s, %(version)s, %(hash)s, %(registered_by)s, %(definition)s::jsonb, %(layout)s::jsonb
 )
 ON CONFLICT (namespace, workflow_id, version, hash) DO UPDATE SET superseded_at = NULL
+
+-- name: read_layout
+SELECT layout FROM dag_workflows
+WHERE namespace = %(namespace)s AND workflow_id = %(workflow_id)s AND version = %(version)s AND hash = %(hash)s

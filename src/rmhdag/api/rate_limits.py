@@ -1,0 +1,49 @@
+"""How much one caller may ask for in a second; whoever asks for more is told when to come back."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from rmhdag.api.problems import Problem
+
+MOST_CALLERS = 10_000
+# What may be asked for at once, if nothing was asked for before, in seconds' worth.
+BURST_SECONDS = 2.0
+
+
+class RateLimit:
+    """A bucket per caller that fills with time. It belongs to this process: n processes let n times as much through."""
+
+    def __init__(self, per_second: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_second = per_second
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, caller: str, count: int) -> None:
+        """Raises a 429. Who asks for more than fits into a bucket gets it from a full one, and waits the longer."""
+        most = self._per_second * BURST_SECONDS
+        with self._lock:
+            now = self._clock()
+            left, at = self._buckets.get(caller, (most, now))
+            left = min(most, left + (now - at) * self._per_second)
+            missing = min(count, most) - left
+            if missing <= 0:
+                left -= count
+            self._buckets[caller] = (left, now)
+            self._buckets.move_to_end(caller)
+            if len(self._buckets) > MOST_CALLERS:
+                self._buckets.popitem(last=False)
+        if missing > 0:
+            seconds = max(1, math.ceil(missing / self._per_second))
+            raise Problem(
+                429,
+                "too_many_submissions",
+                f"more than {self._per_second:g} jobs a second with one key",
+                remedy=f"Try again in {seconds} s, or submit in batches at a steady pace.",
+                headers={"Retry-After": str(seconds)},
+            )

@@ -1,0 +1,406 @@
+"""Jobs: submit, list, show, cancel, retry, rerun."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated, Any
+
+import psycopg
+from fastapi import APIRouter, Header, Path, Query, Response
+from pydantic import ValidationError
+
+from rmhdag.api.context import Api, ApiContext
+from rmhdag.api.identity import Caller, Operator, Reader, Submitter
+from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
+from rmhdag.api.problems import Problem, not_found, pointer_of
+from rmhdag.api.views.jobs import page_of_jobs, read_job, read_new_job
+from rmhdag.engine.rerun import RerunError
+from rmhdag.models.api.jobs import (
+    BatchAnswer,
+    BatchAnswers,
+    CancelRequest,
+    CommandAnswerBody,
+    JobBatch,
+    JobPage,
+    JobSubmission,
+    JobView,
+    RerunAnswer,
+    RerunRequest,
+    RetryRequest,
+)
+from rmhdag.models.columns import Id, IdempotencyKey, Name, Timestamp
+from rmhdag.models.jobs import CommandOutcome
+from rmhdag.models.scopes import Scope
+from rmhdag.models.states import JobStatus
+from rmhdag.orchestrator.commands import ANSWER_SECONDS, CommandAnswer, cancel_job, wait_for_answer
+from rmhdag.orchestrator.reruns import (
+    JobNotFinishedError,
+    NothingToRerunError,
+    UnknownJobError,
+    plan_rerun_of,
+    rerun_job,
+)
+from rmhdag.orchestrator.submissions import (
+    OtherSubmissionError,
+    Refusal,
+    Submission,
+    Submitted,
+    UnknownWorkflowError,
+    submit_many,
+)
+from rmhdag.store import views
+from rmhdag.store.commands import read_answer
+from rmhdag.store.job_lists import Cursor, JobFilters
+from rmhdag.workflow import InvalidInputs
+from rmhdag.workflow.problems import did_you_mean
+
+router = APIRouter(prefix="/api/v1", tags=["jobs"])
+Conn = psycopg.Connection[Any]
+
+REPEATED = "Idempotency-Replayed"
+SOURCE = "api"
+AN_ID = re.compile(r"[0-9A-Za-z_.-]{1,64}")
+JobId = Annotated[str, Path(description="The id of a job", examples=["01983f5e7c8b7d3a9f20c4de51b6a7e8"])]
+KeyHeader = Annotated[
+    IdempotencyKey | None, Header(alias="Idempotency-Key", description="As `idempotency_key` in the body")
+]
+REPEAT: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": f"A repeat: the job was there already, and `{REPEATED}: true` says so; or a dry run",
+        "headers": {REPEATED: {"schema": {"type": "string"}, "description": "`true`"}},
+    }
+}
+COMMAND: dict[int | str, dict[str, Any]] = {
+    202: {"model": CommandAnswerBody, "description": "Accepted; the job's owner has not answered within two seconds"}
+}
+
+
+@router.post("/jobs", status_code=201, responses={200: {"model": JobView, **REPEAT[200]}})
+def submit_job(
+    body: JobSubmission, caller: Submitter, api: ApiContext, response: Response, key: KeyHeader = None
+) -> JobView:
+    """Start a job."""
+    api.submit_rate.take(caller.rate_name, 1)
+    wanted = _submission(body, caller, key)
+    with api.connection() as conn:
+        answer = submit_many(conn, [wanted], namespace=caller.namespace, source_app=SOURCE)[0]
+        if not isinstance(answer, Submitted):
+            raise refusal(conn, caller.namespace, answer, body)
+        if not answer.is_repeat:
+            return read_new_job(conn, caller.namespace, answer.job_id)
+        found = read_job(conn, caller.namespace, answer.job_id, api.settings.orphan_seconds)
+    if found is None:
+        raise no_job(answer.job_id)
+    _say_repeated(response)
+    return found
+
+
+@router.post("/jobs/batch")
+def submit_batch(body: JobBatch, caller: Submitter, api: ApiContext) -> BatchAnswers:
+    """Start up to 1,000 jobs: all that can be, in one transaction; each item is answered by itself."""
+    api.submit_rate.take(caller.rate_name, len(body.jobs))
+    answers = [BatchAnswer(index=index) for index in range(len(body.jobs))]
+    wanted: dict[int, tuple[JobSubmission, Submission]] = {}
+    for index, item in enumerate(body.jobs):
+        try:
+            given = JobSubmission.model_validate(item)
+            wanted[index] = given, _submission(given, caller, None)
+        except ValidationError as error:
+            places = [(pointer_of(found["loc"]), str(found["msg"])) for found in error.errors()]
+            answers[index].problem = _invalid(places).body
+        except Problem as problem:
+            answers[index].problem = problem.body
+    with api.connection() as conn:
+        submissions = [submission for _, submission in wanted.values()]
+        found = submit_many(conn, submissions, namespace=caller.namespace, source_app=SOURCE)
+        for (index, (given, _)), answer in zip(wanted.items(), found, strict=True):
+            if isinstance(answer, Submitted):
+                answers[index].job_id, answers[index].repeated = answer
+            else:
+                answers[index].problem = refusal(conn, caller.namespace, answer, given).body
+    for one in answers:
+        if one.problem is not None:
+            for place in one.problem.errors:
+                place.pointer = f"/jobs/{one.index}{place.pointer}"
+    refused = sum(one.problem is not None for one in answers)
+    repeated = sum(one.repeated for one in answers)
+    return BatchAnswers(created=len(answers) - refused - repeated, repeated=repeated, refused=refused, jobs=answers)
+
+
+@router.get("/jobs")
+def list_jobs(
+    caller: Reader,
+    api: ApiContext,
+    status: Annotated[list[JobStatus] | None, Query(max_length=20, description="One or several")] = None,
+    workflow_id: Annotated[Name | None, Query()] = None,
+    submitted_by: Annotated[Name | None, Query()] = None,
+    correlation_id: Annotated[Id | None, Query()] = None,
+    since: Annotated[Timestamp | None, Query(description="Created then or later")] = None,
+    until: Annotated[Timestamp | None, Query(description="Created before")] = None,
+    q: Annotated[
+        Name | None,
+        Query(description="The beginning of a job's id, workflow, submitter or correlation; plain characters"),
+    ] = None,
+    root_job_id: Annotated[Id | None, Query(description="This job and whatever reruns it, however often")] = None,
+    rerun_of: Annotated[Id | None, Query(description="Reruns of this job")] = None,
+    parent_job_id: Annotated[Id | None, Query(description="Child jobs of this job")] = None,
+    cursor: CursorParameter = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> JobPage:
+    """Jobs, newest first."""
+    filters = JobFilters(
+        statuses=status or (),
+        workflow_id=workflow_id,
+        submitted_by=submitted_by,
+        correlation_id=correlation_id,
+        since=since,
+        until=until,
+        root_job_id=root_job_id,
+        rerun_of=rerun_of,
+        parent_job_id=parent_job_id,
+        text=q,
+        before=read_cursor(cursor, job_place),
+        limit=limit + 1,
+    )
+    with api.connection() as conn:
+        found = page_of_jobs(conn, caller.namespace, filters)
+    shown = found[:limit]
+    more = len(found) > limit
+    return JobPage(jobs=shown, next_cursor=write_cursor(shown[-1].created_at, shown[-1].job_id) if more else None)
+
+
+@router.get("/jobs/{job_id}")
+def get_job(job_id: JobId, caller: Reader, api: ApiContext) -> JobView:
+    """A job: how it stands, its parameters and its result, and what it waits for."""
+    with api.connection() as conn:
+        found = read_job(conn, caller.namespace, job_id, api.settings.orphan_seconds) if is_id(job_id) else None
+    if found is None:
+        raise no_job(job_id)
+    return found
+
+
+@router.post("/jobs/{job_id}/cancel", responses=COMMAND)
+def cancel(
+    job_id: JobId, caller: Operator, api: ApiContext, response: Response, body: CancelRequest | None = None
+) -> CommandAnswerBody:
+    """Stop a job: what waits never starts, what runs is told. 409 if it has ended or is ending already."""
+
+    def issue(conn: Conn) -> CommandAnswer:
+        return cancel_job(
+            conn,
+            job_id,
+            issued_by=caller.name,
+            reason=None if body is None else body.reason,
+            namespace=caller.namespace,
+            answer_seconds=0,
+        )
+
+    return command(api, response, job_id, issue)
+
+
+@router.post("/jobs/{job_id}/retry", status_code=201, responses={200: {"model": RerunAnswer, **REPEAT[200]}})
+def retry_job(
+    job_id: JobId,
+    caller: Operator,
+    api: ApiContext,
+    response: Response,
+    body: RetryRequest | None = None,
+    key: KeyHeader = None,
+) -> RerunAnswer:
+    """Run again what failed or never ran, as a new job that reuses what is finished."""
+    given = RetryRequest() if body is None else body
+    wanted = RerunRequest(dry_run=given.dry_run, idempotency_key=given.idempotency_key)
+    return _rerun(api, caller, response, job_id, wanted, key)
+
+
+@router.post("/jobs/{job_id}/rerun", status_code=201, responses={200: {"model": RerunAnswer, **REPEAT[200]}})
+def rerun(
+    job_id: JobId,
+    caller: Operator,
+    api: ApiContext,
+    response: Response,
+    body: RerunRequest | None = None,
+    key: KeyHeader = None,
+) -> RerunAnswer:
+    """Run a finished job again, with the same or changed parameters, as a new job. A dry run answers 200."""
+    return _rerun(api, caller, response, job_id, body or RerunRequest(), key)
+
+
+def _rerun(
+    api: Api, caller: Caller, response: Response, job_id: str, wanted: RerunRequest, key: str | None
+) -> RerunAnswer:
+    idempotency_key = one_key(wanted.idempotency_key, key)
+    if not is_id(job_id):
+        raise no_job(job_id)
+    if not wanted.dry_run:
+        api.submit_rate.take(caller.rate_name, 1)
+    with api.connection() as conn:
+        try:
+            planned = plan_rerun_of(
+                conn,
+                job_id,
+                namespace=caller.namespace,
+                changed_params=wanted.input_params,
+                from_nodes=wanted.from_nodes,
+                everything=wanted.everything,
+            )
+            made = None
+            if not wanted.dry_run:
+                made = rerun_job(
+                    conn, planned, issued_by=caller.name, idempotency_key=idempotency_key, source_app=SOURCE
+                )
+        except UnknownJobError:
+            raise no_job(job_id) from None
+        except InvalidInputs as error:
+            raise invalid_parameters(error) from None
+        except RerunError as error:
+            raise Problem(422, "unknown_node", str(error), pointer="/from_nodes") from None
+        except JobNotFinishedError as error:
+            remedy = "Wait for its end, cancel it, or retry one node of it."
+            raise Problem(409, "job_not_finished", str(error), remedy=remedy) from None
+        except NothingToRerunError as error:
+            remedy = "Rerun it with `everything` or `from_nodes`."
+            raise Problem(409, "nothing_to_rerun", str(error), remedy=remedy) from None
+        except OtherSubmissionError as error:
+            raise key_reused(error) from None
+    if made is None:
+        response.status_code = 200
+    elif made.is_repeat:
+        _say_repeated(response)
+    return RerunAnswer(
+        job_id=None if made is None else made.job_id,
+        rerun_of=job_id,
+        dry_run=wanted.dry_run,
+        input_params=planned.input_params,
+        again=list(planned.scope.again),
+        reused=list(planned.scope.reused),
+        keeps_children=list(planned.scope.keeps_children),
+    )
+
+
+def command(api: Api, response: Response, job_id: str, issue: Callable[[Conn], CommandAnswer]) -> CommandAnswerBody:
+    """Issue it and wait a moment for the owner's answer, holding no connection meanwhile."""
+    if not is_id(job_id):
+        raise no_job(job_id)
+    try:
+        with api.connection() as conn:
+            answer = issue(conn)
+    except UnknownJobError:
+        raise no_job(job_id) from None
+
+    def look() -> Any:
+        with api.connection() as conn:
+            return read_answer(conn, answer.command_id)
+
+    if answer.outcome is None:
+        answer = wait_for_answer(look, answer.command_id, ANSWER_SECONDS)
+    if answer.outcome is CommandOutcome.REFUSED:
+        raise Problem(409, "refused", answer.reason)
+    if answer.outcome is None:
+        response.status_code = 202
+    return CommandAnswerBody(job_id=job_id, command_id=answer.command_id, outcome=answer.outcome, reason=answer.reason)
+
+
+def find_job(conn: Conn, caller: Caller, job_id: str) -> dict[str, Any]:
+    """The row of a job of the caller's namespace."""
+    found = views.job(conn, caller.namespace, job_id) if is_id(job_id) else None
+    if found is None:
+        raise no_job(job_id)
+    return found
+
+
+def is_id(text: str) -> bool:
+    return AN_ID.fullmatch(text) is not None
+
+
+def no_job(job_id: str) -> Problem:
+    return not_found(f"job {job_id!r}", remedy="`GET /api/v1/jobs` lists them.")
+
+
+def job_place(created_at: Any, job_id: Any) -> Cursor:
+    return Cursor(moment(created_at), plain(job_id))
+
+
+def moment(text: Any) -> datetime:
+    """A time from a cursor; ValueError if it is none that the database has."""
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None or not 1970 <= found.year < 9999:
+        raise ValueError(text)
+    return found
+
+
+def plain(text: Any) -> str:
+    """An id from a cursor."""
+    if not isinstance(text, str) or len(text) > 64 or "\0" in text:
+        raise ValueError(text)
+    return text
+
+
+def one_key(in_body: str | None, in_header: str | None) -> str | None:
+    if in_body is not None and in_header is not None and in_body != in_header:
+        raise Problem(
+            422,
+            "two_idempotency_keys",
+            "the header `Idempotency-Key` and `idempotency_key` differ",
+            remedy="Give one of them.",
+            pointer="/idempotency_key",
+        )
+    return in_header if in_body is None else in_body
+
+
+def _submission(body: JobSubmission, caller: Caller, key: str | None) -> Submission:
+    if body.submitted_by not in (None, caller.name) and not caller.may(Scope.ADMIN):
+        raise Problem(
+            403,
+            "scope_missing",
+            "only a key with the scope `admin` submits in another name",
+            remedy="Leave `submitted_by` out.",
+            pointer="/submitted_by",
+        )
+    return Submission(
+        workflow_id=body.workflow_id,
+        input_params=body.input_params,
+        submitted_by=body.submitted_by or caller.name,
+        version=body.version,
+        priority=body.priority,
+        fairness_key=body.fairness_key,
+        idempotency_key=one_key(body.idempotency_key, key),
+        correlation_id=body.correlation_id,
+        callback_url=body.callback_url,
+    )
+
+
+def refusal(conn: Conn, namespace: str, answer: Refusal, body: JobSubmission) -> Problem:
+    if isinstance(answer, InvalidInputs):
+        return invalid_parameters(answer)
+    if isinstance(answer, UnknownWorkflowError):
+        known = {line.workflow_id: line.version for line in views.workflows(conn, namespace)}
+        newest = known.get(body.workflow_id)
+        remedy = did_you_mean(body.workflow_id, known) if newest is None else f"The newest version is {newest}."
+        what = f"there is no workflow {body.workflow_id!r}"
+        if newest is not None:
+            return Problem(404, "unknown_workflow", f"{what} version {body.version}", remedy=remedy, pointer="/version")
+        return Problem(404, "unknown_workflow", what, remedy=remedy if known else None, pointer="/workflow_id")
+    return key_reused(answer)
+
+
+def invalid_parameters(error: InvalidInputs) -> Problem:
+    places = [(f"/input_params{found.pointer}", f"{found.message}. {found.remedy}") for found in error.problems]
+    what = error.problems[0].message if len(places) == 1 else f"{len(places)} parameters are wrong"
+    return Problem(422, "invalid_parameters", what, places=places)
+
+
+def key_reused(error: OtherSubmissionError) -> Problem:
+    return Problem(422, "idempotency_key_reused", str(error), pointer="/idempotency_key")
+
+
+def _invalid(places: list[tuple[str, str]]) -> Problem:
+    what = places[0][1] if len(places) == 1 else f"{len(places)} things are wrong with it"
+    return Problem(422, "invalid_request", what, places=places)
+
+
+def _say_repeated(response: Response) -> None:
+    response.status_code = 200
+    response.headers[REPEATED] = "true"
