@@ -16,6 +16,7 @@ from rmhdag.api.identity import Caller, Operator, Reader, Submitter
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
 from rmhdag.api.problems import Problem, not_found, pointer_of
 from rmhdag.api.views.jobs import page_of_jobs, read_job, read_new_job
+from rmhdag.api.views.pictures import JobOrder
 from rmhdag.engine.rerun import RerunError
 from rmhdag.models.api.jobs import (
     BatchAnswer,
@@ -269,14 +270,15 @@ def _rerun(
         response.status_code = 200
     elif made.is_repeat:
         _say_repeated(response)
+    order = JobOrder(planned.definition)
     return RerunAnswer(
         job_id=None if made is None else made.job_id,
         rerun_of=job_id,
         dry_run=wanted.dry_run,
         input_params=planned.input_params,
-        again=list(planned.scope.again),
-        reused=list(planned.scope.reused),
-        keeps_children=list(planned.scope.keeps_children),
+        again=order.sort_names(planned.scope.again),
+        reused=order.sort_names(planned.scope.reused),
+        keeps_children=order.sort_names(planned.scope.keeps_children),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,7 +101,13 @@ class JobOrder:
         self._places = _places(definition)
 
     def sort(self, lines: list[views.NodeLine]) -> list[views.NodeLine]:
-        return sorted(lines, key=lambda line: (self._places.get(line.node_id, 0), line.node_id))
+        return sorted(lines, key=lambda line: self._key(line.node_id))
+
+    def sort_names(self, node_ids: Iterable[str]) -> list[str]:
+        return sorted(node_ids, key=self._key)
+
+    def _key(self, node_id: str) -> tuple[int, str]:
+        return self._places.get(node_id, 0), node_id
 
 
 def order_of(conn: Conn, job: Mapping[str, Any]) -> JobOrder:
