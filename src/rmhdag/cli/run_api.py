@@ -74,6 +74,7 @@ def api_settings(dsn: str, settings: Settings) -> ApiSettings:
         development=settings.development,
         queues=frozenset(queue for queue in (settings.dag_worker_queue, settings.worker_queue) if queue),
         job_queue_name=settings.job_queue_name,
+        submits_per_second=settings.submits_per_second,
     )
 
 

@@ -144,6 +144,14 @@ class Settings(BaseSettings):
         default="127.0.0.1", validation_alias=named("RMHDAG_API_HOST"), description="Where the HTTP API listens"
     )
     api_port: int = Field(default=8700, ge=0, le=65535, validation_alias=named("RMHDAG_API_PORT"))
+    submits_per_second: float = Field(
+        default=2_000.0,
+        gt=0,
+        le=1_000_000,
+        allow_inf_nan=False,
+        validation_alias=named("RMHDAG_SUBMITS_PER_SECOND"),
+        description="Jobs that one key may submit to an API process, in the long run",
+    )
 
     @classmethod
     def settings_customise_sources(

@@ -9,14 +9,30 @@ FROM dag_jobs
 WHERE namespace = %(namespace)s
 
 -- name: workflows_named
-SELECT DISTINCT workflow_id
-FROM dag_workflows
-WHERE namespace = %(namespace)s AND workflow_id >= %(q)s AND workflow_id < %(q_end)s
-ORDER BY workflow_id
-LIMIT %(most)s
+-- From one name to the next, each by one look into the index: there may be a million jobs and ten names.
+WITH RECURSIVE names AS (
+    (
+        SELECT workflow_id AS name
+        FROM dag_jobs
+        WHERE namespace = %(namespace)s AND workflow_id >= %(q)s AND workflow_id < %(q_end)s
+        ORDER BY workflow_id
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT j.workflow_id
+        FROM dag_jobs AS j
+        WHERE j.namespace = %(namespace)s AND j.workflow_id > names.name AND j.workflow_id < %(q_end)s
+        ORDER BY j.workflow_id
+        LIMIT 1
+    )
+    FROM names
+    WHERE names.name IS NOT NULL
+)
+SELECT name FROM names WHERE name IS NOT NULL LIMIT %(most)s
 
 -- name: submitters_named
--- From one name to the next, each by one look into the index: there may be a million jobs and ten names.
+-- As the workflows above.
 WITH RECURSIVE names AS (
     (
         SELECT submitted_by AS name

@@ -13,7 +13,6 @@ from rmhdag.api.views.reasons import MOST_EXPLAINED_NODES, explain_nodes
 from rmhdag.models.api.jobs import NodeCounts, Reason
 from rmhdag.models.api.nodes import GraphState, GraphStructure, JobGraph, NodeSummary, NodeView
 from rmhdag.models.states import NODE_TERMINAL, NodeStatus, NodeType
-from rmhdag.orchestrator.definitions import definition_of
 from rmhdag.orchestrator.registrations import handler_queues
 from rmhdag.store import node_lists, views, workflows
 from rmhdag.store.node_lists import NodeRow
@@ -201,9 +200,7 @@ def nodes_across_jobs(
         until = None if after is None else (after.created_at, after.job_id)
         heads = node_lists.newest_jobs(conn, namespace, only_open=only_open, until=until, limit=JOBS_PER_LOOK + 1)
         kinds = {
-            head.job_id: NodeKinds(
-                definition_of(conn, namespace, head.workflow_id, head.workflow_version, head.workflow_hash), queues
-            )
+            head.job_id: NodeKinds(read_definition(conn, {"namespace": namespace, **head._asdict()}), queues)
             for head in heads
         }
         wanted = [

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 
 from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, NodeType
-from rmhdag.orchestrator.definitions import definition_of
+from rmhdag.orchestrator.definitions import DefinitionMissingError, definition_of
 from rmhdag.store import views
 from rmhdag.workflow.definition import WorkflowDefinition
 from rmhdag.workflow.edges import definition_edges
@@ -88,7 +88,7 @@ class JobPicture:
         return counts
 
     def as_json(self) -> dict[str, Any]:
-        hidden = {"seen_at", "metadata", "fairness_key"}
+        hidden = {"seen_at", "metadata", "fairness_key", "asset_id", "revision", "updated_at", "version"}
         shown = {name: value for name, value in self.job.items() if name not in hidden}
         return {**shown, "node_counts": self.node_counts, "nodes": [node.as_json() for node in self.nodes]}
 
@@ -115,8 +115,14 @@ def order_of(conn: Conn, job: Mapping[str, Any]) -> JobOrder:
 
 
 def read_definition(conn: Conn, job: Mapping[str, Any]) -> WorkflowDefinition:
-    """The one that the job was created with."""
-    return definition_of(conn, job["namespace"], job["workflow_id"], job["workflow_version"], job["workflow_hash"])
+    """The one that the job was created with; if it is gone, the job is shown without nodes rather than not at all."""
+    key = (job["namespace"], job["workflow_id"], job["workflow_version"], job["workflow_hash"])
+    try:
+        return definition_of(conn, *key)
+    except DefinitionMissingError:
+        return WorkflowDefinition.model_construct(
+            workflow_id=job["workflow_id"], name=job["workflow_id"], version=job["workflow_version"], nodes={}
+        )
 
 
 def take_picture(conn: Conn, namespace: str, job_id: str, order: JobOrder) -> JobPicture | None:

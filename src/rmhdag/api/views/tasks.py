@@ -8,9 +8,9 @@ from typing import Any
 import psycopg
 
 from rmhdag.api.views.nodes import NodeKinds
+from rmhdag.api.views.pictures import read_definition
 from rmhdag.models.api.tasks import IN_FLIGHT, TaskState, TaskSummary
 from rmhdag.models.states import TaskStatus
-from rmhdag.orchestrator.definitions import DefinitionMissingError, definition_of
 from rmhdag.orchestrator.registrations import handler_queues
 from rmhdag.store.task_lists import QueuedTask, ReportedTask, TaskPlace, queued_tasks, reported_tasks
 
@@ -93,10 +93,6 @@ def _state(row: QueuedTask) -> TaskState:
 
 
 def _task_of(conn: Conn, row: ReportedTask, queues: dict[str, str]) -> tuple[str | None, str | None]:
-    if row.workflow_id is None or row.workflow_version is None or row.workflow_hash is None:
+    if row.workflow_id is None:
         return None, None
-    try:
-        found = definition_of(conn, row.namespace, row.workflow_id, row.workflow_version, row.workflow_hash)
-    except DefinitionMissingError:
-        return None, None
-    return NodeKinds(found, queues).task_of(row.node_id)
+    return NodeKinds(read_definition(conn, row._asdict()), queues).task_of(row.node_id)
