@@ -99,10 +99,7 @@ def submit_many(
             rows[place] = _row_of(conn, namespace, wanted[place], stored)
         except (UnknownWorkflowError, InvalidInputs) as refusal:
             answers[place] = refusal
-    inserted: set[str] = set()
-    if rows:
-        with conn.transaction():
-            inserted = jobs.insert_jobs(conn, list(rows.values()), source_app)
+    inserted = jobs.insert_jobs(conn, list(rows.values()), source_app) if rows else set()
     beaten = []
     for place, row in rows.items():
         if row["job_id"] in inserted:

@@ -35,14 +35,10 @@ class ClaimedJob(NamedTuple):
 
 
 def insert_jobs(conn: Conn, jobs: Sequence[dict[str, Any]], source_app: str) -> set[str]:
-    """Insert submissions with their first event, in the caller's transaction; repeats are left out of the answer."""
-    text = orjson.dumps(list(jobs)).decode()
-    inserted = [row[0] for row in conn.execute(SQL["insert_jobs"], {"jobs": text}).fetchall()]
-    if inserted:
-        events = {"jobs": text, "inserted": inserted, "source_app": source_app}
-        conn.execute(SQL["insert_created_events"], events)
-        conn.execute("SELECT pg_notify(%s, '')", [NEW_JOBS])
-    return set(inserted)
+    """Insert submissions with their first event, and wake orchestrators; repeats are left out of the answer."""
+    given = {"jobs": orjson.dumps(list(jobs)).decode(), "source_app": source_app}
+    row = conn.execute(SQL["submit_jobs"], given).fetchone()
+    return set(row[0]) if row is not None and row[0] is not None else set()
 
 
 def find_by_idempotency_keys(

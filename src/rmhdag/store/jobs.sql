@@ -14,13 +14,34 @@ FROM jsonb_array_elements(%(jobs)s::jsonb) AS r
 ON CONFLICT DO NOTHING
 RETURNING job_id
 
--- name: insert_created_events
-INSERT INTO dag_job_events (job_id, seq, created_at, namespace, event_type, event_status, source_app, event_data)
-SELECT j.job_id, 1, clock_timestamp(), j.namespace, 'job_created', 'info', %(source_app)s,
-    jsonb_build_object('workflow_id', j.workflow_id, 'input_params', r->'shown_params')
-FROM jsonb_array_elements(%(jobs)s::jsonb) AS r
-JOIN dag_jobs AS j ON j.job_id = r->>'job_id'
-WHERE j.job_id = ANY(%(inserted)s)
+-- name: submit_jobs
+-- The same with the first event and the word to orchestrators, as one statement: six round trips less per submission.
+WITH given AS MATERIALIZED (
+    SELECT r FROM jsonb_array_elements(%(jobs)s::jsonb) AS r
+),
+inserted AS (
+    INSERT INTO dag_jobs (
+        job_id, namespace, workflow_id, workflow_version, workflow_hash, priority, depth, fairness_key, submitted_by,
+        correlation_id, idempotency_key, callback_url, request_id, parent_job_id, parent_node_id, rerun_of,
+        root_job_id, input_params, metadata
+    )
+    SELECT
+        r->>'job_id', r->>'namespace', r->>'workflow_id', (r->>'workflow_version')::int, r->>'workflow_hash',
+        (r->>'priority')::smallint, (r->>'depth')::smallint, r->>'fairness_key', r->>'submitted_by',
+        r->>'correlation_id', r->>'idempotency_key', r->>'callback_url', r->>'request_id', r->>'parent_job_id',
+        r->>'parent_node_id', r->>'rerun_of', r->>'root_job_id', r->'input_params', r->'metadata'
+    FROM given
+    ON CONFLICT DO NOTHING
+    RETURNING job_id
+),
+told AS (
+    INSERT INTO dag_job_events (job_id, seq, created_at, namespace, event_type, event_status, source_app, event_data)
+    SELECT i.job_id, 1, clock_timestamp(), r->>'namespace', 'job_created', 'info', %(source_app)s,
+        jsonb_build_object('workflow_id', r->>'workflow_id', 'input_params', r->'shown_params')
+    FROM given
+    JOIN inserted AS i ON i.job_id = r->>'job_id'
+)
+SELECT array_agg(job_id), CASE WHEN count(*) > 0 THEN pg_notify('rmhdag_jobs', '')::text END FROM inserted
 
 -- name: find_by_idempotency_keys
 -- 0 submitted_by, 1 idempotency_key
