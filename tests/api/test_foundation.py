@@ -81,3 +81,10 @@ def test_what_two_readers_might_understand_differently_is_refused(text: bytes, p
 def test_what_is_json_is_read() -> None:
     text = '{"a": [1, 2.5, "ä", null, true, -9223372036854775808]}'
     assert parse(text.encode()) == json.loads(text)
+
+
+def test_only_known_query_parameters_are_taken(api: Served) -> None:
+    body = problem(api.client(Scope.READ).get("/api/v1/me?limitt=1"), 422, "invalid_request")
+    assert body["errors"] == [
+        {"pointer": "/query/limitt", "detail": "there is no such query parameter; there are none here"}
+    ]

@@ -15,7 +15,7 @@ import rmhdag
 from rmhdag.api import problems, routes
 from rmhdag.api.context import Api, ApiSettings
 from rmhdag.api.limits import BodyLimits
-from rmhdag.api.strict_json import StrictRoute
+from rmhdag.api.strict_requests import make_strict
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": problems.ProblemBody, "description": "Refused; the body says what is wrong and where"},
@@ -47,9 +47,9 @@ def build(settings: ApiSettings) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.api = api
-    app.router.route_class = StrictRoute
     problems.install(app)
     for router in find_routers():
+        make_strict(router)
         app.include_router(router)
     app.add_middleware(BodyLimits, max_body_bytes=settings.max_body_bytes, body_seconds=settings.body_seconds)
     return app

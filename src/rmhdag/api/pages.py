@@ -11,6 +11,7 @@ import orjson
 from fastapi import Query
 
 from rmhdag.api.problems import Problem
+from rmhdag.models.json_values import check_json
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ def read_cursor(text: str | None, build: Callable[..., T]) -> T | None:
         place: Sequence[Any] = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         if not isinstance(place, list):
             raise ValueError(text)
-        return build(*place)
+        return build(*check_json(place))
     except (ValueError, TypeError, OverflowError, binascii.Error):
         raise Problem(
             400,

@@ -10,7 +10,7 @@ import orjson
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from psycopg import OperationalError, errors
+from psycopg import DataError, OperationalError, errors
 from psycopg_pool import PoolClosed, PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -118,6 +118,23 @@ def install(app: FastAPI) -> None:
             )
         )
 
+    async def on_old_schema(request: Request, error: Exception) -> Response:
+        log.error("schema_mismatch", path=request.url.path, error=type(error).__name__)
+        return respond(
+            Problem(
+                503,
+                "schema_mismatch",
+                "the database is not set up, or not for this version",
+                remedy="`rmhdag db migrate` brings it there.",
+                headers={"Retry-After": str(RETRY_SECONDS)},
+            )
+        )
+
+    async def on_bad_value(request: Request, error: Exception) -> Response:
+        """The last line: every value should have been refused by the model of its route."""
+        log.error("value_refused_by_database", path=request.url.path, method=request.method, exc_info=error)
+        return respond(Problem(422, "invalid_request", "a value in the request is not one that can be stored"))
+
     async def on_anything(request: Request, error: Exception) -> Response:
         log.error("unexpected_error", path=request.url.path, method=request.method, exc_info=error)
         return respond(Problem(500, "unexpected_error", "something went wrong on our side; it has been logged"))
@@ -127,6 +144,9 @@ def install(app: FastAPI) -> None:
     for database in (OperationalError, PoolTimeout, PoolClosed):
         app.add_exception_handler(database, on_database)
     app.add_exception_handler(errors.QueryCanceled, on_slow_query)
+    for missing in (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedObject, errors.InvalidSchemaName):
+        app.add_exception_handler(missing, on_old_schema)
+    app.add_exception_handler(DataError, on_bad_value)
     app.add_exception_handler(Exception, on_anything)
 
 

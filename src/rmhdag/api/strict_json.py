@@ -1,38 +1,15 @@
-"""Bodies read strictly: what a second reader might understand otherwise is refused, with its place."""
+"""JSON read strictly: what a second reader might understand otherwise is refused, with its place."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any, Never
-
-from fastapi import Request, Response
-from fastapi.routing import APIRoute
 
 from rmhdag.api.problems import Problem
 from rmhdag.models.json_values import NotJsonError, check_json
 
 # The longest that has a place in 64 bits, with its sign.
 MOST_DIGITS = 20
-
-
-class StrictRequest(Request):
-    async def json(self) -> Any:
-        if not hasattr(self, "_json"):
-            self._json = parse(await self.body())
-        return self._json
-
-
-class StrictRoute(APIRoute):
-    """A route whose body is read strictly."""
-
-    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
-        handle = super().get_route_handler()
-
-        async def strictly(request: Request) -> Response:
-            return await handle(StrictRequest(request.scope, request.receive))
-
-        return strictly
 
 
 def parse(body: bytes) -> Any:
