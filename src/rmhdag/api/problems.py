@@ -39,7 +39,7 @@ class Problem(HTTPException):
         *,
         remedy: str | None = None,
         pointer: str | None = None,
-        places: Sequence[tuple[str, str]] = (),
+        places: Sequence[tuple[str, str] | ProblemPlace] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(status, detail, dict(headers) if headers else None)
@@ -51,8 +51,15 @@ class Problem(HTTPException):
             code=code,
             detail=shorten(detail),
             remedy=remedy,
-            errors=[ProblemPlace(pointer=where, detail=shorten(what)) for where, what in found[:MOST_ERRORS]],
+            errors=[place_of(place) for place in found[:MOST_ERRORS]],
         )
+
+
+def place_of(place: tuple[str, str] | ProblemPlace) -> ProblemPlace:
+    if isinstance(place, ProblemPlace):
+        return place.model_copy(update={"detail": shorten(place.detail)})
+    where, what = place
+    return ProblemPlace(pointer=where, detail=shorten(what))
 
 
 def not_found(what: str, remedy: str | None = None) -> Problem:
@@ -72,7 +79,7 @@ def unavailable() -> Problem:
 
 def respond(problem: Problem) -> Response:
     return Response(
-        orjson.dumps(problem.body.model_dump()),
+        orjson.dumps(problem.body.model_dump(exclude_none=True)),
         problem.status_code,
         headers=problem.headers,
         media_type=MEDIA_TYPE,

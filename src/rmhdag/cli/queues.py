@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from rmhdag.cli.options import JsonOption, NamespaceOption, SchemaOption, UrlOption
 from rmhdag.cli.output import say
-
-if TYPE_CHECKING:
-    from rmhdag.cli.settings import Settings
-    from rmhdag.store.views import QueueLine
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +32,8 @@ def queues(
 
     with connected(database_url, schema) as platform:
         found = views.queues(platform.conn, namespace, platform.settings.orphan_seconds)
-        lines = with_configured(found, platform.settings)
+        named = (platform.settings.dag_worker_queue, platform.settings.worker_queue)
+        lines = views.with_configured(found, [name for name in named if name])
     headers = ("QUEUE", "WAITING", "DELAYED", "RUNNING", "OLDEST", "WORKERS", "SLOTS", "DEAD LETTERS")
     show_listing(
         "queues",
@@ -63,13 +58,3 @@ def queues(
     for line in lines:
         if line.waiting and not line.workers:
             say(f"nobody serves {line.queue}: `rmhdag worker --queue {line.queue}` does")
-
-
-def with_configured(found: list[QueueLine], settings: Settings) -> list[QueueLine]:
-    """Queues of the settings are shown even where nothing is in them."""
-    from rmhdag.store.views import QueueLine
-
-    there = {line.queue for line in found}
-    named = [name for name in (settings.dag_worker_queue, settings.worker_queue) if name and name not in there]
-    empty = [QueueLine(name, 0, 0, 0, None, 0, 0, 0) for name in dict.fromkeys(named)]
-    return sorted([*found, *empty])

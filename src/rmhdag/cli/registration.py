@@ -11,11 +11,10 @@ from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import emit
 from rmhdag.cli.workflow_files import CheckedFile, check_file, find_files, show_problem
-from rmhdag.orchestrator.registrations import handler_queues, known_handlers
-from rmhdag.store import views, workflows
-from rmhdag.workflow import definition_hash, definition_json
+from rmhdag.orchestrator.registrations import handler_queues, known_handlers, known_queues, register_definition
+from rmhdag.store.workflows import OtherContentError
+from rmhdag.workflow import definition_json
 from rmhdag.workflow.definition import WorkflowDefinition
-from rmhdag.workflow.layout import layout
 
 if TYPE_CHECKING:
     from rmhdag.cli.platform import Conn
@@ -54,22 +53,21 @@ class FreshHandlerQueues(dict[str, str]):
             self.update(handler_queues(conn))
 
 
-def known_queues(conn: Conn, settings: Settings) -> set[str]:
-    """Those of the settings, and those that workers serve now."""
-    named = {queue for queue in (settings.dag_worker_queue, settings.worker_queue) if queue}
-    served = {line.queue for line in views.queues(conn, "default", settings.orphan_seconds) if line.workers}
-    if not named | served:
+def configured_queues(conn: Conn, settings: Settings) -> set[str]:
+    named = (queue for queue in (settings.dag_worker_queue, settings.worker_queue) if queue)
+    known = known_queues(conn, named, settings.orphan_seconds)
+    if not known:
         raise CommandFailed(
             "no queues are configured, so no workflow can be checked",
             remedy="Set DAG_WORKER_QUEUE and WORKER_QUEUE; `rmhdag up` names its own.",
             code=ExitCode.INVALID,
         )
-    return named | served
+    return known
 
 
 def check_files(conn: Conn, settings: Settings, names: Sequence[str]) -> list[CheckedFile]:
     """All of them or none: a problem in one file ends the command, with every problem shown."""
-    queues, handlers = known_queues(conn, settings), known_handlers(conn)
+    queues, handlers = configured_queues(conn, settings), known_handlers(conn)
     files = [check_file(name, queues=queues, handlers=handlers, env_names=()) for name in find_files(names)]
     problems = [(problem, file.source) for file in files for problem in file.problems]
     if problems:
@@ -114,14 +112,9 @@ def in_queues(definition: WorkflowDefinition, queues: Mapping[str, str]) -> Work
 
 
 def store(conn: Conn, definition: WorkflowDefinition, namespace: str, registered_by: str, *, development: bool) -> None:
-    stored = workflows.StoredWorkflow(
-        definition.workflow_id, definition.version, definition_hash(definition), definition_json(definition)
-    )
     try:
-        workflows.register_workflow(
-            conn, namespace, stored, registered_by, layout(definition).as_json(), development=development
-        )
-    except workflows.OtherContentError as error:
+        register_definition(conn, definition, namespace, registered_by, development=development)
+    except OtherContentError as error:
         raise CommandFailed(
             str(error),
             remedy="In development mode (RMHDAG_DEVELOPMENT=1) the new content takes its place.",

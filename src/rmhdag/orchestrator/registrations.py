@@ -1,13 +1,16 @@
-"""Workflows and what an installation has for them: its handlers and queues."""
+"""Workflows and what an installation has for them: its handlers and queues; and how a definition is stored."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import psycopg
 
-from rmhdag.store import views
-from rmhdag.workflow import HandlerCatalogue, HandlerEntry, shipped_handlers
+from rmhdag.store import views, workflows
+from rmhdag.workflow import HandlerCatalogue, HandlerEntry, definition_hash, definition_json, shipped_handlers
+from rmhdag.workflow.definition import WorkflowDefinition
+from rmhdag.workflow.layout import layout
 
 Conn = psycopg.Connection[Any]
 
@@ -25,3 +28,29 @@ def handler_queues(conn: Conn) -> dict[str, str]:
     catalogue = known_handlers(conn)
     named = ((name, catalogue.queue_of(name)) for name in catalogue.names())
     return {name: queue for name, queue in named if queue is not None}
+
+
+def known_queues(conn: Conn, configured: Iterable[str], alive_seconds: float) -> set[str]:
+    """Those of the settings, and those that workers serve now."""
+    served = {line.queue for line in views.queues(conn, "default", alive_seconds) if line.workers}
+    return {*configured} | served
+
+
+def stored_form(definition: WorkflowDefinition) -> workflows.StoredWorkflow:
+    return workflows.StoredWorkflow(
+        definition.workflow_id, definition.version, definition_hash(definition), definition_json(definition)
+    )
+
+
+def register_definition(
+    conn: Conn, definition: WorkflowDefinition, namespace: str, registered_by: str, *, development: bool
+) -> bool:
+    """Store a checked definition with its layout; False if it is there already. Raises OtherContentError."""
+    return workflows.register_workflow(
+        conn,
+        namespace,
+        stored_form(definition),
+        registered_by,
+        layout(definition).as_json(),
+        development=development,
+    )

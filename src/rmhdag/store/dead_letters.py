@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 import psycopg
+from psycopg.rows import dict_row
 
 from rmhdag.store.queries import load_queries
 
@@ -28,9 +29,34 @@ class DeadLetterLine(NamedTuple):
     settled_as: str | None
 
 
-def dead_letters(conn: Conn, namespace: str, *, settled_too: bool = False, limit: int = 100) -> list[DeadLetterLine]:
-    given = {"namespace": namespace, "all": settled_too, "limit": limit}
+def dead_letters(
+    conn: Conn,
+    namespace: str,
+    *,
+    settled_too: bool = False,
+    queue: str | None = None,
+    reason: str | None = None,
+    job_id: str | None = None,
+    after: str | None = None,
+    limit: int = 100,
+) -> list[DeadLetterLine]:
+    """Oldest first; `after` is the id that the page before ended with."""
+    given = {
+        "namespace": namespace,
+        "all": settled_too,
+        "queue": queue,
+        "reason": reason,
+        "job_id": job_id,
+        "after": after,
+        "limit": limit,
+    }
     return [DeadLetterLine(*row) for row in conn.execute(SQL["list"], given).fetchall()]
+
+
+def read_dead_letter(conn: Conn, namespace: str, dead_letter_id: str) -> dict[str, Any] | None:
+    """All that is kept of one; of a raw message only the beginning."""
+    with conn.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(SQL["read"], {"namespace": namespace, "letter": dead_letter_id}).fetchone()
 
 
 def find_dead_letters(conn: Conn, namespace: str, prefix: str) -> list[DeadLetterLine]:

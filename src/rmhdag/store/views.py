@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
@@ -112,6 +112,16 @@ class WorkerLine(NamedTuple):
     tasks_held: int
 
 
+class HandlerLine(NamedTuple):
+    handler: str
+    queue: str | None
+    version: str
+    description: str
+    aliases: list[str]
+    params_schema: dict[str, Any]
+    registered_at: datetime
+
+
 class WorkflowLine(NamedTuple):
     workflow_id: str
     version: int
@@ -209,14 +219,44 @@ def workers(conn: Conn) -> list[WorkerLine]:
     return _read(conn, WorkerLine, "workers", {})
 
 
+def with_configured(found: Sequence[QueueLine], configured: Iterable[str]) -> list[QueueLine]:
+    """Queues of the settings are shown even where nothing is in them."""
+    there = {line.queue for line in found}
+    empty = [QueueLine(name, 0, 0, 0, None, 0, 0, 0) for name in dict.fromkeys(configured) if name not in there]
+    return sorted([*found, *empty], key=lambda line: line.queue)
+
+
 def handlers(conn: Conn) -> list[tuple[str, list[str], str | None]]:
     """(name, aliases, queue) of what workers have registered."""
     return conn.execute(SQL["handlers"]).fetchall()
 
 
-def workflows(conn: Conn, namespace: str) -> list[WorkflowLine]:
-    """The newest version of each."""
-    return _read(conn, WorkflowLine, "workflows", {"namespace": namespace})
+def handler_lines(conn: Conn) -> list[HandlerLine]:
+    """All that workers have registered."""
+    return _read(conn, HandlerLine, "handler_lines", {})
+
+
+def workflows(
+    conn: Conn, namespace: str, *, after: str | None = None, text: str | None = None, limit: int | None = None
+) -> list[WorkflowLine]:
+    """The newest version of each; `after` is the id that the page before ended with."""
+    given = {"namespace": namespace, "after": after, "text": text, "limit": limit}
+    return _read(conn, WorkflowLine, "workflows", given)
+
+
+def workflow_versions(
+    conn: Conn, namespace: str, workflow_id: str, *, before: int | None = None, limit: int | None = None
+) -> list[WorkflowLine]:
+    """Newest first; `before` is the version that the page before ended with."""
+    given = {"namespace": namespace, "workflow_id": workflow_id, "before": before, "limit": limit}
+    return _read(conn, WorkflowLine, "workflow_versions", given)
+
+
+def workflow(conn: Conn, namespace: str, workflow_id: str, version: int | None = None) -> dict[str, Any] | None:
+    """The given version, or the newest, with definition and layout."""
+    given = {"namespace": namespace, "workflow_id": workflow_id, "version": version}
+    with conn.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(SQL["workflow"], given).fetchone()
 
 
 def _array(labels: Collection[str]) -> str | None:

@@ -54,7 +54,8 @@ SELECT
     n.node_id, n.status, n.attempt, n.retry_count, n.max_retries, n.lease_losses, n.task_id, n.reused_task_id,
     n.parent_node_id, n.fan_out_index, n.fan_out_item_key, n.next_attempt_at, n.deadline_at, n.created_at, n.ready_at,
     n.dispatched_at, n.started_at, n.completed_at, n.checkpoint_phase, n.checkpoint_saved_at, n.error_message,
-    n.input_params, COALESCE(n.output, r.output) AS output, r.worker_id, r.metrics, r.error_kind
+    n.input_params, COALESCE(n.output, r.output) AS output, r.worker_id, r.metrics, r.error_kind,
+    r.execution_duration_ms
 FROM dag_node_states AS n
 LEFT JOIN dag_task_results AS r
     ON r.task_id = COALESCE(n.reused_task_id, n.task_id) AND r.status IN ('completed', 'failed', 'cancelled')
@@ -153,6 +154,9 @@ ORDER BY w.started_at
 -- name: handlers
 SELECT handler, aliases, queue FROM dag_handlers ORDER BY handler
 
+-- name: handler_lines
+SELECT handler, queue, version, description, aliases, params_schema, registered_at FROM dag_handlers ORDER BY handler
+
 -- name: workflows
 SELECT w.workflow_id, w.version, w.hash, w.registered_by, w.registered_at, w.definition->>'name' AS name,
     w.definition->>'description' AS description
@@ -160,6 +164,28 @@ FROM (
     SELECT DISTINCT ON (workflow_id) *
     FROM dag_workflows
     WHERE namespace = %(namespace)s AND superseded_at IS NULL
+        AND (%(after)s::text IS NULL OR workflow_id > %(after)s)
     ORDER BY workflow_id, version DESC
 ) AS w
+WHERE %(text)s::text IS NULL
+    OR strpos(lower(w.workflow_id || ' ' || (w.definition->>'name')), lower(%(text)s::text)) > 0
 ORDER BY w.workflow_id
+LIMIT %(limit)s
+
+-- name: workflow_versions
+SELECT workflow_id, version, hash, registered_by, registered_at, definition->>'name' AS name,
+    definition->>'description' AS description
+FROM dag_workflows
+WHERE namespace = %(namespace)s AND workflow_id = %(workflow_id)s AND superseded_at IS NULL
+    AND (%(before)s::int IS NULL OR version < %(before)s)
+ORDER BY version DESC
+LIMIT %(limit)s
+
+-- name: workflow
+SELECT workflow_id, version, hash, registered_by, registered_at, definition->>'name' AS name,
+    definition->>'description' AS description, definition, layout
+FROM dag_workflows
+WHERE namespace = %(namespace)s AND workflow_id = %(workflow_id)s AND superseded_at IS NULL
+    AND (%(version)s::int IS NULL OR version = %(version)s)
+ORDER BY version DESC
+LIMIT 1

@@ -63,8 +63,11 @@ def register_workflow(
     layout: dict[str, Any],
     *,
     development: bool = False,
-) -> None:
-    """Store a definition. The same content again changes nothing; another one is refused outside development mode."""
+) -> bool:
+    """Store a definition. The same content again changes nothing; another one is refused outside development mode.
+
+    False if this content is there already.
+    """
     given = {
         "namespace": namespace,
         "workflow_id": workflow.workflow_id,
@@ -79,7 +82,7 @@ def register_workflow(
         conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [lock])
         there = current_workflow(conn, namespace, workflow.workflow_id, workflow.version)
         if there is not None and there.hash == workflow.hash:
-            return
+            return False
         if there is not None and not development:
             raise OtherContentError(
                 f"{workflow.workflow_id} version {workflow.version} is registered with another content; "
@@ -87,6 +90,20 @@ def register_workflow(
             )
         conn.execute(SQL["supersede_workflow"], given)
         conn.execute(SQL["register_workflow"], given)
+    return True
+
+
+def keep_definition(conn: Conn, namespace: str, workflow: StoredWorkflow, registered_by: str) -> None:
+    """For jobs of the platform's own: found by those that were created with it, and listed nowhere."""
+    given = {
+        "namespace": namespace,
+        "workflow_id": workflow.workflow_id,
+        "version": workflow.version,
+        "hash": workflow.hash,
+        "registered_by": registered_by,
+        "definition": orjson.dumps(workflow.definition).decode(),
+    }
+    conn.execute(SQL["keep_definition"], given)
 
 
 def list_workflows(conn: Conn, namespace: str) -> list[tuple[Any, ...]]:

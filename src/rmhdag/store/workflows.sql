@@ -40,3 +40,10 @@ ON CONFLICT (namespace, workflow_id, version, hash) DO UPDATE SET superseded_at 
 -- name: read_layout
 SELECT layout FROM dag_workflows
 WHERE namespace = %(namespace)s AND workflow_id = %(workflow_id)s AND version = %(version)s AND hash = %(hash)s
+
+-- name: keep_definition
+INSERT INTO dag_workflows (namespace, workflow_id, version, hash, registered_by, definition, superseded_at)
+VALUES (
+    %(namespace)s, %(workflow_id)s, %(version)s, %(hash)s, %(registered_by)s, %(definition)s::jsonb, clock_timestamp()
+)
+ON CONFLICT (namespace, workflow_id, version, hash) DO NOTHING

@@ -32,12 +32,16 @@ class HandlerCatalogue:
     def names(self) -> list[str]:
         return sorted(self._entries)
 
+    def entries(self) -> list[HandlerEntry]:
+        """Each once, by name."""
+        return sorted(set(self._entries.values()))
+
     def queue_of(self, name: str) -> str | None:
         entry = self._entries.get(name)
         return entry.queue if entry else None
 
     def with_entries(self, entries: Iterable[HandlerEntry]) -> HandlerCatalogue:
-        known = {entry.name: entry for entry in self._entries.values()}
+        known = {entry.name: entry for entry in self.entries()}
         return HandlerCatalogue({**known, **{entry.name: entry for entry in entries}}.values())
 
 

@@ -10,6 +10,8 @@ class ProblemPlace(BaseModel):
 
     pointer: str = Field(description="RFC 6901, into the body; or `/query/limit`, `/path/job_id`, `/header/…`")
     detail: str
+    line: int | None = Field(default=None, description="In a text that was sent, from 1")
+    column: int | None = None
 
 
 class ProblemBody(BaseModel):

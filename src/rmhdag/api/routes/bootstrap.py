@@ -1,0 +1,79 @@
+"""The database's schema: what it lacks, and giving it that."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import structlog
+from fastapi import APIRouter, Query
+
+from rmhdag.api.context import ApiContext
+from rmhdag.api.identity import Administrator
+from rmhdag.api.problems import Problem
+from rmhdag.models.api.bootstrap import MigrationPlan, MigrationRefusal, MigrationStep
+from rmhdag.store import migration
+from rmhdag.store.plan import MigrationFailed, MigrationRefused, Plan
+
+router = APIRouter(prefix="/api/v1/bootstrap", tags=["bootstrap"])
+log = structlog.get_logger()
+
+# Somebody waits for the answer; a migration that goes on longer than this belongs to `rmhdag db migrate`.
+GIVE_UP_SECONDS = 25.0
+
+
+@router.get("/ddl")
+def show_ddl(caller: Administrator, api: ApiContext) -> MigrationPlan:
+    """What the database lacks, as SQL. Nothing is changed."""
+    return as_model(migration.plan(api.settings.dsn, api.settings.schema_name), applied=False)
+
+
+@router.post("/migrate")
+def migrate(
+    caller: Administrator,
+    api: ApiContext,
+    confirm: Annotated[str | None, Query(max_length=10, description="`yes`, or nothing is done")] = None,
+) -> MigrationPlan:
+    """Give the database what it lacks. Only ever adds; safe to ask twice, at once, and under load."""
+    if confirm != "yes":
+        raise Problem(
+            400,
+            "not_confirmed",
+            "nothing was changed: this alters the database",
+            remedy="Look at `GET /api/v1/bootstrap/ddl`, then ask with `?confirm=yes`.",
+            pointer="/query/confirm",
+        )
+    log.info("migration_asked_for", by=caller.name)
+    try:
+        made = migration.apply(api.settings.dsn, api.settings.schema_name, give_up_seconds=GIVE_UP_SECONDS)
+    except MigrationRefused as error:
+        raise Problem(
+            409,
+            "migration_refused",
+            "the database cannot be migrated safely, so nothing was changed",
+            remedy="Each error says what to do first.",
+            places=[("", str(refusal)) for refusal in error.refusals],
+        ) from None
+    except MigrationFailed as error:
+        log.error("migration_failed", by=caller.name, error=str(error))
+        raise Problem(
+            503,
+            "migration_failed",
+            str(error),
+            remedy="Ask again: it goes on where it ended. `rmhdag db migrate` waits longer.",
+            headers={"Retry-After": "5"},
+        ) from None
+    return as_model(made, applied=bool(made.steps))
+
+
+def as_model(made: Plan, *, applied: bool) -> MigrationPlan:
+    return MigrationPlan(
+        schema_name=made.schema,
+        up_to_date=applied or made.is_empty,
+        applied=applied,
+        steps=[MigrationStep(title=step.title, statements=list(step.statements)) for step in made.steps],
+        refusals=[
+            MigrationRefusal(what=one.what, where=one.where, why=one.why, remedy=one.remedy) for one in made.refusals
+        ],
+        notices=list(made.notices),
+        sql=made.render(),
+    )

@@ -1,0 +1,55 @@
+"""Who is there and what waits: queues, workers, orchestrators, handlers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+
+from rmhdag.api.context import ApiContext
+from rmhdag.api.identity import Reader
+from rmhdag.api.problems import not_found
+from rmhdag.api.views import processes
+from rmhdag.models.api.processes import HandlerList, HandlerSummary, OrchestratorList, WorkerList
+from rmhdag.models.api.queues import QueueStatusList
+
+router = APIRouter(prefix="/api/v1", tags=["processes"])
+
+
+@router.get("/queues/status")
+def queue_status(caller: Reader, api: ApiContext) -> QueueStatusList:
+    """Each queue: what waits, is delayed or runs, how long the oldest has waited, and who serves it."""
+    with api.connection() as conn:
+        return processes.queues(conn, caller.namespace, api.settings.queues, api.settings.orphan_seconds)
+
+
+@router.get("/workers")
+def list_workers(caller: Reader, api: ApiContext) -> WorkerList:
+    """Workers, with their queues, what they hold and when they were last heard."""
+    with api.connection() as conn:
+        return processes.workers(conn, api.settings.orphan_seconds)
+
+
+@router.get("/orchestrators")
+def list_orchestrators(caller: Reader, api: ApiContext) -> OrchestratorList:
+    """Orchestrators, with the jobs that they own and when they were last heard."""
+    with api.connection() as conn:
+        return processes.orchestrators(conn, api.settings.orphan_seconds)
+
+
+@router.get("/handlers")
+def list_handlers(caller: Reader, api: ApiContext) -> HandlerList:
+    """Handlers that a node may name, with the parameters that they take."""
+    with api.connection() as conn:
+        return processes.handlers(conn)
+
+
+@router.get("/handlers/{handler}")
+def get_handler(caller: Reader, api: ApiContext, handler: Annotated[str, Path(max_length=64)]) -> HandlerSummary:
+    """One handler, by its name or an alias."""
+    with api.connection() as conn:
+        known = processes.handlers(conn).handlers
+    found = [one for one in known if one.handler == handler] or [one for one in known if handler in one.aliases]
+    if not found:
+        raise not_found("such handler", "`GET /api/v1/handlers` lists them.")
+    return found[0]

@@ -1,0 +1,77 @@
+"""Workers, orchestrators, handlers and queues as they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rmhdag.api.context import Conn
+from rmhdag.models.api.processes import (
+    HandlerList,
+    HandlerSummary,
+    OrchestratorList,
+    OrchestratorSummary,
+    WorkerList,
+    WorkerSummary,
+)
+from rmhdag.models.api.queues import QueueStatus, QueueStatusList
+from rmhdag.store import views
+from rmhdag.workflow import shipped_handlers
+
+
+def workers(conn: Conn, alive_seconds: float) -> WorkerList:
+    found = views.workers(conn)
+    return WorkerList(
+        workers=[WorkerSummary(alive=line.silent_seconds < alive_seconds, **line._asdict()) for line in found]
+    )
+
+
+def orchestrators(conn: Conn, alive_seconds: float) -> OrchestratorList:
+    found = views.orchestrators(conn)
+    return OrchestratorList(
+        orchestrators=[
+            OrchestratorSummary(alive=line.silent_seconds < alive_seconds, **line._asdict()) for line in found
+        ]
+    )
+
+
+def handlers(conn: Conn) -> HandlerList:
+    """What workers offer, and what comes with rmhdag whether or not a worker has its libraries."""
+    offered = {
+        line.handler: HandlerSummary(
+            handler=line.handler,
+            aliases=line.aliases,
+            queue=line.queue,
+            offered=True,
+            version=line.version,
+            description=line.description,
+            params_schema=line.params_schema,
+        )
+        for line in views.handler_lines(conn)
+    }
+    shipped = {
+        entry.name: HandlerSummary(
+            handler=entry.name,
+            aliases=list(entry.aliases),
+            queue=entry.queue,
+            offered=False,
+            version=None,
+            description=None,
+            params_schema=None,
+        )
+        for entry in shipped_handlers().entries()
+    }
+    return HandlerList(handlers=[summary for _, summary in sorted((shipped | offered).items())])
+
+
+def queues(conn: Conn, namespace: str, configured: Iterable[str], alive_seconds: float) -> QueueStatusList:
+    lines = views.with_configured(views.queues(conn, namespace, alive_seconds), configured)
+    return QueueStatusList(queues=[QueueStatus(attention=_attention(line), **line._asdict()) for line in lines])
+
+
+def _attention(line: views.QueueLine) -> str | None:
+    if line.waiting and not line.workers:
+        return f"Nobody serves {line.queue}: `rmhdag worker --queue {line.queue}` does."
+    if line.dead_letters:
+        many = "1 dead letter waits" if line.dead_letters == 1 else f"{line.dead_letters} dead letters wait"
+        return f"{many} for a decision."
+    return None
