@@ -12,6 +12,7 @@ import uvicorn
 
 from rmhdag.api.application import build
 from rmhdag.api.context import ApiSettings
+from rmhdag.api.server import configure
 from rmhdag.cli.run_api import address_of, listen
 from rmhdag.models.scopes import Scope
 from rmhdag.store import api_keys
@@ -49,7 +50,7 @@ class Served:
 def served(dsn: str, *, queues: Sequence[str] = ("light", "heavy"), **settings: Any) -> Iterator[Served]:
     listener = listen("127.0.0.1", 0)
     given = ApiSettings(dsn=dsn, queues=frozenset(queues), job_queue_name="jobs", **settings)
-    server = uvicorn.Server(uvicorn.Config(build(given), log_config=None, access_log=False, server_header=False))
+    server = uvicorn.Server(configure(build(given)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     made = Served(address_of(listener), dsn)

@@ -9,12 +9,14 @@ from importlib import import_module
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 import rmhdag
 from rmhdag.api import problems, routes
 from rmhdag.api.context import Api, ApiSettings
 from rmhdag.api.limits import BodyLimits
+from rmhdag.api.openapi import describe, operation_name
 from rmhdag.api.strict_requests import make_strict
 
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -42,15 +44,21 @@ def build(settings: ApiSettings) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        openapi_url="/api/v1/openapi.json",
+        openapi_url=None,
         responses=ERRORS,
         redirect_slashes=False,
+        generate_unique_id_function=operation_name,
     )
     app.state.api = api
     problems.install(app)
+    app.state.methods = []
     for router in find_routers():
         make_strict(router)
+        app.state.methods += [
+            (route.path_regex, route.methods) for route in router.routes if isinstance(route, APIRoute)
+        ]
         app.include_router(router)
+    describe(app)
     app.add_middleware(BodyLimits, max_body_bytes=settings.max_body_bytes, body_seconds=settings.body_seconds)
     return app
 

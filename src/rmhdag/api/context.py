@@ -37,6 +37,7 @@ class ApiSettings:
     max_body_bytes: int = 10 * 1024 * 1024
     body_seconds: float = 30.0
     submits_per_second: float = 2_000.0
+    header_seconds: float = 10.0
 
 
 @dataclass

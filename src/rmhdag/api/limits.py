@@ -8,6 +8,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rmhdag.api.problems import Problem, respond
 
+HEADER_BYTES = 32 * 1024
+
 
 class BodyLimits:
     """Counts what really arrives: a Content-Length may lie, and chunks may never end."""
@@ -23,6 +25,8 @@ class BodyLimits:
             return
         headers = dict(scope["headers"])
         try:
+            if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:
+                raise head_too_large()
             self._check_headers(headers)
         except Problem as problem:
             await respond(problem)(scope, receive, send)
@@ -58,3 +62,8 @@ class BodyLimits:
 
     def _too_large(self) -> Problem:
         return Problem(413, "body_too_large", f"a body has at most {self._max_body_bytes} bytes")
+
+
+def head_too_large() -> Problem:
+    """Whether the head came in one piece, which the server reads whatever its length, or in many."""
+    return Problem(431, "head_too_large", f"the headers of a request have at most {HEADER_BYTES} bytes")

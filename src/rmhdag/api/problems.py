@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
+from re import Pattern
 from typing import Any
 
 import orjson
@@ -101,7 +102,10 @@ def install(app: FastAPI) -> None:
             return respond(error)
         phrase = HTTPStatus(error.status_code).phrase
         code = phrase.lower().replace(" ", "_").replace("-", "_")
-        return respond(Problem(error.status_code, code, str(error.detail), headers=error.headers))
+        headers = dict(error.headers or {})
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = ", ".join(methods_of(request))
+        return respond(Problem(error.status_code, code, str(error.detail), headers=headers))
 
     async def on_invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
@@ -155,6 +159,13 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(missing, on_old_schema)
     app.add_exception_handler(DataError, on_bad_value)
     app.add_exception_handler(Exception, on_anything)
+
+
+def methods_of(request: Request) -> list[str]:
+    """All that this path answers to; the router knows only those of the first route that fits."""
+    table: Sequence[tuple[Pattern[str], Collection[str]]] = request.app.state.methods
+    path = request.scope["path"]
+    return sorted({method for pattern, methods in table if pattern.match(path) for method in methods})
 
 
 def pointer_of(location: Sequence[Any]) -> str:

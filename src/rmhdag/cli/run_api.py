@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from rmhdag.cli.settings import Settings
 
 BACKLOG = 2048
-# Streams are told to reconnect elsewhere; ordinary calls end long before.
-GRACE_SECONDS = 5
-HEADER_BYTES = 32 * 1024
 
 
 def register(app: typer.Typer) -> None:
@@ -75,6 +72,8 @@ def api_settings(dsn: str, settings: Settings) -> ApiSettings:
         queues=frozenset(queue for queue in (settings.dag_worker_queue, settings.worker_queue) if queue),
         job_queue_name=settings.job_queue_name,
         submits_per_second=settings.submits_per_second,
+        header_seconds=settings.api_header_seconds,
+        body_seconds=settings.api_body_seconds,
     )
 
 
@@ -106,14 +105,6 @@ def serve(settings: ApiSettings, listener: socket.socket) -> None:
     import uvicorn
 
     from rmhdag.api.application import build
+    from rmhdag.api.server import configure
 
-    config = uvicorn.Config(
-        build(settings),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        h11_max_incomplete_event_size=HEADER_BYTES,
-        ws_max_size=64 * 1024,
-    )
-    uvicorn.Server(config).run(sockets=[listener])
+    uvicorn.Server(configure(build(settings))).run(sockets=[listener])

@@ -152,6 +152,16 @@ class Settings(BaseSettings):
         validation_alias=named("RMHDAG_SUBMITS_PER_SECOND"),
         description="Jobs that one key may submit to an API process, in the long run",
     )
+    api_header_seconds: Interval = Field(
+        default=10.0,
+        validation_alias=named("RMHDAG_API_HEADER_SECONDS"),
+        description="A client that has not said by then what it wants is hung up on",
+    )
+    api_body_seconds: Interval = Field(
+        default=30.0,
+        validation_alias=named("RMHDAG_API_BODY_SECONDS"),
+        description="A body that is not there by then is refused",
+    )
 
     @classmethod
     def settings_customise_sources(

@@ -65,7 +65,10 @@ WRITTEN = {"type": "object", "description": "A workflow as `GET /api/v1/workflow
 TAKES_A_WORKFLOW = {
     "requestBody": {
         "required": True,
-        "content": {kind: {"schema": WRITTEN} for kind in ("application/yaml", "application/json")},
+        "content": {
+            "application/yaml": {"schema": {"description": "The same as a text: problems then have lines and columns"}},
+            "application/json": {"schema": WRITTEN},
+        },
     }
 }
 

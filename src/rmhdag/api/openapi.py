@@ -1,0 +1,72 @@
+"""The OpenAPI document: what FastAPI derives from the routes, made true where it guesses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from rmhdag.api.problems import MEDIA_TYPE
+
+METHODS = frozenset({"get", "put", "post", "delete", "patch"})
+
+
+def operation_name(route: APIRoute) -> str:
+    """The function's name, as clients will call it; a test sees to it that no two are alike."""
+    return route.name
+
+
+def describe(app: FastAPI) -> None:
+    """Serve the document with problems under their own media type, and with links from what makes ids to what takes
+    them.
+    """
+    derive = app.openapi
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            made = derive()
+            operations = [one for path in made["paths"].values() for method, one in path.items() if method in METHODS]
+            for operation in operations:
+                operation["summary"] = _first_sentence(operation.get("description") or operation["summary"])
+                _name_problems(operation)
+            _link(made["paths"])
+            app.openapi_schema = made
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]
+
+
+def _first_sentence(text: str) -> str:
+    """Of the route's docstring: `Queue Status`, which FastAPI makes of the name, tells nobody anything."""
+    return " ".join(text.split()).partition(". ")[0].rstrip(".")
+
+
+def _name_problems(operation: dict[str, Any]) -> None:
+    for status, response in operation["responses"].items():
+        if status[0] in "45" and "application/json" in response.get("content", {}):
+            response["content"] = {MEDIA_TYPE: response["content"].pop("application/json")}
+
+
+# What a successful answer holds, by the name of the path parameter that takes it.
+MAKERS = {"job_id": ("post", "/api/v1/jobs"), "workflow_id": ("post", "/api/v1/workflows")}
+
+
+def _link(paths: dict[str, Any]) -> None:
+    for parameter, (method, path) in MAKERS.items():
+        maker = paths.get(path, {}).get(method)
+        if maker is None:
+            continue
+        takers = {
+            operation["operationId"]: {
+                "operationId": operation["operationId"],
+                "parameters": {parameter: f"$response.body#/{parameter}"},
+            }
+            for taker_path, operations in paths.items()
+            if f"{{{parameter}}}" in taker_path
+            for verb, operation in operations.items()
+            if verb in METHODS
+        }
+        for status, response in maker["responses"].items():
+            if status[0] == "2":
+                response["links"] = takers

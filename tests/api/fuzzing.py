@@ -1,0 +1,229 @@
+"""Every operation of the OpenAPI document, called with what it allows and with what it forbids, on a real server.
+
+`python -m tests.api.fuzzing --cases 5000` does it at length; `tests/api/test_schema.py` a little of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import schemathesis
+from schemathesis import BaseSchema
+from schemathesis.engine import events, from_schema
+
+from rmhdag.api.application import build
+from rmhdag.api.context import ApiSettings
+from rmhdag.embedded import EmbeddedPostgres
+from rmhdag.models.scopes import Scope
+from rmhdag.store.migration import apply
+from tests.api.serving import Served, served
+from tests.engine.definitions import task, workflow
+from tests.orchestrator.platform import Platform
+
+# What nobody outside may see (invariant I12). Administrators are shown the schema; that is what these routes are for.
+LEAKS = re.compile(
+    r"\bdag_[a-z]+_?[a-z]*\b|Traceback|psycopg|\bSELECT\b.*\bFROM\b|\bINSERT INTO\b|postgres(?:ql)?://"
+    r"|File \"|site-packages|/src/rmhdag/|line \d+, in "
+)
+SHOWS_THE_SCHEMA = "/api/v1/bootstrap/"
+# Nobody waits for the end of a stream; tests/api has tests of their own for these.
+ENDLESS = "text/event-stream"
+
+
+@dataclass
+class Findings:
+    cases: int = 0
+    statuses: Counter[int] = field(default_factory=Counter)
+    failures: dict[str, str] = field(default_factory=dict)
+    leaks: dict[str, str] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def server_errors(self) -> int:
+        """503 says that the database is away, which it never is here."""
+        return sum(count for status, count in self.statuses.items() if status >= 500)
+
+    @property
+    def is_clean(self) -> bool:
+        return not (self.server_errors or self.failures or self.leaks or self.errors)
+
+    def report(self) -> str:
+        lines = [
+            f"cases: {self.cases}",
+            f"answers: {', '.join(f'{status}: {count}' for status, count in sorted(self.statuses.items()))}",
+            f"answers >= 500: {self.server_errors}",
+            f"violations of the schema: {len(self.failures)}",
+            f"leaks: {len(self.leaks)}",
+            f"errors of the run: {len(self.errors)}",
+        ]
+        details = [*self.failures.values(), *self.leaks.values(), *self.errors]
+        return "\n".join([*lines, *(f"\n--- {text}" for text in details)])
+
+
+@contextmanager
+def populated(dsn: str) -> Iterator[tuple[Served, dict[str, list[str]]]]:
+    """A server with a little of everything, and the ids of it by the names of path parameters."""
+    platform = Platform(dsn)
+    try:
+        seat = platform.seat()
+        definition = workflow(a=task("b"), b=task())
+        done = platform.submit(definition)
+        platform.finish(seat, output={"x": 1})
+        open_job = platform.submit(definition)
+        seat.work()
+        platform.conn.execute(
+            "INSERT INTO dag_dead_letters (dead_letter_id, reason, job_id, node_id, queue, raw)"
+            " VALUES ('dl-1', 'lease_lost', %s, 'a', 'light', 'x'), ('dl-2', 'malformed', NULL, NULL, NULL, 'x')",
+            [done],
+        )
+        workflows = platform.conn.execute("SELECT DISTINCT workflow_id FROM dag_workflows").fetchall()
+        known = {
+            "job_id": [done, open_job],
+            "node_id": ["a", "b"],
+            "workflow_id": [str(row[0]) for row in workflows],
+            "dead_letter_id": ["dl-1", "dl-2"],
+            "handler": ["echo", "raster_validate"],
+            "task_id": [
+                str(row[0]) for row in platform.conn.execute("SELECT DISTINCT task_id FROM dag_task_results").fetchall()
+            ],
+        }
+        with served(dsn) as api:
+            yield api, known
+    finally:
+        platform.close()
+
+
+def fuzz(api: Served, known: Mapping[str, list[str]], *, examples: int, seed: int, operations: str = "") -> Findings:
+    """`examples` per operation and phase; the same seed makes the same calls."""
+    document = build(ApiSettings(dsn=api.dsn)).openapi()
+    exclude_endless(document)
+    key = api.key(*Scope, name="fuzz")
+    config = schemathesis.Config.from_dict(
+        {
+            "base-url": api.url,
+            "headers": {"Authorization": f"Bearer {key}"},
+            "seed": seed,
+            "request-timeout": 30,
+            "continue-on-failure": True,
+            "generation": {"max-examples": examples, "deterministic": False, "allow-x00": True, "database": "none"},
+            "checks": {
+                # 400, 409 and the like are right answers to calls that the schema alone allows.
+                "positive_data_acceptance": {"enabled": False},
+            },
+        }
+    )
+    schema: BaseSchema = schemathesis.openapi.from_dict(document, config=config)
+    if operations:
+        schema = schema.include(path_regex=operations)
+
+    @schema.hook
+    def map_path_parameters(context: schemathesis.HookContext, path_parameters: dict[str, Any]) -> dict[str, Any]:
+        """Every other call is about something that exists."""
+        if not path_parameters:
+            return path_parameters
+        digest = sum(map(ord, repr(sorted(path_parameters.items(), key=str))))
+        if digest % 2:
+            return path_parameters
+        return {
+            name: known[name][digest // 2 % len(known[name])] if known.get(name) else value
+            for name, value in path_parameters.items()
+        }
+
+    findings = Findings()
+    for event in from_schema(schema).execute():
+        note(event, findings)
+    return findings
+
+
+def exclude_endless(document: dict[str, Any]) -> None:
+    for path, methods in list(document["paths"].items()):
+        for method, operation in list(methods.items()):
+            if any(ENDLESS in response.get("content", {}) for response in operation["responses"].values()):
+                del methods[method]
+        if not methods:
+            del document["paths"][path]
+
+
+def note(event: events.EngineEvent, findings: Findings) -> None:
+    if isinstance(event, events.NonFatalError):
+        findings.errors.append(f"{event.label}: {event.value}"[:2000])
+    if not isinstance(event, events.ScenarioFinished):
+        return
+    recorder = event.recorder
+    for case_id, interaction in recorder.interactions.items():
+        findings.cases += 1
+        response = interaction.response
+        if response is None:
+            findings.errors.append(f"{recorder.label}: no answer")
+            continue
+        findings.statuses[response.status_code] += 1
+        text = response.content.decode("utf-8", "replace")
+        path = str(interaction.request.uri)
+        sent = f"{path} {interaction.request.body or b''!r}"
+        leak = LEAKS.search(text)
+        if leak and SHOWS_THE_SCHEMA not in path and leak[0] not in sent:
+            findings.leaks.setdefault(f"{recorder.label} {leak[0]}", f"{path}: {text[:1000]}")
+        if response.status_code >= 500:
+            findings.failures.setdefault(f"{recorder.label} {response.status_code}", f"{sent}: {text[:1000]}")
+        for check in recorder.checks.get(case_id, []):
+            if check.failure_info is not None:
+                failure = check.failure_info.failure
+                findings.failures.setdefault(
+                    f"{recorder.label} {check.name}",
+                    f"{recorder.label}: {check.name}: {failure.title}: {failure.message[:1000]}"
+                    f"\n{check.failure_info.code_sample[:1500]}\n{response.status_code} {text[:800]}",
+                )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="fuzz-api", description=__doc__)
+    parser.add_argument("--cases", type=int, default=5_000, help="at least so many calls")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--path", default="", metavar="REGEX", help="only operations whose path matches")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    given = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    total, seed, started = Findings(), given.seed, time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="rmhdag-fuzz-") as folder, EmbeddedPostgres.temporary() as server:
+        Path(folder).chmod(0o755)
+        dsn = server.create_database("fuzz")
+        apply(dsn)
+        with populated(dsn) as (api, known):
+            while total.cases < given.cases:
+                found = fuzz(api, known, examples=25, seed=seed, operations=given.path)
+                seed += 1
+                total.cases += found.cases
+                total.statuses += found.statuses
+                total.failures |= found.failures
+                total.leaks |= found.leaks
+                total.errors += found.errors
+                print(f"{total.cases} cases, {time.monotonic() - started:.0f} s", file=sys.stderr)
+    if given.json:
+        facts = {
+            "cases": total.cases,
+            "server_errors": total.server_errors,
+            "violations": len(total.failures),
+            "leaks": len(total.leaks),
+            "errors": len(total.errors),
+            "seconds": round(time.monotonic() - started, 1),
+        }
+        print(json.dumps(facts))
+    else:
+        print(total.report())
+    return 0 if total.is_clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
