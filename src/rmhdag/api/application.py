@@ -55,7 +55,7 @@ def build(settings: ApiSettings) -> FastAPI:
     for router in find_routers():
         make_strict(router)
         app.state.methods += [
-            (route.path_regex, route.methods) for route in router.routes if isinstance(route, APIRoute)
+            (route.path, route.path_regex, route.methods) for route in router.routes if isinstance(route, APIRoute)
         ]
         app.include_router(router)
     describe(app)

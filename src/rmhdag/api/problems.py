@@ -162,10 +162,14 @@ def install(app: FastAPI) -> None:
 
 
 def methods_of(request: Request) -> list[str]:
-    """All that this path answers to; the router knows only those of the first route that fits."""
-    table: Sequence[tuple[Pattern[str], Collection[str]]] = request.app.state.methods
-    path = request.scope["path"]
-    return sorted({method for pattern, methods in table if pattern.match(path) for method in methods})
+    """All that this path answers to; the router knows only those of the first route that fits.
+
+    Where `/workflows/validate` and `/workflows/{workflow_id}` both fit, the one that names more is meant.
+    """
+    table: Sequence[tuple[str, Pattern[str], Collection[str]]] = request.app.state.methods
+    fitting = [(path, methods) for path, pattern, methods in table if pattern.match(request.scope["path"])]
+    fewest = min((path.count("{") for path, _ in fitting), default=0)
+    return sorted({method for path, methods in fitting if path.count("{") == fewest for method in methods})
 
 
 def pointer_of(location: Sequence[Any]) -> str:
