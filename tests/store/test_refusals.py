@@ -10,7 +10,7 @@ import pytest
 from rmhdag.models.columns import NumberedByDatabase, Timestamp, bigint, varchar
 from rmhdag.models.jobs import Job
 from rmhdag.models.registry import Handler
-from rmhdag.models.rows import ROWS
+from rmhdag.models.rows import ROWS, SCHEMA_VERSION
 from rmhdag.models.table import Check, Index, Row
 from rmhdag.store.catalogue import read_live
 from rmhdag.store.connection import connect
@@ -174,11 +174,11 @@ def test_no_step_ever_drops_what_holds_data(database: str) -> None:
 
 def test_a_newer_database_is_refused(migrated_database: str) -> None:
     with psycopg.connect(migrated_database) as conn:
-        conn.execute("UPDATE dagapp.dag_schema_meta SET schema_version = 7")
+        conn.execute("UPDATE dagapp.dag_schema_meta SET schema_version = 7000")
     made = plan(migrated_database)
     assert made.steps == []
     assert made.render().startswith(
-        "-- REFUSED dagapp.dag_schema_meta: the database has schema version 7, this program 1: "
+        f"-- REFUSED dagapp.dag_schema_meta: the database has schema version 7000, this program {SCHEMA_VERSION}: "
     )
     with pytest.raises(MigrationRefused, match="use the newer program"):
         apply(migrated_database)
@@ -192,12 +192,15 @@ def test_programs_learn_whether_they_may_work(database: str, migrated_database: 
         check_version(conn)
     with connect(migrated_database, "test") as conn:
         check_version(conn)
-        with pytest.raises(SchemaMismatch, match="has version 1, this program needs 2: run `rmhdag db migrate`"):
-            check_version(conn, code_version=2)
-        conn.execute("UPDATE dagapp.dag_schema_meta SET schema_version = 7")
+        with pytest.raises(
+            SchemaMismatch,
+            match=f"has version {SCHEMA_VERSION}, this program needs {SCHEMA_VERSION + 1}: run `rmhdag db migrate`",
+        ):
+            check_version(conn, code_version=SCHEMA_VERSION + 1)
+        conn.execute("UPDATE dagapp.dag_schema_meta SET schema_version = 7000")
         check_version(conn)
-        conn.execute("UPDATE dagapp.dag_schema_meta SET oldest_code_version = 7")
-        with pytest.raises(SchemaMismatch, match="version 7 or newer, this one is 1: update rmhdag"):
+        conn.execute("UPDATE dagapp.dag_schema_meta SET oldest_code_version = 7000")
+        with pytest.raises(SchemaMismatch, match=f"version 7000 or newer, this one is {SCHEMA_VERSION}: update rmhdag"):
             check_version(conn)
 
 

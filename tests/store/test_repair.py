@@ -2,6 +2,7 @@
 
 import psycopg
 
+from rmhdag.models.rows import SCHEMA_VERSION
 from rmhdag.store.catalogue import read_live
 from rmhdag.store.migration import apply, plan
 from tests.store.comparing import assert_same_schema
@@ -71,7 +72,7 @@ DAMAGE: list[tuple[str, list[str]]] = [
         ["expect dag_task_logs.line_count", "verify dag_task_logs.line_count", "require dag_task_logs.line_count"],
     ),
     ("DROP TABLE dag_task_logs_default", ["create partition dag_task_logs_default"]),
-    ("DELETE FROM dag_schema_meta", ["record schema version 1"]),
+    ("DELETE FROM dag_schema_meta", [f"record schema version {SCHEMA_VERSION}"]),
 ]
 LOG = "INSERT INTO dagapp.dag_task_logs VALUES ('t', 1, 0, now(), 'j', 'n', 'default', 1, false, 'hello')"
 

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from rmhdag.models.rows import ROWS
+from rmhdag.models.rows import ROWS, SCHEMA_VERSION
 from rmhdag.models.table import columns_of
 from rmhdag.store.migration import apply, plan
 from rmhdag.store.schema import check_schema_name, ddl
@@ -37,7 +37,7 @@ def test_the_script_makes_all_but_the_days_and_the_version(database: str) -> Non
     with psycopg.connect(database) as conn:
         conn.execute(ddl().encode())
     titles = [step.title for step in plan(database).steps]
-    assert titles[-1] == "record schema version 1"
+    assert titles[-1] == f"record schema version {SCHEMA_VERSION}"
     assert len(titles) == 17
     assert all(title.startswith("create partition dag_") for title in titles[:-1])
 
