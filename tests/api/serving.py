@@ -30,7 +30,7 @@ class Served:
     def key(self, *scopes: Scope, namespace: str = "default", name: str = "tester", days: float | None = None) -> str:
         with connect(self.dsn, "test", autocommit=True) as conn:
             enter_schema(conn, "dagapp")
-            return api_keys.create_key(conn, name, scopes, created_by="test", namespace=namespace, days=days)[1]
+            return api_keys.create_key(conn, name, scopes, created_by="test", namespace=namespace, days=days).key
 
     def client(self, *scopes: Scope, namespace: str = "default", name: str = "tester") -> httpx.Client:
         key = self.key(*scopes, namespace=namespace, name=name)

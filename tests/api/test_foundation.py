@@ -49,7 +49,8 @@ def test_an_expired_key_opens_nothing(api: Served) -> None:
 
 
 def test_an_unknown_route_is_a_problem(api: Served) -> None:
-    problem(api.anonymous().get("/api/v1/nothing"), 404, "not_found")
+    problem(api.client(Scope.READ).get("/api/v1/nothing"), 404, "not_found")
+    problem(api.anonymous().get("/api/v1/nothing"), 401, "no_key")
     problem(api.anonymous().put("/livez"), 405, "method_not_allowed")
 
 

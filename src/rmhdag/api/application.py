@@ -15,8 +15,10 @@ from starlette.concurrency import run_in_threadpool
 import rmhdag
 from rmhdag.api import problems, routes
 from rmhdag.api.context import Api, ApiSettings
+from rmhdag.api.identity import Authentication
 from rmhdag.api.limits import BodyLimits
 from rmhdag.api.openapi import describe, operation_name
+from rmhdag.api.security_headers import SecurityHeaders
 from rmhdag.api.strict_requests import make_strict
 
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -44,7 +46,7 @@ def build(settings: ApiSettings) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        openapi_url=None,
+        openapi_url=None,  # a route of ours, for those who may read
         responses=ERRORS,
         redirect_slashes=False,
         generate_unique_id_function=operation_name,
@@ -59,7 +61,10 @@ def build(settings: ApiSettings) -> FastAPI:
         ]
         app.include_router(router)
     describe(app)
+    # The last one is the outermost.
+    app.add_middleware(Authentication)
     app.add_middleware(BodyLimits, max_body_bytes=settings.max_body_bytes, body_seconds=settings.body_seconds)
+    app.add_middleware(SecurityHeaders)
     return app
 
 

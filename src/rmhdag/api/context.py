@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import psycopg
-from fastapi import Depends, Request
+from fastapi import Depends
 from fastapi.requests import HTTPConnection
 from psycopg_pool import ConnectionPool
 
 from rmhdag.api.rate_limits import RateLimit
 from rmhdag.store.connection import connect, enter_schema
+
+if TYPE_CHECKING:
+    from rmhdag.api.oidc import OidcSettings, TokenVerifier
 
 Conn = psycopg.Connection[Any]
 # Whoever cannot have a connection by then is told to come back: a 503 within two seconds.
@@ -38,6 +41,7 @@ class ApiSettings:
     body_seconds: float = 30.0
     submits_per_second: float = 2_000.0
     header_seconds: float = 10.0
+    oidc: OidcSettings | None = None
 
 
 @dataclass
@@ -47,10 +51,15 @@ class Api:
     settings: ApiSettings
     pool: ConnectionPool[Conn] = field(init=False)
     submit_rate: RateLimit = field(init=False)
+    tokens: TokenVerifier | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         settings = self.settings
         self.submit_rate = RateLimit(settings.submits_per_second)
+        if settings.oidc is not None:
+            from rmhdag.api.oidc import TokenVerifier
+
+            self.tokens = TokenVerifier(settings.oidc)
 
         class Connection(psycopg.Connection[Any]):
             """A connection that notices a dead peer, in our schema."""
@@ -94,8 +103,8 @@ def get_api(connection: HTTPConnection) -> Api:
     return found
 
 
-async def _api(request: Request) -> Api:
-    return get_api(request)
+async def _api(connection: HTTPConnection) -> Api:
+    return get_api(connection)
 
 
 ApiContext = Annotated[Api, Depends(_api)]

@@ -1,23 +1,41 @@
-"""Who calls, and whether they may: every route names the scope that it needs."""
+"""Who calls, and whether they may.
+
+Authentication stands before all routes: what is not in OPEN answers nobody who is unknown, and reads no body of theirs.
+A route then names the scope that it needs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, NamedTuple
 
-from fastapi import Depends, Request
+import structlog
+from fastapi import Depends
+from fastapi.requests import HTTPConnection
 from fastapi.security import HTTPBearer
+from prometheus_client import Counter
+from psycopg import OperationalError
+from psycopg_pool import PoolClosed, PoolTimeout
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as Connection
 
-from rmhdag.api.context import Api, ApiContext
-from rmhdag.api.problems import Problem
+from rmhdag.api.context import Api, get_api
+from rmhdag.api.problems import Problem, respond, unavailable
+from rmhdag.models.registry import KeyKind
 from rmhdag.models.scopes import Scope
 from rmhdag.store import api_keys
 
+OPEN = frozenset({"/livez", "/readyz", "/login"})
 KEY_HEADER = "X-API-Key"
+# A browser cannot give a WebSocket any header but this one.
+SUBPROTOCOL = "bearer."
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="rmhdag"'}
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
-# Only for the OpenAPI document; the header is read below.
-bearer = HTTPBearer(auto_error=False, description="An API key, or a token of the configured OIDC issuer")
+log = structlog.get_logger()
+# In no registry yet: whoever shows figures registers it.
+refusals = Counter("rmhdag_api_refusals", "Calls that were refused for who made them", ["code"], registry=None)
 
 
 class Caller(NamedTuple):
@@ -37,9 +55,35 @@ class Caller(NamedTuple):
         return scope in self.scopes or (Scope.ADMIN in self.scopes and scope is not Scope.WORKER)
 
 
-def authenticate(api: Api, request: Request) -> Caller:
-    text = presented(request)
-    if text is None:
+class Authentication:
+    """Before everything else: a route that forgets to ask who calls is still not open."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket") and scope["path"] not in OPEN:
+            connection = HTTPConnection(scope)
+            try:
+                connection.state.caller = await run_in_threadpool(authenticate, get_api(connection), connection)
+            except Problem as problem:
+                note_refusal(problem, connection)
+                await respond(problem)(scope, receive, send)
+                return
+            except (OperationalError, PoolTimeout, PoolClosed) as error:
+                log.warning("database_unavailable", path=scope["path"], error=type(error).__name__)
+                await respond(unavailable())(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def authenticate(api: Api, connection: HTTPConnection) -> Caller:
+    """By key or token in a header; by session, for a browser that was let in by a link."""
+    text = presented(connection)
+    if text is not None:
+        return by_token(api, text) if is_token(api, text) else by_key(api, text, KeyKind.KEY)
+    session = connection.cookies.get(session_cookie(connection))
+    if session is None:
         raise Problem(
             401,
             "no_key",
@@ -47,30 +91,114 @@ def authenticate(api: Api, request: Request) -> Caller:
             remedy="Send `Authorization: Bearer <key>`; `rmhdag keys create` makes one.",
             headers=CHALLENGE,
         )
+    caller = by_key(api, session, KeyKind.SESSION)
+    if is_changing(connection) and not is_same_origin(connection):
+        raise Problem(
+            403,
+            "cross_site",
+            "a page of another site asks for this in your name",
+            remedy="Programs send a key instead of a browser's cookie.",
+        )
+    return caller
+
+
+def by_key(api: Api, text: str, kind: KeyKind) -> Caller:
     try:
         with api.connection() as conn:
-            holder = api_keys.verify_key(conn, text)
+            holder = api_keys.verify_key(conn, text, kind)
     except api_keys.KeyRefused as error:
         raise Problem(401, "key_refused", str(error), headers=CHALLENGE) from None
     return Caller(holder.name, holder.namespace, holder.scopes, holder.key_id)
 
 
-def presented(request: Request) -> str | None:
-    given = request.headers.get("authorization")
-    if given is None:
-        return request.headers.get(KEY_HEADER)
-    kind, _, text = given.partition(" ")
-    return text.strip() if kind.lower() == "bearer" and text.strip() else None
+def is_token(api: Api, text: str) -> bool:
+    return api.tokens is not None and not text.startswith(api_keys.PREFIX)
 
 
-def needs(scope: Scope) -> Callable[..., Caller]:
-    def caller(request: Request, api: ApiContext, _: Annotated[object, Depends(bearer)]) -> Caller:
-        found = authenticate(api, request)
+def by_token(api: Api, text: str) -> Caller:
+    # Only where an issuer is configured: its libraries take a while to load.
+    from rmhdag.api.oidc import IssuerUnavailable, TokenRefused
+
+    assert api.tokens is not None
+    try:
+        return Caller(*api.tokens.verify(text))
+    except TokenRefused as error:
+        raise Problem(401, "token_refused", str(error), headers=CHALLENGE) from None
+    except IssuerUnavailable as error:
+        raise Problem(
+            503,
+            "issuer_unavailable",
+            "the issuer of tokens does not answer, so that none can be checked",
+            remedy="Try again after the time in Retry-After, or use an API key.",
+            headers={"Retry-After": str(error.retry_seconds)},
+        ) from None
+
+
+def presented(connection: HTTPConnection) -> str | None:
+    given = connection.headers.get("authorization")
+    if given is not None:
+        kind, _, text = given.partition(" ")
+        return text.strip() if kind.lower() == "bearer" and text.strip() else None
+    if connection.scope["type"] == "websocket":
+        protocols = connection.headers.get("sec-websocket-protocol", "").split(",")
+        return next((one.strip()[len(SUBPROTOCOL) :] for one in protocols if one.strip().startswith(SUBPROTOCOL)), None)
+    return connection.headers.get(KEY_HEADER)
+
+
+def session_cookie(connection: HTTPConnection) -> str:
+    """Browsers share cookies between the ports of a host, and several servers may run on one."""
+    server = connection.scope.get("server")
+    return f"rmhdag_session_{server[1] if server else 0}"
+
+
+def is_changing(connection: HTTPConnection) -> bool:
+    return connection.scope["type"] == "websocket" or connection.scope["method"] not in SAFE_METHODS
+
+
+def is_same_origin(connection: HTTPConnection) -> bool:
+    """A cookie alone proves nothing: the browser sends it for other ports of this host too. It must say whose page asks
+    in at least one of two ways, and in neither that it is another's.
+    """
+    site, origin = connection.headers.get("sec-fetch-site"), connection.headers.get("origin")
+    scheme = {"ws": "http", "wss": "https"}.get(connection.url.scheme, connection.url.scheme)
+    ours = f"{scheme}://{connection.headers.get('host', '')}"
+    return (site is not None or origin is not None) and site in (None, "same-origin") and origin in (None, ours)
+
+
+def note_refusal(problem: Problem, connection: HTTPConnection) -> None:
+    """Of a key only its id is ever written down."""
+    text = presented(connection) or connection.cookies.get(session_cookie(connection)) or ""
+    refusals.labels(problem.body.code).inc()
+    peer = connection.client.host if connection.client else None
+    log.warning("caller_refused", code=problem.body.code, key_id=api_keys.key_id_in(text), peer=peer)
+
+
+class Bearer(HTTPBearer):
+    """Only for the OpenAPI document: whoever gets here has been let in."""
+
+    async def __call__(self, connection: HTTPConnection) -> None:
+        return None
+
+
+bearer = Bearer(auto_error=False, description="An API key, or a token of the configured OIDC issuer")
+
+
+def needs(scope: Scope) -> Callable[..., Awaitable[Caller]]:
+    async def caller(connection: HTTPConnection, _: Annotated[object, Depends(bearer)]) -> Caller:
+        found: Caller = connection.state.caller
         if not found.may(scope):
-            raise Problem(403, "scope_missing", f"this needs a key with the scope `{scope}`")
+            problem = Problem(403, "scope_missing", f"this needs a key with the scope `{scope}`")
+            note_refusal(problem, connection)
+            raise problem
         return found
 
+    caller.needed_scope = scope  # type: ignore[attr-defined]
     return caller
+
+
+def needed_scope(dependency: Any) -> Scope | None:
+    """What a dependency made by `needs` asks for; None for any other."""
+    return getattr(dependency, "needed_scope", None)
 
 
 Reader = Annotated[Caller, Depends(needs(Scope.READ))]

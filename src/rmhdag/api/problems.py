@@ -16,6 +16,7 @@ from psycopg_pool import PoolClosed, PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from rmhdag.api.security_headers import HEADERS
 from rmhdag.models.api.problems import ProblemBody as ProblemBody
 from rmhdag.models.api.problems import ProblemPlace
 from rmhdag.models.json_values import json_pointer
@@ -79,10 +80,11 @@ def unavailable() -> Problem:
 
 
 def respond(problem: Problem) -> Response:
+    """With all headers, for an unexpected error is answered outside of everything that adds them."""
     return Response(
         orjson.dumps(problem.body.model_dump(exclude_none=True)),
         problem.status_code,
-        headers=problem.headers,
+        headers={**HEADERS, **(problem.headers or {})},
         media_type=MEDIA_TYPE,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import ClassVar
 
 from pydantic import Field
@@ -108,8 +109,18 @@ class Worker(Row):
     stats: JsonObject = Field(default_factory=dict)
 
 
+class KeyKind(StrEnum):
+    """A key is sent with each call; a login is the token of a link, good for one use; a session is a browser's."""
+
+    KEY = "key"
+    LOGIN = "login"
+    SESSION = "session"
+
+
 class ApiKey(Row):
-    """Who may call. Only the hash of the secret is kept; rotation makes a new key that names the old one."""
+    """Who may call. Only the hash of the secret is kept; what was made from another row names it: a rotated key the old
+    one, a session its login.
+    """
 
     table: ClassVar[Table] = Table(
         name="dag_api_keys",
@@ -117,6 +128,7 @@ class ApiKey(Row):
         indexes=(
             Index("secret", ("secret_hash",), unique=True),
             Index("list", ("namespace", "key_id")),
+            Index("origin", ("rotated_from",), where="rotated_from IS NOT NULL"),
         ),
         storage={"fillfactor": "70"},
     )
@@ -125,6 +137,7 @@ class ApiKey(Row):
     namespace: Namespace = "default"
     name: Name
     secret_hash: Sha256
+    kind: KeyKind = KeyKind.KEY
     scopes: JsonList = Field(default_factory=list)
     rotated_from: Id | None = None
     created_by: Name

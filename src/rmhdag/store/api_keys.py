@@ -1,4 +1,8 @@
-"""Keys of callers: `rmhdag_<key id>_<secret>`. The secret is shown once; only its hash is kept."""
+"""Keys of callers: `rmhdag_<key id>_<secret>`. The secret is shown once; only its hash is kept.
+
+The tokens of login links and the sessions of browsers are rows of the same table and another kind, so that none of them
+opens what another is for.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +10,36 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
 import psycopg
 
+from rmhdag.models.registry import KeyKind
 from rmhdag.models.scopes import Scope
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
 Conn = psycopg.Connection[Any]
 
+PREFIX = "rmhdag_"
 SHAPE = re.compile(r"rmhdag_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
+LOGIN_DAYS = 10 / (24 * 60)
+SESSION_DAYS = 0.5
 
 
 class KeyRefused(Exception):
     """The key does not open anything: unknown, wrong, revoked or expired."""
+
+
+class KeyUnknown(Exception):
+    """There is no such key in the namespace."""
+
+
+class NotRotated(Exception):
+    """The key is not live, or it is not alone."""
 
 
 class KeyHolder(NamedTuple):
@@ -32,10 +49,34 @@ class KeyHolder(NamedTuple):
     scopes: frozenset[Scope]
 
 
-def verify_key(conn: Conn, text: str) -> KeyHolder:
-    """Who holds this key. Whatever is wrong with it takes the same way and the same words."""
+class NewKey(NamedTuple):
+    """`key` is the whole key: nobody will ever see it again."""
+
+    key_id: str
+    key: str
+
+
+class KeyLine(NamedTuple):
+    """A key as it may be shown."""
+
+    key_id: str
+    namespace: str
+    name: str
+    kind: str
+    scopes: list[str]
+    rotated_from: str | None
+    created_by: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    state: str
+
+
+def verify_key(conn: Conn, text: str, kind: KeyKind = KeyKind.KEY) -> KeyHolder:
+    """Who holds this key, by one read of an index. Whatever is wrong with it takes the same way and the same words."""
     shape = SHAPE.fullmatch(text)
-    row = None if shape is None else conn.execute(SQL["find_key"], {"key_id": shape[1]}).fetchone()
+    row = None if shape is None else conn.execute(SQL["find_key"], {"key_id": shape[1], "kind": kind}).fetchone()
     if shape is None or row is None:
         raise KeyRefused("the key is not known")
     key_id, namespace, name, secret_hash, scopes, revoked, expired, is_long_unused = row
@@ -48,6 +89,12 @@ def verify_key(conn: Conn, text: str) -> KeyHolder:
     return KeyHolder(key_id, namespace, name, frozenset(Scope(scope) for scope in scopes))
 
 
+def key_id_in(text: str) -> str | None:
+    """What may be logged of a key."""
+    shape = SHAPE.fullmatch(text)
+    return None if shape is None else shape[1]
+
+
 def create_key(
     conn: Conn,
     name: str,
@@ -57,21 +104,113 @@ def create_key(
     namespace: str = "default",
     days: float | None = None,
     rotated_from: str | None = None,
-) -> tuple[str, str]:
-    """(key id, the whole key): nobody will ever see the second again."""
+    kind: KeyKind = KeyKind.KEY,
+) -> NewKey:
     key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
     given = {
         "key_id": key_id,
         "namespace": namespace,
         "name": name,
         "secret_hash": hash_secret(secret),
+        "kind": kind,
         "scopes": orjson.dumps(sorted(scopes)).decode(),
         "rotated_from": rotated_from,
         "created_by": created_by,
         "days": days,
     }
     conn.execute(SQL["insert_key"], given)
-    return key_id, f"rmhdag_{key_id}_{secret}"
+    return NewKey(key_id, f"{PREFIX}{key_id}_{secret}")
+
+
+def list_keys(conn: Conn, namespace: str, *, dead_too: bool = False, after: str = "", limit: int) -> list[KeyLine]:
+    given = {"namespace": namespace, "key_id": None, "dead_too": dead_too, "after": after, "limit": limit}
+    return [KeyLine(*row) for row in conn.execute(SQL["list_keys"], given)]
+
+
+def find_key(conn: Conn, namespace: str, key_id: str) -> KeyLine:
+    given = {"namespace": namespace, "key_id": key_id, "dead_too": True, "after": "", "limit": 1}
+    row = conn.execute(SQL["list_keys"], given).fetchone()
+    if row is None:
+        raise KeyUnknown(key_id)
+    return KeyLine(*row)
+
+
+def rotate_key(
+    conn: Conn,
+    namespace: str,
+    key_id: str,
+    *,
+    created_by: str,
+    overlap_hours: float,
+    days: float | None = None,
+    allow: Callable[[frozenset[Scope]], None] = lambda scopes: None,
+) -> NewKey:
+    """A new key for the same holder; the old one lives on until the overlap ends. Without `days` the new one lives as
+    long as the old one was meant to. `allow` sees the scopes first, and raises if they are not to be handed on.
+    """
+    with conn.transaction():
+        row = conn.execute(SQL["lock_key"], {"key_id": key_id, "namespace": namespace}).fetchone()
+        if row is None:
+            raise KeyUnknown(key_id)
+        name, scopes, live, days_before = row
+        allow(frozenset(map(Scope, scopes)))
+        if not live:
+            raise NotRotated(f"key {key_id} is revoked or has expired")
+        twin = conn.execute(SQL["live_twin"], {"key_id": key_id}).fetchone()
+        if twin is not None:
+            raise NotRotated(f"two keys of {name} are live already: {key_id} and {twin[0]}")
+        made = create_key(
+            conn,
+            name,
+            [Scope(scope) for scope in scopes],
+            created_by=created_by,
+            namespace=namespace,
+            days=days_before if days is None else days,
+            rotated_from=key_id,
+        )
+        conn.execute(SQL["end_after"], {"key_id": key_id, "hours": overlap_hours})
+    return made
+
+
+def revoke_key(conn: Conn, namespace: str, key_id: str) -> KeyLine:
+    """At once: every call reads the row. Revoking twice is no error."""
+    conn.execute(SQL["revoke_key_if_live"], {"key_id": key_id, "namespace": namespace})
+    return find_key(conn, namespace, key_id)
+
+
+def create_login(conn: Conn, name: str, scopes: Collection[Scope], *, created_by: str, namespace: str) -> str:
+    """The token of a link that opens one session, once, within ten minutes. Those that are long over are forgotten."""
+    conn.execute(SQL["forget_logins"])
+    given: dict[str, Any] = {"created_by": created_by, "namespace": namespace, "days": LOGIN_DAYS}
+    return create_key(conn, name, scopes, kind=KeyKind.LOGIN, **given).key
+
+
+def open_session(conn: Conn, token: str) -> str:
+    """The session that the token of a link is good for; the token is used up by it."""
+    shape = SHAPE.fullmatch(token)
+    if shape is None:
+        raise KeyRefused("the link is not valid")
+    with conn.transaction():
+        given = {"key_id": shape[1], "secret_hash": hash_secret(shape[2])}
+        row = conn.execute(SQL["use_login_if_fresh"], given).fetchone()
+        if row is None:
+            raise KeyRefused("the link is not valid")
+        namespace, name, scopes, created_by = row
+        return create_key(
+            conn,
+            name,
+            [Scope(scope) for scope in scopes],
+            created_by=created_by,
+            namespace=namespace,
+            days=SESSION_DAYS,
+            rotated_from=shape[1],
+            kind=KeyKind.SESSION,
+        ).key
+
+
+def end_logins(conn: Conn, namespace: str, created_by: str) -> None:
+    """Links and sessions of one maker end now."""
+    conn.execute(SQL["end_logins"], {"namespace": namespace, "created_by": created_by})
 
 
 def hash_secret(secret: str) -> str:

@@ -5,12 +5,13 @@ SELECT
     COALESCE(expires_at <= clock_timestamp(), false) AS expired,
     COALESCE(last_used_at < clock_timestamp() - interval '1 minute', true) AS is_long_unused
 FROM dag_api_keys
-WHERE key_id = %(key_id)s
+WHERE key_id = %(key_id)s AND kind = %(kind)s::key_kind
 
 -- name: insert_key
-INSERT INTO dag_api_keys (key_id, namespace, name, secret_hash, scopes, rotated_from, created_by, expires_at)
+INSERT INTO dag_api_keys (key_id, namespace, name, secret_hash, kind, scopes, rotated_from, created_by, expires_at)
 VALUES (
-    %(key_id)s, %(namespace)s, %(name)s, %(secret_hash)s, %(scopes)s, %(rotated_from)s, %(created_by)s,
+    %(key_id)s, %(namespace)s, %(name)s, %(secret_hash)s, %(kind)s::key_kind, %(scopes)s, %(rotated_from)s,
+    %(created_by)s,
     CASE WHEN %(days)s::float8 IS NOT NULL THEN clock_timestamp() + %(days)s * interval '1 day' END
 )
 
@@ -19,3 +20,63 @@ VALUES (
 UPDATE dag_api_keys
 SET last_used_at = clock_timestamp()
 WHERE key_id = %(key_id)s AND (last_used_at IS NULL OR last_used_at < clock_timestamp() - interval '1 minute')
+
+-- name: list_keys
+SELECT
+    key_id, namespace, name, kind, scopes, rotated_from, created_by, created_at, expires_at, revoked_at, last_used_at,
+    CASE
+        WHEN revoked_at IS NOT NULL THEN 'revoked'
+        WHEN expires_at <= clock_timestamp() THEN 'expired'
+        ELSE 'live'
+    END AS state
+FROM dag_api_keys
+WHERE namespace = %(namespace)s AND kind <> 'login'
+    AND (%(key_id)s::text IS NULL OR key_id = %(key_id)s)
+    AND key_id > %(after)s
+    AND (%(dead_too)s OR (revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())))
+ORDER BY key_id
+LIMIT %(limit)s
+
+-- name: lock_key
+SELECT
+    name, scopes, revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp()) AS live,
+    (EXTRACT(epoch FROM expires_at - created_at) / 86400)::float8 AS days
+FROM dag_api_keys
+WHERE key_id = %(key_id)s AND namespace = %(namespace)s AND kind = 'key'
+FOR UPDATE
+
+-- name: live_twin
+-- Rotation needs a key that is alone, so only its neighbours in the chain can be alive beside it.
+SELECT t.key_id
+FROM dag_api_keys AS k
+JOIN dag_api_keys AS t ON t.rotated_from = k.key_id OR t.key_id = k.rotated_from
+WHERE k.key_id = %(key_id)s AND t.kind = 'key'
+    AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp())
+LIMIT 1
+
+-- name: end_after
+-- LEAST passes over a NULL: a key without an end gets one.
+UPDATE dag_api_keys
+SET expires_at = LEAST(expires_at, clock_timestamp() + %(hours)s * interval '1 hour')
+WHERE key_id = %(key_id)s
+
+-- name: revoke_key_if_live
+UPDATE dag_api_keys
+SET revoked_at = clock_timestamp()
+WHERE key_id = %(key_id)s AND namespace = %(namespace)s AND kind <> 'login' AND revoked_at IS NULL
+
+-- name: use_login_if_fresh
+-- One statement, so that of two who come with the same token one is late.
+UPDATE dag_api_keys
+SET revoked_at = clock_timestamp(), last_used_at = clock_timestamp()
+WHERE key_id = %(key_id)s AND secret_hash = %(secret_hash)s AND kind = 'login'
+    AND revoked_at IS NULL AND expires_at > clock_timestamp()
+RETURNING namespace, name, scopes, created_by
+
+-- name: end_logins
+UPDATE dag_api_keys
+SET revoked_at = clock_timestamp()
+WHERE namespace = %(namespace)s AND created_by = %(created_by)s AND kind <> 'key' AND revoked_at IS NULL
+
+-- name: forget_logins
+DELETE FROM dag_api_keys WHERE kind <> 'key' AND expires_at < clock_timestamp() - interval '1 day'

@@ -1,4 +1,4 @@
-"""For whoever restarts processes and routes traffic. The only routes that answer without a key."""
+"""For whoever restarts processes and routes traffic. They answer without a key."""
 
 from __future__ import annotations
 

@@ -1,0 +1,65 @@
+"""Keys as they are asked for and shown."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from rmhdag.models.registry import KeyKind
+from rmhdag.models.scopes import Scope
+
+MOST_DAYS = 3650
+MOST_OVERLAP_HOURS = 30 * 24
+OVERLAP_HOURS = 24.0
+
+KeyName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._@:+-]{0,63}$")]
+Days = Annotated[float, Field(gt=0, le=MOST_DAYS, allow_inf_nan=False)]
+
+
+class KeyRequest(BaseModel):
+    """A key that is wanted; it belongs to the namespace of whoever asks."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: KeyName = Field(description="Who will hold it; stands in `submitted_by` and the like")
+    scopes: list[Scope] = Field(min_length=1, max_length=len(Scope))
+    expires_days: Days | None = Field(default=None, description="Without it the key lives until it is revoked")
+
+
+class RotationRequest(BaseModel):
+    """How long the old key lives on, and how long the new one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    overlap_hours: float = Field(default=OVERLAP_HOURS, ge=0, le=MOST_OVERLAP_HOURS, allow_inf_nan=False)
+    expires_days: Days | None = Field(default=None, description="Without it, as long as the old key was meant to live")
+
+
+class KeyView(BaseModel):
+    """A key without its secret, which nobody can show again."""
+
+    key_id: str
+    namespace: str
+    name: str
+    kind: KeyKind = Field(description="`session` is a browser that was let in by a link")
+    state: Literal["live", "expired", "revoked"]
+    scopes: list[Scope]
+    rotated_from: str | None
+    created_by: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None = Field(description="To the minute")
+
+
+class KeyMade(KeyView):
+    """The only time that the key is shown."""
+
+    key: str
+
+
+class KeyPage(BaseModel):
+    keys: list[KeyView]
+    next_cursor: str | None
