@@ -28,6 +28,7 @@ COMMANDS = {
     "orchestrator": "rmhdag.cli.run_orchestrator",
     "worker": "rmhdag.cli.run_worker",
     "api": "rmhdag.cli.run_api",
+    "keys": "rmhdag.cli.keys",
     "validate": "rmhdag.cli.validate",
     "graph": "rmhdag.cli.graph",
     "schema": "rmhdag.cli.language_schema",

@@ -16,6 +16,7 @@ from rmhdag.cli.run_orchestrator import ParentOption
 
 if TYPE_CHECKING:
     from rmhdag.api.context import ApiSettings
+    from rmhdag.api.oidc import OidcSettings
     from rmhdag.cli.settings import Settings
 
 BACKLOG = 2048
@@ -31,6 +32,9 @@ def api(
         int | None, typer.Option("--port", min=0, max=65535, help="Instead of RMHDAG_API_PORT; 0 takes a free one.")
     ] = None,
     parent: ParentOption = None,
+    listener: Annotated[
+        int | None, typer.Option("--listener", hidden=True, help="A descriptor that listens already.")
+    ] = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -53,9 +57,9 @@ def api(
     settings = load_settings(flags).settings
     configure_logs()
     with opened(settings) as (dsn, name), explained(settings), migrated(settings, name):
-        listener = listen(settings.api_host, settings.api_port)
-        say(f"api (process {os.getpid()}) listens on {address_of(listener)} and works on {name}")
-        serve(api_settings(dsn, settings), listener)
+        given = listen(settings.api_host, settings.api_port) if listener is None else socket.socket(fileno=listener)
+        say(f"api (process {os.getpid()}) listens on {address_of(given)} and works on {name}")
+        serve(api_settings(dsn, settings), given)
     say("stopped")
 
 
@@ -74,6 +78,32 @@ def api_settings(dsn: str, settings: Settings) -> ApiSettings:
         submits_per_second=settings.submits_per_second,
         header_seconds=settings.api_header_seconds,
         body_seconds=settings.api_body_seconds,
+        oidc=oidc_settings(settings),
+    )
+
+
+def oidc_settings(settings: Settings) -> OidcSettings | None:
+    """None if no issuer is named; what is half configured would let nobody in, or everybody."""
+    if settings.oidc_issuer is None:
+        return None
+    if not settings.oidc_audience or not settings.oidc_role_scopes:
+        raise CommandFailed(
+            "an issuer of tokens is named, but not their audience or what their roles may do",
+            remedy="Set RMHDAG_OIDC_AUDIENCE and RMHDAG_OIDC_ROLE_SCOPES too, or unset RMHDAG_OIDC_ISSUER.",
+            code=ExitCode.INVALID,
+        )
+    from rmhdag.api.oidc import OidcSettings
+
+    return OidcSettings(
+        issuer=settings.oidc_issuer,
+        audience=settings.oidc_audience,
+        jwks_url=settings.oidc_jwks_url,
+        role_claim=settings.oidc_role_claim,
+        role_scopes={role: frozenset(scopes) for role, scopes in settings.oidc_role_scopes.items()},
+        name_claim=settings.oidc_name_claim,
+        namespace=settings.oidc_namespace,
+        namespace_claim=settings.oidc_namespace_claim,
+        algorithms=tuple(settings.oidc_algorithms),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import nullcontext
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,6 +42,9 @@ def orchestrator(
     orphan_scan: Annotated[
         float | None, typer.Option("--orphan-scan", metavar="SECONDS", help="Instead of ORPHAN_SCAN_INTERVAL_SEC.")
     ] = None,
+    with_api: Annotated[
+        bool, typer.Option("--api", help="Serve the HTTP API too, in a process beside it that ends with it.")
+    ] = False,
     parent: ParentOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
@@ -50,10 +54,12 @@ def orchestrator(
     \b
     Examples:
       rmhdag orchestrator
+      rmhdag orchestrator --api
       JOB_QUEUE_NAME=jobs DAG_WORKER_QUEUE=light WORKER_QUEUE=heavy rmhdag orchestrator --no-notify
 
     Needs JOB_QUEUE_NAME, DAG_WORKER_QUEUE and WORKER_QUEUE; they have no defaults.
     """
+    from rmhdag.cli.api_process import api_beside
     from rmhdag.cli.crash import arm_crash_point
     from rmhdag.cli.lifeline import die_with
     from rmhdag.cli.platform import migrated
@@ -97,7 +103,8 @@ def orchestrator(
         )
         stop_on_signals(running)
         say(f"orchestrator (process {os.getpid()}) works on {name}")
-        running.run()
+        with api_beside(settings, flags) if with_api else nullcontext():
+            running.run()
     say("stopped")
 
 

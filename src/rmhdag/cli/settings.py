@@ -11,15 +11,22 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
-from urllib.parse import quote
+from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import quote, urlsplit
 
 from pydantic import AfterValidator, AliasChoices, Field, StringConstraints, ValidationError
-from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import mask_url
+from rmhdag.models.scopes import Scope
 
 PREFIX = "RMHDAG_"
 CONFIG_VARIABLE = "RMHDAG_CONFIG"
@@ -34,9 +41,23 @@ def refuse_reserved(name: str) -> str:
     return name
 
 
+def refuse_unsafe(url: str) -> str:
+    """What anybody on the way could change is worth nothing; only this machine is near enough."""
+    parts = urlsplit(url)
+    if not parts.hostname or parts.scheme not in ("https", "http"):
+        raise ValueError("this is no URL of a server: https://…")
+    if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
+        raise ValueError("only https is safe here")
+    return url
+
+
 QueueName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 SchemaName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,47}$"), AfterValidator(refuse_reserved)]
 Interval = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+SafeUrl = Annotated[str, AfterValidator(refuse_unsafe)]
+# None of those for which whoever can check a token can also make one.
+Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 PostgresUrl = Annotated[str, StringConstraints(pattern=r"^postgres(ql)?://")]
 
 
@@ -162,6 +183,46 @@ class Settings(BaseSettings):
         validation_alias=named("RMHDAG_API_BODY_SECONDS"),
         description="A body that is not there by then is refused",
     )
+    oidc_issuer: SafeUrl | None = Field(
+        default=None,
+        validation_alias=named("RMHDAG_OIDC_ISSUER"),
+        description="Whose tokens the API accepts besides its keys; as in the token's `iss`",
+    )
+    oidc_audience: str | None = Field(
+        default=None, validation_alias=named("RMHDAG_OIDC_AUDIENCE"), description="The token's `aud`"
+    )
+    oidc_jwks_url: SafeUrl | None = Field(
+        default=None,
+        validation_alias=named("RMHDAG_OIDC_JWKS_URL"),
+        description="The issuer's keys; found by discovery if not given",
+    )
+    oidc_role_claim: str = Field(
+        default="roles",
+        validation_alias=named("RMHDAG_OIDC_ROLE_CLAIM"),
+        description="Where a token names roles; `realm_access.roles` is a path",
+    )
+    oidc_role_scopes: dict[str, list[Scope]] = Field(
+        default_factory=dict,
+        validation_alias=named("RMHDAG_OIDC_ROLE_SCOPES"),
+        description='What each role may do: {"Jobs.Read": ["read"], "Jobs.Admin": ["admin"]}',
+    )
+    oidc_name_claim: str = Field(
+        default="sub", validation_alias=named("RMHDAG_OIDC_NAME_CLAIM"), description="Where a token names its holder"
+    )
+    oidc_namespace: Name = Field(
+        default="default", validation_alias=named("RMHDAG_OIDC_NAMESPACE"), description="Where its holders belong"
+    )
+    oidc_namespace_claim: str | None = Field(
+        default=None,
+        validation_alias=named("RMHDAG_OIDC_NAMESPACE_CLAIM"),
+        description="Where a token names its holder's namespace, instead of the one above",
+    )
+    oidc_algorithms: list[Algorithm] = Field(
+        default=["RS256", "ES256"],
+        min_length=1,
+        validation_alias=named("RMHDAG_OIDC_ALGORITHMS"),
+        description="How tokens may be signed",
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -209,6 +270,10 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> Loaded:
             "a setting is not valid:\n" + "\n".join(f"  {line}" for line in explain(error, origins)),
             remedy="`rmhdag config show` lists all settings and where they come from.",
             code=ExitCode.INVALID,
+        ) from None
+    except SettingsError as error:
+        raise CommandFailed(
+            f"a setting is not JSON: {error}", remedy='Such as {"a": ["b"]} or ["a", "b"].', code=ExitCode.INVALID
         ) from None
     return Loaded(settings, origins, find_misspelt())
 

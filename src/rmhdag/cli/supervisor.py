@@ -1,4 +1,4 @@
-"""Processes of `rmhdag up`: started, watched, started again when they die, and ended in order."""
+"""Processes that are started, watched, started again when they die, and ended in order."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import os
 import selectors
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import BinaryIO
 
 FIRST_PAUSE_SECONDS = 0.5
 MOST_PAUSE_SECONDS = 10.0
@@ -27,7 +29,9 @@ TAIL_LINES = 15
 class Supervised:
     name: str
     command: Sequence[str]
-    log: Path
+    log: Path | None
+    # Descriptors that it gets from us, each time that it is started.
+    descriptors: Sequence[int] = ()
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     restart_at: float | None = None
@@ -39,14 +43,19 @@ class Supervised:
 
     def log_tail(self) -> str:
         with suppress(OSError):
+            if self.log is None:
+                return ""
             return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-TAIL_LINES:])
         return ""
 
 
 class Supervisor:
-    """One thread: it sleeps until a process ends, a signal comes or a restart is due."""
+    """One thread: it sleeps until a process ends, a signal comes or a restart is due.
 
-    def __init__(self, logs: Path, environment: Mapping[str, str], tell: Callable[[str], None]) -> None:
+    Without `logs` the processes write to our own stderr.
+    """
+
+    def __init__(self, logs: Path | None, environment: Mapping[str, str], tell: Callable[[str], None]) -> None:
         self._logs = logs
         self._environment = dict(environment)
         self._tell = tell
@@ -55,7 +64,8 @@ class Supervisor:
         self._selector.register(self._wake_out, selectors.EVENT_READ, self._take_wake)
         self.processes: dict[str, Supervised] = {}
         self.stop_requests = 0
-        logs.mkdir(parents=True, exist_ok=True)
+        if logs is not None:
+            logs.mkdir(parents=True, exist_ok=True)
 
     def listen(self) -> None:
         """From now on SIGINT, SIGTERM and SIGHUP ask to stop, and are answered at the next turn."""
@@ -67,8 +77,15 @@ class Supervisor:
     def stopping(self) -> bool:
         return self.stop_requests > 0
 
-    def start(self, name: str, command: Sequence[str]) -> Supervised:
-        self.processes[name] = one = Supervised(name, command, self._logs / f"{name}.log")
+    def ask_to_stop(self) -> None:
+        """From another thread; a signal does the same."""
+        self.stop_requests += 1
+        with suppress(BlockingIOError):
+            os.write(self._wake_in, b"!")
+
+    def start(self, name: str, command: Sequence[str], descriptors: Sequence[int] = ()) -> Supervised:
+        log = None if self._logs is None else self._logs / f"{name}.log"
+        self.processes[name] = one = Supervised(name, command, log, descriptors)
         self._spawn(one)
         return one
 
@@ -145,10 +162,7 @@ class Supervisor:
     def _spawn(self, one: Supervised) -> None:
         one.restart_at = None
         one.started_at = time.monotonic()
-        with suppress(FileNotFoundError):
-            if one.log.stat().st_size > LOG_BYTES:
-                one.log.rename(one.log.with_suffix(".log.1"))
-        with one.log.open("ab") as log:
+        with open_log(one.log) as log:
             # A session of its own: Ctrl-C reaches us alone, and we end the others in order.
             one.process = subprocess.Popen(
                 one.command,
@@ -157,6 +171,7 @@ class Supervisor:
                 stderr=log,
                 env=self._environment,
                 start_new_session=True,
+                pass_fds=one.descriptors,
             )
         self.watch(one.process.pid, lambda: self._bury(one))
 
@@ -171,7 +186,8 @@ class Supervisor:
         pause = min(MOST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (one.deaths - 1))
         one.restart_at = time.monotonic() + pause
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        self._tell(f"the {one.name} {how}; it is started again in {pause:g} s (log: {one.log})")
+        where = "" if one.log is None else f" (log: {one.log})"
+        self._tell(f"the {one.name} {how}; it is started again in {pause:g} s{where}")
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.stop_requests += 1
@@ -179,3 +195,12 @@ class Supervisor:
     def _take_wake(self) -> None:
         with suppress(BlockingIOError):
             os.read(self._wake_out, 4096)
+
+
+def open_log(path: Path | None) -> BinaryIO:
+    if path is None:
+        return os.fdopen(os.dup(sys.stderr.fileno()), "ab")
+    with suppress(FileNotFoundError):
+        if path.stat().st_size > LOG_BYTES:
+            path.rename(path.with_suffix(".log.1"))
+    return path.open("ab")

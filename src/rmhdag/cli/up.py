@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -12,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmhdag.cli.api_process import answers, api_command, listening, login_link
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.options import JsonOption, SchemaOption, UrlOption
 from rmhdag.cli.output import emit_json, paint, say
+from rmhdag.cli.run_api import address_of
 
 if TYPE_CHECKING:
     from rmhdag.cli.platform import Conn
@@ -25,12 +28,11 @@ if TYPE_CHECKING:
 
 READY_SECONDS = 60.0
 MOST_DEATHS = 3
-WORKER_PATIENCE_SECONDS = 35.0
-ORCHESTRATOR_PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = {"worker": 35.0, "orchestrator": 10.0, "api": 10.0}
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Start everything: database, orchestrator, worker.")(up)
+    app.command(short_help="Start everything: database, orchestrator, worker, API.")(up)
 
 
 def up(
@@ -50,7 +52,8 @@ def up(
     schema: SchemaOption = None,
 ) -> None:
     """Start everything: an embedded PostgreSQL (or the one that RMHDAG_DATABASE_URL names), its schema, the workflows
-    that come with rmhdag, an orchestrator and a worker. Ctrl-C stops it all.
+    that come with rmhdag, an orchestrator, a worker and the HTTP API, with a link that lets a browser in, once. Ctrl-C
+    stops it all.
 
     \b
     Examples:
@@ -65,18 +68,20 @@ def up(
     home = data_folder(load_settings(flags).settings)
     with only_one(home):
         settings, written = configure(flags, home)
-        with supervisor(home, flags) as watcher:
+        with supervisor(home, flags) as watcher, listening(settings, flags) as listener:
             server = choose_server(settings)
             say(f"starting, with {name_server(server)}")
             with explained(settings), server:
                 guard_server(watcher, server)
                 names = prepare(server.dsn(), settings, [str(path) for path in workflows or []])
-                start_processes(watcher, concurrency)
-                wait_until_ready(watcher, server.dsn(), settings)
-                if not watcher.stopping:
-                    tell(watcher, server, settings, home, written, names, as_json=as_json)
-                code = live(watcher, run or [], once=once)
-                stop(watcher)
+                start_processes(watcher, concurrency, listener)
+                wait_until_ready(watcher, server.dsn(), settings, listener)
+                with login_link(server.dsn(), settings, home, listener) as link:
+                    if not watcher.stopping:
+                        web = {"url": address_of(listener), "login_url": link}
+                        tell(watcher, server, settings, home, written, names, web, as_json=as_json)
+                    code = live(watcher, run or [], once=once)
+                    stop(watcher)
     say("stopped; nothing is left running")
     raise typer.Exit(code)
 
@@ -172,21 +177,22 @@ def prepare(dsn: str, settings: Settings, paths: list[str]) -> list[str]:
     return [f"{one.workflow_id} v{one.version}" for one in found]
 
 
-def start_processes(watcher: Supervisor, concurrency: int | None) -> None:
+def start_processes(watcher: Supervisor, concurrency: int | None, listener: socket.socket) -> None:
     command = [sys.executable, "-m", "rmhdag.cli"]
     parent = ["--parent", str(os.getpid())]
     slots = [] if concurrency is None else ["--concurrency", str(concurrency)]
     watcher.start("orchestrator", [*command, "orchestrator", *parent])
     watcher.start("worker", [*command, "worker", *parent, *slots])
+    watcher.start("api", api_command(os.getpid(), listener), [listener.fileno()])
 
 
-def wait_until_ready(watcher: Supervisor, dsn: str, settings: Settings) -> None:
-    """Both have registered themselves; whoever dies again and again is shown with its last words."""
+def wait_until_ready(watcher: Supervisor, dsn: str, settings: Settings, listener: socket.socket) -> None:
+    """Two have registered themselves, the API answers; whoever dies again and again is shown with its last words."""
     from rmhdag.cli.platform import open_connection
 
     deadline = time.monotonic() + READY_SECONDS
     with open_connection(dsn, settings) as conn:
-        while not watcher.stopping and not is_ready(conn, watcher):
+        while not watcher.stopping and not (is_ready(conn, watcher) and answers(listener)):
             watcher.turn(0.05)
             dying = next((one for one in watcher.processes.values() if one.deaths >= MOST_DEATHS), None)
             if dying is not None or time.monotonic() > deadline:
@@ -197,12 +203,12 @@ def is_ready(conn: Conn, watcher: Supervisor) -> bool:
     from rmhdag.store import views
 
     alive = {line.process_id for line in views.orchestrators(conn)} | {line.process_id for line in views.workers(conn)}
-    return all(one.process_id in alive for one in watcher.processes.values())
+    return all(one.process_id in alive for one in watcher.processes.values() if one.name != "api")
 
 
 def not_ready(dying: Supervised | None) -> CommandFailed:
     if dying is None:
-        return CommandFailed(f"orchestrator and worker were not ready within {READY_SECONDS:g} s")
+        return CommandFailed(f"orchestrator, worker and API were not ready within {READY_SECONDS:g} s")
     return CommandFailed(f"the {dying.name} does not start; the end of {dying.log}:\n{dying.log_tail()}")
 
 
@@ -213,6 +219,7 @@ def tell(
     home: Path,
     written: Path | None,
     names: list[str],
+    web: dict[str, str | None],
     *,
     as_json: bool,
 ) -> None:
@@ -221,7 +228,7 @@ def tell(
     queues = {"jobs": settings.job_queue_name, "light": settings.dag_worker_queue, "heavy": settings.worker_queue}
     processes = {name: one.process_id for name, one in watcher.processes.items()}
     if as_json:
-        facts: dict[str, Any] = {"up": True, "database": name_server(server), "schema": settings.schema_name}
+        facts: dict[str, Any] = {"up": True, "database": name_server(server), "schema": settings.schema_name, **web}
         emit_json({**facts, "queues": queues, "workflows": names, "processes": processes, "logs": str(home / "logs")})
         return
     shown = [
@@ -230,12 +237,15 @@ def tell(
         *((name, f"process {process_id}") for name, process_id in processes.items()),
         ("workflows", ", ".join(names)),
         ("logs", str(home / "logs")),
+        ("web", str(web["login_url"] or web["url"])),
     ]
     if written is not None:
         say(f"wrote {written}: no queues were configured, so it names some for development")
     say(paint("rmhdag is up", "32", sys.stderr))
     for name, text in shown:
         say(f"  {name:<13} {text}")
+    if web["login_url"] is not None:
+        say("The link lets one browser on this machine in, within ten minutes.")
     say("In another terminal: rmhdag submit hello_world name=Ada --wait.  Ctrl-C stops everything.")
 
 
@@ -258,6 +268,6 @@ def stop(watcher: Supervisor) -> None:
     watcher.stop_requests = max(watcher.stop_requests, 1)
     if not all(one.process is None for one in watcher.processes.values()):
         say("stopping")
-    for name, patience in (("worker", WORKER_PATIENCE_SECONDS), ("orchestrator", ORCHESTRATOR_PATIENCE_SECONDS)):
+    for name, patience in PATIENCE_SECONDS.items():
         if name in watcher.processes:
             watcher.end(name, patience)
