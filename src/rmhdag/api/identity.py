@@ -28,8 +28,8 @@ from rmhdag.store import api_keys
 
 OPEN = frozenset({"/livez", "/readyz", "/login"})
 KEY_HEADER = "X-API-Key"
-# A browser cannot give a WebSocket any header but this one.
-SUBPROTOCOL = "bearer."
+# A browser sends no headers with a WebSocket, but protocols that it would speak.
+PROTOCOL_PREFIX = "bearer."
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="rmhdag"'}
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -139,10 +139,8 @@ def presented(connection: HTTPConnection) -> str | None:
     if given is not None:
         kind, _, text = given.partition(" ")
         return text.strip() if kind.lower() == "bearer" and text.strip() else None
-    if connection.scope["type"] == "websocket":
-        protocols = connection.headers.get("sec-websocket-protocol", "").split(",")
-        return next((one.strip()[len(SUBPROTOCOL) :] for one in protocols if one.strip().startswith(SUBPROTOCOL)), None)
-    return connection.headers.get(KEY_HEADER)
+    offered = (one for one in connection.scope.get("subprotocols", ()) if one.startswith(PROTOCOL_PREFIX))
+    return connection.headers.get(KEY_HEADER) or next((one.removeprefix(PROTOCOL_PREFIX) for one in offered), None)
 
 
 def session_cookie(connection: HTTPConnection) -> str:
@@ -186,14 +184,20 @@ bearer = Bearer(auto_error=False, description="An API key, or a token of the con
 def needs(scope: Scope) -> Callable[..., Awaitable[Caller]]:
     async def caller(connection: HTTPConnection, _: Annotated[object, Depends(bearer)]) -> Caller:
         found: Caller = connection.state.caller
-        if not found.may(scope):
-            problem = Problem(403, "scope_missing", f"this needs a key with the scope `{scope}`")
+        try:
+            check_scope(found, scope)
+        except Problem as problem:
             note_refusal(problem, connection)
-            raise problem
+            raise
         return found
 
     caller.needed_scope = scope  # type: ignore[attr-defined]
     return caller
+
+
+def check_scope(caller: Caller, scope: Scope) -> None:
+    if not caller.may(scope):
+        raise Problem(403, "scope_missing", f"this needs a key with the scope `{scope}`")
 
 
 def needed_scope(dependency: Any) -> Scope | None:

@@ -10,12 +10,11 @@ from rmhdag.api.context import ApiContext, Conn
 from rmhdag.api.identity import Administrator, Caller
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
 from rmhdag.api.problems import Problem, not_found
-from rmhdag.api.strict_json import StrictRoute
 from rmhdag.models.api.keys import KeyMade, KeyPage, KeyRequest, KeyView, RotationRequest
 from rmhdag.models.scopes import Scope
 from rmhdag.store import api_keys
 
-router = APIRouter(prefix="/api/v1/keys", tags=["keys"], route_class=StrictRoute)
+router = APIRouter(prefix="/api/v1/keys", tags=["keys"])
 
 KeyId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-f]+$")]
 
