@@ -209,7 +209,7 @@ def test_the_last_good_keys_stay_while_the_issuer_is_away(issuer: Issuer) -> Non
         {"/keys": [], "/.well-known/openid-configuration": []},
         {"/.well-known/openid-configuration": {"issuer": "https://other.example", "jwks_uri": "URL/keys"}},
         {"/.well-known/openid-configuration": {"issuer": "URL", "jwks_uri": "http://198.51.100.1/keys"}},
-        {"/.well-known/openid-configuration": {"issuer": "URL", "jwks_uri": "file:///etc/passwd"}},
+        {"/.well-known/openid-configuration": {"issuer": "URL", "jwks_uri": "ftp://127.0.0.1/keys"}},
         {"/.well-known/openid-configuration": {"issuer": "URL", "jwks_uri": "URL/keys"}, "/keys": {"keys": "none"}},
     ],
 )

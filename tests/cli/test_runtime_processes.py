@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -10,11 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 
+from rmhdag.cli.api_process import listen_nearby
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.run_api import listen
 from tests.cli.conftest import RunCli, plain_environment
-from tests.cli.running import SHORT_LEASES
+from tests.cli.running import SHORT_LEASES, Watched
 from tests.store.waiting import wait_until
 
 HANDLERS = """\
@@ -112,3 +117,69 @@ def test_processes_by_themselves_end_well(
     # Handed over, not abandoned: nobody owns it, whatever became of it.
     facts = read("job", job_id)
     assert facts["status"] == "completed" or facts["owner_id"] is None
+
+
+def children_of(process_id: int) -> list[int]:
+    """Whichever thread has started them."""
+    found = Path(f"/proc/{process_id}/task").glob("*/children")
+    return [int(word) for path in found for word in path.read_text().split()]
+
+
+def is_served(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/readyz", trust_env=False, timeout=30).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_an_orchestrator_serves_the_api_beside_it_if_told_to(
+    started: Started, environment: dict[str, str], home: Path, number: int
+) -> None:
+    (home / "our_handlers.py").write_text(HANDLERS)
+    environment["RMHDAG_API_PORT"] = "0"
+    process = started.start("orchestrator", "--api")
+    assert process.stderr is not None
+    url = next(line.split()[-1] for line in process.stderr if line.startswith("the API listens on"))
+    assert is_served(url)
+    (first,) = children_of(process.pid)
+    os.kill(first, signal.SIGKILL)
+    # The socket is the orchestrator's: whoever comes meanwhile waits for the next one.
+    assert wait_until(lambda: is_served(url))
+    (second,) = children_of(process.pid)
+    assert second != first
+    watched = Watched([second])
+    try:
+        process.send_signal(number)
+        assert process.wait(30) == (0 if number == signal.SIGTERM else -signal.SIGKILL)
+        assert watched.are_gone()
+    finally:
+        watched.close()
+
+
+def test_without_being_told_it_serves_nothing(
+    started: Started, call_cli: RunCli, environment: dict[str, str], home: Path
+) -> None:
+    (home / "our_handlers.py").write_text(HANDLERS)
+    process = started.start("orchestrator")
+    wait_until(lambda: json.loads(call_cli("orchestrators", "--json", **environment).stdout)["orchestrators"])
+    assert children_of(process.pid) == []
+
+
+def test_a_port_that_was_asked_for_and_is_taken(run_cli: RunCli, environment: dict[str, str], home: Path) -> None:
+    (home / "our_handlers.py").write_text(HANDLERS)
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        for command in ("api", "up"):
+            done = run_cli(command, **environment, RMHDAG_API_PORT=str(port))
+            assert done.returncode == ExitCode.UNAVAILABLE
+            assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
+        with listen_nearby("127.0.0.1", port, 50) as near:
+            assert port < near.getsockname()[1] < port + 50
+
+
+def test_an_issuer_that_is_half_configured(call_cli: RunCli, environment: dict[str, str]) -> None:
+    given = {"RMHDAG_OIDC_ISSUER": "https://issuer.example", "RMHDAG_API_PORT": "0"}
+    done = call_cli("api", **environment, **given)
+    assert done.returncode == ExitCode.INVALID
+    assert "RMHDAG_OIDC_AUDIENCE" in done.stderr

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from rmhdag.cli.exit_codes import ExitCode
@@ -39,8 +40,16 @@ def test_nothing_is_left_however_it_ends(number: int, shared_home: Path) -> None
     up = Up(shared_home)
     watched = Watched(processes_of(up))
     try:
+        with httpx.Client(base_url=up.facts["url"], trust_env=False, timeout=30) as browser:
+            assert browser.get("/api/v1/me").status_code == 401
+            assert browser.get(up.facts["login_url"]).status_code == 303
+            assert "admin" in browser.get("/api/v1/me").json()["scopes"]
+            assert browser.get(up.facts["login_url"]).status_code == 401
         assert up.end(number) == (0 if number == signal.SIGINT else -signal.SIGKILL)
         assert watched.are_gone()
+        if number == signal.SIGINT:
+            keys = json.loads(start_cli(shared_home, "keys", "list", "--all", "--json").stdout)["keys"]
+            assert {key["state"] for key in keys if key["kind"] == "session"} == {"revoked"}
     finally:
         watched.close()
 

@@ -117,6 +117,10 @@ def test_config_show_as_text(call_cli: RunCli) -> None:
         ({"RMHDAG_SCHEMA": "pg_mine"}, "keeps names that begin with pg_"),
         ({"RMHDAG_DATABASE_URL": "mysql://me:secret@x"}, "database_url (environment RMHDAG_DATABASE_URL): "),
         ({"WORKER_QUEUE": "a b"}, "worker_queue (environment WORKER_QUEUE): "),
+        ({"RMHDAG_OIDC_ISSUER": "http://issuer.example"}, "only https is safe here"),
+        ({"RMHDAG_OIDC_ALGORITHMS": '["HS256"]'}, "oidc_algorithms (environment RMHDAG_OIDC_ALGORITHMS): "),
+        ({"RMHDAG_OIDC_ROLE_SCOPES": "read"}, "a setting is not JSON: "),
+        ({"RMHDAG_OIDC_ROLE_SCOPES": '{"a": ["root"]}'}, "oidc_role_scopes (environment RMHDAG_OIDC_ROLE_SCOPES): "),
         ({"POSTGIS_PORT": "x"}, "postgis_port (environment POSTGIS_PORT): "),
     ],
 )

@@ -35,9 +35,14 @@ NODE = (
     "error_message, duration_seconds, taken_over, children, progress"
 )
 
+KEY = (
+    "key_id, namespace, name, kind, scopes, rotated_from, created_by, created_at, expires_at, revoked_at, "
+    "last_used_at, state"
+)
+
 # The objects of `--json`; fields may be added, those that are here keep their meaning. A test compares.
 JSON_OBJECTS = {
-    "up": "up, database, schema, queues, workflows, processes, logs",
+    "up": "up, database, schema, url, login_url, queues, workflows, processes, logs",
     "submit": "job_id, workflow_id, workflow_version",
     "submit --dry-run": "workflow_id, workflow_version, input_params, dry_run",
     "submit --wait": f"{JOB}, node_counts, nodes [{NODE}]",
@@ -69,6 +74,10 @@ JSON_OBJECTS = {
     "silent_seconds, jobs_owned]",
     "workers": "workers [worker_id, host, process_id, version, slots, draining, started_at, heartbeat_at, queues, "
     "stats, silent_seconds, tasks_held]",
+    "keys create": f"{KEY}, key",
+    "keys list": f"keys [{KEY}]",
+    "keys rotate": f"{KEY}, key",
+    "keys revoke": KEY,
     "validate": "valid, problem_count, files [file, valid, workflow_id, version, node_count, "
     "problems [file, line, column, code, message, remedy, pointer]]",
     "graph": "title, description, direction, width, height, "

@@ -57,9 +57,10 @@ def api(
     settings = load_settings(flags).settings
     configure_logs()
     with opened(settings) as (dsn, name), explained(settings), migrated(settings, name):
+        wanted = api_settings(dsn, settings)
         given = listen(settings.api_host, settings.api_port) if listener is None else socket.socket(fileno=listener)
         say(f"api (process {os.getpid()}) listens on {address_of(given)} and works on {name}")
-        serve(api_settings(dsn, settings), given)
+        serve(wanted, given)
     say("stopped")
 
 
@@ -114,9 +115,13 @@ def listen(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+        except OSError:
+            listener.close()
+            raise
     except OSError as error:
         raise CommandFailed(
             f"cannot listen on {host}:{port}: {error.strerror or error}",
