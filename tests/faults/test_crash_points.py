@@ -26,6 +26,9 @@ ELSEWHERE = {
     "bury_job": "tests/orchestrator/test_advance.py",
     "release_some_jobs": "tests/orchestrator/test_duties.py",
     "prune_jobs": "tests/orchestrator/test_duties.py",
+    "add_slice_to_rollups": "tests/orchestrator/test_rollups.py",
+    "rewind_rollups_if_late": "tests/orchestrator/test_rollups.py",
+    "fold_rollups": "tests/orchestrator/test_rollups.py",
     "register_workflow": "tests/orchestrator/test_advance.py",
 }
 

@@ -6,6 +6,7 @@ from rmhdag.models.history import JobEvent, OrchestratorEvent
 from rmhdag.models.jobs import Job, JobCommand, NodeState
 from rmhdag.models.queues import DeadLetter, InboxRow, OutboxRow, QueueMessage
 from rmhdag.models.registry import ApiKey, Handler, Orchestrator, SchemaMeta, Worker, Workflow
+from rmhdag.models.rollups import FailureRollup, JobRollup, NodeRollup, RollupMark, ThroughputRollup
 from rmhdag.models.table import Row
 from rmhdag.models.tasks import Checkpoint, Payload, TaskLog, TaskResult
 
@@ -33,4 +34,9 @@ ROWS: tuple[type[Row], ...] = (
     JobEvent,
     TaskLog,
     OrchestratorEvent,
+    RollupMark,
+    JobRollup,
+    NodeRollup,
+    FailureRollup,
+    ThroughputRollup,
 )

@@ -18,6 +18,16 @@ T = TypeVar("T")
 MOST_LINES = 1_000
 
 
+class JobHead(NamedTuple):
+    job_id: str
+    namespace: str
+    workflow_id: str
+    workflow_version: int
+    workflow_hash: str
+    status: str
+    seen_at: datetime
+
+
 class NodeLine(NamedTuple):
     """`total` is the number of children, known once a fan-out has begun."""
 
@@ -50,6 +60,15 @@ class Progress(NamedTuple):
     progress_message: str | None
 
 
+class CurrentTask(NamedTuple):
+    node_id: str
+    task_id: str
+    progress_current: int | None
+    progress_total: int | None
+    progress_percent: float | None
+    progress_message: str | None
+
+
 class LogChunk(NamedTuple):
     node_id: str
     task_id: str
@@ -71,6 +90,17 @@ class TaskAttempts(NamedTuple):
     node_id: str
     attempt: int
     reused_task_id: str | None
+
+
+class EventCount(NamedTuple):
+    """`retried` are the nodes that were tried again; only one type of event tells of them."""
+
+    event_type: str
+    events: int
+    first_at: datetime
+    last_at: datetime
+    last_seq: int
+    retried: list[str] | None
 
 
 class QueueLine(NamedTuple):
@@ -143,6 +173,11 @@ def job(conn: Conn, namespace: str, job_id: str) -> dict[str, Any] | None:
         return cursor.execute(SQL["job"], {"namespace": namespace, "job_id": job_id}).fetchone()
 
 
+def job_head(conn: Conn, namespace: str, job_id: str) -> JobHead | None:
+    found = _read(conn, JobHead, "job_head", {"namespace": namespace, "job_id": job_id})
+    return found[0] if found else None
+
+
 def reruns_of(conn: Conn, job_id: str, root_job_id: str) -> list[tuple[str, str]]:
     return conn.execute(SQL["reruns_of"], {"job_id": job_id, "root_job_id": root_job_id}).fetchall()
 
@@ -158,6 +193,11 @@ def child_counts(conn: Conn, job_id: str) -> dict[str, dict[str, int]]:
     for fan_out_id, status, count in conn.execute(SQL["child_counts"], {"job_id": job_id}):
         found.setdefault(fan_out_id, {})[status] = count
     return found
+
+
+def counts_of_children(conn: Conn, job_id: str, fan_out_id: str) -> dict[str, int]:
+    """status → how many children of one fan-out."""
+    return dict(conn.execute(SQL["counts_of_children"], {"job_id": job_id, "fan_out_id": fan_out_id}).fetchall())
 
 
 def failed_children(conn: Conn, job_id: str, fan_out_id: str, limit: int = 5) -> list[tuple[str, str | None]]:
@@ -178,6 +218,16 @@ def progress(conn: Conn, task_ids: Sequence[str]) -> dict[str, Progress]:
     return {line.node_id: line for line in _read(conn, Progress, "progress", {"tasks": list(task_ids)})}
 
 
+def node_progress(conn: Conn, job_id: str, node_id: str) -> dict[str, Any] | None:
+    """A node or a child, with what its current or last task says of itself."""
+    with conn.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(SQL["node_progress"], {"job_id": job_id, "node_id": node_id}).fetchone()
+
+
+def current_tasks(conn: Conn, job_id: str, limit: int) -> list[CurrentTask]:
+    return _read(conn, CurrentTask, "current_tasks", {"job_id": job_id, "limit": limit})
+
+
 def attempts(conn: Conn, job_id: str, node_id: str) -> list[TaskAttempts]:
     """A node, or the children of a fan-out, as far as they were sent to workers; in that order."""
     return _read(conn, TaskAttempts, "attempts", {"job_id": job_id, "node_id": node_id})
@@ -194,17 +244,29 @@ def logs_of_job(conn: Conn, job_id: str, after: LogPlace | None = None, limit: i
 
 
 def timeline(
-    conn: Conn, job_id: str, *, after: int = 0, event_types: Collection[str] = (), limit: int = 100
+    conn: Conn,
+    job_id: str,
+    *,
+    node_id: str | None = None,
+    after: int = 0,
+    event_types: Collection[str] = (),
+    limit: int = 100,
 ) -> list[dict[str, Any]]:
     """Events, oldest first; `after` is the `seq` of the last one seen."""
     given = {
         "job_id": job_id,
+        "node_id": node_id,
         "after": after,
         "event_types": _array(event_types),
         "limit": min(limit, MOST_LINES),
     }
     with conn.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(SQL["timeline"], given).fetchall()
+
+
+def timeline_summary(conn: Conn, job_id: str, node_id: str | None = None, after: int = 0) -> list[EventCount]:
+    given = {"job_id": job_id, "node_id": node_id, "after": after}
+    return [EventCount(*row) for row in conn.execute(SQL["timeline_summary"], given).fetchall()]
 
 
 def queues(conn: Conn, namespace: str, alive_seconds: float) -> list[QueueLine]:

@@ -20,6 +20,11 @@ FROM dag_jobs AS j
 LEFT JOIN dag_orchestrators AS o ON o.owner_id = j.owner_id
 WHERE j.job_id = %(job_id)s AND j.namespace = %(namespace)s
 
+-- name: job_head
+SELECT job_id, namespace, workflow_id, workflow_version, workflow_hash, status, clock_timestamp() AS seen_at
+FROM dag_jobs
+WHERE job_id = %(job_id)s AND namespace = %(namespace)s
+
 -- name: reruns_of
 SELECT job_id, status FROM dag_jobs WHERE rerun_of = %(job_id)s AND root_job_id = %(root_job_id)s ORDER BY job_id
 
@@ -41,6 +46,12 @@ SELECT parent_node_id, status, count(*)
 FROM dag_node_states
 WHERE job_id = %(job_id)s AND parent_node_id IS NOT NULL
 GROUP BY parent_node_id, status
+
+-- name: counts_of_children
+SELECT status, count(*)
+FROM dag_node_states
+WHERE job_id = %(job_id)s AND parent_node_id = %(fan_out_id)s
+GROUP BY status
 
 -- name: failed_children
 SELECT node_id, error_message
@@ -66,6 +77,27 @@ WHERE n.job_id = %(job_id)s AND n.node_id = %(node_id)s
 SELECT r.node_id, r.progress_current, r.progress_total, r.progress_percent, r.progress_message
 FROM dag_task_results AS r
 WHERE r.task_id = ANY(%(tasks)s) AND r.status = 'running'
+
+-- name: node_progress
+SELECT
+    n.node_id, n.status, n.attempt, n.retry_count, n.max_retries, n.task_id, n.checkpoint_phase, n.checkpoint_saved_at,
+    n.parent_node_id, CASE WHEN n.output ? 'dynamic_nodes' THEN (n.output->>'total')::int END AS total,
+    r.progress_current, r.progress_total, r.progress_percent, r.progress_message, r.worker_id, r.started_at
+FROM dag_node_states AS n
+LEFT JOIN LATERAL (
+    SELECT * FROM dag_task_results AS t WHERE t.task_id = n.task_id ORDER BY t.lease_epoch DESC LIMIT 1
+) AS r ON true
+WHERE n.job_id = %(job_id)s AND n.node_id = %(node_id)s
+
+-- name: current_tasks
+-- Those that a worker holds, children too: never more than the window of a job lets out.
+SELECT
+    q.node_id, q.task_id, r.progress_current, r.progress_total, r.progress_percent, r.progress_message
+FROM dag_queue_messages AS q
+LEFT JOIN dag_task_results AS r ON r.task_id = q.task_id AND r.lease_epoch = q.lease_epoch
+WHERE q.job_id = %(job_id)s AND q.worker_id IS NOT NULL AND q.worker_id NOT LIKE 'lost:%%'
+ORDER BY q.started_at NULLS LAST, q.claimed_at, q.task_id
+LIMIT %(limit)s
 
 -- name: attempts
 -- Nodes that were ever sent to a worker; a task's id follows from job, node and attempt.
@@ -96,9 +128,19 @@ LIMIT %(limit)s
 SELECT seq, created_at, event_type, event_status, node_id, task_id, duration_ms, source_app, error_message, event_data
 FROM dag_job_events
 WHERE job_id = %(job_id)s AND seq > %(after)s
+    AND (%(node_id)s::text IS NULL OR node_id = %(node_id)s)
     AND (%(event_types)s::event_type[] IS NULL OR event_type = ANY(%(event_types)s::event_type[]))
 ORDER BY seq
 LIMIT %(limit)s
+
+-- name: timeline_summary
+-- From `after` on, so that whoever remembers the summary until there reads only what has come since.
+SELECT
+    event_type, count(*), min(created_at), max(created_at), max(seq),
+    array_agg(DISTINCT node_id) FILTER (WHERE event_type = 'node_retrying' AND NOT event_data ? 'snoozed')
+FROM dag_job_events
+WHERE job_id = %(job_id)s AND seq > %(after)s AND (%(node_id)s::text IS NULL OR node_id = %(node_id)s)
+GROUP BY event_type
 
 -- name: queues
 -- Whatever has rows or workers; `workers` are those whose heartbeat is younger than the limit.

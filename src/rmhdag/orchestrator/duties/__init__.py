@@ -12,9 +12,11 @@ from rmhdag.orchestrator.duties import (
     claim_submissions,
     dead_workers,
     delayed_tasks,
+    late_jobs,
     orphans,
     processed_results,
     pruning,
+    rollups,
     silent_jobs,
     strays,
     stuck_dispatch,
@@ -35,7 +37,11 @@ ALL: dict[ModuleType, Callable[[OrchestratorSettings], float]] = {
     silent_jobs: lambda settings: settings.stall_seconds / 5,
     processed_results: lambda settings: settings.processed_seconds,
     pruning: lambda settings: settings.pruning_seconds,
+    rollups: lambda settings: settings.rollup_seconds,
+    late_jobs: lambda settings: settings.late_jobs_seconds,
 }
 
 # Nobody waits for these: they take a small part of the time at most, however long they take.
-UNHURRIED = frozenset({strays, balance, backpressure, stuck_dispatch, silent_jobs, processed_results, pruning})
+UNHURRIED = frozenset(
+    {strays, balance, backpressure, stuck_dispatch, silent_jobs, processed_results, pruning, rollups, late_jobs}
+)

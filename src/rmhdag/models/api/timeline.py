@@ -1,0 +1,58 @@
+"""The timeline of a job or of one of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from rmhdag.models.api.event_messages import message
+from rmhdag.models.events import EventStatus, EventType
+
+
+class TimelineEvent(BaseModel):
+    event_id: int = Field(description="The event's number in its job; `after` takes it")
+    timestamp: datetime
+    event_type: EventType
+    node_id: str | None
+    task_id: str | None
+    status: EventStatus
+    message: str = Field(description="What happened, in a sentence")
+    duration_ms: int | None
+    data: dict[str, Any]
+
+
+class TimelineSummary(BaseModel):
+    """Over all events, whatever the page shows."""
+
+    total_events: int
+    first_event: datetime | None
+    last_event: datetime | None
+    duration_seconds: float | None
+    event_counts: dict[EventType, int]
+    nodes_with_retries: list[str] = Field(description="At most 100, in the order of their ids")
+
+
+class Timeline(BaseModel):
+    job_id: str
+    node_id: str | None = None
+    summary: TimelineSummary
+    events: list[TimelineEvent]
+    next_after: int | None = Field(description="`after` of the next page; null on the last one")
+
+
+def read_event(row: Mapping[str, Any]) -> TimelineEvent:
+    """From a row of `dag_job_events`."""
+    return TimelineEvent(
+        event_id=row["seq"],
+        timestamp=row["created_at"],
+        event_type=row["event_type"],
+        node_id=row["node_id"],
+        task_id=row["task_id"],
+        status=row["event_status"],
+        message=message(row["event_type"], row["node_id"], row["event_data"], row["error_message"]),
+        duration_ms=row["duration_ms"],
+        data=row["event_data"],
+    )
