@@ -24,9 +24,10 @@ def check_job(conn: Conn, namespace: str, job_id: str) -> views.JobHead:
     return found
 
 
-def check_node(conn: Conn, namespace: str, job_id: str, node_id: str) -> dict[str, Any]:
-    check_job(conn, namespace, job_id)
-    found = views.node_progress(conn, job_id, node_id)
+def check_node(conn: Conn, job: views.JobHead, node_id: str) -> dict[str, Any]:
+    """A node or a child of a job that was found, with what its task says of itself."""
+    found = views.node_progress(conn, job.job_id, node_id)
     if found is None:
-        raise not_found(f"node {node_id} in job {job_id}", remedy=f"`GET /api/v1/jobs/{job_id}/nodes` lists them.")
+        remedy = f"`GET /api/v1/jobs/{job.job_id}/nodes` lists them."
+        raise not_found(f"node {node_id} in job {job.job_id}", remedy=remedy)
     return found

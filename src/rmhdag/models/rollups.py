@@ -97,12 +97,11 @@ class ThroughputRollup(Row):
 
     table: ClassVar[Table] = Table(
         name="dag_throughput_rollups",
-        key=("namespace", "starts_at", "workflow_id"),
+        key=("namespace", "starts_at"),
         storage={"fillfactor": "80"},
     )
 
     namespace: Namespace
     starts_at: Timestamp
-    workflow_id: Name
     jobs: Number
     duration_ms: Milliseconds

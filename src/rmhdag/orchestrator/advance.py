@@ -21,6 +21,7 @@ from rmhdag.engine.plan import Plan
 from rmhdag.models.events import EventStatus, EventType
 from rmhdag.models.states import JobStatus
 from rmhdag.orchestrator.batch import Batch
+from rmhdag.orchestrator.figures import Figures, in_short
 from rmhdag.orchestrator.owned_jobs import OwnedJob, OwnedJobs, Unloadable
 from rmhdag.orchestrator.readings import read_entry
 from rmhdag.orchestrator.reruns import start_of
@@ -73,7 +74,7 @@ class Advance:
         self.aggregations: deque[tuple[str, Plan, str, AggregationRequested]] = deque()
         self.aggregation_wanted = threading.Event()
         self.windows: dict[str, int] = {}
-        self.counts: Counter[str] = Counter()
+        self.figures = Figures()
         # Jobs with results that their rows do not yet show as processed.
         self.handled_jobs: set[str] = set()
 
@@ -122,6 +123,7 @@ class Advance:
         """Handle one batch; False if there was nothing to do. `whole_inbox` reads below the mark too."""
         with suppress(BlockingIOError):
             os.read(self._bell_out, 4096)
+        began = self.figures.begin_cycle()
         now = self._waiting.read(self._conn, self._me, whole=whole_inbox)
         local = [self._local.popleft() for _ in range(min(len(self._local), LOCAL_BATCH))]
         # A result that is waiting makes the timer of its task stale.
@@ -130,6 +132,7 @@ class Advance:
         if whole_inbox:
             self._turns.look_at_queues()
         if not entries and not local:
+            self.figures.phase = "idle"
             return False
         items: dict[str, list[Item]] = defaultdict(list)
         # Timers come after the inbox.
@@ -152,10 +155,12 @@ class Advance:
             self._local.extendleft(reversed(local))
             self._waiting.read_again()
             raise
+        self.figures.end_cycle(began, len(self._waiting) + len(self._local))
         return True
 
     def _handle(self, now: datetime, items: Mapping[str, list[Item]], large: dict[str, Any]) -> None:
         """Decide and write; a batch that the data spoils is halved until the job to blame stands alone."""
+        self.figures.phase = "deciding"
         for unloadable in self.owned.load(self._conn, items.keys()):
             self._blame(unloadable, unloadable.error)
         batch = Batch(self._turns)
@@ -220,6 +225,7 @@ class Advance:
     def _write(
         self, now: datetime, items: Mapping[str, list[Item]], batch: Batch, held: Mapping[str, OwnedJob]
     ) -> None:
+        self.figures.phase = "writing"
         inbox_ids = [
             (item.inbox_id, job_id) for job_id in held for item in items[job_id] if isinstance(item, InboxEntry)
         ]
@@ -237,8 +243,8 @@ class Advance:
             self._failures.pop(job_id, None)
         if len(self.handled_jobs) < MOST_HANDLED_JOBS:
             self.handled_jobs.update(held)
-        self.counts["results"] += len(inbox_ids)
-        self.counts["batches"] += 1
+        self.figures.counts["results_processed"] += len(inbox_ids)
+        self.figures.counts["tasks_dispatched"] += batch.count_tasks(settled.lost)
         self._after_commit(batch, settled.lost, held)
 
     def _resolve_child_jobs(self, batch: Batch, held: Mapping[str, OwnedJob]) -> None:
@@ -264,17 +270,18 @@ class Advance:
             self._turns.forget(job_id, held[job_id].fairness_key, list(held[job_id].run.lanes))
         self.owned.drop(batch.ended)
         self.owned.trim(held.keys())
-        self.counts["ended"] += len(batch.ended)
+        self.figures.counts["jobs_ended"] += len(batch.ended)
 
     def _blame(self, job: OwnedJob | Unloadable, error: Exception) -> None:
         """An exception of one job: try it again from its rows, and after three times let it fail by itself."""
         self._failures[job.job_id] += 1
-        log.error("job_cannot_advance", job_id=job.job_id, times=self._failures[job.job_id], error=_in_short(error))
+        log.error("job_cannot_advance", job_id=job.job_id, times=self._failures[job.job_id], error=in_short(error))
+        self.figures.note_error(error)
         if self._failures[job.job_id] >= POISON_AFTER:
-            message = f"engine_error: {_in_short(error)}"
+            message = f"engine_error: {in_short(error)}"
             poison.bury_job(self._conn, self._me, job.job_id, job.owner_epoch, job.namespace, message)
             del self._failures[job.job_id]
-            self.counts["poisoned"] += 1
+            self.figures.counts["jobs_poisoned"] += 1
         else:
             # Its inbox rows are read again; what came without a row is owed by its rows and found by loading them.
             self._waiting.read_again()
@@ -308,9 +315,3 @@ class Advance:
             if entry.kind == "child_job_ended" and "child_job_id" in entry.payload
         ]
         return jobs.load_outputs(self._conn, finished) | jobs.load_results(self._conn, children)
-
-
-def _in_short(error: Exception) -> str:
-    """Never the whole: the database quotes rows in its details, and rows hold what users gave us."""
-    text = error.diag.message_primary if isinstance(error, psycopg.Error) else str(error)
-    return f"{type(error).__name__}: {text}"[:500]

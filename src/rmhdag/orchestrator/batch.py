@@ -37,6 +37,9 @@ class JobWrites:
             self._rare = Writes()
         return self._rare
 
+    def count_tasks(self) -> int:
+        return len(self.tasks) + (0 if self._rare is None else len(self._rare.tasks_from_nodes))
+
     def add_to(self, merged: Writes) -> None:
         merged.events += self.events
         merged.tasks += self.tasks
@@ -84,6 +87,9 @@ class Batch:
         self.continues = [item for item in self.continues if item[0] != job_id]
         self.aggregations = [item for item in self.aggregations if item[0] != job_id]
         self.child_requests = [item for item in self.child_requests if item[0] != job_id]
+
+    def count_tasks(self, lost: set[str]) -> int:
+        return sum(mine.count_tasks() for job_id, mine in self.jobs.items() if job_id not in lost)
 
     def merged(self, locked: set[str]) -> Writes:
         """One set of rows for all jobs that are still ours."""

@@ -154,6 +154,7 @@ class Life:
             except psycopg.Error as error:
                 # While the heartbeat goes on, our jobs stay ours: only what was in memory is in doubt.
                 log.warning("advance_failed", owner_id=self.me, error=str(error).strip())
+                self.advance.figures.note_error(error)
                 self._owned.clear()
                 stopping.wait(self._random.uniform(0.5, 1.5) * ERROR_PAUSE_SECONDS)
                 self._reconnect()
@@ -209,7 +210,7 @@ class Life:
             began = monotonic()
             try:
                 conn = conn or self._connect("heartbeat")
-                if not processes.beat_orchestrator(conn, self.me, dict(self.advance.counts)):
+                if not processes.beat_orchestrator(conn, self.me, self.advance.figures.tell()):
                     log.warning("orchestrator_was_taken_for_dead", owner_id=self.me)
                     self._trust.revoke()
                     self._over.set()
@@ -218,6 +219,7 @@ class Life:
                 self._trust.renew(began)
             except psycopg.Error as error:
                 log.warning("heartbeat_failed", owner_id=self.me, error=str(error).strip())
+                self.advance.figures.note_error(error)
                 if conn is not None:
                     conn.close()
                 conn = None
@@ -251,6 +253,7 @@ class Life:
                         due[duty] = monotonic() + interval_of(self._settings)
                         began = monotonic()
                         done = duty.run_once(context)
+                        self.advance.figures.note_duty(duty.__name__.rpartition(".")[2], done)
                         if duty in duties.UNHURRIED:
                             due[duty] = max(due[duty], began + pause_seconds(monotonic() - began))
                         if duty is duties.orphans and done:
@@ -259,6 +262,7 @@ class Life:
                             self._claim_now.set()  # there are more
             except psycopg.Error as error:
                 log.warning("duty_failed", owner_id=self.me, error=str(error).strip())
+                self.advance.figures.note_error(error)
                 if context is not None:
                     context.look_anew()
                     context.conn.close()
@@ -279,6 +283,7 @@ class Life:
                 answer = reduce_children(conn, plan, namespace, job_id, wanted)
             except psycopg.Error as error:
                 log.warning("fan_in_failed", job_id=job_id, error=str(error).strip())
+                self.advance.figures.note_error(error)
                 if conn is not None:
                     conn.close()
                 conn = None

@@ -29,6 +29,9 @@ class WaitingEntries:
         self._mark = 0
         self.whole_read_seconds = 0.0
 
+    def __len__(self) -> int:
+        return len(self._ids)
+
     def read(self, conn: psycopg.Connection[Any], me: str, *, whole: bool) -> datetime:
         """Read what is new, `whole` also below the mark; returns the database's time."""
         began = monotonic()

@@ -76,9 +76,9 @@ class Metrics(NamedTuple):
     def open_jobs(self, workflow_id: str | None = None) -> dict[str, int]:
         return dict(self._read("open_jobs", workflow_id))
 
-    def throughput(self, bucket_minutes: int, workflow_id: str | None = None) -> list[tuple[datetime, int, int]]:
+    def throughput(self, bucket_minutes: int) -> list[tuple[datetime, int, int]]:
         """(start, jobs completed, their milliseconds) of the buckets that are not empty."""
-        return self._read("throughput", workflow_id, minutes=bucket_minutes)
+        return self._read("throughput", None, minutes=bucket_minutes)
 
     def _both(self, rolled_up: str, recent: str, workflow_id: str | None) -> list[Any]:
         return self._read(rolled_up, workflow_id) + self._read(recent, workflow_id)

@@ -16,7 +16,10 @@ WHERE namespace = %(namespace)s AND starts_at >= %(since)s
 GROUP BY workflow_id, status, bucket
 
 -- name: recent_jobs
-SELECT workflow_id, status, floor(ln(GREATEST(d.ms, 1)) / ln(1.1))::int, count(*), sum(d.ms)::bigint
+SELECT
+    workflow_id, status,
+    CASE status WHEN 'completed' THEN floor(ln(GREATEST(d.ms, 1)) / ln(1.1))::int ELSE 0 END, count(*),
+    sum(d.ms)::bigint
 FROM dag_jobs,
     LATERAL (SELECT COALESCE(round(EXTRACT(EPOCH FROM completed_at - started_at) * 1000), 0)::bigint AS ms) AS d
 WHERE namespace = %(namespace)s AND completed_at > %(mark)s AND completed_at >= %(since)s
@@ -83,12 +86,10 @@ FROM (
     SELECT starts_at, jobs, duration_ms
     FROM dag_throughput_rollups
     WHERE namespace = %(namespace)s AND starts_at >= %(since)s
-        AND (%(workflow_id)s::text IS NULL OR workflow_id = %(workflow_id)s)
     UNION ALL
     SELECT completed_at, 1, COALESCE(round(EXTRACT(EPOCH FROM completed_at - started_at) * 1000), 0)::bigint
     FROM dag_jobs
     WHERE namespace = %(namespace)s AND completed_at > %(mark)s AND completed_at >= %(since)s AND status = 'completed'
-        AND (%(workflow_id)s::text IS NULL OR workflow_id = %(workflow_id)s)
 ) AS done
 GROUP BY 1
 ORDER BY 1

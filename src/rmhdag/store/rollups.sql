@@ -49,7 +49,7 @@ WHERE namespace = %(namespace)s
 INSERT INTO dag_job_rollups AS r (namespace, starts_at, span_hours, workflow_id, status, bucket, jobs, duration_ms)
 SELECT
     %(namespace)s::text, date_trunc('hour', completed_at, 'UTC'), 1, workflow_id, status,
-    floor(ln(GREATEST(d.ms, 1)) / ln(1.1))::int, count(*), sum(d.ms)
+    CASE status WHEN 'completed' THEN floor(ln(GREATEST(d.ms, 1)) / ln(1.1))::int ELSE 0 END, count(*), sum(d.ms)
 FROM dag_jobs,
     LATERAL (SELECT COALESCE(round(EXTRACT(EPOCH FROM completed_at - started_at) * 1000), 0)::bigint AS ms) AS d
 WHERE namespace = %(namespace)s AND completed_at > %(after)s AND completed_at <= %(until)s
@@ -58,14 +58,14 @@ ON CONFLICT (namespace, starts_at, span_hours, workflow_id, status, bucket)
 DO UPDATE SET jobs = r.jobs + EXCLUDED.jobs, duration_ms = r.duration_ms + EXCLUDED.duration_ms
 
 -- name: add_throughput
-INSERT INTO dag_throughput_rollups AS r (namespace, starts_at, workflow_id, jobs, duration_ms)
-SELECT %(namespace)s::text, date_trunc('minute', completed_at), workflow_id, count(*), sum(d.ms)
+INSERT INTO dag_throughput_rollups AS r (namespace, starts_at, jobs, duration_ms)
+SELECT %(namespace)s::text, date_trunc('minute', completed_at), count(*), sum(d.ms)
 FROM dag_jobs,
     LATERAL (SELECT COALESCE(round(EXTRACT(EPOCH FROM completed_at - started_at) * 1000), 0)::bigint AS ms) AS d
 WHERE namespace = %(namespace)s AND completed_at > %(after)s AND completed_at <= %(until)s AND status = 'completed'
     AND completed_at > clock_timestamp() - interval '8 days'
-GROUP BY 2, 3
-ON CONFLICT (namespace, starts_at, workflow_id)
+GROUP BY 2
+ON CONFLICT (namespace, starts_at)
 DO UPDATE SET jobs = r.jobs + EXCLUDED.jobs, duration_ms = r.duration_ms + EXCLUDED.duration_ms
 
 -- name: add_nodes

@@ -195,11 +195,6 @@ def child_counts(conn: Conn, job_id: str) -> dict[str, dict[str, int]]:
     return found
 
 
-def counts_of_children(conn: Conn, job_id: str, fan_out_id: str) -> dict[str, int]:
-    """status → how many children of one fan-out."""
-    return dict(conn.execute(SQL["counts_of_children"], {"job_id": job_id, "fan_out_id": fan_out_id}).fetchall())
-
-
 def failed_children(conn: Conn, job_id: str, fan_out_id: str, limit: int = 5) -> list[tuple[str, str | None]]:
     given = {"job_id": job_id, "fan_out_id": fan_out_id, "limit": limit}
     return conn.execute(SQL["failed_children"], given).fetchall()

@@ -47,12 +47,6 @@ FROM dag_node_states
 WHERE job_id = %(job_id)s AND parent_node_id IS NOT NULL
 GROUP BY parent_node_id, status
 
--- name: counts_of_children
-SELECT status, count(*)
-FROM dag_node_states
-WHERE job_id = %(job_id)s AND parent_node_id = %(fan_out_id)s
-GROUP BY status
-
 -- name: failed_children
 SELECT node_id, error_message
 FROM dag_node_states

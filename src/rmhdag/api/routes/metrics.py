@@ -60,8 +60,7 @@ def throughput_metrics(
     api: ApiContext,
     hours: Annotated[int, Query(ge=1, le=168)] = 24,
     bucket_minutes: Annotated[int, Query(ge=1, le=1440)] = 60,
-    workflow_id: WorkflowFilter = None,
 ) -> ThroughputMetrics:
     """In buckets of equal length, the empty ones too; the last one is not over yet."""
     with api.connection() as conn:
-        return views.throughput_metrics(conn, caller.namespace, hours, bucket_minutes, workflow_id)
+        return views.throughput_metrics(conn, caller.namespace, hours, bucket_minutes)

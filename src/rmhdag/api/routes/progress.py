@@ -9,7 +9,6 @@ from rmhdag.api.identity import Reader
 from rmhdag.api.job_paths import JobIdParameter, NodeIdParameter, check_job, check_node
 from rmhdag.api.views import progress
 from rmhdag.models.api.progress import JobProgress, NodeProgress
-from rmhdag.store import views
 
 router = APIRouter(prefix="/api/v1/jobs/{job_id}", tags=["progress"])
 
@@ -25,6 +24,5 @@ def job_progress(job_id: JobIdParameter, caller: Reader, api: ApiContext) -> Job
 def node_progress(job_id: JobIdParameter, node_id: NodeIdParameter, caller: Reader, api: ApiContext) -> NodeProgress:
     """With what its task says of itself, and its last checkpoint."""
     with api.connection() as conn:
-        node = check_node(conn, caller.namespace, job_id, node_id)
-        children = {} if node["total"] is None else views.counts_of_children(conn, job_id, node_id)
-        return progress.node_progress(job_id, node, children)
+        job = check_job(conn, caller.namespace, job_id)
+        return progress.node_progress(conn, job, check_node(conn, job, node_id))

@@ -47,5 +47,5 @@ def node_timeline(
 ) -> Timeline:
     """Of one node or one child of a fan-out."""
     with api.connection() as conn:
-        check_node(conn, caller.namespace, job_id, node_id)
+        check_node(conn, check_job(conn, caller.namespace, job_id), node_id)
         return timeline(conn, job_id, node_id=node_id, after=after, event_types=event_types or (), limit=limit)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
+from rmhdag.api.views.fan_outs import child_counts
 from rmhdag.api.views.memory import Memory
 from rmhdag.models.api.progress import JobProgress, NodeCounts, NodeProgress, SavedCheckpoint, TaskProgress
 from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, JobStatus, NodeStatus
@@ -32,8 +33,8 @@ ENDED = frozenset(status.value for status in JOB_TERMINAL)
 def job_progress(conn: Conn, job: views.JobHead) -> JobProgress:
     """The job is read before its nodes: if it has ended, they are those of its end."""
     lines = views.nodes(conn, job.job_id)
-    children = views.child_counts(conn, job.job_id) if any(line.total for line in lines) else {}
     ended = job.status in ENDED
+    children = child_counts(conn, job.job_id, has_ended=ended) if any(line.total for line in lines) else {}
     return JobProgress(
         job_id=job.job_id,
         job_status=JobStatus(job.status),
@@ -45,11 +46,14 @@ def job_progress(conn: Conn, job: views.JobHead) -> JobProgress:
     )
 
 
-def node_progress(job_id: str, node: Mapping[str, Any], children: Mapping[str, int]) -> NodeProgress:
-    """`children` are the counts of a fan-out by status."""
+def node_progress(conn: Conn, job: views.JobHead, node: Mapping[str, Any]) -> NodeProgress:
+    """`node` is a row of `views.node_progress`."""
+    children: Mapping[str, int] = {}
+    if node["total"]:
+        children = child_counts(conn, job.job_id, has_ended=job.status in ENDED).get(node["node_id"], {})
     runs = node["task_id"] is not None and node["status"] in (NodeStatus.DISPATCHED, NodeStatus.RUNNING)
     return NodeProgress(
-        job_id=job_id,
+        job_id=job.job_id,
         node_id=node["node_id"],
         status=node["status"],
         retry_count=node["retry_count"],

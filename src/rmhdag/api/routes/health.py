@@ -1,0 +1,35 @@
+"""Whether the platform is well, for people and for monitors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from rmhdag.api.context import ApiContext
+from rmhdag.api.identity import Reader
+from rmhdag.api.problems import MEDIA_TYPE, ProblemBody
+from rmhdag.api.views.health import look
+from rmhdag.models.api.health import Health, HealthStatus
+
+router = APIRouter(tags=["health"])
+
+SICK: dict[int | str, dict[str, Any]] = {
+    503: {
+        "model": Health,
+        "description": "UNHEALTHY; or the database does not answer, which is told as a problem",
+        "content": {MEDIA_TYPE: {"schema": ProblemBody.model_json_schema()}},
+    }
+}
+
+
+@router.get("/health", summary="Health", responses=SICK, operation_id="health")
+@router.get("/api/v1/health", summary="Health", responses=SICK, operation_id="health_v1")
+def health(caller: Reader, api: ApiContext, response: Response) -> Health:
+    """Five components, each with what was looked at, what is too much, and what to do. UNHEALTHY answers 503."""
+    with api.connection() as conn:
+        found = look(conn, api.settings, caller.namespace)
+    if found.status is HealthStatus.UNHEALTHY:
+        response.status_code = 503
+        response.headers["Retry-After"] = "5"
+    return found

@@ -1,0 +1,265 @@
+"""The health of the platform: five components, each the worst of what was looked at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import psycopg
+
+import rmhdag
+from rmhdag.api.context import ApiSettings
+from rmhdag.models.api.health import Health, HealthCheck, HealthComponent, HealthStatus
+from rmhdag.models.rows import SCHEMA_VERSION
+from rmhdag.store import server_health, views
+
+Conn = psycopg.Connection[Any]
+HEALTHY, DEGRADED, UNHEALTHY = HealthStatus
+ORDER = list(HealthStatus)
+GIB = 2**30
+
+
+def look(conn: Conn, settings: ApiSettings, namespace: str) -> Health:
+    components = {
+        "orchestrators": component(check_orchestrators(conn, settings)),
+        "database": component(check_database(conn)),
+        "messaging": component(check_messaging(conn, settings, namespace)),
+        "workers": component(check_workers(conn, settings, namespace)),
+        "system": component(check_system(conn)),
+    }
+    return Health(
+        status=worst(found.status for found in components.values()),
+        version=rmhdag.__version__,
+        components=components,
+    )
+
+
+def component(checks: Iterable[HealthCheck]) -> HealthComponent:
+    found = list(checks)
+    return HealthComponent(status=worst(check.status for check in found), checks=found)
+
+
+def worst(found: Iterable[HealthStatus]) -> HealthStatus:
+    return max(found, key=ORDER.index, default=HEALTHY)
+
+
+def judge(
+    name: str,
+    value: str,
+    threshold: str,
+    remedy: str,
+    *,
+    degraded: object = False,
+    unhealthy: object = False,
+) -> HealthCheck:
+    status = UNHEALTHY if unhealthy else DEGRADED if degraded else HEALTHY
+    return HealthCheck(
+        name=name, status=status, value=value, threshold=threshold, remedy=None if status is HEALTHY else remedy
+    )
+
+
+def check_orchestrators(conn: Conn, settings: ApiSettings) -> Iterator[HealthCheck]:
+    lines = views.orchestrators(conn)
+    alive = [line for line in lines if line.silent_seconds < settings.orphan_seconds]
+    yield judge(
+        "alive",
+        f"{len(alive)}",
+        "1 or more",
+        "Start one with `rmhdag orchestrator`; jobs wait until then.",
+        unhealthy=not alive,
+    )
+    silent = [line.owner_id for line in lines if line not in alive]
+    yield judge(
+        "silent",
+        ", ".join(silent) or "none",
+        f"none silent for {settings.orphan_seconds:g} s",
+        "Their jobs are being taken over; look at their logs.",
+        degraded=silent,
+    )
+    yield check_versions("versions", {line.version for line in alive})
+
+
+def check_versions(name: str, found: set[str]) -> HealthCheck:
+    return judge(
+        name,
+        ", ".join(sorted(found)) or "none",
+        "one version",
+        "An upgrade is under way, or was left half done: bring all processes to one version.",
+        degraded=len(found) > 1,
+    )
+
+
+def check_database(conn: Conn) -> Iterator[HealthCheck]:
+    began = time.monotonic()
+    server = server_health.server(conn)
+    answer_ms = (time.monotonic() - began) * 1000
+    yield judge("answer", f"{answer_ms:.0f} ms", "250 ms", "Look at the load of the server.", degraded=answer_ms > 250)
+    used = server.connections / max(1, server.max_connections)
+    yield judge(
+        "connections",
+        f"{server.connections} of {server.max_connections}",
+        "80 %",
+        "Raise max_connections, start fewer processes, or put a pooler in between.",
+        degraded=used > 0.8,
+        unhealthy=used > 0.95,
+    )
+    yield judge(
+        "oldest transaction",
+        f"{server.oldest_transaction_seconds:.0f} s",
+        "60 s",
+        "It keeps dead rows from being cleared away: find it in pg_stat_activity by xact_start and end it.",
+        degraded=server.oldest_transaction_seconds > 60,
+        unhealthy=server.oldest_transaction_seconds > 3600,
+    )
+    yield judge(
+        "idle in transaction",
+        f"{server.idle_in_transaction_seconds:.0f} s",
+        "5 s",
+        "Somebody forgot to commit: set idle_in_transaction_session_timeout for that role.",
+        degraded=server.idle_in_transaction_seconds > 5,
+    )
+    yield judge(
+        "blocked",
+        f"{server.blocked}",
+        "none waits for a lock for 2 s",
+        "pg_blocking_pids() says who holds it.",
+        degraded=server.blocked,
+    )
+    dead = server_health.dead_rows(conn)
+    yield judge(
+        "dead rows",
+        f"{dead.dead} beside {dead.live} live in {dead.table}",
+        "100,000 more than live",
+        "Autovacuum does not keep up: look for a long transaction, or run VACUUM on the table.",
+        degraded=dead.dead > dead.live + 100_000,
+    )
+    yield judge(
+        "transaction ids",
+        f"{server.transaction_age:,} since the last freeze",
+        "1,000,000,000",
+        "Let autovacuum finish its freeze, or run VACUUM FREEZE.",
+        degraded=server.transaction_age > 1_000_000_000,
+        unhealthy=server.transaction_age > 1_900_000_000,
+    )
+    yield judge(
+        "durability",
+        "fsync on" if server.is_durable else "fsync off",
+        "fsync on",
+        "A crash of the server may lose jobs: ALTER SYSTEM SET fsync = on, and reload.",
+        degraded=not server.is_durable,
+    )
+
+
+def check_messaging(conn: Conn, settings: ApiSettings, namespace: str) -> Iterator[HealthCheck]:
+    missing = [
+        name
+        for name, given in (
+            ("JOB_QUEUE_NAME", settings.job_queue_name),
+            ("DAG_WORKER_QUEUE or WORKER_QUEUE", settings.queues),
+        )
+        if not given
+    ]
+    yield judge(
+        "queue names",
+        f"missing: {', '.join(missing)}" if missing else ", ".join(sorted(settings.queues)),
+        "all given",
+        "Queues have no default names: set them and start again.",
+        unhealthy=missing,
+    )
+    waiting = server_health.backlogs(conn, namespace)
+    yield _check_age("inbox", waiting.inbox_rows, waiting.inbox_seconds, 30, "Orchestrators do not keep up.")
+    yield _check_age("outbox", waiting.outbox_rows, waiting.outbox_seconds, 60, "The broker cannot be reached.")
+    yield judge(
+        "unclaimed jobs",
+        "none" if waiting.unclaimed_seconds is None else f"the oldest since {waiting.unclaimed_seconds:.0f} s",
+        "60 s",
+        "No orchestrator takes new jobs: start one, or look at its logs.",
+        degraded=(waiting.unclaimed_seconds or 0) > 60,
+    )
+    yield judge(
+        "dead letters",
+        f"{waiting.dead_letters}",
+        "none",
+        "`rmhdag dead-letters` shows why; requeue or discard them.",
+        degraded=waiting.dead_letters,
+    )
+
+
+def _check_age(name: str, rows: int, seconds: float | None, limit: float, remedy: str) -> HealthCheck:
+    value = "empty" if not rows or seconds is None else f"{rows} rows, the oldest since {seconds:.0f} s"
+    return judge(name, value, f"{limit:g} s", remedy, degraded=(seconds or 0) > limit)
+
+
+def check_workers(conn: Conn, settings: ApiSettings, namespace: str) -> Iterator[HealthCheck]:
+    lines = views.workers(conn)
+    alive = [line for line in lines if line.silent_seconds < settings.orphan_seconds]
+    queues = views.queues(conn, namespace, settings.orphan_seconds)
+    waiting = sum(line.waiting for line in queues)
+    yield judge(
+        "alive",
+        f"{len(alive)} with {sum(line.slots for line in alive)} slots",
+        "1 or more",
+        "Start one with `rmhdag worker`.",
+        degraded=not alive,
+        unhealthy=not alive and waiting,
+    )
+    silent = [line.worker_id for line in lines if line not in alive]
+    yield judge(
+        "silent",
+        ", ".join(silent) or "none",
+        f"none silent for {settings.orphan_seconds:g} s",
+        "Their tasks are being given to others; look at their logs.",
+        degraded=silent,
+    )
+    unserved = [line.queue for line in queues if line.waiting and not line.workers]
+    yield judge(
+        "unserved queues",
+        ", ".join(unserved) or "none",
+        "none with waiting tasks",
+        "Start a worker for them: `rmhdag worker --queue NAME`.",
+        degraded=unserved,
+    )
+    yield check_versions("versions", {line.version for line in alive})
+
+
+def check_system(conn: Conn) -> Iterator[HealthCheck]:
+    """Of the machine that answers."""
+    free = shutil.disk_usage(os.curdir).free
+    yield judge(
+        "disk",
+        f"{free / GIB:.1f} GiB free",
+        "2 GiB",
+        "Make room.",
+        degraded=free < 2 * GIB,
+        unhealthy=free < GIB // 8,
+    )
+    memory = available_memory()
+    if memory is not None:
+        yield judge(
+            "memory",
+            f"{memory / GIB:.1f} GiB available",
+            "0.25 GiB",
+            "Give the machine more memory, or its workers fewer slots.",
+            degraded=memory < GIB // 4,
+        )
+    found, oldest = server_health.schema_version(conn)
+    yield judge(
+        "schema",
+        f"version {found}",
+        f"version {SCHEMA_VERSION}",
+        "`rmhdag db migrate` brings the database there, or upgrade this process.",
+        degraded=found != SCHEMA_VERSION,
+        unhealthy=oldest > SCHEMA_VERSION,
+    )
+
+
+def available_memory() -> int | None:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            found = next((line for line in lines if line.startswith("MemAvailable:")), None)
+    except OSError:
+        return None
+    return None if found is None else int(found.split()[1]) * 1024

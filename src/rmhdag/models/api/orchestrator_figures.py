@@ -1,0 +1,97 @@
+"""What orchestrators know of themselves, and what they have lately brought to an end."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from rmhdag.models.events import EventStatus, EventType
+
+
+class OrchestratorStatus(BaseModel):
+    owner_id: str
+    host: str
+    process_id: int
+    version: str
+    alive: bool = Field(description="Its heartbeat is younger than the threshold of the settings")
+    stopping: bool
+    started_at: datetime
+    uptime_seconds: float
+    last_heartbeat_at: datetime
+    phase: str = Field(description="idle, inbox, deciding or writing, at its last heartbeat")
+    jobs_owned: int
+    backlog: int = Field(description="Inputs that it had read and not handled yet")
+    errors: int
+    last_error: str | None = Field(description="For administrators only")
+    last_orphan_scan_at: datetime | None
+
+
+class OrchestratorStatusList(BaseModel):
+    orchestrators: list[OrchestratorStatus]
+
+
+class OrchestratorStats(BaseModel):
+    """Counted since it started."""
+
+    owner_id: str
+    uptime_seconds: float
+    cycles: int = Field(description="Turns of its loop that found something to do")
+    cycle_ms_avg: float | None = Field(description="Of the last 1,000 cycles")
+    cycle_ms_p99: float | None
+    jobs_owned: int
+    jobs_claimed: int
+    jobs_reclaimed: int
+    jobs_ended: int
+    tasks_dispatched: int
+    results_processed: int
+    backlog: int
+    errors: int
+    last_error: str | None = Field(description="For administrators only")
+    last_heartbeat_at: datetime
+    last_orphan_scan_at: datetime | None
+
+
+class OrchestratorStatsList(BaseModel):
+    orchestrators: list[OrchestratorStats]
+
+
+class EndedJob(BaseModel):
+    job_id: str
+    workflow_id: str
+    completed_at: datetime
+    duration_seconds: float | None
+    error_message: str | None = None
+
+
+class FailingHandler(BaseModel):
+    handler: str
+    queue: str | None = Field(description="As the workflow names it; null where the handler's own is used")
+    failures: int
+    last_error: str | None
+    last_failed_at: datetime
+
+
+class FailingQueue(BaseModel):
+    queue: str
+    failures: int
+
+
+class OrchestratorEvent(BaseModel):
+    owner_id: str
+    timestamp: datetime
+    event_type: EventType
+    status: EventStatus
+    message: str
+    data: dict[str, Any]
+
+
+class OrchestratorActivity(BaseModel):
+    """Jobs and failures are those of the caller's namespace; events those of the orchestrators that are shown."""
+
+    completions: list[EndedJob] = Field(description="The last 100")
+    failures: list[EndedJob] = Field(description="The last 100")
+    failing_handlers: list[FailingHandler] = Field(description="Of failed attempts within the last hour")
+    failing_queues: list[FailingQueue]
+    events: list[OrchestratorEvent] = Field(description="The last 100, newest first")

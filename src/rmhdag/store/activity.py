@@ -1,0 +1,41 @@
+"""What has lately ended, what fails, and what orchestrators have to say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from rmhdag.store.queries import load_queries
+
+SQL = load_queries(__file__)
+Conn = psycopg.Connection[Any]
+Rows = list[dict[str, Any]]
+# Enough to see what fails; a storm of failures must not make the page slow.
+MOST_FAILURES = 5_000
+
+
+def last_completions(conn: Conn, namespace: str) -> Rows:
+    return _read(conn, "last_completions", {"namespace": namespace})
+
+
+def last_failures(conn: Conn, namespace: str) -> Rows:
+    return _read(conn, "last_failures", {"namespace": namespace})
+
+
+def failing_handlers(conn: Conn, namespace: str) -> Rows:
+    return _read(conn, "failing_handlers", {"namespace": namespace, "limit": MOST_FAILURES})
+
+
+def orchestrator_events(conn: Conn, namespace: str, owners: Sequence[str] | None) -> Rows:
+    """Newest first; of all, also of those that are gone, if no owners are named."""
+    return _read(
+        conn, "orchestrator_events", {"namespace": namespace, "owners": None if owners is None else list(owners)}
+    )
+
+
+def _read(conn: Conn, query: str, given: dict[str, Any]) -> Rows:
+    with conn.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(SQL[query], given).fetchall()

@@ -1,0 +1,44 @@
+-- name: server
+-- Our own question is not counted; background processes hold no locks that hurt us for long.
+SELECT
+    count(*) FILTER (WHERE backend_type = 'client backend') AS connections,
+    current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS max_connections,
+    COALESCE(max(EXTRACT(EPOCH FROM clock_timestamp() - xact_start)) FILTER (WHERE is_ours), 0)::float8
+        AS oldest_transaction_seconds,
+    COALESCE(max(EXTRACT(EPOCH FROM clock_timestamp() - state_change)) FILTER (
+        WHERE is_ours AND state LIKE 'idle in transaction%%'), 0)::float8 AS idle_in_transaction_seconds,
+    count(*) FILTER (
+        WHERE is_ours AND wait_event_type = 'Lock' AND state_change < clock_timestamp() - interval '2 seconds'
+    ) AS blocked,
+    (SELECT age(datfrozenxid)::bigint FROM pg_database WHERE datname = current_database()) AS transaction_age,
+    current_setting('fsync')::boolean AS is_durable
+FROM (
+    SELECT *, datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' AS is_ours
+    FROM pg_stat_activity
+) AS activity
+
+-- name: dead_rows
+-- The worst table; churning ones always have some.
+SELECT relname, n_dead_tup, n_live_tup
+FROM pg_stat_user_tables
+WHERE schemaname = current_schema()
+ORDER BY n_dead_tup - n_live_tup DESC
+LIMIT 1
+
+-- name: backlogs
+-- Counts end at 10,000: more is only more.
+SELECT
+    (SELECT count(*) FROM (SELECT FROM dag_inbox LIMIT 10000) AS i) AS inbox_rows,
+    (SELECT EXTRACT(EPOCH FROM clock_timestamp() - min(created_at))::float8 FROM (
+        SELECT created_at FROM dag_inbox ORDER BY owner_id, inbox_id LIMIT 10000) AS i) AS inbox_seconds,
+    (SELECT count(*) FROM (SELECT FROM dag_outbox WHERE status = 'pending' LIMIT 10000) AS o) AS outbox_rows,
+    (SELECT EXTRACT(EPOCH FROM clock_timestamp() - min(created_at))::float8 FROM (
+        SELECT created_at FROM dag_outbox WHERE status = 'pending' ORDER BY next_attempt_at LIMIT 10000) AS o)
+        AS outbox_seconds,
+    (SELECT EXTRACT(EPOCH FROM clock_timestamp() - min(created_at))::float8 FROM (
+        SELECT created_at FROM dag_jobs
+        WHERE owner_id IS NULL AND completed_at IS NULL ORDER BY owner_id, job_id LIMIT 1000) AS j) AS unclaimed_seconds,
+    (SELECT count(*) FROM dag_dead_letters WHERE settled_at IS NULL AND namespace = %(namespace)s) AS dead_letters
+
+-- name: schema_version
+SELECT schema_version, oldest_code_version FROM dag_schema_meta
