@@ -18,8 +18,10 @@ from rmhdag.api.context import Api, ApiSettings
 from rmhdag.api.identity import Authentication
 from rmhdag.api.limits import BodyLimits
 from rmhdag.api.openapi import describe, operation_name
+from rmhdag.api.request_meters import Meters, RequestMeters
 from rmhdag.api.security_headers import SecurityHeaders
 from rmhdag.api.strict_requests import make_strict
+from rmhdag.api.views.memory import Memory
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": problems.ProblemBody, "description": "Refused; the body says what is wrong and where"},
@@ -52,6 +54,8 @@ def build(settings: ApiSettings) -> FastAPI:
         generate_unique_id_function=operation_name,
     )
     app.state.api = api
+    app.state.meters = Meters()
+    app.state.snapshots = Memory(100)
     problems.install(app)
     app.state.methods = []
     for router in find_routers():
@@ -65,6 +69,7 @@ def build(settings: ApiSettings) -> FastAPI:
     app.add_middleware(Authentication)
     app.add_middleware(BodyLimits, max_body_bytes=settings.max_body_bytes, body_seconds=settings.body_seconds)
     app.add_middleware(SecurityHeaders)
+    app.add_middleware(RequestMeters, meters=app.state.meters)
     return app
 
 

@@ -35,6 +35,10 @@ def worker(
     task_memory_mb: Annotated[
         int | None, typer.Option("--task-memory", metavar="MB", min=16, help="A task that uses more is ended.")
     ] = None,
+    health_port: Annotated[
+        int | None,
+        typer.Option("--health-port", min=0, max=65535, help="Tell over HTTP whether it is well; 0 takes a free port."),
+    ] = None,
     no_notify: NoNotifyOption = False,
     heartbeat: HeartbeatOption = None,
     poll: PollOption = None,
@@ -72,6 +76,7 @@ def worker(
         "concurrency": concurrency,
         "task_memory_mb": task_memory_mb,
         "handlers": handlers,
+        "worker_health_port": health_port,
         "notify": False if no_notify else None,
     }
     settings = load_settings(flags).settings
@@ -95,6 +100,8 @@ def worker(
                 poll_seconds=settings.poll_seconds,
                 notify=settings.notify,
                 pooled=settings.database_pooled,
+                health_host=settings.worker_health_host,
+                health_port=settings.worker_health_port,
             )
         ).run()
     say("stopped")

@@ -223,6 +223,18 @@ class Settings(BaseSettings):
         validation_alias=named("RMHDAG_OIDC_ALGORITHMS"),
         description="How tokens may be signed",
     )
+    worker_health_host: str = Field(
+        default="127.0.0.1",
+        validation_alias=named("RMHDAG_WORKER_HEALTH_HOST"),
+        description="Where a worker tells over HTTP whether it is well",
+    )
+    worker_health_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        validation_alias=named("RMHDAG_WORKER_HEALTH_PORT"),
+        description="The port for that, 0 for a free one; none if not given",
+    )
 
     @classmethod
     def settings_customise_sources(

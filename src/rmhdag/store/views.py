@@ -162,6 +162,11 @@ class WorkflowLine(NamedTuple):
     description: str | None
 
 
+def open_job_counts(conn: Conn, namespace: str) -> dict[str, int]:
+    """pending and running, of the jobs that have not ended."""
+    return dict(conn.execute(SQL["open_job_counts"], {"namespace": namespace}).fetchall())
+
+
 def find_jobs(conn: Conn, namespace: str, start: str) -> list[str]:
     """Ids that begin so; three at most, for one is an answer and more are a question."""
     return [row[0] for row in conn.execute(SQL["find_jobs"], {"namespace": namespace, "start": start}).fetchall()]

@@ -1,3 +1,6 @@
+-- name: open_job_counts
+SELECT status, count(*) FROM dag_jobs WHERE namespace = %(namespace)s AND completed_at IS NULL GROUP BY status
+
 -- name: find_jobs
 -- By the beginning of their id, which is hexadecimal: a range of the key.
 SELECT job_id

@@ -33,6 +33,9 @@ class WorkerSettings:
     grace_seconds: float = 3.0
     stop_seconds: float = 30.0
     lease_check_seconds: float = 1.0
+    # Where it tells whether it is well; 0 takes a free port, None is none.
+    health_host: str = "127.0.0.1"
+    health_port: int | None = None
 
     def __post_init__(self) -> None:
         if not self.queues:

@@ -29,6 +29,7 @@ from rmhdag.worker.exchange import (
     Registered,
     StartsMarked,
 )
+from rmhdag.worker.health_port import HealthPort, WorkerHealth
 from rmhdag.worker.heartbeat import Fenced, Heartbeat
 from rmhdag.worker.scratch import Scratch
 from rmhdag.worker.settings import WorkerSettings
@@ -75,11 +76,14 @@ class Worker:
         self._selector.register(self._wake_fd, selectors.EVENT_READ, (self._take_wake, None))
         self._exchange.start()
         self._heartbeat.start()
+        port = None if self.settings.health_port is None else HealthPort(self.settings, self.health)
         try:
             self._crew.staff.hire(time.monotonic())
             while not self._is_done(stop):
                 self._turn()
         finally:
+            if port is not None:
+                port.close()
             self._close()
 
     def stop(self) -> None:
@@ -171,6 +175,18 @@ class Worker:
 
     def _stats(self) -> dict[str, Any]:
         return {"tasks_held": len(self._crew.by_pair), "tasks_done": self._crew.tasks_done}
+
+    def health(self) -> WorkerHealth:
+        """From any thread."""
+        return WorkerHealth(
+            worker_id=self.worker_id,
+            queues=self.settings.queues,
+            slots=self.settings.concurrency,
+            tasks_held=len(self._crew.by_pair),
+            tasks_done=self._crew.tasks_done,
+            draining=self._heartbeat.draining,
+            is_trusted=self._heartbeat.is_fresh(),
+        )
 
     def _is_done(self, stop: threading.Event) -> bool:
         now = time.monotonic()

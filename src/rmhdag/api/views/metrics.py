@@ -151,9 +151,7 @@ def failure_metrics(
 
 def throughput_metrics(conn: Conn, namespace: str, hours: int, bucket_minutes: int) -> ThroughputMetrics:
     with metrics.of_hours(conn, namespace, hours, bucket_minutes) as read:
-        found = {
-            start: (jobs, duration_ms) for start, jobs, duration_ms in read.throughput(bucket_minutes)
-        }
+        found = {start: (jobs, duration_ms) for start, jobs, duration_ms in read.throughput(bucket_minutes)}
     buckets = []
     start: datetime = read.period.since
     while start <= read.period.until:

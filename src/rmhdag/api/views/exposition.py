@@ -1,0 +1,166 @@
+"""The platform in Prometheus' words. Label values are states and queues: few, whatever callers do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import psycopg
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+import rmhdag
+from rmhdag.api.context import ApiSettings
+from rmhdag.api.views.metrics import Tally
+from rmhdag.store import metrics, server_health, views
+
+Conn = psycopg.Connection[Any]
+MOST_QUEUES = 100
+RATE_MINUTES = 5
+COUNTED = {
+    "jobs_ended": "Jobs brought to an end",
+    "tasks_dispatched": "Tasks sent to queues",
+    "results_processed": "Inputs handled",
+    "errors": "Errors met",
+}
+
+
+class Snapshot:
+    """What `generate_latest` asks for its metrics; all were read before."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = list(families)
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def take_snapshot(conn: Conn, settings: ApiSettings, namespace: str) -> Snapshot:
+    """Jobs and queues are those of the namespace; processes and the database are everybody's."""
+    return Snapshot(
+        [
+            *_jobs(conn, namespace),
+            *_queues(conn, settings, namespace),
+            *_processes(conn, settings),
+            *_backlogs(conn, namespace),
+            *_database(conn),
+            gauge("rmhdag_build_info", "Version of this API", 1, version=rmhdag.__version__),
+        ]
+    )
+
+
+def gauge(name: str, text: str, value: float | None, **labels: str) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=list(labels))
+    if value is not None:
+        family.add_metric(list(labels.values()), value)
+    return family
+
+
+def gauges(name: str, text: str, label: str, values: Iterable[tuple[str, float]]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for value_of_label, value in values:
+        family.add_metric([value_of_label], value)
+    return family
+
+
+def _jobs(conn: Conn, namespace: str) -> Iterator[Metric]:
+    counts = views.open_job_counts(conn, namespace)
+    yield gauges(
+        "rmhdag_jobs",
+        "Jobs that have not ended",
+        "status",
+        ((status, counts.get(status, 0)) for status in ("pending", "running")),
+    )
+    with metrics.of_days(conn, namespace, 1) as read:
+        day = Tally()
+        for line in read.jobs():
+            day.add(line.status, line.bucket, line.jobs, line.duration_ms)
+    yield gauges(
+        "rmhdag_jobs_ended_1d",
+        "Jobs that ended within the last 24 hours and the begun hour",
+        "status",
+        ((status, day.counts.get(status, 0)) for status in ("completed", "failed", "cancelled")),
+    )
+    shares = (("0.5", day.percentile(0.5)), ("0.95", day.percentile(0.95)))
+    yield gauges(
+        "rmhdag_job_duration_seconds",
+        "Of jobs that completed within the last 24 hours, right within 5 %",
+        "quantile",
+        ((name, found) for name, found in shares if found is not None),
+    )
+    with metrics.of_hours(conn, namespace, 1, RATE_MINUTES) as read:
+        lately = [jobs for _, jobs, _ in read.throughput(RATE_MINUTES)[-2:]]
+    yield gauge("rmhdag_jobs_completed_10m", "Jobs completed in the last two spans of five minutes", sum(lately))
+
+
+def _queues(conn: Conn, settings: ApiSettings, namespace: str) -> Iterator[Metric]:
+    lines = views.queues(conn, namespace, settings.orphan_seconds)[:MOST_QUEUES]
+    tasks = GaugeMetricFamily("rmhdag_queue_tasks", "Tasks in a queue", labels=["queue", "state"])
+    for line in lines:
+        for state, count in (("waiting", line.waiting), ("delayed", line.delayed), ("running", line.running)):
+            tasks.add_metric([line.queue, state], count)
+    yield tasks
+    yield gauges(
+        "rmhdag_queue_oldest_seconds",
+        "How long the first of the waiting tasks has waited",
+        "queue",
+        ((line.queue, line.oldest_seconds or 0.0) for line in lines),
+    )
+    yield gauges("rmhdag_queue_slots", "Tasks that workers can run", "queue", ((q.queue, q.slots) for q in lines))
+    yield gauges(
+        "rmhdag_dead_letters", "Dead letters to be looked at", "queue", ((q.queue, q.dead_letters) for q in lines)
+    )
+
+
+def _processes(conn: Conn, settings: ApiSettings) -> Iterator[Metric]:
+    orchestrators, workers = views.orchestrators(conn), views.workers(conn)
+    for name, silences in (
+        ("orchestrators", [line.silent_seconds for line in orchestrators]),
+        ("workers", [line.silent_seconds for line in workers]),
+    ):
+        alive = sum(seconds < settings.orphan_seconds for seconds in silences)
+        yield gauges(
+            f"rmhdag_{name}", "Processes by heartbeat", "state", (("alive", alive), ("silent", len(silences) - alive))
+        )
+    yield gauge("rmhdag_worker_slots", "Tasks that all workers can run", sum(line.slots for line in workers))
+    yield gauge("rmhdag_worker_tasks", "Tasks that workers hold", sum(line.tasks_held for line in workers))
+    yield gauge(
+        "rmhdag_orchestrator_backlog",
+        "Inputs read and not handled yet",
+        sum(line.stats.get("backlog", 0) for line in orchestrators),
+    )
+    slowest = [line.stats["cycle_ms_p99"] for line in orchestrators if line.stats.get("cycle_ms_p99") is not None]
+    yield gauge(
+        "rmhdag_orchestrator_cycle_p99_seconds",
+        "Of the slowest orchestrator",
+        max(slowest) / 1000 if slowest else None,
+    )
+    for name, text in COUNTED.items():
+        family = CounterMetricFamily(f"rmhdag_{name}", f"{text} by the orchestrators that are there")
+        family.add_metric([], sum(line.stats.get(name, 0) for line in orchestrators))
+        yield family
+    yield gauge("rmhdag_jobs_owned", "Jobs that orchestrators own", sum(line.jobs_owned for line in orchestrators))
+
+
+def _backlogs(conn: Conn, namespace: str) -> Iterator[Metric]:
+    waiting = server_health.backlogs(conn, namespace)
+    rows = (("inbox", waiting.inbox_rows), ("outbox", waiting.outbox_rows))
+    yield gauges("rmhdag_backlog_rows", "Rows that wait; counts end at 10,000", "table", rows)
+    ages = (("inbox", waiting.inbox_seconds or 0.0), ("outbox", waiting.outbox_seconds or 0.0))
+    yield gauges("rmhdag_backlog_oldest_seconds", "How long the oldest has waited", "table", ages)
+    yield gauge(
+        "rmhdag_unclaimed_job_seconds", "Age of the oldest job without an owner", waiting.unclaimed_seconds or 0
+    )
+
+
+def _database(conn: Conn) -> Iterator[Metric]:
+    server, dead = server_health.server(conn), server_health.dead_rows(conn)
+    for name, text, value in (
+        ("connections", "Connections to the server", server.connections),
+        ("max_connections", "The most that the server allows", server.max_connections),
+        ("oldest_transaction_seconds", "Age of the oldest transaction", server.oldest_transaction_seconds),
+        ("idle_in_transaction_seconds", "Longest idle in a transaction", server.idle_in_transaction_seconds),
+        ("blocked", "Sessions that have waited for a lock for 2 s", server.blocked),
+        ("transaction_age", "Transactions since the last freeze", server.transaction_age),
+        ("dead_rows", "In the table that has the most", dead.dead),
+    ):
+        yield gauge(f"rmhdag_database_{name}", text, value)
