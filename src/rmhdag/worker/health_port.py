@@ -1,22 +1,26 @@
 """A worker's own health over HTTP: `/livez`, `/readyz`, `/health`, for whoever restarts it.
 
-One thread that answers one caller after the other and gives each two seconds: whatever a caller does, the worker goes
-on. Nothing of tasks is told, so no key is asked for; it listens on loopback unless told otherwise.
+One thread answers one caller after the other. Each is read once and gets two seconds, so that no caller can hold up the
+next one, let alone the worker. Nothing of tasks is told and no key is asked for; it listens on loopback unless told
+otherwise.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import suppress
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from rmhdag.worker.settings import WorkerSettings
 
 log = logging.getLogger("rmhdag.worker")
 PATIENCE_SECONDS = 2.0
+REQUEST_BYTES = 8_192
 
 
 class WorkerHealth(NamedTuple):
@@ -36,62 +40,64 @@ class WorkerHealth(NamedTuple):
 
 
 class HealthPort:
-    """Listens from its making on; `close` ends it. A port that is taken is told in the log, the worker works on."""
+    """Listens from its making on; `close` ends it. A port that is taken is told in the log, and the worker works on."""
 
     def __init__(self, settings: WorkerSettings, look: Callable[[], WorkerHealth]) -> None:
-        self._server: HTTPServer | None = None
-
-        class Handler(BaseHTTPRequestHandler):
-            timeout = PATIENCE_SECONDS
-            server_version = "rmhdag"
-            sys_version = ""
-
-            def do_GET(self) -> None:
-                answer(self, look())
-
-            do_HEAD = do_GET
-
-            def log_message(self, format: str, *given: Any) -> None:
-                """Probes come every few seconds."""
-
+        self._look = look
+        self._listener: socket.socket | None = None
         try:
-            self._server = HTTPServer((settings.health_host, settings.health_port or 0), Handler)
+            self._listener = socket.create_server((settings.health_host, settings.health_port or 0))
         except OSError as error:
-            log.warning("no health port: %s:%s: %s", settings.health_host, settings.health_port, error.strerror)
+            log.warning("no health port %s:%s: %s", settings.health_host, settings.health_port, error)
             return
-        log.info("health is told on http://%s:%s/health", *self.address)
-        threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
+        log.info("health is told on http://%s:%s/health", *self._listener.getsockname()[:2])
+        threading.Thread(target=self._serve, args=[self._listener], name="health", daemon=True).start()
 
     @property
-    def address(self) -> tuple[str, int]:
-        assert self._server is not None
-        return self._server.server_address[0], self._server.server_address[1]  # type: ignore[return-value]
+    def port(self) -> int | None:
+        return None if self._listener is None else int(self._listener.getsockname()[1])
 
     def close(self) -> None:
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
+        if self._listener is not None:
+            with suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for a caller
+            self._listener.close()
+
+    def _serve(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                caller, _ = listener.accept()
+            except OSError:
+                return
+            with caller, suppress(OSError):
+                caller.settimeout(PATIENCE_SECONDS)
+                caller.sendall(answer(caller.recv(REQUEST_BYTES), self._look()))
 
 
-def answer(request: BaseHTTPRequestHandler, found: WorkerHealth) -> None:
-    path = request.path.partition("?")[0]
-    if path == "/livez":
-        send(request, 200, {"alive": True})
-    elif path == "/readyz":
-        ready = found.status == "HEALTHY"
-        send(request, 200 if ready else 503, {"ready": ready})
-    elif path == "/health":
-        send(request, 503 if found.status == "UNHEALTHY" else 200, {"status": found.status, **found._asdict()})
-    else:
-        send(request, 404, {"detail": "there is /livez, /readyz and /health"})
+def answer(request: bytes, found: WorkerHealth) -> bytes:
+    """The whole answer to the first line of a request."""
+    words = request.partition(b"\r\n")[0].split(b" ")
+    if len(words) != 3 or words[0] not in (b"GET", b"HEAD"):
+        return respond(HTTPStatus.BAD_REQUEST, {"detail": "GET /livez, /readyz or /health"})
+    match words[1].partition(b"?")[0]:
+        case b"/livez":
+            status, body = HTTPStatus.OK, {"alive": True}
+        case b"/readyz":
+            ready = found.status == "HEALTHY"
+            status, body = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, {"ready": ready}
+        case b"/health":
+            well = found.status != "UNHEALTHY"
+            status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
+            body = {"status": found.status, **found._asdict()}
+        case _:
+            status, body = HTTPStatus.NOT_FOUND, {"detail": "there is /livez, /readyz and /health"}
+    return respond(status, body, with_body=words[0] == b"GET")
 
 
-def send(request: BaseHTTPRequestHandler, status: int, body: dict[str, Any]) -> None:
+def respond(status: HTTPStatus, body: dict[str, Any], *, with_body: bool = True) -> bytes:
     text = json.dumps(body).encode()
-    request.send_response(status)
-    request.send_header("Content-Type", "application/json")
-    request.send_header("Content-Length", str(len(text)))
-    request.send_header("Cache-Control", "no-store")
-    request.end_headers()
-    if request.command != "HEAD":
-        request.wfile.write(text)
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n"
+        "Cache-Control: no-store\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + (text if with_body else b"")
