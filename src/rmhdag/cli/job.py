@@ -193,21 +193,15 @@ def show_node(platform: Platform, namespace: str, job_id: str, node_id: str, *, 
 
 def show_events(platform: Platform, job_id: str, *, as_json: bool) -> None:
     from rmhdag.cli.tables import show_moment
+    from rmhdag.models.api.event_messages import message
     from rmhdag.store import views
 
     events: list[dict[str, Any]] = []
+    told = ("event_type", "node_id", "event_data", "error_message")
     while page := views.timeline(platform.conn, job_id, after=events[-1]["seq"] if events else 0, limit=1000):
-        events += page
+        events += [{**event, "message": message(*(event[name] for name in told))} for event in page]
     if as_json:
         emit_json({"job_id": job_id, "events": events})
         return
     for event in events:
-        what = event["event_type"].replace("_", " ")
-        where = f" {event['node_id']}" if event["node_id"] else ""
-        data = ", ".join(f"{name}={value}" for name, value in event["event_data"].items())
-        more = " ".join(part for part in (data, event["error_message"]) if part)
-        emit(
-            f"{event['seq']:>5}  {show_moment(event['created_at'])}  {what}{where}"
-            + (f": {more}" if more else "")
-            + "\n"
-        )
+        emit(f"{event['seq']:>5}  {show_moment(event['created_at'])}  {event['message']}\n")

@@ -54,7 +54,7 @@ JSON_OBJECTS = {
     "dispatched_at, started_at, completed_at, checkpoint_phase, checkpoint_saved_at, error_message, input_params, "
     "output, worker_id, metrics, error_kind, reason",
     "job --events": "job_id, events [seq, created_at, event_type, event_status, node_id, task_id, duration_ms, "
-    "source_app, error_message, event_data]",
+    "source_app, error_message, event_data, message]",
     "logs": "node_id, task_id, lease_epoch, line",
     "cancel": "job_id, command_id, outcome, reason",
     "cancel --dry-run": "job_id, status, under_way, finished, dry_run",

@@ -79,6 +79,7 @@ def answer(request: bytes, found: WorkerHealth) -> bytes:
     words = request.partition(b"\r\n")[0].split(b" ")
     if len(words) != 3 or words[0] not in (b"GET", b"HEAD"):
         return respond(HTTPStatus.BAD_REQUEST, {"detail": "GET /livez, /readyz or /health"})
+    body: dict[str, Any]
     match words[1].partition(b"?")[0]:
         case b"/livez":
             status, body = HTTPStatus.OK, {"alive": True}

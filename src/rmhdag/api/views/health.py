@@ -97,6 +97,11 @@ def check_database(conn: Conn) -> Iterator[HealthCheck]:
     server = server_health.server(conn)
     answer_ms = (time.monotonic() - began) * 1000
     yield judge("answer", f"{answer_ms:.0f} ms", "250 ms", "Look at the load of the server.", degraded=answer_ms > 250)
+    yield from judge_server(server)
+    yield judge_dead_rows(server_health.dead_rows(conn))
+
+
+def judge_server(server: server_health.Server) -> Iterator[HealthCheck]:
     used = server.connections / max(1, server.max_connections)
     yield judge(
         "connections",
@@ -128,14 +133,6 @@ def check_database(conn: Conn) -> Iterator[HealthCheck]:
         "pg_blocking_pids() says who holds it.",
         degraded=server.blocked,
     )
-    dead = server_health.dead_rows(conn)
-    yield judge(
-        "dead rows",
-        f"{dead.dead} beside {dead.live} live in {dead.table}",
-        "100,000 more than live",
-        "Autovacuum does not keep up: look for a long transaction, or run VACUUM on the table.",
-        degraded=dead.dead > dead.live + 100_000,
-    )
     yield judge(
         "transaction ids",
         f"{server.transaction_age:,} since the last freeze",
@@ -150,6 +147,16 @@ def check_database(conn: Conn) -> Iterator[HealthCheck]:
         "fsync on",
         "A crash of the server may lose jobs: ALTER SYSTEM SET fsync = on, and reload.",
         degraded=not server.is_durable,
+    )
+
+
+def judge_dead_rows(dead: server_health.DeadRows) -> HealthCheck:
+    return judge(
+        "dead rows",
+        f"{dead.dead} beside {dead.live} live in {dead.table}",
+        "100,000 more than live",
+        "Autovacuum does not keep up: look for a long transaction, or run VACUUM on the table.",
+        degraded=dead.dead > dead.live + 100_000,
     )
 
 

@@ -35,8 +35,8 @@ def _started(node: str, data: Data) -> str:
 
 def _completed(node: str, data: Data) -> str:
     seconds, count = data.get("duration_seconds"), data.get("node_count")
-    after = "" if seconds is None else f" after {in_words(float(seconds))}"
-    return f"The job completed{after}" + ("" if count is None else f" with {count:,} node{_s(count)}")
+    after = "" if seconds is None else f" after {in_words(seconds)}"
+    return f"The job completed{after}" + ("" if count is None else f" with {_number(count)} node{_s(count)}")
 
 
 def _failed(node: str, data: Data) -> str:
@@ -50,7 +50,7 @@ def _cancelled(node: str, data: Data) -> str:
 
 
 def _reclaimed(node: str, data: Data) -> str:
-    silent = float(data.get("silent_seconds") or 0)
+    silent = data.get("silent_seconds")
     after = f" after {in_words(silent)} of silence" if silent else ""
     return f"Orchestrator {_short(data.get('to'))} took over from {_short(data.get('from'))}{after}"
 
@@ -87,10 +87,10 @@ def _node_completed(node: str, data: Data) -> str:
         return f"{node} decided{result}" + (f" for {_names(taken)}" if taken else " to go no further")
     if "children_created" in data:
         count = data["children_created"]
-        return f"All {count:,} children of {node} are done" if count else f"{node} had no items"
+        return f"All {_number(count)} children of {node} are done" if count else f"{node} had no items"
     if "aggregated_count" in data:
         count = data["aggregated_count"]
-        return f"{node} gathered {count:,} result{_s(count)}"
+        return f"{node} gathered {_number(count)} result{_s(count)}"
     return f"{node} completed"
 
 
@@ -115,7 +115,7 @@ def _skipped(node: str, data: Data) -> str:
 
 def _node_cancelled(node: str, data: Data) -> str:
     children = data.get("children_cancelled")
-    return f"{node} was cancelled" + (f" with {children:,} of its children" if children else "")
+    return f"{node} was cancelled" + (f" with {_number(children)} of its children" if children else "")
 
 
 def _lost(node: str, data: Data) -> str:
@@ -146,17 +146,19 @@ _SENTENCES: dict[str, Callable[[str, Data], str]] = {
     ),
     EventType.ORCHESTRATOR_ERROR: lambda node, data: "The orchestrator met an error",
     EventType.ORCHESTRATOR_STALL: lambda node, data: (
-        f"Nothing moved in job {data.get('job_id', '?')} for {in_words(float(data.get('silent_seconds') or 0))}"
+        f"Nothing moved in job {data.get('job_id', '?')} for {in_words(data.get('silent_seconds'))}"
     ),
     EventType.ORCHESTRATOR_BACKPRESSURE: lambda node, data: (
-        f"Queue {data.get('queue', '?')} has {data.get('waiting', 0):,} tasks waiting: "
+        f"Queue {data.get('queue', '?')} has {_number(data.get('waiting', 0))} tasks waiting: "
         f"each job may have {data.get('window', 0)} there"
     ),
 }
 
 
-def in_words(seconds: float) -> str:
+def in_words(seconds: Any) -> str:
     """`850 ms`, `12.3 s`, `2m 14s`, `3h 5m`."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return "some time"
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
@@ -173,9 +175,13 @@ def _short(process_id: Any) -> str:
 def _names(nodes: Any) -> str:
     if isinstance(nodes, str):
         return nodes
-    shown = [str(node) for node in nodes]
+    shown = [str(node) for node in nodes] if isinstance(nodes, list) else [str(nodes)]
     return ", ".join(shown[:3]) + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")
 
 
-def _s(count: int) -> str:
+def _number(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _s(count: Any) -> str:
     return "" if count == 1 else "s"

@@ -1,0 +1,128 @@
+"""Whether the platform is well, and what is said when it is not."""
+
+from typing import Any
+
+import pytest
+
+from rmhdag.api.views.health import judge_dead_rows, judge_server
+from rmhdag.models.api.health import HealthStatus
+from rmhdag.models.scopes import Scope
+from rmhdag.store.connection import connect
+from rmhdag.store.server_health import DeadRows, Server
+from tests.api.serving import Served, served
+from tests.engine.definitions import task, workflow
+from tests.orchestrator.platform import Platform
+from tests.store.waiting import wait_until
+
+
+def checks(told: dict[str, Any], component: str) -> dict[str, dict[str, Any]]:
+    return {check["name"]: check for check in told["components"][component]["checks"]}
+
+
+def test_a_platform_with_all_its_parts_is_well(api: Served, platform: Platform) -> None:
+    platform.seat()
+    client = api.client(Scope.READ)
+    answer = client.get("/api/v1/health")
+    told = answer.json()
+    assert told["components"].keys() == {"orchestrators", "database", "messaging", "workers", "system"}
+    for component in ("orchestrators", "messaging", "workers"):
+        assert told["components"][component]["status"] == "HEALTHY", told["components"][component]
+    assert answer.status_code == 200
+    assert client.get("/health").json()["components"].keys() == told["components"].keys()
+    for part in told["components"].values():
+        for check in part["checks"]:
+            assert check["value"]
+            assert check["threshold"]
+            assert (check["remedy"] is None) == (check["status"] == "HEALTHY")
+
+
+def test_without_an_orchestrator_nothing_is_well(api: Served, platform: Platform) -> None:
+    answer = api.client(Scope.READ).get("/health")
+    assert answer.status_code == 503
+    assert "retry-after" in answer.headers
+    told = answer.json()
+    assert told["status"] == "UNHEALTHY"
+    alive = checks(told, "orchestrators")["alive"]
+    assert (alive["status"], alive["value"]) == ("UNHEALTHY", "0")
+    assert "rmhdag orchestrator" in alive["remedy"]
+
+
+def test_missing_names_of_queues_are_unhealthy(migrated_database: str, platform: Platform) -> None:
+    platform.seat()
+    with served(migrated_database, queues=()) as api:
+        answer = api.client(Scope.READ).get("/health")
+    assert answer.status_code == 503
+    names = checks(answer.json(), "messaging")["queue names"]
+    assert names["status"] == "UNHEALTHY"
+    assert "WORKER_QUEUE" in names["value"]
+
+
+def test_silent_processes_and_unserved_queues_are_told(api: Served, platform: Platform) -> None:
+    seat = platform.seat()
+    platform.submit(workflow(only=task()))
+    seat.work()
+    client = api.client(Scope.READ)
+    unserved = checks(client.get("/health").json(), "workers")["unserved queues"]
+    assert (unserved["status"], unserved["value"]) == ("DEGRADED", "light")
+    platform.conn.execute("UPDATE dag_workers SET heartbeat_at = now() - interval '1 hour'")
+    answer = client.get("/health")
+    assert answer.status_code == 503
+    found = checks(answer.json(), "workers")
+    assert found["alive"]["status"] == "UNHEALTHY"
+    assert platform.worker_id in found["silent"]["value"]
+
+
+def test_what_hurts_the_database_is_told(api: Served, platform: Platform) -> None:
+    platform.seat()
+    with connect(api.dsn, "holder") as holder, connect(api.dsn, "waiter", lock_timeout_seconds=0) as waiter:
+        holder.execute("LOCK TABLE dagapp.dag_payloads IN ACCESS EXCLUSIVE MODE")
+        with waiter.pipeline():
+            waiter.execute("SELECT FROM dagapp.dag_payloads")
+            client = api.client(Scope.READ)
+            blocked = wait_until(
+                lambda: (found := checks(client.get("/health").json(), "database")["blocked"])["value"] == "1" and found
+            )
+            holder.rollback()
+    assert blocked["status"] == "DEGRADED"
+    assert "pg_blocking_pids" in blocked["remedy"]
+
+
+WELL = Server(
+    connections=10,
+    max_connections=100,
+    oldest_transaction_seconds=60,
+    idle_in_transaction_seconds=5,
+    blocked=0,
+    transaction_age=1_000_000_000,
+    is_durable=True,
+)
+
+
+def test_a_server_at_its_thresholds_is_still_well() -> None:
+    assert {check.status for check in judge_server(WELL)} == {HealthStatus.HEALTHY}
+    assert judge_dead_rows(DeadRows("dag_inbox", 100_000, 0)).status is HealthStatus.HEALTHY
+
+
+@pytest.mark.parametrize(
+    ("server", "name", "status"),
+    [
+        (WELL._replace(oldest_transaction_seconds=61), "oldest transaction", "DEGRADED"),
+        (WELL._replace(oldest_transaction_seconds=3601), "oldest transaction", "UNHEALTHY"),
+        (WELL._replace(idle_in_transaction_seconds=6), "idle in transaction", "DEGRADED"),
+        (WELL._replace(connections=81), "connections", "DEGRADED"),
+        (WELL._replace(connections=96), "connections", "UNHEALTHY"),
+        (WELL._replace(blocked=1), "blocked", "DEGRADED"),
+        (WELL._replace(transaction_age=1_950_000_000), "transaction ids", "UNHEALTHY"),
+        (WELL._replace(is_durable=False), "durability", "DEGRADED"),
+    ],
+)
+def test_beyond_a_threshold_there_is_a_remedy(server: Server, name: str, status: str) -> None:
+    ill = [check for check in judge_server(server) if check.status is not HealthStatus.HEALTHY]
+    assert [(check.name, check.status) for check in ill] == [(name, status)]
+    assert ill[0].remedy
+
+
+def test_dead_rows_that_pile_up_are_told() -> None:
+    found = judge_dead_rows(DeadRows("dag_inbox", 100_101, 100))
+    assert found.status is HealthStatus.DEGRADED
+    assert "dag_inbox" in found.value
