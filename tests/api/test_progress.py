@@ -133,7 +133,7 @@ ANALYZE dag_node_states, dag_job_events, dag_queue_messages;
 )
 def test_only_rows_of_the_job_are_read(migrated_database: str, query: str, index: str) -> None:
     node_id = "split__7" if query == "node_progress" else None
-    given = {"job_id": "big", "node_id": node_id, "after": 0, "event_types": None, "limit": 100}
+    given = {"job_id": "big", "node_id": node_id, "after": 0, "event_types": None, "limit": 100, "nodes": ["split"]}
     with connect(migrated_database, "test", autocommit=True) as conn:
         enter_schema(conn, "dagapp")
         conn.execute(FILL.encode())

@@ -8,7 +8,9 @@ from fastapi import APIRouter, Query
 
 from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import Reader
-from rmhdag.api.job_paths import JobIdParameter, NodeIdParameter, check_job, check_node
+from rmhdag.api.job_paths import check_job, check_node
+from rmhdag.api.routes.jobs import JobId
+from rmhdag.api.routes.nodes import NodeId
 from rmhdag.api.views.timeline import timeline
 from rmhdag.models.api.timeline import Timeline
 from rmhdag.models.events import EventType
@@ -22,7 +24,7 @@ EventTypes = Annotated[list[EventType] | None, Query(max_length=50, description=
 
 @router.get("/timeline", summary="A job's events")
 def job_timeline(
-    job_id: JobIdParameter,
+    job_id: JobId,
     caller: Reader,
     api: ApiContext,
     limit: Limit = 100,
@@ -37,8 +39,8 @@ def job_timeline(
 
 @router.get("/nodes/{node_id}/timeline", summary="A node's events")
 def node_timeline(
-    job_id: JobIdParameter,
-    node_id: NodeIdParameter,
+    job_id: JobId,
+    node_id: NodeId,
     caller: Reader,
     api: ApiContext,
     limit: Limit = 100,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import psycopg
 
+from rmhdag.api.views.fan_outs import child_counts
 from rmhdag.api.views.pictures import ENDED, SETTLED, order_of, picture_of, read_definition
 from rmhdag.api.views.reasons import MOST_EXPLAINED_NODES, explain_nodes
 from rmhdag.models.api.jobs import NodeCounts, Reason
@@ -105,7 +106,7 @@ def read_node(conn: Conn, job: dict[str, Any], node_id: str, alive_seconds: floa
     kind = kinds.type_of(node_id, row["parent_node_id"])
     output = row["output"]
     total = output.get("total") if kind is NodeType.FAN_OUT and isinstance(output, dict) else None
-    counts = views.child_counts(conn, job["job_id"]).get(node_id, {}) if total else {}
+    counts = child_counts(conn, job["job_id"], has_ended=job["status"] in ENDED).get(node_id, {}) if total else {}
     known = {name: value for name, value in row.items() if name in NodeView.model_fields}
     return NodeView.model_validate(
         {
@@ -134,7 +135,7 @@ def _explain(
     return explain_nodes(conn, job, [node["node_id"]], alive_seconds).get(node["node_id"])
 
 
-def children_counts(counts: dict[str, int], total: int | None) -> NodeCounts:
+def children_counts(counts: Mapping[str, int], total: int | None) -> NodeCounts:
     """Of a fan-out; children that are not born yet count as pending."""
     born = sum(counts.values())
     unborn = max((total or 0) - born, 0)

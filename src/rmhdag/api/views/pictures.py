@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 
+from rmhdag.api.views.fan_outs import child_counts
 from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, NodeType
 from rmhdag.orchestrator.definitions import DefinitionMissingError, definition_of
 from rmhdag.store import views
@@ -26,7 +27,7 @@ class NodePicture:
     node_id: str
     type: str
     line: views.NodeLine
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
     progress: views.Progress | None = None
     taken_over: bool = False
 
@@ -135,7 +136,7 @@ def picture_of(conn: Conn, job: dict[str, Any], order: JobOrder) -> JobPicture:
     job_id = job["job_id"]
     lines = order.sort(views.nodes(conn, job_id, list(order.types)))
     fan_outs = any(order.types.get(line.node_id) == NodeType.FAN_OUT and line.total for line in lines)
-    children = views.child_counts(conn, job_id) if fan_outs else {}
+    children = child_counts(conn, job_id, has_ended=job["status"] in ENDED) if fan_outs else {}
     rerun = job["metadata"].get("rerun")
     told = views.progress(conn, [line.task_id for line in lines if line.status == "running" and line.task_id])
     nodes = [

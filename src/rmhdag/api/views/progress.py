@@ -18,7 +18,8 @@ from rmhdag.api.views.fan_outs import child_counts
 from rmhdag.api.views.memory import Memory
 from rmhdag.models.api.progress import JobProgress, NodeCounts, NodeProgress, SavedCheckpoint, TaskProgress
 from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, JobStatus, NodeStatus
-from rmhdag.store import jobs, metrics, views
+from rmhdag.orchestrator.definitions import definition_of
+from rmhdag.store import metrics, views
 from rmhdag.workflow.definition import WorkflowDefinition
 from rmhdag.workflow.edges import definition_edges
 
@@ -32,7 +33,8 @@ ENDED = frozenset(status.value for status in JOB_TERMINAL)
 
 def job_progress(conn: Conn, job: views.JobHead) -> JobProgress:
     """The job is read before its nodes: if it has ended, they are those of its end."""
-    lines = views.nodes(conn, job.job_id)
+    shape = _shape(conn, job)
+    lines = views.nodes(conn, job.job_id, shape.order)
     ended = job.status in ENDED
     children = child_counts(conn, job.job_id, has_ended=ended) if any(line.total for line in lines) else {}
     return JobProgress(
@@ -42,7 +44,7 @@ def job_progress(conn: Conn, job: views.JobHead) -> JobProgress:
         overall_percent=100.0 if job.status == JobStatus.COMPLETED else percent_done(lines, children),
         nodes=count_nodes(lines, children),
         current_tasks=[] if ended else [_task(found) for found in views.current_tasks(conn, job.job_id, MOST_TASKS)],
-        estimated_completion=None if ended else _estimate(conn, job, lines, children),
+        estimated_completion=None if ended else _estimate(conn, job, shape, lines, children),
     )
 
 
@@ -123,14 +125,17 @@ class Shape(NamedTuple):
 
 
 def _estimate(
-    conn: Conn, job: views.JobHead, lines: list[views.NodeLine], children: Mapping[str, Mapping[str, int]]
+    conn: Conn,
+    job: views.JobHead,
+    shape: Shape,
+    lines: list[views.NodeLine],
+    children: Mapping[str, Mapping[str, int]],
 ) -> datetime | None:
     """The longest way through what is left. Both sides of an open branch count: it may be earlier, hardly later."""
     usual = usual_seconds(conn, job.namespace, job.workflow_id)
     if not usual or not lines:
         return None
     left = {line.node_id: seconds_left(line, children.get(line.node_id, {}), usual) for line in lines}
-    shape = _shape(conn, job.namespace, job.workflow_id, job.workflow_version, job.workflow_hash)
     return job.seen_at + timedelta(seconds=longest_way(shape, left))
 
 
@@ -166,10 +171,9 @@ def shape_of(definition: WorkflowDefinition) -> Shape:
     return Shape(tuple(order), {node: tuple(sources) for node, sources in before.items()})
 
 
-def _shape(conn: Conn, *key: Any) -> Shape:
-    return _shapes.recall(key) or _shapes.keep(
-        key, shape_of(WorkflowDefinition.model_validate(jobs.load_definition(conn, *key)))
-    )
+def _shape(conn: Conn, job: views.JobHead) -> Shape:
+    key = (job.namespace, job.workflow_id, job.workflow_version, job.workflow_hash)
+    return _shapes.recall(key) or _shapes.keep(key, shape_of(definition_of(conn, *key)))
 
 
 def usual_seconds(conn: Conn, namespace: str, workflow_id: str) -> dict[str, float]:
@@ -183,5 +187,5 @@ def usual_seconds(conn: Conn, namespace: str, workflow_id: str) -> dict[str, flo
     return _histories.keep(key, (time.monotonic(), found))[1]
 
 
-_shapes: Memory[tuple[Any, ...], Shape] = Memory(1_000)
+_shapes: Memory[tuple[str, str, int, str], Shape] = Memory(1_000)
 _histories: Memory[tuple[str, str], tuple[float, dict[str, float]]] = Memory(1_000)
