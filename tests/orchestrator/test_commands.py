@@ -45,7 +45,7 @@ def answer_of(platform: Platform, seat: Seat, given: commands.CommandAnswer) -> 
 
 
 def rerun(platform: Platform, job_id: str, **how: Any) -> str:
-    return rerun_job(platform.conn, plan_rerun_of(platform.conn, job_id, **how), issued_by="bob")
+    return rerun_job(platform.conn, plan_rerun_of(platform.conn, job_id, **how), issued_by="bob").job_id
 
 
 def chain() -> WorkflowDefinition:
@@ -188,7 +188,7 @@ def test_a_rerun_reuses_what_is_finished(platform: Platform) -> None:
     old = fail_second(platform, seat)
     planned = plan_rerun_of(platform.conn, old)
     assert set(planned.scope.again) == {"second", "third"}
-    new = rerun_job(platform.conn, planned, issued_by="bob")
+    new = rerun_job(platform.conn, planned, issued_by="bob").job_id
     seat.work()
     (task_of_second,) = platform.claim()
     assert task_of_second.node_id == "second"

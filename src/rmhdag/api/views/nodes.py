@@ -124,7 +124,7 @@ def read_node(conn: Conn, job: dict[str, Any], node_id: str, alive_seconds: floa
 
 
 def _explain(
-    conn: Conn, job: dict[str, Any], node: dict[str, Any], counts: dict[str, int], alive_seconds: float
+    conn: Conn, job: dict[str, Any], node: dict[str, Any], counts: Mapping[str, int], alive_seconds: float
 ) -> Reason | None:
     if job["status"] in ENDED or node["status"] in SETTLED:
         return None
