@@ -27,7 +27,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "embedded": frozenset(),
     "bench": frozenset(
         {"models", "workflow", "engine", "store", "messaging", "orchestrator", "worker", "handlers", "embedded", "api"}
-    ),
+    )
+    | {"observability"},
     "chaos": frozenset(
         {
             "models",

@@ -1,0 +1,163 @@
+"""What processes say of themselves: one line per event on stderr, as key=value or JSON, with no secret in it.
+
+Lines of libraries come the same way. A line that cannot be written is lost and disturbs nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import sys
+import threading
+from collections.abc import MutableMapping
+from contextlib import suppress
+from typing import Any, Literal, TextIO
+
+import structlog
+from structlog.typing import FilteringBoundLogger, Processor
+
+from rmhdag.observability.secrets import mask_value
+
+LogFormat = Literal["logfmt", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+Fields = MutableMapping[str, Any]
+
+MOST_CHARACTERS = 16 * 1024
+FIRST_KEYS = ["timestamp", "level", "event", "job_id", "node_id", "task_id", "worker_id"]
+# They tell of every request or retry; what matters of it we say ourselves.
+TALKATIVE = {
+    "opentelemetry": logging.CRITICAL,
+    "azure": logging.CRITICAL,
+    "urllib3": logging.ERROR,
+    "httpx": logging.WARNING,
+    "httpcore": logging.WARNING,
+}
+# What would end a line, or move the cursor of whoever reads it; \n is written as \n by both formats.
+_UNPRINTABLE = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if code != 0x0A}
+_UNPRINTABLE |= {0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+_process_fields: dict[str, str] = {}
+
+
+def get_logger(name: str = "") -> FilteringBoundLogger:
+    """Events are words with underscores; ids are given by the names that columns have."""
+    logger: FilteringBoundLogger = structlog.get_logger(name)
+    return logger
+
+
+def identify(**fields: str) -> None:
+    """What every line of this process says from now on, such as its worker_id, whichever thread writes it."""
+    _process_fields.update(fields)
+
+
+def configure_logs(log_format: LogFormat = "logfmt", level: LogLevel = "info", stream: TextIO | None = None) -> None:
+    number = getattr(logging, level.upper())
+    lines = _Lines(stream)
+    render = _renderer(log_format)
+    _configure_structlog(lines, number, render, cache=True)
+    handler = _LibraryHandler(lines, render)
+    logging.basicConfig(handlers=[handler], level=number, force=True)
+    for name, least in TALKATIVE.items():
+        logging.getLogger(name).setLevel(max(least, number))
+
+
+class _Lines:
+    """Where lines go. `sys.stderr` is looked up each time, because others may replace it."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def write(self, line: str) -> None:
+        # A full disk or a reader that has gone away must not end what is being told about.
+        with self._lock, suppress(OSError, ValueError):
+            stream = self._stream or sys.stderr
+            stream.write(line + "\n")
+            stream.flush()
+
+    debug = info = warning = error = critical = exception = msg = write
+
+
+class _LibraryHandler(logging.Handler):
+    """Lines of the standard library's logging, given the same form."""
+
+    def __init__(self, lines: _Lines, render: Processor) -> None:
+        super().__init__()
+        self._lines = lines
+        self._chain = [*SHARED, render]
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            fields: Any = {"event": record.getMessage(), "logger": record.name, "exc_info": record.exc_info}
+            for process in self._chain:
+                fields = process(None, record.levelname.lower(), fields)
+            self._lines.write(fields)
+        except Exception:
+            self.handleError(record)
+
+
+def _configure_structlog(lines: _Lines, level: int, render: Processor, *, cache: bool) -> None:
+    structlog.configure(
+        processors=[*SHARED, render],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=lambda *names: lines,
+        cache_logger_on_first_use=cache,
+    )
+
+
+def _add_process_fields(logger: Any, method: str, fields: Fields) -> Fields:
+    for name, value in _process_fields.items():
+        fields.setdefault(name, value)
+    return fields
+
+
+def _add_trace(logger: Any, method: str, fields: Fields) -> Fields:
+    """So that the lines of a request are found from its trace, and the other way round."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is not None:
+        context = trace.get_current_span().get_span_context()
+        if context.is_valid:
+            fields.setdefault("trace_id", f"{context.trace_id:032x}")
+    return fields
+
+
+def _clean(logger: Any, method: str, fields: Fields) -> Fields:
+    """Last before the line is made, so that nothing added by anybody escapes it."""
+    return {_as_key(name): _clean_value(mask_value(value, str(name))) for name, value in fields.items()}
+
+
+def _as_key(name: Any) -> str:
+    return "".join(letter if letter.isprintable() and letter not in ' ="' else "_" for letter in mask_value(str(name)))
+
+
+def _clean_value(value: Any) -> Any:
+    if isinstance(value, str):
+        text = value.translate(_UNPRINTABLE).encode("utf-8", "backslashreplace").decode()
+        # The end of a traceback says most.
+        return text if len(text) <= MOST_CHARACTERS else f"…{text[-MOST_CHARACTERS:]}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {_clean_value(key): _clean_value(inner) for key, inner in value.items()}
+    return [_clean_value(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _renderer(log_format: LogFormat) -> Processor:
+    if log_format == "json":
+        return structlog.processors.JSONRenderer(serializer=json.dumps, default=str)
+    return structlog.processors.LogfmtRenderer(key_order=FIRST_KEYS, drop_missing=True, bool_as_flag=False)
+
+
+SHARED: list[Processor] = [
+    structlog.contextvars.merge_contextvars,
+    _add_process_fields,
+    _add_trace,
+    structlog.processors.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    structlog.processors.format_exc_info,
+    _clean,
+]
+# Whoever uses a part of the platform without its command line hears what is wrong, and no more.
+if not structlog.is_configured():
+    _configure_structlog(_Lines(), logging.INFO, _renderer("logfmt"), cache=False)
