@@ -128,7 +128,9 @@ def test_f15_a_worker_without_a_connection_for_its_heartbeat_takes_no_tasks(clus
     mine = cluster.one("SELECT count(*) FROM pg_stat_activity WHERE usename = %s", ROLE)
     cluster.conn.execute(f"ALTER ROLE {ROLE} CONNECTION LIMIT {mine + 1}".encode())
     cluster.worker()
-    cluster.wait_for(lambda: "heartbeat of" in cluster.logs(), "the worker is registered and cannot say that it lives")
+    cluster.wait_for(
+        lambda: "heartbeat_failed" in cluster.logs(), "the worker is registered and cannot say that it lives"
+    )
     assert cluster.one("SELECT count(*) FROM dag_queue_messages WHERE worker_id IS NOT NULL") == 0
     cluster.conn.execute(f"ALTER ROLE {ROLE} CONNECTION LIMIT {MOST}")
     assert cluster.wait_for_end(job_id) == ["completed"], cluster.logs()

@@ -21,6 +21,7 @@ from rmhdag.api.openapi import describe, operation_name
 from rmhdag.api.request_meters import Meters, RequestMeters
 from rmhdag.api.security_headers import SecurityHeaders
 from rmhdag.api.strict_requests import make_strict
+from rmhdag.api.tracing import TELEMETRY, PassedOnTrace
 from rmhdag.api.views.memory import Memory
 
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -52,6 +53,7 @@ def build(settings: ApiSettings) -> FastAPI:
         responses=ERRORS,
         redirect_slashes=False,
         generate_unique_id_function=operation_name,
+        telemetry=TELEMETRY,
     )
     app.state.api = api
     app.state.meters = Meters()
@@ -66,6 +68,7 @@ def build(settings: ApiSettings) -> FastAPI:
         app.include_router(router)
     describe(app)
     # The last one is the outermost.
+    app.add_middleware(PassedOnTrace)
     app.add_middleware(Authentication)
     app.add_middleware(BodyLimits, max_body_bytes=settings.max_body_bytes, body_seconds=settings.body_seconds)
     app.add_middleware(SecurityHeaders)

@@ -8,7 +8,6 @@ from re import Pattern
 from typing import Any
 
 import orjson
-import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from psycopg import DataError, OperationalError, errors
@@ -20,6 +19,7 @@ from rmhdag.api.security_headers import HEADERS
 from rmhdag.models.api.problems import ProblemBody as ProblemBody
 from rmhdag.models.api.problems import ProblemPlace
 from rmhdag.models.json_values import json_pointer
+from rmhdag.observability.logs import get_logger
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
@@ -27,7 +27,7 @@ MOST_ERRORS = 100
 # What is wrong with a value may be as long as the value.
 MOST_CHARACTERS = 500
 
-log = structlog.get_logger()
+log = get_logger(__name__)
 
 
 class Problem(HTTPException):

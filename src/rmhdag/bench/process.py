@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import json
-import logging
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from rmhdag.observability.logs import configure_logs
 
 PR_SET_PDEATHSIG = 1
 
@@ -39,7 +40,7 @@ def main(role: str, parent: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         sys.exit(f"process {parent}, which started this one, is gone")
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    configure_logs()
     told: dict[str, Any] = json.load(sys.stdin)
     match role:
         case "orchestrator":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,8 +47,8 @@ def api(
       rmhdag api --host 0.0.0.0 --port 8700
     """
     from rmhdag.cli.lifeline import die_with
+    from rmhdag.cli.observation import observed
     from rmhdag.cli.platform import migrated
-    from rmhdag.cli.process_logs import configure_logs
     from rmhdag.cli.server import explained, opened
     from rmhdag.cli.settings import load_settings
 
@@ -55,8 +56,12 @@ def api(
         die_with(parent)
     flags = {"database_url": database_url, "schema_name": schema, "api_host": host, "api_port": port}
     settings = load_settings(flags).settings
-    configure_logs()
-    with opened(settings) as (dsn, name), explained(settings), migrated(settings, name):
+    with (
+        observed(settings, "rmhdag-api"),
+        opened(settings) as (dsn, name),
+        explained(settings),
+        migrated(settings, name),
+    ):
         wanted = api_settings(dsn, settings)
         given = listen(settings.api_host, settings.api_port) if listener is None else socket.socket(fileno=listener)
         say(f"api (process {os.getpid()}) listens on {address_of(given)} and works on {name}")
@@ -142,4 +147,6 @@ def serve(settings: ApiSettings, listener: socket.socket) -> None:
     from rmhdag.api.application import build
     from rmhdag.api.server import configure
 
+    # uvicorn raises the signal that ended it once more: without a handler that would be the end before the last words.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
     uvicorn.Server(configure(build(settings))).run(sockets=[listener])

@@ -62,8 +62,8 @@ def orchestrator(
     from rmhdag.cli.api_process import api_beside
     from rmhdag.cli.crash import arm_crash_point
     from rmhdag.cli.lifeline import die_with
+    from rmhdag.cli.observation import observed
     from rmhdag.cli.platform import migrated
-    from rmhdag.cli.process_logs import configure_logs
     from rmhdag.cli.registration import FreshHandlerQueues
     from rmhdag.cli.server import explained, opened
     from rmhdag.cli.settings import load_settings
@@ -84,9 +84,13 @@ def orchestrator(
     settings = load_settings(flags).settings
     require_queues(settings)
     check_lease(settings)
-    configure_logs()
     arm_crash_point()
-    with opened(settings) as (dsn, name), explained(settings), migrated(settings, name):
+    with (
+        observed(settings, "rmhdag-orchestrator"),
+        opened(settings) as (dsn, name),
+        explained(settings),
+        migrated(settings, name),
+    ):
         running = Orchestrator(
             dsn,
             settings.schema_name,

@@ -57,8 +57,8 @@ def worker(
     """
     from rmhdag.cli.crash import arm_crash_point
     from rmhdag.cli.lifeline import die_with
+    from rmhdag.cli.observation import observed, trace_settings
     from rmhdag.cli.platform import migrated, open_connection
-    from rmhdag.cli.process_logs import configure_logs
     from rmhdag.cli.server import explained, opened
     from rmhdag.cli.settings import load_settings
     from rmhdag.handlers.registry import split_modules
@@ -81,9 +81,13 @@ def worker(
     }
     settings = load_settings(flags).settings
     queues = find_queues(settings, queue or [])
-    configure_logs()
     arm_crash_point()
-    with opened(settings) as (dsn, name), explained(settings), migrated(settings, name):
+    with (
+        observed(settings, "rmhdag-worker"),
+        opened(settings) as (dsn, name),
+        explained(settings),
+        migrated(settings, name),
+    ):
         with open_connection(dsn, settings) as conn:
             views.workers(conn)  # the schema is there, or this says so
         slots = settings.concurrency or processors()
@@ -102,6 +106,7 @@ def worker(
                 pooled=settings.database_pooled,
                 health_host=settings.worker_health_host,
                 health_port=settings.worker_health_port,
+                traces=trace_settings(settings),
             )
         ).run()
     say("stopped")

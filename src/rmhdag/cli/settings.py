@@ -235,6 +235,22 @@ class Settings(BaseSettings):
         validation_alias=named("RMHDAG_WORKER_HEALTH_PORT"),
         description="The port for that, 0 for a free one; none if not given",
     )
+    log_format: Literal["logfmt", "json"] = Field(
+        default="logfmt", validation_alias=named("RMHDAG_LOG_FORMAT"), description="Of lines on stderr: logfmt or json"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", validation_alias=named("RMHDAG_LOG_LEVEL"), description="debug, info, warning or error"
+    )
+    otlp_endpoint: str | None = Field(
+        default=None,
+        validation_alias=named("RMHDAG_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
+        description="Where traces go by OTLP over HTTP, as http://collector:4318; nowhere without it",
+    )
+    applicationinsights_connection_string: str | None = Field(
+        default=None,
+        validation_alias=named("APPLICATIONINSIGHTS_CONNECTION_STRING"),
+        description="Traces to Azure Monitor; needs the extra azure-monitor",
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -386,6 +402,6 @@ def show(field: str, value: object) -> object:
     """A value as it may appear on a screen."""
     if value is None:
         return None
-    if "password" in field or "secret" in field or "token" in field:
+    if any(word in field for word in ("password", "secret", "token", "connection_string")):
         return "***"
     return mask_url(str(value)) if field.endswith("_url") else str(value) if isinstance(value, Path) else value

@@ -61,14 +61,16 @@ def submit(
     Values are read as the declared type of the input; lists and objects as JSON, @file.json reads a value from a file.
     With --wait the exit code is 0 if the job completed, 1 if it failed, 7 if it was cancelled, 8 after --timeout.
     """
+    from rmhdag.cli.observation import traced
     from rmhdag.cli.parameters import read_parameters, refuse
     from rmhdag.cli.platform import connected, who
+    from rmhdag.observability.traces import span
     from rmhdag.orchestrator.submissions import OtherSubmissionError
     from rmhdag.orchestrator.submissions import submit as submit_job
     from rmhdag.workflow import InvalidInputs, validate_inputs
     from rmhdag.workflow.definition import WorkflowDefinition
 
-    with connected(database_url, schema) as platform:
+    with connected(database_url, schema) as platform, traced(platform.settings, "rmhdag-cli"):
         if wait and not dry_run:
             require_orchestrator(platform)
         name = who(submitted_by)
@@ -79,18 +81,19 @@ def submit(
             if dry_run:
                 show_dry_run(stored, complete, as_json=as_json)
                 return
-            job_id = submit_job(
-                platform.conn,
-                stored.workflow_id,
-                given,
-                submitted_by=name,
-                namespace=namespace,
-                version=stored.version,
-                priority=priority,
-                idempotency_key=checked(idempotency_key, "--idempotency-key", 128),
-                correlation_id=checked(correlation_id, "--correlation-id", 64),
-                callback_url=checked(callback_url, "--callback-url", 512),
-            )
+            with span("submit", {"rmhdag.workflow_id": stored.workflow_id}):
+                job_id = submit_job(
+                    platform.conn,
+                    stored.workflow_id,
+                    given,
+                    submitted_by=name,
+                    namespace=namespace,
+                    version=stored.version,
+                    priority=priority,
+                    idempotency_key=checked(idempotency_key, "--idempotency-key", 128),
+                    correlation_id=checked(correlation_id, "--correlation-id", 64),
+                    callback_url=checked(callback_url, "--callback-url", 512),
+                )
         except InvalidInputs as error:
             raise refuse(error, stored.workflow_id) from None
         except OtherSubmissionError as error:

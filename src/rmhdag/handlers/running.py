@@ -25,6 +25,7 @@ from rmhdag.handlers.registry import HandlerSpec
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.handler_result import HandlerResult
 from rmhdag.models.json_values import NotJsonError, check_json
+from rmhdag.observability.secrets import mask_text
 
 MESSAGE_LENGTH = 2000
 DISK_ERRORS = {
@@ -124,9 +125,8 @@ PROTOCOL = (
 def outcome_of(returned: Any) -> Outcome:
     if isinstance(returned, HandlerResult):
         if not returned.success:
-            return Outcome(
-                error_kind=ErrorKind.HANDLER_ERROR, error_message=returned.error_message, metrics=returned.metrics
-            )
+            failed = _failed(ErrorKind.HANDLER_ERROR, str(returned.error_message))
+            return failed._replace(metrics=returned.metrics)
         if returned.records:
             return _failed(ErrorKind.PUBLISH_FAILED, "records cannot be published yet: return what was made as output")
         return _with_output(returned.output, returned.metrics or None)
@@ -173,7 +173,8 @@ def _told(error: BaseException) -> str:
 
 
 def _failed(kind: ErrorKind, message: str) -> Outcome:
-    return Outcome(error_kind=kind, error_message=clean_text(message)[:MESSAGE_LENGTH])
+    """Libraries like to quote what they were given, connection strings included; events keep it for ever."""
+    return Outcome(error_kind=kind, error_message=mask_text(clean_text(message))[:MESSAGE_LENGTH])
 
 
 def _shown(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections import Counter, defaultdict, deque
@@ -12,7 +13,6 @@ from random import Random
 from typing import Any, NamedTuple
 
 import psycopg
-from structlog import get_logger
 
 from rmhdag.engine.effects import AggregationRequested
 from rmhdag.engine.inputs import Continue, Input, SetWindow, Start, TimerDue
@@ -20,8 +20,10 @@ from rmhdag.engine.loading import resume
 from rmhdag.engine.plan import Plan
 from rmhdag.models.events import EventStatus, EventType
 from rmhdag.models.states import JobStatus
+from rmhdag.observability.logs import get_logger
 from rmhdag.orchestrator.batch import Batch
 from rmhdag.orchestrator.figures import Figures, in_short
+from rmhdag.orchestrator.job_spans import record_job
 from rmhdag.orchestrator.owned_jobs import OwnedJob, OwnedJobs, Unloadable
 from rmhdag.orchestrator.readings import read_entry
 from rmhdag.orchestrator.reruns import start_of
@@ -267,10 +269,21 @@ class Advance:
                 self.aggregations.append((job_id, held[job_id].run.plan, held[job_id].namespace, wanted))
                 self.aggregation_wanted.set()
         for job_id in batch.ended:
+            self._tell_end(held[job_id], job_id in lost)
             self._turns.forget(job_id, held[job_id].fairness_key, list(held[job_id].run.lanes))
         self.owned.drop(batch.ended)
         self.owned.trim(held.keys())
         self.figures.counts["jobs_ended"] += len(batch.ended)
+
+    def _tell_end(self, job: OwnedJob, lost: bool) -> None:
+        if lost:
+            return
+        record_job(job)
+        status = job.run.status
+        if status is not JobStatus.COMPLETED:
+            log.info("job_ended", job_id=job.job_id, status=status, error=job.run.error_message)
+        elif log.is_enabled_for(logging.DEBUG):
+            log.debug("job_ended", job_id=job.job_id, status=status)
 
     def _blame(self, job: OwnedJob | Unloadable, error: Exception) -> None:
         """An exception of one job: try it again from its rows, and after three times let it fail by itself."""
@@ -281,6 +294,8 @@ class Advance:
             message = f"engine_error: {in_short(error)}"
             poison.bury_job(self._conn, self._me, job.job_id, job.owner_epoch, job.namespace, message)
             del self._failures[job.job_id]
+            if isinstance(job, OwnedJob):
+                record_job(job, JobStatus.FAILED)
             self.figures.counts["jobs_poisoned"] += 1
         else:
             # Its inbox rows are read again; what came without a row is owed by its rows and found by loading them.

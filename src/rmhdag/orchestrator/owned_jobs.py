@@ -17,6 +17,7 @@ from rmhdag.engine.loading import load_run
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.models.states import JobEnding, JobStatus, NodeStatus, NodeType
+from rmhdag.orchestrator.job_spans import announce_job
 from rmhdag.store import jobs, payloads, reruns
 from rmhdag.workflow.definition import WorkflowDefinition
 from rmhdag.workflow.expressions import Missing, resolve_path
@@ -39,6 +40,7 @@ class OwnedJob:
     root_job_id: str
     run: JobRun
     trace_parent: str | None
+    submitted_trace: str | None = None
     rerun_of: str | None = None
     rerun: Mapping[str, Any] | None = None  # what to do again, as `orchestrator.reruns` wrote it
     is_new: bool = False  # just loaded: `resume` has to be asked what is owed
@@ -120,6 +122,7 @@ class OwnedJobs:
         outputs = self._outputs(conn, plans, nodes, rows)
         for job_id, plan in plans.items():
             row = rows[job_id]
+            submitted_trace = row.metadata.get("trace_parent")
             try:
                 run = load_run(
                     plan,
@@ -143,7 +146,8 @@ class OwnedJobs:
                 row.submitted_by,
                 row.root_job_id,
                 run,
-                row.metadata.get("trace_parent"),
+                announce_job(job_id, submitted_trace),
+                submitted_trace,
                 row.rerun_of,
                 row.metadata.get("rerun"),
                 is_new=True,

@@ -17,12 +17,12 @@ from typing import Any
 import orjson
 import psycopg
 from psycopg.types.json import set_json_loads
-from structlog import get_logger
 
 from rmhdag import __version__
 from rmhdag.messaging.doorbell import Doorbell
 from rmhdag.messaging.pace import WHOLE_EVERY_SECONDS, pause_seconds, whole_pause_seconds
 from rmhdag.models.events import EventStatus, EventType
+from rmhdag.observability.logs import get_logger
 from rmhdag.orchestrator import duties
 from rmhdag.orchestrator.advance import Advance, LocalInput
 from rmhdag.orchestrator.aggregation import reduce_children

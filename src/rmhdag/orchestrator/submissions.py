@@ -14,6 +14,7 @@ from rmhdag.engine.effects import ChildJobRequested
 from rmhdag.engine.outputs import summarise
 from rmhdag.models.columns import INPUT_BYTES
 from rmhdag.models.json_values import NotJsonError, check_json
+from rmhdag.observability.traces import current_trace_parent
 from rmhdag.orchestrator.definitions import definition_of
 from rmhdag.orchestrator.owned_jobs import OwnedJob
 from rmhdag.store import jobs, workflows
@@ -187,6 +188,7 @@ def child_job_row(conn: Conn, parent: OwnedJob, wanted: ChildJobRequested) -> di
         depth=wanted.depth,
         root_job_id=parent.root_job_id,
         parent=(parent.job_id, wanted.node_id),
+        trace_parent=parent.trace_parent,
     )
 
 
@@ -203,8 +205,10 @@ def job_row(
     root_job_id: str | None = None,
     parent: tuple[str, str] | None = None,
     metadata: dict[str, Any] | None = None,
+    trace_parent: str | None = None,
 ) -> dict[str, Any]:
-    """A row of `insert_jobs`."""
+    """A row of `insert_jobs`. It belongs to the trace of whoever makes it, unless another one is named."""
+    trace_parent = trace_parent or current_trace_parent()
     check_json(params, max_bytes=INPUT_BYTES)
     return {
         "job_id": job_id,
@@ -220,7 +224,7 @@ def job_row(
         "parent_node_id": parent[1] if parent else None,
         "root_job_id": root_job_id or job_id,
         "input_params": params,
-        "metadata": metadata or {},
+        "metadata": (metadata or {}) | ({"trace_parent": trace_parent} if trace_parent else {}),
         # What the audit trail says of parameters: never a secret, never much.
         "shown_params": summarise(params),
     }

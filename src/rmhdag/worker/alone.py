@@ -13,7 +13,7 @@ from rmhdag.handlers.contract import StopReason, TaskInterrupted
 from rmhdag.handlers.registry import HandlerSpec, Registry
 from rmhdag.handlers.running import Outcome, run_async, run_plain
 from rmhdag.worker.board import Board
-from rmhdag.worker.child import Channel, TaskFrame, TaskLink, clean_up, context_of, running, send_outcome
+from rmhdag.worker.child import Channel, TaskFrame, TaskLink, clean_up, context_of, running, send_outcome, span_of
 
 
 class _Link(TaskLink):
@@ -81,12 +81,13 @@ class _Runner:
         assert spec is not None, task.handler
         self._answers.clear()
         try:
-            if spec.is_async:
-                outcome = self._run_async(spec, ctx)
-            else:
-                self._plain_key = task.key
-                outcome = run_plain(spec, ctx)
-            self._plain_key = 0
+            with span_of(task):
+                if spec.is_async:
+                    outcome = self._run_async(spec, ctx)
+                else:
+                    self._plain_key = task.key
+                    outcome = run_plain(spec, ctx)
+                self._plain_key = 0
         except TaskInterrupted:
             # Between the handler's end and ours.
             self._plain_key = 0

@@ -18,7 +18,7 @@ import socket
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +28,8 @@ from rmhdag.handlers.artifacts import artifact_hash
 from rmhdag.handlers.contract import LOG_FORMAT, Checkpoint, HandlerContext, Link
 from rmhdag.handlers.registry import RegistrationError, Registry, load_handlers
 from rmhdag.handlers.running import Outcome, clean_text
+from rmhdag.observability import traces
+from rmhdag.observability.secrets import mask_text
 from rmhdag.worker.frames import RECEIVE_BYTES, Frame, FrameReader, encode
 
 LOG_BYTES = 1024 * 1024
@@ -46,6 +48,7 @@ class Start(NamedTuple):
     modules: list[str]
     memory_limit_mb: int | None
     shared: bool
+    traced: bool
 
 
 class ParentGone(Exception):
@@ -106,7 +109,7 @@ class TaskLink:
     def log(self, text: str) -> None:
         if self._log_left <= 0 or not text:
             return
-        text = clean_text(text)
+        text = mask_text(clean_text(text))
         size = len(text.encode())
         if size > self._log_left:
             text = text.encode()[: self._log_left].decode(errors="ignore")
@@ -170,6 +173,14 @@ def send_outcome(channel: Channel, key: int, outcome: Outcome, began_ns: int) ->
 def clean_up(ctx: HandlerContext[Any]) -> None:
     if ctx.used_scratch is not None:
         shutil.rmtree(ctx.used_scratch, ignore_errors=True)
+
+
+NO_SPAN = nullcontext()
+
+
+def span_of(task: TaskFrame) -> AbstractContextManager[None]:
+    """Where the handler's own spans belong."""
+    return NO_SPAN if traces.active() is None else traces.inside(task.trace_parent)
 
 
 running: contextvars.ContextVar[TaskLink | None] = contextvars.ContextVar("running", default=None)
@@ -244,6 +255,10 @@ def _load(channel: Channel, modules: list[str]) -> Registry:
 def main() -> None:
     start = Start(*orjson.loads(sys.argv[1]))
     _settle_in(start)
+    if start.traced:
+        # The parent exports to the same place and says what is wrong with it.
+        with suppress(traces.ExporterUnusable):
+            traces.configure_traces("rmhdag-worker", traces.TraceSettings.from_variables(), quiet=True)
     channel = Channel(start.socket)
     registry = _load(channel, start.modules)
     try:
@@ -257,5 +272,6 @@ def main() -> None:
             run_one_by_one(channel, registry, start.board, start.scratch)
     except (ParentGone, ConnectionError):
         pass
+    traces.close_traces()
     # Threads that a handler left behind must not keep the process.
     os._exit(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -84,6 +85,7 @@ class ChildProcess:
             list(settings.handler_modules),
             settings.memory_limit_mb,
             kind is ChildKind.SHARED,
+            settings.traces.is_wanted,
         ]
         environment = {name: value for name, value in os.environ.items() if name not in SECRET_VARIABLES}
         try:
@@ -94,7 +96,12 @@ class ChildProcess:
                 stderr=output_write,
                 pass_fds=[theirs.fileno(), self._board.descriptor],
                 start_new_session=True,
-                env={**environment, "PYTHONUNBUFFERED": "1", "TMPDIR": str(scratch)},
+                env={
+                    **environment,
+                    **settings.traces.as_variables(),
+                    "PYTHONUNBUFFERED": "1",
+                    "TMPDIR": str(scratch),
+                },
             )
         except OSError:
             ours.close()
@@ -141,7 +148,7 @@ class ChildProcess:
                 task.lease_epoch,
                 task.timeout_seconds,
                 task.namespace,
-                task.trace_parent,
+                lease.trace_parent,
                 task.checkpoint_phase,
                 task.checkpoint_data,
                 task.params,
@@ -172,6 +179,20 @@ class ChildProcess:
         self._board.take_back(begun.key + 1, self._last_key)
         self.taken_back_up_to = self._last_key
         self.taking_back_since = now
+
+    def hang_up(self) -> None:
+        """It ends by itself, once it has sent the spans that it still has."""
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+
+    def wait(self, seconds: float) -> None:
+        """Until it has ended, but no longer than this."""
+        if self.process.returncode is None:
+            ending = os.pidfd_open(self.process.pid)
+            try:
+                select.select([ending], [], [], max(0.0, seconds))
+            finally:
+                os.close(ending)
 
     def kill(self, why: str | None = None) -> None:
         """With all it has started: it leads a process group of its own."""

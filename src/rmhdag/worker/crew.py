@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import selectors
 import time
 from collections.abc import Callable, Iterable
@@ -10,6 +11,8 @@ from typing import Any
 from rmhdag.handlers.contract import StopReason
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.states import TaskStatus
+from rmhdag.observability import traces
+from rmhdag.observability.logs import get_logger
 from rmhdag.store.tasks import ClaimedTask
 from rmhdag.store.workers import TaskProgress
 from rmhdag.worker.child_process import ChildKind, ChildProcess, Ending
@@ -21,6 +24,9 @@ from rmhdag.worker.reports import Finished
 from rmhdag.worker.scratch import Scratch
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.staff import Staff
+from rmhdag.worker.task_spans import TaskSpans
+
+log = get_logger(__name__)
 
 
 class HandlersBrokenError(Exception):
@@ -45,12 +51,15 @@ class Crew:
         self._scratch = scratch
         self._on_ready = on_ready
         self._handlers: frozenset[str] = frozenset()
+        tracing = traces.active()
+        self._spans = None if tracing is None else TaskSpans(tracing)
 
     # Tasks come.
 
     def take(self, tasks: Iterable[ClaimedTask]) -> None:
         for task in tasks:
             lease = Lease(task)
+            lease.trace_parent = task.trace_parent if self._spans is None else self._spans.announce(task)
             self.by_pair[task.task_id, task.lease_epoch] = lease
             if self.is_stopping:
                 self.release(lease, None)
@@ -212,11 +221,19 @@ class Crew:
     ) -> None:
         self._forget(lease)
         self.tasks_done += 1
+        if self._spans is not None:
+            self._spans.record(lease, status, kind, took_ms)
+        if kind is not None:
+            log.info("task_failed", error_kind=kind, error=message, **lease.ids)
+        elif log.is_enabled_for(logging.DEBUG):
+            log.debug("task_ended", status=status, duration_ms=took_ms, **lease.ids)
         self._exchange.report(Finished(lease.task, status, kind, message, lease.began_ns, took_ms, output, metrics))
 
     def release(self, lease: Lease, delay_seconds: float | None) -> None:
         """None says that it never ran."""
         self._forget(lease)
+        if self._spans is not None and lease.began_ns:
+            self._spans.record(lease, "given_back", None, (time.monotonic_ns() - lease.began_ns) // 1_000_000)
         self._exchange.release(lease.pair, delay_seconds)
 
     def drop(self, lease: Lease) -> None:

@@ -6,7 +6,6 @@ what was left here stays, and is sent when it is back. Logs and checkpoints of a
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import threading
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from rmhdag.messaging.doorbell import Doorbell
+from rmhdag.observability.logs import get_logger
 from rmhdag.store import payloads, processes, tasks, workers
 from rmhdag.store.channels import queue_channel
 from rmhdag.store.tasks import ClaimedTask
@@ -32,7 +32,7 @@ from rmhdag.worker.reports import Finished, is_transient, report_batch, take_bat
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.suspects import Suspects
 
-log = logging.getLogger("rmhdag.worker")
+log = get_logger(__name__)
 Conn = psycopg.Connection[Any]
 Pair = tuple[str, int]
 CLAIM_LIMIT = 500
@@ -227,7 +227,7 @@ class Exchange:
             if self._conn is not None and self._registered is not None:
                 processes.remove_workers(self._conn, [self._registered.worker_id])
         except psycopg.Error as error:
-            log.warning("could not leave the register: %s", str(error).strip())
+            log.warning("worker_not_unregistered", error=str(error).strip())
         self._doorbell.close()
         self._disconnect()
         os.close(self._wake_fd)
@@ -293,7 +293,7 @@ class Exchange:
         """Nothing is forgotten before it is sent: after a failure the same is sent again."""
         if self._logs:
             chunks = list(islice(self._logs, 50))
-            self._tolerate(lambda: workers.insert_logs(conn, chunks), "task logs were not kept")
+            self._tolerate(lambda: workers.insert_logs(conn, chunks), "task_logs_not_kept")
             self._drop(self._logs, len(chunks))
         if self._starts:
             asked = list(self._starts)
@@ -306,7 +306,7 @@ class Exchange:
         if self._progress:
             with self._lock:
                 progress, self._progress = list(self._progress.values()), {}
-            self._tolerate(lambda: workers.save_progress_if_held(conn, worker_id, progress), "progress was not told")
+            self._tolerate(lambda: workers.save_progress_if_held(conn, worker_id, progress), "progress_not_told")
         if self._finished:
             batch = take_batch(self._finished)
             report_batch(conn, worker_id, batch)
@@ -338,7 +338,7 @@ class Exchange:
         except psycopg.Error as error:
             if is_transient(error):
                 raise
-            log.warning("%s: %s", what, str(error).strip())
+            log.warning(what, error=str(error).strip())
 
     def _drop(self, waiting: deque[Any], count: int) -> None:
         with self._lock:
@@ -425,7 +425,7 @@ class Exchange:
         """The database is away, or would not have it now: begin again with a new connection, soon and then later."""
         self._failures += 1
         if self._failures in (1, 10, 100):
-            log.warning("the database does not answer (%d): %s", self._failures, str(error).strip())
+            log.warning("database_unavailable", times=self._failures, error=str(error).strip())
         self._disconnect()
         pause = min(1.0, 0.05 * 2 ** min(self._failures, 6)) * random.uniform(0.5, 1.0)
         deadline = time.monotonic() + pause

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -10,11 +9,12 @@ from typing import Any, NamedTuple
 
 import psycopg
 
+from rmhdag.observability.logs import get_logger
 from rmhdag.store import workers
 from rmhdag.worker.connections import open_connection
 from rmhdag.worker.settings import WorkerSettings
 
-log = logging.getLogger("rmhdag.worker")
+log = get_logger(__name__)
 # With the default of 2 s: two seconds less than the silence after which others may declare us dead.
 TRUSTED_BEATS = 4
 RETRY_SECONDS = 0.5
@@ -79,7 +79,7 @@ class Heartbeat:
                 self._conn = open_connection(self._settings, "heartbeat", statement_timeout_seconds=5)
             alive = workers.beat_if_registered(self._conn, worker_id, self._stats(), draining=self.draining)
         except psycopg.Error as error:
-            log.warning("heartbeat of %s failed: %s", worker_id, str(error).strip())
+            log.warning("heartbeat_failed", worker_id=worker_id, error=str(error).strip())
             if self._conn is not None:
                 self._conn.close()
                 self._conn = None

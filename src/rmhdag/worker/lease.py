@@ -34,11 +34,26 @@ class Lease:
     is_interrupted: bool = False
     log: TaskLog | None = None
     progress: TaskProgress | None = None
+    # Of the span that the handler runs in.
+    trace_parent: str | None = None
     has_shown_progress: bool = False
 
     @property
     def pair(self) -> tuple[str, int]:
         return self.task.task_id, self.task.lease_epoch
+
+    @property
+    def ids(self) -> dict[str, str | int]:
+        """What a line of the log says of it."""
+        task = self.task
+        return {
+            "job_id": task.job_id,
+            "node_id": task.node_id,
+            "task_id": task.task_id,
+            "handler": task.handler,
+            "attempt": task.attempt,
+            "lease_epoch": task.lease_epoch,
+        }
 
     @property
     def must_mark_start_first(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -14,10 +13,11 @@ import psycopg
 from rmhdag.models.columns import INLINE_BYTES
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.states import TaskStatus
+from rmhdag.observability.logs import get_logger
 from rmhdag.store import payloads
 from rmhdag.store.tasks import ClaimedTask, TaskReport, report_tasks
 
-log = logging.getLogger("rmhdag.worker")
+log = get_logger(__name__)
 Conn = psycopg.Connection[Any]
 BATCH = 500
 BATCH_BYTES = 8 * 1024 * 1024
@@ -72,7 +72,7 @@ def report_batch(conn: Conn, worker_id: str, batch: Sequence[Finished]) -> set[s
 
 def _report_refused(conn: Conn, worker_id: str, one: Finished, error: psycopg.Error) -> set[str]:
     said = (error.diag.message_primary or str(error)).strip()
-    log.warning("the result of task %s was refused by the database: %s", one.task.task_id, said)
+    log.warning("task_result_refused", error=said, **_ids(one))
     refused = Finished(
         one.task,
         TaskStatus.FAILED,
@@ -86,7 +86,7 @@ def _report_refused(conn: Conn, worker_id: str, one: Finished, error: psycopg.Er
     except psycopg.Error as again:
         if is_transient(again):
             raise
-        log.error("task %s cannot be reported at all: %s", one.task.task_id, again)
+        log.error("task_not_reported", error=str(again), **_ids(one))
         return set()
 
 
@@ -105,3 +105,7 @@ def _as_report(conn: Conn, one: Finished) -> TaskReport:
         one.metrics,
         max(0.0, (time.monotonic_ns() - one.began_ns) / 1e6) if one.began_ns else 0.0,
     )
+
+
+def _ids(one: Finished) -> dict[str, str]:
+    return {"job_id": one.task.job_id, "node_id": one.task.node_id, "task_id": one.task.task_id}

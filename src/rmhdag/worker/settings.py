@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from rmhdag.observability.traces import TraceSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,8 @@ class WorkerSettings:
     # Where it tells whether it is well; 0 takes a free port, None is none.
     health_host: str = "127.0.0.1"
     health_port: int | None = None
+    # Where children send the spans that handlers open.
+    traces: TraceSettings = field(default_factory=TraceSettings)
 
     def __post_init__(self) -> None:
         if not self.queues:

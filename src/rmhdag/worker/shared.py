@@ -9,7 +9,17 @@ from typing import Any
 from rmhdag.handlers.contract import StopReason
 from rmhdag.handlers.registry import Registry
 from rmhdag.handlers.running import run_async
-from rmhdag.worker.child import Channel, ParentGone, TaskFrame, TaskLink, clean_up, context_of, running, send_outcome
+from rmhdag.worker.child import (
+    Channel,
+    ParentGone,
+    TaskFrame,
+    TaskLink,
+    clean_up,
+    context_of,
+    running,
+    send_outcome,
+    span_of,
+)
 
 
 class _Link(TaskLink):
@@ -79,7 +89,8 @@ class _Runner:
         ctx = context_of(task, link, self._scratch)
         spec = self._registry.find(task.handler)
         assert spec is not None, task.handler
-        outcome = await run_async(spec, ctx, link.saved)
+        with span_of(task):
+            outcome = await run_async(spec, ctx, link.saved)
         clean_up(ctx)
         self._links.pop(task.key, None)
         link.say_the_rest()

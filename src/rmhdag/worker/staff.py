@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import selectors
 import time
 from collections.abc import Callable
 
+from rmhdag.observability.logs import get_logger
 from rmhdag.worker.child_process import ChildKind, ChildProcess, Ending
 from rmhdag.worker.scratch import Scratch
 from rmhdag.worker.settings import WorkerSettings
 
-log = logging.getLogger("rmhdag.worker")
+log = get_logger(__name__)
 QUICK_DEATH_SECONDS = 5.0
 MOST_PAUSE_SECONDS = 5.0
 Listen = Callable[[ChildProcess], object]
@@ -48,7 +48,7 @@ class Staff:
                 self._start(ChildKind.ALONE)
         except OSError as error:
             self._hire_at = now + 1.0
-            log.error("no child can be started: %s; trying again", error)
+            log.error("child_not_started", error=str(error), remedy="it is tried again")
 
     def shared_child(self) -> ChildProcess | None:
         """Started when it is first needed. If it cannot be, light tasks run alone like the others."""
@@ -58,7 +58,7 @@ class Staff:
         try:
             return self._start(ChildKind.SHARED)
         except OSError as error:
-            log.error("no child can be started: %s", error)
+            log.error("child_not_started", error=str(error), remedy="light tasks run alone")
             return None
 
     def _start(self, kind: ChildKind) -> ChildProcess:
@@ -105,6 +105,6 @@ class Staff:
         if is_quick and not child.is_killed and not child.tasks_done and not child.leases:
             self._quick_deaths += 1
             self._hire_at = now + min(MOST_PAUSE_SECONDS, 0.1 * 2**self._quick_deaths)
-            log.error("a child died at its start: %s\n%s", ending.describe(), child.last_words.strip())
+            log.error("child_died_at_its_start", error=ending.describe(), last_words=child.last_words.strip())
         else:
             self._quick_deaths = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import selectors
 import signal
@@ -16,6 +15,8 @@ from typing import Any
 
 import rmhdag
 from rmhdag.handlers.contract import StopReason
+from rmhdag.observability import traces
+from rmhdag.observability.logs import get_logger, identify
 from rmhdag.store.identity import new_id
 from rmhdag.worker.crew import Crew
 from rmhdag.worker.exchange import (
@@ -35,7 +36,7 @@ from rmhdag.worker.scratch import Scratch
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.watch import Watch
 
-log = logging.getLogger("rmhdag.worker")
+log = get_logger(__name__)
 News = Heard | Fenced
 # A terminal and whoever started us may both pass the same Ctrl-C on.
 SAME_REQUEST_SECONDS = 1.0
@@ -150,7 +151,7 @@ class Worker:
                 self._heartbeat.beat_for(worker_id)
             case Fenced(worker_id):
                 if worker_id == self.worker_id:
-                    log.warning("worker %s was declared dead: it stops what it runs and begins anew", worker_id)
+                    log.warning("worker_was_taken_for_dead", worker_id=worker_id)
                     self._crew.kill_all()
                     self._become_new()
 
@@ -161,6 +162,7 @@ class Worker:
 
     def _become_new(self) -> None:
         self.worker_id = new_id()
+        identify(worker_id=self.worker_id)
         self._exchange.become(
             Identity(
                 self.worker_id,
@@ -201,11 +203,18 @@ class Worker:
 
     def _close(self) -> None:
         """Last reports go out; nothing is left behind, neither process nor folder nor row."""
+        if traces.active() is not None:
+            for child in self._crew.staff.children:
+                child.hang_up()
         self._exchange.wake_if_needed()
         if self.worker_id and not self._exchange.drain(LAST_WORDS_SECONDS):
-            log.warning("the database does not answer: what is not reported will be found lost")
+            log.warning("results_not_reported", remedy="the database does not answer; they will be found lost")
         self._heartbeat.stop()
         self._exchange.stop()
+        if traces.active() is not None:
+            deadline = time.monotonic() + traces.FLUSH_SECONDS
+            for child in self._crew.staff.children:
+                child.wait(deadline - time.monotonic())
         for child in self._crew.staff.children:
             child.kill()
             child.reap(wait=True)

@@ -1,0 +1,48 @@
+"""Logs and traces of a process, as its settings say; what waits to be sent is sent at its end, within two seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+
+if TYPE_CHECKING:
+    from rmhdag.cli.settings import Settings
+    from rmhdag.observability.traces import TraceSettings
+
+
+@contextmanager
+def observed(settings: Settings, service: str) -> Iterator[None]:
+    """For processes that run long: their lines in one form, their spans sent."""
+    from rmhdag.observability.logs import configure_logs
+
+    configure_logs(settings.log_format, settings.log_level)
+    with traced(settings, service):
+        yield
+
+
+@contextmanager
+def traced(settings: Settings, service: str) -> Iterator[None]:
+    from rmhdag.observability.traces import ExporterUnusable, close_traces, configure_traces
+
+    try:
+        configure_traces(service, trace_settings(settings))
+    except ExporterUnusable as error:
+        raise CommandFailed(
+            str(error),
+            remedy="Install it with `pip install 'rmhdag[azure-monitor]'`, or correct or unset the variable.",
+            code=ExitCode.INVALID,
+        ) from error
+    try:
+        yield
+    finally:
+        close_traces()
+
+
+def trace_settings(settings: Settings) -> TraceSettings:
+    from rmhdag.observability.traces import TraceSettings
+
+    return TraceSettings(settings.otlp_endpoint, settings.applicationinsights_connection_string)
