@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from rmhdag.models.callbacks import Callback, CallbackEndpoint, CallbackStatus
 from rmhdag.models.columns import BooleanType, BytesType, FloatType, IntegerType, JsonType, TextType, TimestampType
 from rmhdag.models.history import JobEvent
 from rmhdag.models.jobs import Job, JobCommand, NodeState
@@ -108,6 +109,15 @@ def _outbox(row: dict[str, Any]) -> None:
     row["settled_at"] = None if row["status"] is OutboxStatus.PENDING else NOW
 
 
+def _callback(row: dict[str, Any]) -> None:
+    row["settled_at"] = None if row["status"] is CallbackStatus.PENDING else NOW
+
+
+def _endpoint(row: dict[str, Any]) -> None:
+    row["previous_expires_at"] = NOW if row["previous_secret"] else None
+    row["disabled_at"] = NOW if row["disabled_reason"] is not None else None
+
+
 def _dead_letter(row: dict[str, Any]) -> None:
     if row["body"] is None and row["raw"] is None:
         row["raw"] = "{"
@@ -134,6 +144,8 @@ FITTING: dict[type[Row], Callable[[dict[str, Any]], None]] = {
     InboxRow: _inbox,
     OutboxRow: _outbox,
     DeadLetter: _dead_letter,
+    Callback: _callback,
+    CallbackEndpoint: _endpoint,
     JobEvent: _event,
     SchemaMeta: _meta,
 }

@@ -128,6 +128,7 @@ Url = Annotated[str, varchar(512, min_length=1)]
 Label = Annotated[str, varchar(128)]
 Message = Annotated[str, TextType(sql="varchar(2000)", min_length=0, max_length=2000)]
 ErrorText = Annotated[str, TextType(sql="varchar(200)", collation="C", min_length=0, max_length=200)]
+SealedText = Annotated[str, varchar(1024, min_length=1)]
 LogText = Annotated[str, TextType(sql="text", min_length=0, max_length=None, max_bytes=LOG_CHUNK_BYTES)]
 RawText = Annotated[str, TextType(sql="text", min_length=0, max_length=None, max_bytes=RESULT_BYTES)]
 

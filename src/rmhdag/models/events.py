@@ -13,6 +13,7 @@ class EventType(StrEnum):
     JOB_CANCELLED = "job_cancelled"
     JOB_RECLAIMED = "job_reclaimed"
     JOB_RERUN = "job_rerun"
+    CALLBACK_DEAD = "callback_dead"
     NODE_READY = "node_ready"
     NODE_DISPATCHED = "node_dispatched"
     NODE_RUNNING = "node_running"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rmhdag.models.callbacks import Callback, CallbackEndpoint
 from rmhdag.models.history import JobEvent, OrchestratorEvent
 from rmhdag.models.jobs import Job, JobCommand, NodeState
 from rmhdag.models.queues import DeadLetter, InboxRow, OutboxRow, QueueMessage
@@ -31,6 +32,8 @@ ROWS: tuple[type[Row], ...] = (
     InboxRow,
     OutboxRow,
     DeadLetter,
+    Callback,
+    CallbackEndpoint,
     JobEvent,
     TaskLog,
     OrchestratorEvent,

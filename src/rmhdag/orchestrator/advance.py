@@ -75,6 +75,7 @@ class Advance:
         self._bell_out, self._bell_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.aggregations: deque[tuple[str, Plan, str, AggregationRequested]] = deque()
         self.aggregation_wanted = threading.Event()
+        self.callbacks_written = threading.Event()
         self.windows: dict[str, int] = {}
         self.figures = Figures()
         # Jobs with results that their rows do not yet show as processed.
@@ -268,6 +269,8 @@ class Advance:
             if job_id not in lost:
                 self.aggregations.append((job_id, held[job_id].run.plan, held[job_id].namespace, wanted))
                 self.aggregation_wanted.set()
+        if any(held[job_id].callback_url is not None for job_id in batch.ended):
+            self.callbacks_written.set()
         for job_id in batch.ended:
             self._tell_end(held[job_id], job_id in lost)
             self._turns.forget(job_id, held[job_id].fairness_key, list(held[job_id].run.lanes))

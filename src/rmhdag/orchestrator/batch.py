@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rmhdag.engine import effects as fx
 from rmhdag.models.states import JOB_TERMINAL, JobStatus, NodeStatus
 from rmhdag.store.channels import JOBS_ENDED, NEW_JOBS, queue_channel
+from rmhdag.store.identity import new_id
 from rmhdag.store.settle import Writes
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ class Batch:
                 if effect.status in JOB_TERMINAL:
                     self.ended.append(job_id)
                     writes.channels.add(JOBS_ENDED)
+                    if job.callback_url is not None:
+                        writes.callbacks.append([job_id, new_id()])
             case fx.ContinueLater():
                 self.continues.append((job_id, effect.node_id))
             case fx.AggregationRequested():

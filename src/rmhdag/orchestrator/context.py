@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 
 from rmhdag.orchestrator.advance import Advance
+from rmhdag.orchestrator.callbacks.settings import CallbackSettings
 from rmhdag.orchestrator.trust import SilenceWatch
 from rmhdag.store import upkeep
 from rmhdag.workflow.definition import WorkflowDefinition
@@ -37,6 +38,7 @@ class OrchestratorSettings:
     late_jobs_seconds: float = 300.0
     cache_bytes: int = 256 * 1024 * 1024
     source_app: str = "orchestrator"
+    callbacks: CallbackSettings = field(default_factory=CallbackSettings)
 
 
 @dataclass

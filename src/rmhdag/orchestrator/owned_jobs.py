@@ -41,6 +41,7 @@ class OwnedJob:
     run: JobRun
     trace_parent: str | None
     submitted_trace: str | None = None
+    callback_url: str | None = None
     rerun_of: str | None = None
     rerun: Mapping[str, Any] | None = None  # what to do again, as `orchestrator.reruns` wrote it
     is_new: bool = False  # just loaded: `resume` has to be asked what is owed
@@ -148,6 +149,7 @@ class OwnedJobs:
                 run,
                 announce_job(job_id, submitted_trace),
                 submitted_trace,
+                row.callback_url,
                 row.rerun_of,
                 row.metadata.get("rerun"),
                 is_new=True,

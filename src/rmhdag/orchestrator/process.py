@@ -1,4 +1,4 @@
-"""One orchestrator: a heartbeat that nothing holds up, a thread for duties, one for fan-ins, the loop that advances.
+"""One orchestrator: a heartbeat that nothing holds up, threads for duties, fan-ins, callbacks, the loop that advances.
 
 All of them trust the process only as long as its heartbeat is fresh. When the row is gone, others have taken its jobs:
 it forgets everything and begins again under a new name.
@@ -27,6 +27,7 @@ from rmhdag.orchestrator import duties
 from rmhdag.orchestrator.advance import Advance, LocalInput
 from rmhdag.orchestrator.aggregation import reduce_children
 from rmhdag.orchestrator.context import Context, OrchestratorSettings
+from rmhdag.orchestrator.duties import callbacks
 from rmhdag.orchestrator.owned_jobs import OwnedJobs
 from rmhdag.orchestrator.trust import SilenceWatch, Trust
 from rmhdag.store import jobs, processes
@@ -136,7 +137,7 @@ class Life:
         processes.record_orchestrator_event(
             self._conn, self.me, EventType.ORCHESTRATOR_STARTED, EventStatus.INFO, {"version": __version__}
         )
-        for target in (self._beat, self._do_duties, self._aggregate):
+        for target in (self._beat, self._do_duties, self._aggregate, self._deliver):
             thread = threading.Thread(target=target, name=target.__name__, daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -193,6 +194,7 @@ class Life:
     def end(self) -> None:
         self._over.set()
         self._claim_now.set()
+        self.advance.callbacks_written.set()
         for thread in self._threads:
             thread.join(5)
         self._doorbell.close()
@@ -291,5 +293,27 @@ class Life:
                 continue
             self.advance.aggregations.popleft()
             self.advance.give([LocalInput(job_id, answer)])
+        if conn is not None:
+            conn.close()
+
+    def _deliver(self) -> None:
+        """Callbacks need no trust in ourselves: each claim is a lease of its own."""
+        conn: Conn | None = None
+        woken = self.advance.callbacks_written
+        delivery = callbacks.Delivery(self._settings.callbacks, woken)
+        while not self._over.is_set():
+            try:
+                conn = conn or self._connect("callbacks")
+                woken.clear()
+                if not callbacks.run_once(conn, delivery):
+                    woken.wait(self._settings.poll_seconds)
+            except psycopg.Error as error:
+                log.warning("callbacks_failed", owner_id=self.me, error=str(error).strip())
+                if conn is not None:
+                    conn.close()
+                conn = None
+                self._over.wait(ERROR_PAUSE_SECONDS)
+        with suppress(psycopg.Error):
+            delivery.stop(conn)
         if conn is not None:
             conn.close()

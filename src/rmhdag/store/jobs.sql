@@ -111,7 +111,7 @@ WHERE (i.owner_id IN (%(me)s, '') OR NOT EXISTS (SELECT FROM dag_orchestrators A
 SELECT
     job_id, namespace, workflow_id, workflow_version, workflow_hash, status, ending, error_message, input_params,
     priority, fairness_key, depth, parent_job_id, parent_node_id, rerun_of, started_at, owner_epoch, submitted_by,
-    root_job_id, metadata
+    root_job_id, callback_url, metadata
 FROM dag_jobs
 WHERE job_id = ANY(%(jobs)s) AND owner_id = %(me)s
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import psycopg
 
-from rmhdag.store import settle
+from rmhdag.store import callbacks, settle
 from rmhdag.store.crash_points import commit_site
+from rmhdag.store.identity import new_id
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
+CALLBACKS_SQL = load_queries(callbacks.__file__)
 SETTLE_SQL = load_queries(settle.__file__)
 MAX_MESSAGE = 2_000
 
@@ -34,4 +37,6 @@ def bury_job(
         conn.execute(SETTLE_SQL["end_revoked_leases"], {"tasks": dropped})
         for name in ("bury_inbox", "close_nodes", "record_failure", "notify_parent"):
             conn.execute(SQL[name], given)
+        told = orjson.dumps([[job_id, new_id()]]).decode()
+        conn.execute(CALLBACKS_SQL["insert_callbacks"], {"callbacks": told})
     return True

@@ -14,12 +14,13 @@ from typing import Any
 import orjson
 import psycopg
 
-from rmhdag.store import jobs
+from rmhdag.store import callbacks, jobs
 from rmhdag.store.crash_points import SITES, reach
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
 JOBS_SQL = load_queries(jobs.__file__)
+CALLBACKS_SQL = load_queries(callbacks.__file__)
 SOURCE_APP = "orchestrator"
 SITES.add("settle")
 
@@ -41,6 +42,7 @@ class Writes:
     events: list[list[Any]] = field(default_factory=list)
     started_jobs: list[list[Any]] = field(default_factory=list)
     jobs: list[list[Any]] = field(default_factory=list)
+    callbacks: list[list[Any]] = field(default_factory=list)
     parents: list[list[Any]] = field(default_factory=list)
     cancelled_child_jobs: list[list[Any]] = field(default_factory=list)
     answers: list[list[Any]] = field(default_factory=list)
@@ -124,6 +126,7 @@ def _write(conn: psycopg.Connection[Any], me: str, now: datetime, writes: Writes
         conn.execute(SQL["withdraw_unclaimed_tasks"], withdrawn, prepare=True)
     send(SQL["insert_events"], writes.events, "events", source_app=SOURCE_APP)
     send(SQL["insert_dead_letters"], writes.dead_letters, "letters")
+    send(CALLBACKS_SQL["insert_callbacks"], writes.callbacks, "callbacks")
     send(SQL["notify_parents"], writes.parents, "parents")
     send(SQL["cancel_child_jobs"], writes.cancelled_child_jobs, "children")
     send(SQL["answer_commands"], writes.answers, "answers")

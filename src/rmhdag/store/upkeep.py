@@ -54,8 +54,8 @@ def prune_jobs(conn: Conn, days: float, limit: int) -> int:
     with conn.transaction():
         found = [row[0] for row in conn.execute(SQL["prunable_jobs"], {"days": days, "limit": limit}).fetchall()]
         if found:
-            for name in ("prune_results", "prune_checkpoints", "prune_nodes", "prune_commands", "prune_jobs"):
-                conn.execute(SQL[name], {"jobs": found})
+            for name in ("results", "checkpoints", "nodes", "commands", "callbacks", "jobs"):
+                conn.execute(SQL[f"prune_{name}"], {"jobs": found})
     return len(found)
 
 

@@ -72,6 +72,9 @@ DELETE FROM dag_node_states WHERE job_id = ANY(%(jobs)s)
 -- name: prune_commands
 DELETE FROM dag_job_commands WHERE job_id = ANY(%(jobs)s)
 
+-- name: prune_callbacks
+DELETE FROM dag_callbacks WHERE job_id = ANY(%(jobs)s)
+
 -- name: prune_jobs
 DELETE FROM dag_jobs WHERE job_id = ANY(%(jobs)s)
 

@@ -1,0 +1,104 @@
+"""Callbacks: what a submitter wants to be told of a job's end, and the endpoints that are told."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+from rmhdag.models.columns import (
+    Count,
+    Id,
+    Label,
+    Message,
+    Name,
+    Namespace,
+    Number,
+    SealedText,
+    SmallJsonObject,
+    Stamped,
+    Timestamp,
+    Url,
+)
+from rmhdag.models.table import Check, Index, Row, Table
+
+
+class CallbackStatus(StrEnum):
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    DEAD = "dead"
+    DISABLED = "disabled"
+
+
+class Callback(Row):
+    """One message to one submitter, written in the transaction that ends its job. Each try carries `callback_id`.
+
+    A claim mints `lease_epoch` and moves `next_attempt_at` to the end of its lease: whoever dies with it need not be
+    noticed. `endpoint_url` is `url` without its query.
+    """
+
+    table: ClassVar[Table] = Table(
+        name="dag_callbacks",
+        key=("callback_id",),
+        indexes=(
+            # Endings are told once per job, whatever is written twice.
+            Index("job", ("job_id",), unique=True),
+            Index("due", ("next_attempt_at", "callback_id"), where="status = 'pending'"),
+            Index("list", ("namespace", "callback_id")),
+            Index("status", ("namespace", "status", "callback_id"), where="status <> 'delivered'"),
+            Index("endpoint", ("namespace", "endpoint_url", "callback_id")),
+        ),
+        checks=(
+            Check("settled_has_end", "(status = 'pending') = (settled_at IS NULL)"),
+            Check("attempts_not_negative", "attempts >= 0 AND lease_epoch >= 0"),
+        ),
+        storage={"fillfactor": "70", "autovacuum_vacuum_scale_factor": "0.02"},
+    )
+
+    callback_id: Id
+    namespace: Namespace = "default"
+    job_id: Id
+    status: CallbackStatus = CallbackStatus.PENDING
+    attempts: Count = 0
+    lease_epoch: Number = 0
+    url: Url
+    endpoint_url: Url
+    host: Url
+    created_at: Stamped
+    next_attempt_at: Stamped
+    last_attempt_at: Timestamp | None = None
+    settled_at: Timestamp | None = None
+    last_status: Count | None = None
+    last_error: Message | None = None
+    redelivered_by: Name | None = None
+    redelivered_at: Timestamp | None = None
+    body: SmallJsonObject
+
+
+class CallbackEndpoint(Row):
+    """Where callbacks go, and the secrets that sign them; after a rotation both sign until the older one expires."""
+
+    table: ClassVar[Table] = Table(
+        name="dag_callback_endpoints",
+        key=("endpoint_id",),
+        indexes=(
+            Index("url", ("namespace", "url"), unique=True),
+            Index("list", ("namespace", "endpoint_id")),
+        ),
+        checks=(
+            Check("previous_whole", "(previous_secret IS NULL) = (previous_expires_at IS NULL)"),
+            Check("disabled_has_reason", "(disabled_at IS NULL) = (disabled_reason IS NULL)"),
+        ),
+    )
+
+    endpoint_id: Id
+    namespace: Namespace = "default"
+    url: Url
+    created_by: Name
+    created_at: Stamped
+    updated_at: Stamped
+    rotated_at: Timestamp | None = None
+    previous_expires_at: Timestamp | None = None
+    disabled_at: Timestamp | None = None
+    disabled_reason: Label | None = None
+    secret: SealedText
+    previous_secret: SealedText | None = None

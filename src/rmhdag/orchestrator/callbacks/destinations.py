@@ -1,0 +1,166 @@
+"""Where a callback may go. A URL is a stranger's wish to make us connect somewhere: into our own network is refused.
+
+What can be known from the URL is refused when a job is submitted. Names mean what the resolver says at the moment of
+sending, so addresses are looked at then, all of them, and the one that was looked at is the one that is connected to.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Collection
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+MOST_CHARACTERS = 512
+LOWEST_FREE_PORT = 1024
+WEB_PORTS = {"http": 80, "https": 443}
+# Databases, caches, brokers and control planes that take a line of text from anybody who connects.
+REFUSED_PORTS = frozenset(
+    {1433, 1521, 2049, 2181, 2375, 2376, 2379, 2380, 3306, 3389, 5432, 5433, 5672, 5984, 6379, 6432, 6443}
+    | {8500, 9042, 9092, 9200, 9300, 10250, 11211, 27017, 27018}
+)
+
+_PLAIN = re.compile(r"[\x21-\x7e]+")
+_HOST = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
+# The resolver reads such a last label as a number, and the whole as an address: 127.1, 0x7f000001, 2130706433.
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+# Addresses that carry an IPv4 address inside and lead to it by way of a translator: which one, we cannot know.
+_TUNNELS = [IPv6Network(block) for block in ("64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16", "::/96")]
+_PUBLIC_IPV6 = IPv6Network("2000::/3")
+_RELAYS = IPv4Network("192.88.99.0/24")
+
+
+class CallbackRefused(ValueError):
+    """A callback must not go there. The sentence is for whoever gave the URL; it tells nothing of our network."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """`hosts` are trusted: their addresses are not looked at. One with a port, as `sink.internal:9000`, opens it."""
+
+    hosts: frozenset[str] = frozenset()
+    refused_ports: frozenset[int] = REFUSED_PORTS
+
+
+class Destination(NamedTuple):
+    """A URL that may be tried; `host` is a name or an address, without brackets."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+    is_trusted: bool
+
+    @property
+    def authority(self) -> str:
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        return shown if self.port == WEB_PORTS[self.scheme] else f"{shown}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.authority}{self.target}"
+
+
+def check_callback_url(text: str, rules: Rules) -> str:
+    """The URL in the one way that we write it; CallbackRefused if nothing may be sent there, as far as it shows."""
+    return read_destination(text, rules).url
+
+
+def read_destination(text: str, rules: Rules) -> Destination:
+    if len(text) > MOST_CHARACTERS:
+        raise CallbackRefused(f"a callback URL has at most {MOST_CHARACTERS} characters")
+    if any(letter in text for letter in "\\\r\n\t ") or not text.isprintable():
+        raise CallbackRefused("a callback URL holds no spaces, backslashes or control characters; percent-encode them")
+    try:
+        parts = urlsplit(text)
+        scheme, port = parts.scheme, parts.port
+    except ValueError:
+        raise CallbackRefused("this is not a URL: its host or port cannot be read") from None
+    if scheme not in WEB_PORTS:
+        raise CallbackRefused("a callback URL begins with https:// or http://")
+    if "@" in parts.netloc:
+        raise CallbackRefused("a callback URL holds no user name or password; callbacks are signed instead")
+    if parts.fragment or text.endswith("#"):
+        raise CallbackRefused("a callback URL has no fragment (#…): it would never be sent")
+    host = _read_host(parts)
+    port = WEB_PORTS[scheme] if port is None else port
+    shown = f"[{host}]" if ":" in host else host
+    named = f"{shown}:{port}" in rules.hosts
+    trusted = named or host in rules.hosts
+    if not named:
+        _check_port(port, rules)
+    if not trusted:
+        _check_host(host)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if not _PLAIN.fullmatch(target):
+        raise CallbackRefused("path and query of a callback URL are plain ASCII; percent-encode the rest")
+    made = Destination(scheme, host, port, target, trusted)
+    if len(made.url) > MOST_CHARACTERS:
+        raise CallbackRefused(f"a callback URL has at most {MOST_CHARACTERS} characters")
+    return made
+
+
+def check_addresses(addresses: Collection[str]) -> None:
+    """All of them: of several, a resolver's next answer or the system's choice could be the bad one."""
+    if not addresses:
+        raise CallbackRefused("the host has no address")
+    if not all(is_public(ip_address(address.partition("%")[0])) for address in addresses):
+        raise CallbackRefused("the host has an address that is not public")
+
+
+def is_public(address: IPv4Address | IPv6Address) -> bool:
+    """`is_global` alone says yes to multicast and to NAT64, and no version of it unmaps."""
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return is_public(address.ipv4_mapped)
+        if address not in _PUBLIC_IPV6 or any(address in block for block in _TUNNELS):
+            return False
+    elif address in _RELAYS:
+        return False
+    return address.is_global and not (
+        address.is_multicast
+        or address.is_private
+        or address.is_loopback
+        or address.is_link_local
+        or address.is_reserved
+        or address.is_unspecified
+    )
+
+
+def _read_host(parts: SplitResult) -> str:
+    given = parts.hostname
+    if not given:
+        raise CallbackRefused("a callback URL names a host")
+    if parts.netloc.startswith("["):
+        try:
+            return str(IPv6Address(given))
+        except ValueError:
+            raise CallbackRefused("the address in brackets is not an IPv6 address") from None
+    try:
+        # Also makes ASCII of look-alikes: full-width digits and dots are digits and dots to a resolver.
+        host = given.encode("idna").decode("ascii").lower().removesuffix(".")
+    except UnicodeError:
+        raise CallbackRefused("the host is not a name that can be looked up") from None
+    if len(host) > 253 or not _HOST.fullmatch(host):
+        raise CallbackRefused("the host is not a name that can be looked up")
+    return host
+
+
+def _check_port(port: int, rules: Rules) -> None:
+    if port in rules.refused_ports or (port < LOWEST_FREE_PORT and port not in WEB_PORTS.values()):
+        raise CallbackRefused(f"callbacks do not go to port {port}; take 443, 80, or one from {LOWEST_FREE_PORT} up")
+
+
+def _check_host(host: str) -> None:
+    if ":" in host:
+        check_addresses([host])
+    elif _NUMBER.fullmatch(host.rpartition(".")[2]):
+        try:
+            check_addresses([socket.inet_ntoa(socket.inet_aton(host))])
+        except OSError:
+            raise CallbackRefused("the host is neither a name nor an address") from None
+    elif host == "localhost" or host.endswith(".localhost"):
+        raise CallbackRefused("the host has an address that is not public")

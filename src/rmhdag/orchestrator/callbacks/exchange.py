@@ -1,0 +1,206 @@
+"""One try: resolve, check, connect to what was checked, send, read as much of the answer as decides.
+
+Redirects are answers like others. Whatever the other side does, it costs a bounded time and a bounded memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+
+import h11
+
+from rmhdag.orchestrator.callbacks.destinations import (
+    CallbackRefused,
+    Destination,
+    Rules,
+    check_addresses,
+    read_destination,
+)
+
+MOST_ANSWER_BYTES = 64 * 1024
+MOST_HEAD_BYTES = 16 * 1024
+# Once the status is known nothing else matters; a short body is read so that its sender sees no reset.
+BODY_SECONDS = 2.0
+# Before the end of the whole try, which must not make nothing of an answer that is there.
+SPARE_SECONDS = 0.25
+MOST_ADDRESSES = 4
+USER_AGENT = "rmhdag-callbacks/1"
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+class Answer(NamedTuple):
+    """`status` is None if there was none; `error` says why, in words that tell nothing of our network."""
+
+    status: int | None
+    error: str | None = None
+    retry_after_seconds: float | None = None
+
+
+class Exchange:
+    """How tries are made. `resolve` and `tls` are the system's unless given."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        total_seconds: float,
+        *,
+        resolve: Resolve | None = None,
+        check: Callable[[Collection[str]], None] = check_addresses,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._rules = rules
+        self._total_seconds = total_seconds
+        self._resolve = resolve or look_up
+        self._check = check
+        self._tls = tls or ssl.create_default_context()
+
+    async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> Answer:
+        """Never raises for anything that the other side, the network or the URL is to blame for."""
+        try:
+            async with asyncio.timeout(self._total_seconds) as limit:
+                destination = read_destination(url, self._rules)
+                reader, writer = await self._connect(destination)
+                try:
+                    deadline = limit.when()
+                    assert deadline is not None
+                    return await _talk(reader, writer, _request(destination, headers, body), body, deadline)
+                finally:
+                    # Not close(): what a peer does not take must not keep the socket.
+                    writer.transport.abort()
+        except TimeoutError:
+            return Answer(None, f"no answer within {self._total_seconds:g} s")
+        except CallbackRefused as error:
+            return Answer(None, str(error))
+        except ssl.SSLError as error:
+            return Answer(None, f"no TLS connection: {error.reason or type(error).__name__}")
+        except h11.RemoteProtocolError:
+            return Answer(None, "the answer was not HTTP, or its head was too large")
+        except socket.gaierror:
+            return Answer(None, "the host has no address")
+        except OSError as error:
+            return Answer(None, f"no connection: {type(error).__name__}")
+
+    async def _connect(self, to: Destination) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        addresses = await self._resolve(to.host, to.port)
+        if not to.is_trusted:
+            self._check(addresses)
+        tls = self._tls if to.scheme == "https" else None
+        failure: OSError = socket.gaierror("no address")
+        for address in addresses[:MOST_ADDRESSES]:
+            try:
+                # The address, never the name: between two look-ups a name may change its meaning.
+                return await asyncio.open_connection(
+                    address,
+                    to.port,
+                    ssl=tls,
+                    server_hostname=to.host if tls else None,
+                    limit=MOST_HEAD_BYTES,
+                )
+            except ssl.SSLError:
+                raise
+            except OSError as error:
+                failure = error
+        raise failure
+
+
+async def look_up(host: str, port: int) -> list[str]:
+    """All addresses. A thread per look-up that nobody waits for at the end: a resolver may be silent for a minute."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[str]] = loop.create_future()
+
+    def tell(found: list[str] | OSError) -> None:
+        if answer.done():
+            return
+        answer.set_exception(found) if isinstance(found, OSError) else answer.set_result(found)
+
+    def ask() -> None:
+        try:
+            found: list[str] | OSError = _addresses(host, port)
+        except OSError as error:
+            found = error
+        with suppress(RuntimeError):  # the loop is gone, and with it everybody who wanted to know
+            loop.call_soon_threadsafe(tell, found)
+
+    try:
+        return _addresses(host, port, socket.AI_NUMERICHOST)
+    except OSError:
+        threading.Thread(target=ask, name="look-up", daemon=True).start()
+        return await answer
+
+
+def _addresses(host: str, port: int, flags: int = 0) -> list[str]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def _request(to: Destination, headers: Sequence[tuple[str, str]], body: bytes) -> h11.Request:
+    ours = [
+        ("Host", to.authority),
+        ("User-Agent", USER_AGENT),
+        ("Accept", "*/*"),
+        ("Connection", "close"),
+        ("Content-Type", "application/json"),
+        ("Content-Length", str(len(body))),
+    ]
+    return h11.Request(method="POST", target=to.target, headers=[*ours, *headers])
+
+
+async def _talk(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: h11.Request, body: bytes, deadline: float
+) -> Answer:
+    talk = h11.Connection(h11.CLIENT, max_incomplete_event_size=MOST_HEAD_BYTES)
+    for event in (request, h11.Data(data=body), h11.EndOfMessage()):
+        writer.write(talk.send(event) or b"")
+    # A server may answer and hang up before it has read everything.
+    with suppress(ConnectionError):
+        await writer.drain()
+    left = MOST_ANSWER_BYTES
+    answer: Answer | None = None
+    while answer is None:
+        event_read = talk.next_event()
+        if event_read is h11.NEED_DATA:
+            if not left:
+                return Answer(None, "the head of the answer was too large")
+            data = await reader.read(min(left, MOST_HEAD_BYTES))
+            left -= len(data)
+            talk.receive_data(data)
+        elif isinstance(event_read, h11.Response):
+            answer = _read_answer(event_read)
+        elif not isinstance(event_read, h11.InformationalResponse):
+            return Answer(None, "the connection ended without an answer")
+    with suppress(TimeoutError, OSError):
+        async with asyncio.timeout_at(min(deadline - SPARE_SECONDS, asyncio.get_running_loop().time() + BODY_SECONDS)):
+            while left and (data := await reader.read(min(left, MOST_HEAD_BYTES))):
+                left -= len(data)
+    return answer
+
+
+def _read_answer(response: h11.Response) -> Answer:
+    told = next((value for name, value in response.headers if name == b"retry-after"), None)
+    wait = None if told is None else read_retry_after(told.decode("latin-1"))
+    if 200 <= response.status_code < 300:
+        return Answer(response.status_code)
+    why = "redirects are not followed" if 300 <= response.status_code < 400 else "the endpoint refused it"
+    return Answer(response.status_code, f"answer {response.status_code}: {why}", wait)
+
+
+def read_retry_after(text: str, now: datetime | None = None) -> float | None:
+    """Seconds, from a number or a date; None if it is neither."""
+    if text.isascii() and text.isdigit():
+        return float(text[:10])
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())

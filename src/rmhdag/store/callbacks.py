@@ -1,0 +1,146 @@
+"""The outbox of callbacks: written with the end of a job, claimed for a while, settled by whoever holds the claim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import orjson
+import psycopg
+
+from rmhdag.models.callbacks import CallbackStatus
+from rmhdag.store import reruns
+from rmhdag.store.crash_points import commit_site
+from rmhdag.store.queries import load_queries
+
+SQL = load_queries(__file__)
+Conn = psycopg.Connection[Any]
+
+
+class ClaimedCallback(NamedTuple):
+    callback_id: str
+    lease_epoch: int
+    namespace: str
+    job_id: str
+    url: str
+    endpoint_url: str
+    host: str
+    attempts: int
+    body: dict[str, Any]
+
+
+class TriedCallback(NamedTuple):
+    """What became of one try; `delay_seconds` is for those that stay pending."""
+
+    claimed: ClaimedCallback
+    status: CallbackStatus
+    delay_seconds: float | None = None
+    http_status: int | None = None
+    error: str | None = None
+
+
+class CallbackLine(NamedTuple):
+    callback_id: str
+    job_id: str
+    status: str
+    attempts: int
+    url: str
+    endpoint_url: str
+    created_at: datetime
+    next_attempt_at: datetime | None
+    last_attempt_at: datetime | None
+    settled_at: datetime | None
+    last_status: int | None
+    last_error: str | None
+    redelivered_by: str | None
+    redelivered_at: datetime | None
+    body: dict[str, Any]
+
+
+@commit_site
+def claim_callbacks(
+    conn: Conn, under_way: Mapping[str, int], *, limit: int, per_host: int, lease_seconds: float
+) -> list[ClaimedCallback]:
+    """What is due and nobody else is sending; `under_way` counts by host what the caller has already."""
+    given = {
+        "busy": [host for host, count in under_way.items() if count >= per_host],
+        "under_way": orjson.dumps(dict(under_way)).decode(),
+        "limit": limit,
+        "per_host": per_host,
+        "lease_seconds": lease_seconds,
+    }
+    return [ClaimedCallback(*row) for row in conn.execute(SQL["claim_callbacks"], given).fetchall()]
+
+
+@commit_site
+def settle_tries(conn: Conn, tried: Sequence[TriedCallback]) -> set[str]:
+    """Those that were still ours. A death is an event of the job, in the same transaction."""
+    rows = [
+        [one.claimed.callback_id, one.claimed.lease_epoch, one.status, one.delay_seconds, one.http_status, one.error]
+        for one in tried
+    ]
+    with conn.transaction():
+        text = orjson.dumps(rows).decode()
+        settled = {row[0] for row in conn.execute(SQL["settle_tries"], {"tries": text}).fetchall()}
+        # In order, so that two of us who take several locks cannot wait for each other.
+        for one in sorted(tried, key=lambda one: one.claimed.job_id):
+            if one.status is CallbackStatus.DEAD and one.claimed.callback_id in settled:
+                reruns.lock_reruns(conn, one.claimed.job_id)
+                conn.execute(
+                    SQL["record_death"],
+                    {
+                        "job_id": one.claimed.job_id,
+                        "namespace": one.claimed.namespace,
+                        "callback_id": one.claimed.callback_id,
+                        "attempts": one.claimed.attempts + 1,
+                        "error": one.error,
+                    },
+                )
+    return settled
+
+
+def release_claims(conn: Conn, claimed: Sequence[ClaimedCallback]) -> None:
+    text = orjson.dumps([[one.callback_id, one.lease_epoch] for one in claimed]).decode()
+    conn.execute(SQL["release_claims"], {"claims": text})
+
+
+def lay_aside(conn: Conn, namespace: str, endpoint_url: str) -> int:
+    """Nothing more is sent to an endpoint that is disabled."""
+    return conn.execute(SQL["lay_aside"], {"namespace": namespace, "url": endpoint_url}).rowcount
+
+
+def take_up_again(conn: Conn, namespace: str, endpoint_url: str, by: str) -> int:
+    return conn.execute(SQL["take_up_again"], {"namespace": namespace, "url": endpoint_url, "by": by}).rowcount
+
+
+def redeliver(conn: Conn, namespace: str, callback_id: str, by: str) -> bool:
+    """Send it again, whatever became of it. False: there is none."""
+    given = {"namespace": namespace, "callback_id": callback_id, "by": by}
+    return conn.execute(SQL["redeliver"], given).rowcount == 1
+
+
+def find_callback(conn: Conn, namespace: str, callback_id: str) -> CallbackLine | None:
+    row = conn.execute(SQL["find"], {"namespace": namespace, "callback_id": callback_id}).fetchone()
+    return None if row is None else CallbackLine(*row)
+
+
+def list_callbacks(
+    conn: Conn,
+    namespace: str,
+    *,
+    before: str | None = None,
+    status: CallbackStatus | None = None,
+    job_id: str | None = None,
+    endpoint_url: str | None = None,
+    limit: int = 50,
+) -> list[CallbackLine]:
+    given = {
+        "namespace": namespace,
+        "before": before,
+        "status": status,
+        "job_id": job_id,
+        "endpoint_url": endpoint_url,
+        "limit": limit,
+    }
+    return [CallbackLine(*row) for row in conn.execute(SQL["list"], given).fetchall()]

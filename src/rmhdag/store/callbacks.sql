@@ -1,0 +1,122 @@
+-- name: insert_callbacks
+-- After the jobs' rows say how they ended, in the same transaction. Who submitted by request knows no job id, and of a
+-- cancelled job only that it failed. 0 job_id, 1 callback_id
+INSERT INTO dag_callbacks (callback_id, namespace, job_id, url, endpoint_url, host, body)
+SELECT
+    r->>1, j.namespace, j.job_id, j.callback_url,
+    COALESCE(substring(j.callback_url FROM '^[^?#]+'), j.callback_url),
+    COALESCE(substring(j.callback_url FROM '^[^/]*//[^/?#]+'), j.callback_url),
+    CASE WHEN j.request_id IS NULL
+        THEN jsonb_build_object(
+            'job_id', j.job_id, 'status', j.status, 'result_url', '/api/v1/jobs/' || j.job_id)
+        ELSE jsonb_build_object(
+            'request_id', j.request_id,
+            'status', CASE j.status WHEN 'cancelled' THEN 'failed' ELSE j.status::text END,
+            'result_url', '/platform/results/' || j.request_id)
+    END || jsonb_build_object(
+        'workflow_id', j.workflow_id,
+        'occurred_at', to_char(j.completed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+FROM jsonb_array_elements(%(callbacks)s::jsonb) AS r
+JOIN dag_jobs AS j ON j.job_id = r->>0 AND jsonb_typeof(r) = 'array'
+WHERE j.callback_url IS NOT NULL AND j.completed_at IS NOT NULL
+ON CONFLICT DO NOTHING
+
+-- name: claim_callbacks
+-- Hosts take turns, and none gets more than it may have under way: one that hangs holds up nobody else. What is chosen
+-- is looked at again under its lock, for another orchestrator may have chosen it too.
+WITH due AS MATERIALIZED (
+    SELECT callback_id, host, next_attempt_at
+    FROM dag_callbacks
+    WHERE status = 'pending' AND next_attempt_at <= clock_timestamp() AND NOT host = ANY(%(busy)s)
+    ORDER BY next_attempt_at, callback_id
+    LIMIT 1000
+), turns AS MATERIALIZED (
+    SELECT callback_id, host, row_number() OVER (PARTITION BY host ORDER BY next_attempt_at, callback_id) AS turn FROM due
+), chosen AS MATERIALIZED (
+    SELECT c.callback_id
+    FROM turns AS t
+    JOIN dag_callbacks AS c ON c.callback_id = t.callback_id
+    WHERE t.turn <= %(per_host)s - COALESCE((%(under_way)s::jsonb->>t.host)::int, 0)
+        AND c.status = 'pending' AND c.next_attempt_at <= clock_timestamp()
+    ORDER BY t.turn, c.callback_id
+    LIMIT %(limit)s
+    FOR NO KEY UPDATE OF c SKIP LOCKED
+)
+UPDATE dag_callbacks AS c
+SET lease_epoch = c.lease_epoch + 1, next_attempt_at = clock_timestamp() + %(lease_seconds)s * interval '1 second'
+FROM chosen
+WHERE c.callback_id = chosen.callback_id
+RETURNING c.callback_id, c.lease_epoch, c.namespace, c.job_id, c.url, c.endpoint_url, c.host, c.attempts, c.body
+
+-- name: settle_tries
+-- 0 callback_id, 1 lease_epoch, 2 status, 3 delay_seconds, 4 last_status, 5 last_error
+UPDATE dag_callbacks AS c
+SET status = s.status,
+    attempts = c.attempts + 1,
+    next_attempt_at = clock_timestamp() + COALESCE((r->>3)::float8, 0) * interval '1 second',
+    last_attempt_at = clock_timestamp(),
+    settled_at = CASE WHEN s.status <> 'pending' THEN clock_timestamp() END,
+    last_status = (r->>4)::int,
+    last_error = r->>5
+FROM jsonb_array_elements(%(tries)s::jsonb) AS r, LATERAL (SELECT (r->>2)::callback_status AS status) AS s
+WHERE c.callback_id = r->>0 AND c.lease_epoch = (r->>1)::bigint AND c.status = 'pending' AND jsonb_typeof(r) = 'array'
+RETURNING c.callback_id
+
+-- name: record_death
+-- The job has ended, so nobody else mints its numbers; the caller holds the lock that orders what comes after the end.
+INSERT INTO dag_job_events (
+    job_id, seq, created_at, namespace, event_type, event_status, source_app, error_message, event_data
+)
+SELECT
+    %(job_id)s::text,
+    COALESCE((SELECT e.seq FROM dag_job_events AS e WHERE e.job_id = %(job_id)s::text ORDER BY e.seq DESC LIMIT 1), 0) + 1,
+    clock_timestamp(), %(namespace)s, 'callback_dead', 'failure', 'orchestrator', %(error)s,
+    jsonb_build_object('callback_id', %(callback_id)s::text, 'attempts', %(attempts)s::int)
+
+-- name: release_claims
+-- Whoever leaves gives back what it has not finished; 0 callback_id, 1 lease_epoch
+UPDATE dag_callbacks AS c
+SET next_attempt_at = clock_timestamp()
+FROM jsonb_array_elements(%(claims)s::jsonb) AS r
+WHERE c.callback_id = r->>0 AND c.lease_epoch = (r->>1)::bigint AND c.status = 'pending' AND jsonb_typeof(r) = 'array'
+
+-- name: lay_aside
+UPDATE dag_callbacks
+SET status = 'disabled', settled_at = clock_timestamp(), lease_epoch = lease_epoch + 1
+WHERE namespace = %(namespace)s AND endpoint_url = %(url)s AND status = 'pending'
+
+-- name: take_up_again
+UPDATE dag_callbacks
+SET status = 'pending', settled_at = NULL, attempts = 0, next_attempt_at = clock_timestamp(),
+    lease_epoch = lease_epoch + 1, redelivered_by = %(by)s, redelivered_at = clock_timestamp()
+WHERE namespace = %(namespace)s AND endpoint_url = %(url)s AND status = 'disabled'
+
+-- name: redeliver
+-- The schedule begins anew; the id stays, so that a receiver that has it already knows. The epoch voids a try under way.
+UPDATE dag_callbacks AS c
+SET status = 'pending', settled_at = NULL, attempts = 0, next_attempt_at = clock_timestamp(),
+    lease_epoch = c.lease_epoch + 1, redelivered_by = %(by)s, redelivered_at = clock_timestamp()
+WHERE c.namespace = %(namespace)s AND c.callback_id = %(callback_id)s
+
+-- name: find
+SELECT
+    c.callback_id, c.job_id, c.status, c.attempts, c.url, c.endpoint_url, c.created_at,
+    CASE WHEN c.status = 'pending' THEN c.next_attempt_at END, c.last_attempt_at, c.settled_at, c.last_status,
+    c.last_error, c.redelivered_by, c.redelivered_at, c.body
+FROM dag_callbacks AS c
+WHERE c.namespace = %(namespace)s AND c.callback_id = %(callback_id)s
+
+-- name: list
+-- Newest first.
+SELECT
+    c.callback_id, c.job_id, c.status, c.attempts, c.url, c.endpoint_url, c.created_at,
+    CASE WHEN c.status = 'pending' THEN c.next_attempt_at END, c.last_attempt_at, c.settled_at, c.last_status,
+    c.last_error, c.redelivered_by, c.redelivered_at, c.body
+FROM dag_callbacks AS c
+WHERE c.namespace = %(namespace)s
+    AND (%(before)s::text IS NULL OR c.callback_id < %(before)s)
+    AND (%(status)s::callback_status IS NULL OR c.status = %(status)s::callback_status)
+    AND (%(job_id)s::text IS NULL OR c.job_id = %(job_id)s)
+    AND (%(endpoint_url)s::text IS NULL OR c.endpoint_url = %(endpoint_url)s)
+ORDER BY c.callback_id DESC
+LIMIT %(limit)s
