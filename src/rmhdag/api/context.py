@@ -13,6 +13,7 @@ from fastapi.requests import HTTPConnection
 from psycopg_pool import ConnectionPool
 
 from rmhdag.api.rate_limits import RateLimit
+from rmhdag.orchestrator.callbacks.settings import CallbackSettings
 from rmhdag.store.connection import connect, enter_schema
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class ApiSettings:
     submits_per_second: float = 2_000.0
     header_seconds: float = 10.0
     oidc: OidcSettings | None = None
+    callbacks: CallbackSettings = field(default_factory=CallbackSettings)
 
 
 @dataclass

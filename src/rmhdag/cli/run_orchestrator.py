@@ -60,6 +60,7 @@ def orchestrator(
     Needs JOB_QUEUE_NAME, DAG_WORKER_QUEUE and WORKER_QUEUE; they have no defaults.
     """
     from rmhdag.cli.api_process import api_beside
+    from rmhdag.cli.callback_settings import callback_settings
     from rmhdag.cli.crash import arm_crash_point
     from rmhdag.cli.lifeline import die_with
     from rmhdag.cli.observation import observed
@@ -100,6 +101,7 @@ def orchestrator(
                 margin_seconds=margin(settings),
                 poll_seconds=settings.poll_seconds,
                 orphan_scan_seconds=settings.orphan_scan_seconds,
+                callbacks=callback_settings(settings),
             ),
             FreshHandlerQueues(dsn, settings),
             notify=settings.notify,

@@ -58,6 +58,9 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,6
 SafeUrl = Annotated[str, AfterValidator(refuse_unsafe)]
 # None of those for which whoever can check a token can also make one.
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+NumberList = Annotated[str, StringConstraints(pattern=r"^\s*\d+(\.\d+)?(\s*,\s*\d+(\.\d+)?)*\s*$")]
+HostList = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:,\[\] -]*$")]
+WebUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]+$")]
 PostgresUrl = Annotated[str, StringConstraints(pattern=r"^postgres(ql)?://")]
 
 
@@ -250,6 +253,38 @@ class Settings(BaseSettings):
         default=None,
         validation_alias=named("APPLICATIONINSIGHTS_CONNECTION_STRING"),
         description="Traces to Azure Monitor; needs the extra azure-monitor",
+    )
+
+    public_url: WebUrl | None = Field(
+        default=None,
+        validation_alias=named("RMHDAG_PUBLIC_URL"),
+        description="How others reach the HTTP API; stands before the result URLs of callbacks",
+    )
+    callback_hosts: HostList = Field(
+        default="",
+        validation_alias=named("RMHDAG_CALLBACK_HOSTS"),
+        description="Hosts, or host:port, that callbacks may go to although they are not public; separated by commas",
+    )
+    callback_refused_ports: NumberList | None = Field(
+        default=None,
+        validation_alias=named("RMHDAG_CALLBACK_REFUSED_PORTS"),
+        description="Ports that callbacks never go to, instead of those of databases, caches and brokers",
+    )
+    callback_retry_seconds: NumberList | None = Field(
+        default=None,
+        validation_alias=named("RMHDAG_CALLBACK_RETRY_SECONDS"),
+        description="Pauses between the tries of a callback, instead of 5 s to 24 h in nine steps",
+    )
+    callback_timeout_seconds: Interval = Field(
+        default=15.0,
+        validation_alias=named("RMHDAG_CALLBACK_TIMEOUT_SEC"),
+        description="One try of a callback, from looking up the host to the answer",
+    )
+    callback_secret_key: str | None = Field(
+        default=None,
+        min_length=16,
+        validation_alias=named("RMHDAG_CALLBACK_SECRET_KEY"),
+        description="Seals the secrets of callback endpoints in the database; without it they are stored as they are",
     )
 
     @classmethod

@@ -61,10 +61,12 @@ def submit(
     Values are read as the declared type of the input; lists and objects as JSON, @file.json reads a value from a file.
     With --wait the exit code is 0 if the job completed, 1 if it failed, 7 if it was cancelled, 8 after --timeout.
     """
+    from rmhdag.cli.callback_settings import callback_rules
     from rmhdag.cli.observation import traced
     from rmhdag.cli.parameters import read_parameters, refuse
     from rmhdag.cli.platform import connected, who
     from rmhdag.observability.traces import span
+    from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
     from rmhdag.orchestrator.submissions import OtherSubmissionError
     from rmhdag.orchestrator.submissions import submit as submit_job
     from rmhdag.workflow import InvalidInputs, validate_inputs
@@ -93,9 +95,16 @@ def submit(
                     idempotency_key=checked(idempotency_key, "--idempotency-key", 128),
                     correlation_id=checked(correlation_id, "--correlation-id", 64),
                     callback_url=checked(callback_url, "--callback-url", 512),
+                    callback_rules=callback_rules(platform.settings),
                 )
         except InvalidInputs as error:
             raise refuse(error, stored.workflow_id) from None
+        except CallbackRefused as error:
+            raise CommandFailed(
+                f"--callback-url: {error}",
+                remedy="RMHDAG_CALLBACK_HOSTS names hosts that are allowed although they are not public.",
+                code=ExitCode.INVALID,
+            ) from None
         except OtherSubmissionError as error:
             raise CommandFailed(str(error), code=ExitCode.CONFLICT) from None
         told = f"job {job_id} of {stored.workflow_id} v{stored.version}"

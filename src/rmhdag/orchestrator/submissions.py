@@ -15,6 +15,7 @@ from rmhdag.engine.outputs import summarise
 from rmhdag.models.columns import INPUT_BYTES
 from rmhdag.models.json_values import NotJsonError, check_json
 from rmhdag.observability.traces import current_trace_parent
+from rmhdag.orchestrator.callbacks.destinations import PUBLIC_ONLY, CallbackRefused, Rules, check_callback_url
 from rmhdag.orchestrator.definitions import definition_of
 from rmhdag.orchestrator.owned_jobs import OwnedJob
 from rmhdag.store import jobs, workflows
@@ -60,7 +61,7 @@ class Submitted(NamedTuple):
     is_repeat: bool = False
 
 
-Refusal = UnknownWorkflowError | OtherSubmissionError | InvalidInputs
+Refusal = UnknownWorkflowError | OtherSubmissionError | InvalidInputs | CallbackRefused
 
 
 def submit(
@@ -70,6 +71,7 @@ def submit(
     *,
     submitted_by: str,
     namespace: str = "default",
+    callback_rules: Rules = PUBLIC_ONLY,
     source_app: str = "cli",
     **more: Any,
 ) -> str:
@@ -78,14 +80,19 @@ def submit(
     `more` are the other fields of a `Submission`.
     """
     wanted = Submission(workflow_id=workflow_id, input_params=input_params, submitted_by=submitted_by, **more)
-    answer = submit_many(conn, [wanted], namespace=namespace, source_app=source_app)[0]
+    answer = submit_many(conn, [wanted], namespace=namespace, callback_rules=callback_rules, source_app=source_app)[0]
     if not isinstance(answer, Submitted):
         raise answer
     return answer.job_id
 
 
 def submit_many(
-    conn: Conn, wanted: Sequence[Submission], *, namespace: str = "default", source_app: str = "api"
+    conn: Conn,
+    wanted: Sequence[Submission],
+    *,
+    namespace: str = "default",
+    callback_rules: Rules = PUBLIC_ONLY,
+    source_app: str = "api",
 ) -> list[Submitted | Refusal]:
     """One answer per submission, in their order; all jobs that can be are made by one statement of one transaction.
 
@@ -97,8 +104,8 @@ def submit_many(
     rows: dict[int, dict[str, Any]] = {}
     for place in open_places:
         try:
-            rows[place] = _row_of(conn, namespace, wanted[place], stored)
-        except (UnknownWorkflowError, InvalidInputs) as refusal:
+            rows[place] = _row_of(conn, namespace, wanted[place], stored, callback_rules)
+        except (UnknownWorkflowError, InvalidInputs, CallbackRefused) as refusal:
             answers[place] = refusal
     inserted = jobs.insert_jobs(conn, list(rows.values()), source_app) if rows else set()
     beaten = []
@@ -142,7 +149,7 @@ def _current(conn: Conn, namespace: str, wanted: Sequence[Submission]) -> dict[W
 
 
 def _row_of(
-    conn: Conn, namespace: str, wanted: Submission, stored: Mapping[Wanted, workflows.WorkflowHead]
+    conn: Conn, namespace: str, wanted: Submission, stored: Mapping[Wanted, workflows.WorkflowHead], rules: Rules
 ) -> dict[str, Any]:
     head = stored.get((wanted.workflow_id, wanted.version))
     if head is None:
@@ -167,7 +174,7 @@ def _row_of(
     return row | {
         "idempotency_key": wanted.idempotency_key,
         "correlation_id": wanted.correlation_id,
-        "callback_url": wanted.callback_url,
+        "callback_url": None if wanted.callback_url is None else check_callback_url(wanted.callback_url, rules),
     }
 
 

@@ -45,6 +45,9 @@ class Rules:
     refused_ports: frozenset[int] = REFUSED_PORTS
 
 
+PUBLIC_ONLY = Rules()
+
+
 class Destination(NamedTuple):
     """A URL that may be tried; `host` is a name or an address, without brackets."""
 
