@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import os
@@ -32,7 +31,7 @@ def check_secret(text: str) -> str:
     """ValueError unless it is a secret as Standard Webhooks writes them."""
     try:
         size = len(_key_of(text)) if text.startswith(PREFIX) else 0
-    except binascii.Error:
+    except ValueError:
         size = 0
     if not FEWEST_BYTES <= size <= MOST_BYTES:
         raise ValueError(f"a secret is `{PREFIX}` and the base64 of {FEWEST_BYTES} to {MOST_BYTES} bytes")
