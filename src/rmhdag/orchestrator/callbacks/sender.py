@@ -50,9 +50,11 @@ class Sender:
 
     def stop(self) -> list[ClaimedCallback]:
         """Break off what has no answer, and say what that was."""
-        if self._loop is not None and self._thread is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(STOP_SECONDS)
+        loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None:
+            self._loop = self._thread = None
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(STOP_SECONDS)
         left = list(self._under_way.values())
         self._under_way.clear()
         return left
