@@ -96,7 +96,7 @@ REFUSED = [
     f"http://{'a.' * 130}example/",
     f"http://example.org/{'x' * 600}",
     # other schemes
-    "file:///etc/passwd",
+    "file:/etc/passwd",
     "gopher://example.org/",
     "ftp://example.org/",
     "data:text/plain,x",
