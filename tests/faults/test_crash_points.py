@@ -30,6 +30,8 @@ ELSEWHERE = {
     "rewind_rollups_if_late": "tests/orchestrator/test_rollups.py",
     "fold_rollups": "tests/orchestrator/test_rollups.py",
     "register_workflow": "tests/orchestrator/test_advance.py",
+    "claim_callbacks": "tests/faults/test_callbacks.py",
+    "settle_tries": "tests/faults/test_callbacks.py",
 }
 
 

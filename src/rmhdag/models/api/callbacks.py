@@ -1,0 +1,97 @@
+"""Callbacks and their endpoints as they are shown and asked for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rmhdag.models.callbacks import CallbackStatus
+from rmhdag.models.columns import Label, Url, varchar
+
+MOST_OVERLAP_HOURS = 30 * 24
+OVERLAP_HOURS = 24.0
+
+GivenSecret = Annotated[str, varchar(200, min_length=1)]
+
+
+class CallbackView(BaseModel):
+    """One message and what became of it. The query of its URL is not shown: receivers keep keys in there."""
+
+    callback_id: str = Field(description="The `webhook-id` of every try")
+    job_id: str
+    status: CallbackStatus
+    endpoint_url: str
+    attempts: int = Field(description="Tries since it was written, or since it was redelivered")
+    created_at: datetime
+    next_attempt_at: datetime | None
+    last_attempt_at: datetime | None
+    settled_at: datetime | None
+    last_status: int | None = Field(description="The HTTP status of the last answer, if there was one")
+    last_error: str | None
+    redelivered_by: str | None
+    redelivered_at: datetime | None
+    body: dict[str, Any]
+
+
+class CallbackPage(BaseModel):
+    callbacks: list[CallbackView] = Field(description="Newest first")
+    next_cursor: str | None
+
+
+class EndpointView(BaseModel):
+    """Where callbacks go; secrets are shown only when they are made."""
+
+    endpoint_id: str
+    url: str = Field(description="Without query: callbacks to it with any query are signed with its secret")
+    created_by: str
+    created_at: datetime
+    updated_at: datetime
+    rotated_at: datetime | None
+    previous_expires_at: datetime | None = Field(description="Until then the secret before this one signs too")
+    disabled_at: datetime | None
+    disabled_reason: str | None
+
+
+class EndpointPage(BaseModel):
+    endpoints: list[EndpointView]
+    next_cursor: str | None
+
+
+class EndpointMade(EndpointView):
+    """The only time that the secret is shown."""
+
+    secret: str = Field(description="As Standard Webhooks writes it: `whsec_…`")
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class EndpointRequest(_Request):
+    url: Url
+    secret: GivenSecret | None = Field(default=None, description="Made by us, if not given")
+
+
+class SecretRotation(_Request):
+    secret: GivenSecret | None = Field(default=None, description="Made by us, if not given")
+    overlap_hours: float = Field(
+        default=OVERLAP_HOURS,
+        ge=0,
+        le=MOST_OVERLAP_HOURS,
+        allow_inf_nan=False,
+        description="How long the secret before it signs too",
+    )
+
+
+class EndpointDisabling(_Request):
+    reason: Label = "disabled by an administrator"
+
+
+class EndpointEnabling(_Request):
+    redeliver: bool = Field(default=False, description="Send what was laid aside meanwhile")
+
+
+class EndpointEnabled(EndpointView):
+    redelivered: int = Field(description="Callbacks that were laid aside and are sent now")
