@@ -138,12 +138,15 @@ class Platform:
         *,
         who: str = "bench",
         also: Sequence[str] = (),
+        callback_urls: Sequence[str] = (),
     ) -> list[str]:
         """Many jobs in one transaction, as a client with much to do would; `also` are ids that are given."""
         rows = [
             job_row(job_id, stored, params or {}, namespace=workflows.NAMESPACE, submitted_by=who)
             for job_id in [*also, *(new_id() for _ in range(count))]
         ]
+        for row, url in zip(rows, callback_urls, strict=False):
+            row["callback_url"] = url
         with self.conn.transaction():
             jobs.insert_jobs(self.conn, rows, "bench")
         return [row["job_id"] for row in rows]

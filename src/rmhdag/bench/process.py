@@ -59,10 +59,18 @@ def main(role: str, parent: int) -> None:
             sys.exit(f"there is no role {role!r}")
 
 
-def run_orchestrator(dsn: str, schema: str, notify: bool = True, **settings: Any) -> None:
+def run_orchestrator(
+    dsn: str, schema: str, notify: bool = True, callbacks: dict[str, Any] | None = None, **settings: Any
+) -> None:
+    from rmhdag.orchestrator.callbacks.destinations import Rules
+    from rmhdag.orchestrator.callbacks.settings import CallbackSettings
     from rmhdag.orchestrator.context import OrchestratorSettings
     from rmhdag.orchestrator.process import Orchestrator
 
+    if callbacks is not None:
+        callbacks["rules"] = Rules(frozenset(callbacks["rules"]["hosts"]))
+        callbacks["schedule_seconds"] = tuple(callbacks["schedule_seconds"])
+        settings["callbacks"] = CallbackSettings(**callbacks)
     orchestrator = Orchestrator(dsn, schema, OrchestratorSettings(**settings), {}, notify=notify)
     signal.signal(signal.SIGTERM, lambda number, frame: orchestrator.stop())
     orchestrator.run()

@@ -40,6 +40,7 @@ class Sizes:
     list_calls: int = 30
     submit_batch: int = 100
     submit_seconds: float = 10.0
+    callbacks: int = 5_000
 
 
 def warm_up(platform: Platform) -> None:

@@ -305,7 +305,9 @@ class Life:
             try:
                 conn = conn or self._connect("callbacks")
                 woken.clear()
-                if not callbacks.run_once(conn, delivery):
+                if callbacks.run_once(conn, delivery):
+                    self._over.wait(callbacks.TURN_SECONDS)
+                else:
                     woken.wait(self._settings.poll_seconds)
             except psycopg.Error as error:
                 log.warning("callbacks_failed", owner_id=self.me, error=str(error).strip())

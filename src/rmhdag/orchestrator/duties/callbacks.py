@@ -36,6 +36,8 @@ from rmhdag.store.callbacks import (
 log = get_logger(__name__)
 Conn = psycopg.Connection[Any]
 GONE = 410
+# Answers that come within it are written in one transaction; nobody notices so short a wait.
+TURN_SECONDS = 0.02
 CREATED_BY = "orchestrator"
 
 
