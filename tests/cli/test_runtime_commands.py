@@ -288,3 +288,35 @@ def test_dead_letters_are_listed_and_laid_aside(cli: RunCli, migrated_database: 
     assert json.loads(cli("dead-letters", "discard", "--all", "--json").stdout) == {"discarded": ["dl-2"]}
     assert "no dead letters" in cli("dead-letters").stderr
     assert json.loads(cli("queues", "--json").stdout)["queues"][0]["dead_letters"] == 0
+
+
+def test_callbacks_are_listed_and_sent_again(cli: RunCli, migrated_database: str) -> None:
+    with connect(migrated_database, "test", autocommit=True) as conn:
+        conn.execute(
+            "INSERT INTO dagapp.dag_callbacks (callback_id, job_id, url, endpoint_url, host, body, status, settled_at,"
+            " last_error) VALUES ('cb-1', 'j-1', 'https://a.example/x?code=7', 'https://a.example/x',"
+            " 'https://a.example', '{}', 'dead', now(), 'answer 500')"
+        )
+    found = json.loads(cli("callbacks", "--json").stdout)
+    compare(found, JSON_OBJECTS["callbacks list"])
+    assert [one["callback_id"] for one in found["callbacks"]] == ["cb-1"]
+    shown = cli("callbacks", "list", "--status", "dead", "--job", "j-1").stdout
+    assert "answer 500" in shown
+    assert "code=7" not in shown
+    assert "no callbacks" in cli("callbacks", "list", "--status", "pending").stderr
+    assert cli("callbacks", "list", "--status", "lost").returncode == 2
+    assert cli("callbacks", "redeliver", "cb-1", "cb-2").returncode == 4
+    assert "no callbacks" in cli("callbacks", "list", "--status", "pending").stderr
+    again = json.loads(cli("callbacks", "redeliver", "cb-1", "--json").stdout)
+    compare(again, JSON_OBJECTS["callbacks redeliver"])
+    [waiting] = json.loads(cli("callbacks", "list", "--status", "pending", "--json").stdout)["callbacks"]
+    assert waiting["redelivered_by"]
+
+
+def test_a_callback_url_inside_our_network_is_refused(cli: RunCli) -> None:
+    inside = ("submit", "typed", "--callback-url", "http://169.254.169.254/latest")
+    refused = cli(*inside)
+    assert refused.returncode == 3
+    assert "not public" in refused.stderr
+    assert "RMHDAG_CALLBACK_HOSTS" in refused.stderr
+    assert cli(*inside, RMHDAG_CALLBACK_HOSTS="sink.internal, 169.254.169.254").returncode == 0

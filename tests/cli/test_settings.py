@@ -80,17 +80,18 @@ def test_config_show_tells_origins_and_hides_secrets(call_cli: RunCli) -> None:
         "config",
         "show",
         "--json",
-        RMHDAG_DATABASE_URL="postgresql://me:secret@host/db",
-        POSTGIS_PASSWORD="secret",
+        RMHDAG_DATABASE_URL="postgresql://me:hush-hush-hush-hush@host/db",
+        POSTGIS_PASSWORD="hush-hush-hush-hush",
+        RMHDAG_CALLBACK_SECRET_KEY="hush-hush-hush-hush",
         RMHDAG_DATABSE_URL="x",
     )
     assert done.returncode == 0
-    assert "secret" not in done.stdout + done.stderr
+    assert "hush" not in done.stdout + done.stderr
     shown = json.loads(done.stdout)
     rows = {row["name"]: row for row in shown["settings"]}
     assert rows["database_url"]["value"] == "postgresql://me:***@host/db"
     assert rows["database_url"]["origin"] == "environment RMHDAG_DATABASE_URL"
-    assert rows["postgis_password"]["value"] == "***"
+    assert rows["postgis_password"]["value"] == rows["callback_secret_key"]["value"] == "***"
     assert rows["worker_queue"] == {
         "name": "worker_queue",
         "value": None,

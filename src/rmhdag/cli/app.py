@@ -23,6 +23,7 @@ COMMANDS = {
     "workflows": "rmhdag.cli.workflows",
     "queues": "rmhdag.cli.queues",
     "dead-letters": "rmhdag.cli.dead_letters",
+    "callbacks": "rmhdag.cli.callbacks",
     "orchestrators": "rmhdag.cli.orchestrators",
     "workers": "rmhdag.cli.workers",
     "orchestrator": "rmhdag.cli.run_orchestrator",

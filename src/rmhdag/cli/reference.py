@@ -70,6 +70,9 @@ JSON_OBJECTS = {
     "created_at, settled_at, settled_by, settled_as]",
     "dead-letters requeue": "requeued [dead_letter_id, job_id, is_new_job], refused [dead_letter_id, reason]",
     "dead-letters discard": "discarded",
+    "callbacks list": "callbacks [callback_id, job_id, status, attempts, endpoint_url, created_at, next_attempt_at, "
+    "last_attempt_at, settled_at, last_status, last_error, redelivered_by, redelivered_at, body]",
+    "callbacks redeliver": "redelivered",
     "orchestrators": "orchestrators [owner_id, host, process_id, version, stopping, started_at, heartbeat_at, stats, "
     "silent_seconds, jobs_owned]",
     "workers": "workers [worker_id, host, process_id, version, slots, draining, started_at, heartbeat_at, queues, "

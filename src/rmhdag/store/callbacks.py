@@ -41,11 +41,12 @@ class TriedCallback(NamedTuple):
 
 
 class CallbackLine(NamedTuple):
+    """As it is shown: without the query of its URL, where receivers keep keys."""
+
     callback_id: str
     job_id: str
     status: str
     attempts: int
-    url: str
     endpoint_url: str
     created_at: datetime
     next_attempt_at: datetime | None

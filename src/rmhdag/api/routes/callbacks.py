@@ -87,9 +87,7 @@ def redeliver_callback(callback_id: CallbackId, api: ApiContext, caller: Operato
 
 
 def view_of(line: CallbackLine) -> CallbackView:
-    facts = line._asdict()
-    del facts["url"]
-    return CallbackView(**facts)
+    return CallbackView(**line._asdict())
 
 
 def checked_id(text: str) -> str:

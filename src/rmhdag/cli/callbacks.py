@@ -1,0 +1,128 @@
+"""`rmhdag callbacks`: what was told to whom of the end of jobs; send it once more."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.options import AsOption, JsonOption, NamespaceOption, SchemaOption, UrlOption
+from rmhdag.cli.output import emit, emit_json, say
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(
+        invoke_without_command=True, rich_markup_mode=None, help="Show callbacks and what became of them; send again."
+    )
+    group.callback()(callbacks)
+    group.command("list", short_help="List callbacks.")(list_callbacks)
+    group.command("redeliver", short_help="Send callbacks once more.")(redeliver)
+    app.add_typer(group, name="callbacks")
+
+
+def callbacks(
+    context: typer.Context,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """Show callbacks and what became of them; send them again; alone it lists the newest.
+
+    \b
+    Examples:
+      rmhdag callbacks
+      rmhdag callbacks list --status dead
+      rmhdag callbacks redeliver 0198f3c27c8b7d3a9f20c4de51b6a7e8
+    """
+    if context.invoked_subcommand is None:
+        list_callbacks(None, None, 100, namespace, as_json, database_url, schema)
+
+
+def list_callbacks(
+    status: Annotated[
+        str | None, typer.Option("--status", metavar="STATUS", help="pending, delivered, dead or disabled.")
+    ] = None,
+    job: Annotated[str | None, typer.Option("--job", metavar="JOB", help="Of this job.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="At most so many.")] = 100,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """List callbacks, the newest first: to whom, how often it was tried, and what was answered.
+
+    \b
+    Examples:
+      rmhdag callbacks list
+      rmhdag callbacks list --status dead --json
+    """
+    from rmhdag.cli.listing import show_listing
+    from rmhdag.cli.platform import connected
+    from rmhdag.cli.tables import show_age
+    from rmhdag.models.callbacks import CallbackStatus
+    from rmhdag.store import callbacks as store
+
+    if status is not None and status not in list(CallbackStatus):
+        raise CommandFailed(
+            f"--status: there is no status {status!r}",
+            remedy=f"There are {', '.join(CallbackStatus)}.",
+            code=ExitCode.USAGE,
+        )
+    with connected(database_url, schema) as platform:
+        lines = store.list_callbacks(
+            platform.conn,
+            namespace,
+            status=None if status is None else CallbackStatus(status),
+            job_id=job,
+            limit=limit,
+        )
+    show_listing(
+        "callbacks",
+        lines,
+        ("CALLBACK", "JOB", "STATUS", "TRIES", "ENDPOINT", "SINCE", "ANSWER"),
+        lambda line: (
+            line.callback_id,
+            line.job_id,
+            line.status,
+            line.attempts,
+            line.endpoint_url,
+            show_age(line.created_at),
+            line.last_error or line.last_status or "",
+        ),
+        as_json=as_json,
+        nothing="no callbacks",
+        right=("TRIES",),
+    )
+
+
+def redeliver(
+    names: Annotated[list[str], typer.Argument(metavar="CALLBACK...", help="Ids; see `rmhdag callbacks`.")],
+    issued_by: AsOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """Send callbacks once more, whatever became of them: the same ids and bodies, the schedule from its beginning.
+
+    \b
+    Examples:
+      rmhdag callbacks redeliver 0198f3c27c8b7d3a9f20c4de51b6a7e8
+    """
+    from rmhdag.cli.platform import connected, who
+    from rmhdag.store import callbacks as store
+
+    with connected(database_url, schema) as platform, platform.conn.transaction():
+        for name in names:
+            if not store.redeliver(platform.conn, namespace, name, who(issued_by)):
+                raise CommandFailed(
+                    f"there is no callback {name}; nothing was sent",
+                    remedy="`rmhdag callbacks` shows them.",
+                    code=ExitCode.NOT_FOUND,
+                )
+        if not platform.orchestrators_alive():
+            say("no orchestrator is running, so they wait until there is one")
+    emit_json({"redelivered": names}) if as_json else emit("".join(f"{name}\n" for name in names))
