@@ -20,7 +20,6 @@ from rmhdag.models.api.problems import ProblemBody as ProblemBody
 from rmhdag.models.api.problems import ProblemPlace
 from rmhdag.models.json_values import json_pointer
 from rmhdag.observability.logs import get_logger
-from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
@@ -68,6 +67,16 @@ def place_of(place: tuple[str, str] | ProblemPlace) -> ProblemPlace:
 def not_found(what: str, remedy: str | None = None) -> Problem:
     """The same for what does not exist and for what belongs to another namespace."""
     return Problem(404, "not_found", f"there is no {what}", remedy=remedy)
+
+
+def callback_refused(why: Exception, pointer: str) -> Problem:
+    return Problem(
+        422,
+        "callback_url_refused",
+        str(why),
+        remedy="Give a public https URL, or have the host allowed by RMHDAG_CALLBACK_HOSTS.",
+        pointer=pointer,
+    )
 
 
 def unavailable() -> Problem:
@@ -149,17 +158,6 @@ def install(app: FastAPI) -> None:
         log.error("value_refused_by_database", path=request.url.path, method=request.method, exc_info=error)
         return respond(Problem(422, "invalid_request", "a value in the request is not one that can be stored"))
 
-    async def on_callback_url(request: Request, error: Exception) -> Response:
-        return respond(
-            Problem(
-                422,
-                "callback_url_refused",
-                str(error),
-                remedy="Give a public https URL, or have the host allowed by RMHDAG_CALLBACK_HOSTS.",
-                pointer="/callback_url",
-            )
-        )
-
     async def on_anything(request: Request, error: Exception) -> Response:
         log.error("unexpected_error", path=request.url.path, method=request.method, exc_info=error)
         return respond(Problem(500, "unexpected_error", "something went wrong on our side; it has been logged"))
@@ -172,7 +170,6 @@ def install(app: FastAPI) -> None:
     for missing in (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedObject, errors.InvalidSchemaName):
         app.add_exception_handler(missing, on_old_schema)
     app.add_exception_handler(DataError, on_bad_value)
-    app.add_exception_handler(CallbackRefused, on_callback_url)
     app.add_exception_handler(Exception, on_anything)
 
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Query
 from rmhdag.api.context import Api, ApiContext
 from rmhdag.api.identity import Administrator
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
-from rmhdag.api.problems import Problem, not_found
+from rmhdag.api.problems import Problem, callback_refused, not_found
 from rmhdag.models.api.callbacks import (
     EndpointDisabling,
     EndpointEnabled,
@@ -137,13 +137,7 @@ def endpoint_url(api: Api, given: str) -> str:
     try:
         url = check_callback_url(given, api.settings.callbacks.rules)
     except CallbackRefused as error:
-        raise Problem(
-            422,
-            "callback_url_refused",
-            str(error),
-            remedy="Give a public https URL, or have the host allowed by RMHDAG_CALLBACK_HOSTS.",
-            pointer="/url",
-        ) from None
+        raise callback_refused(error, "/url") from None
     return url.partition("?")[0]
 
 

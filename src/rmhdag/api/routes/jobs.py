@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from rmhdag.api.context import Api, ApiContext
 from rmhdag.api.identity import Caller, Operator, Reader, Submitter
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
-from rmhdag.api.problems import Problem, not_found, pointer_of
+from rmhdag.api.problems import Problem, callback_refused, not_found, pointer_of
 from rmhdag.api.views.jobs import page_of_jobs, read_job, read_new_job
 from rmhdag.api.views.pictures import JobOrder
 from rmhdag.engine.rerun import RerunError
@@ -35,6 +35,7 @@ from rmhdag.models.columns import Id, IdempotencyKey, Name, Timestamp
 from rmhdag.models.jobs import CommandOutcome
 from rmhdag.models.scopes import Scope
 from rmhdag.models.states import JobStatus
+from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
 from rmhdag.orchestrator.commands import ANSWER_SECONDS, CommandAnswer, cancel_job, wait_for_answer
 from rmhdag.orchestrator.reruns import (
     JobNotFinishedError,
@@ -86,7 +87,8 @@ def submit_job(
     api.submit_rate.take(caller.rate_name, 1)
     wanted = _submission(body, caller, key)
     with api.connection() as conn:
-        answer = submit_many(conn, [wanted], namespace=caller.namespace, source_app=SOURCE)[0]
+        rules = api.settings.callbacks.rules
+        answer = submit_many(conn, [wanted], namespace=caller.namespace, callback_rules=rules, source_app=SOURCE)[0]
         if not isinstance(answer, Submitted):
             raise refusal(conn, caller.namespace, answer, body)
         if not answer.is_repeat:
@@ -115,7 +117,8 @@ def submit_batch(body: JobBatch, caller: Submitter, api: ApiContext) -> BatchAns
             answers[index].problem = problem.body
     with api.connection() as conn:
         submissions = [submission for _, submission in wanted.values()]
-        found = submit_many(conn, submissions, namespace=caller.namespace, source_app=SOURCE)
+        rules = api.settings.callbacks.rules
+        found = submit_many(conn, submissions, namespace=caller.namespace, callback_rules=rules, source_app=SOURCE)
         for (index, (given, _)), answer in zip(wanted.items(), found, strict=True):
             if isinstance(answer, Submitted):
                 answers[index].job_id, answers[index].repeated = answer
@@ -377,6 +380,8 @@ def _submission(body: JobSubmission, caller: Caller, key: str | None) -> Submiss
 def refusal(conn: Conn, namespace: str, answer: Refusal, body: JobSubmission) -> Problem:
     if isinstance(answer, InvalidInputs):
         return invalid_parameters(answer)
+    if isinstance(answer, CallbackRefused):
+        return callback_refused(answer, "/callback_url")
     if isinstance(answer, UnknownWorkflowError):
         known = {line.workflow_id: line.version for line in views.workflows(conn, namespace)}
         newest = known.get(body.workflow_id)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated, Any, Self
-from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rmhdag.models.api.problems import ProblemBody
 from rmhdag.models.columns import Id, IdempotencyKey, InputJsonObject, Name, Priority, Url, varchar
@@ -17,23 +15,6 @@ from rmhdag.models.states import JobEnding, JobStatus
 MOST_IN_A_BATCH = 1_000
 Version = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
 ReasonText = Annotated[str, varchar(1000)]
-
-
-def _check_callback(text: str) -> str:
-    """Only what can be known from the text; where it leads to is checked when it is called."""
-    try:
-        parts = urlsplit(text)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        fine = False
-    if not fine or not text.isascii() or any(letter.isspace() or not letter.isprintable() for letter in text):
-        raise PydanticCustomError("callback_url", "Not an http or https URL: write https://host/path")
-    if parts.username is not None or parts.password is not None:
-        raise PydanticCustomError("callback_url", "A URL with credentials is not called: remove them")
-    return text
-
-
-CallbackUrl = Annotated[Url, AfterValidator(_check_callback)]
 
 
 class RequestBody(BaseModel):
@@ -53,7 +34,7 @@ class JobSubmission(RequestBody):
         default=None, description="At equal priority keys take turns; the submitter, if not given"
     )
     correlation_id: Id | None = Field(default=None, description="The caller's own name for it")
-    callback_url: CallbackUrl | None = Field(default=None, description="Told when the job has ended")
+    callback_url: Url | None = Field(default=None, description="Told when the job has ended; http or https, and public")
     idempotency_key: IdempotencyKey | None = Field(
         default=None, description="The same key and content again answers with the same job; so does the header"
     )
