@@ -47,6 +47,11 @@ PLANTED = {
         INSERT INTO dag_outbox (message_id, destination, status, settled_at, body)
         VALUES ('m', 'd', 'delivered', now(), '{}')
     """,
+    "i10_ends_are_told": "UPDATE dag_jobs SET callback_url = 'https://example.org/'",
+    "i10_callbacks_are_tried": """
+        INSERT INTO dag_callbacks (callback_id, job_id, url, endpoint_url, host, next_attempt_at, body)
+        VALUES ('c', 'j', 'u', 'u', 'h', now() - interval '1 hour', '{}')
+    """,
     "i11_no_task_of_the_dead": """
         INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_key, fairness_key, worker_id,
             lease_epoch, claimed_at)

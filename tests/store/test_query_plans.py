@@ -30,10 +30,17 @@ INSERT INTO dagapp.dag_outbox (message_id, destination, body, status, settled_at
   SELECT 'm' || n, 'q', '{}', CASE WHEN n % 50 = 0 THEN 'pending' ELSE 'delivered' END::dagapp.outbox_status,
     CASE WHEN n % 50 > 0 THEN now() END, now() + n * interval '1 second'
   FROM generate_series(1, 5000) n;
+INSERT INTO dagapp.dag_callbacks (callback_id, namespace, job_id, url, endpoint_url, host, body, status, settled_at,
+    next_attempt_at)
+  SELECT 'c' || lpad(n::text, 6, '0'), CASE WHEN n % 10 = 0 THEN 'default' ELSE 'other' END,
+    'j' || n, 'u', 'u' || n % 10, 'h' || n % 10, '{}',
+    CASE WHEN n % 50 = 0 THEN 'pending' ELSE 'delivered' END::dagapp.callback_status,
+    CASE WHEN n % 50 > 0 THEN now() END, now() + n * interval '1 second'
+  FROM generate_series(1, 5000) n;
 INSERT INTO dagapp.dag_job_events (job_id, seq, event_type, source_app, transaction_id)
   SELECT 'j' || n % 50, n, 'node_ready', 'test', n FROM generate_series(1, 20000) n;
 ANALYZE dagapp.dag_jobs, dagapp.dag_node_states, dagapp.dag_queue_messages, dagapp.dag_inbox, dagapp.dag_task_results,
-  dagapp.dag_outbox, dagapp.dag_job_events;
+  dagapp.dag_outbox, dagapp.dag_callbacks, dagapp.dag_job_events;
 """
 
 HOT_QUERIES = {
@@ -63,6 +70,12 @@ HOT_QUERIES = {
     "dag_outbox_due_idx": """SELECT message_id FROM dagapp.dag_outbox
         WHERE status = 'pending' AND next_attempt_at <= now() ORDER BY next_attempt_at LIMIT 10
         FOR UPDATE SKIP LOCKED""",
+    "dag_callbacks_due_idx": """SELECT callback_id FROM dagapp.dag_callbacks
+        WHERE status = 'pending' AND next_attempt_at <= now() AND NOT host = ANY('{h1,h2}')
+        ORDER BY next_attempt_at, callback_id LIMIT 1000""",
+    "dag_callbacks_status_idx": """SELECT callback_id FROM dagapp.dag_callbacks
+        WHERE namespace = 'default' AND status = 'pending' AND callback_id < 'c003000'
+        ORDER BY callback_id DESC LIMIT 50""",
 }
 # Jobs without an owner are in the same index. Ordered by job_id alone they would be sorted: IS NULL is no equality.
 ORPHANS = """SELECT job_id FROM dagapp.dag_jobs WHERE owner_id IS NULL AND completed_at IS NULL

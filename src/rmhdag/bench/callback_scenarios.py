@@ -122,8 +122,9 @@ def measure_callbacks(server: Server, sizes: Sizes) -> Numbers:
             rows = platform.conn.execute(query).fetchall()
     delivered = {row[0] for row in rows if row[1] == "delivered"}
     lost = len(job_ids) - len(delivered & sink.accepted)
-    if lost or sink.unverified or len(rows) != len(job_ids):
-        raise BenchFailed(f"{lost} callbacks were lost, {sink.unverified} tries had no good signature")
+    twice = sum(len(ids) > 1 for ids in sink.ids.values())
+    if lost or sink.unverified or twice or len(rows) != len(job_ids):
+        raise BenchFailed(f"of {len(job_ids)}: lost {lost}, tries not verified {sink.unverified}, with two ids {twice}")
     tries = sum(sink.tries.values())
     waits = sorted(row[2] * 1000 for row in rows)
     return {
@@ -134,7 +135,7 @@ def measure_callbacks(server: Server, sizes: Sizes) -> Numbers:
         "failed_share": round(1 - len(sink.accepted) / tries, 3),
         "lost": lost,
         "unverified": sink.unverified,
-        "with_two_ids": sum(len(ids) > 1 for ids in sink.ids.values()),
+        "with_two_ids": twice,
         "end_to_accepted_p50_ms": round(percentile(waits, 0.5), 1),
         "end_to_accepted_p99_ms": round(percentile(waits, 0.99), 1),
     }

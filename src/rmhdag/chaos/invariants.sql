@@ -83,6 +83,18 @@ FROM dag_outbox
 WHERE status <> 'pending' AND settled_at >= %(since)s
     AND (attempts < 1 OR (status = 'dead' AND last_error IS NULL))
 
+-- name: i10_ends_are_told
+SELECT j.job_id, 'ended without a callback'
+FROM dag_jobs AS j
+WHERE j.callback_url IS NOT NULL AND j.completed_at >= %(since)s
+    AND NOT EXISTS (SELECT FROM dag_callbacks AS c WHERE c.job_id = j.job_id)
+
+-- name: i10_callbacks_are_tried
+SELECT callback_id, format('%%s after %%s attempts, due %%s: %%s', status, attempts, next_attempt_at, last_error)
+FROM dag_callbacks
+WHERE (status = 'pending' AND next_attempt_at < clock_timestamp() - %(stale_seconds)s * interval '1 second')
+    OR (status IN ('delivered', 'dead') AND attempts < 1 AND settled_at >= %(since)s)
+
 -- name: i11_no_task_of_the_dead
 SELECT q.job_id, format('%%s is held by %%s, silent since %%s', q.node_id, q.worker_id, w.heartbeat_at)
 FROM dag_queue_messages AS q
