@@ -243,6 +243,17 @@ def test_a_secret_that_cannot_be_read_sends_nothing(platform: Platform, sink: Si
     assert sink.connections == 0
 
 
+def test_a_row_that_makes_no_sense_holds_up_nobody(platform: Platform, sink: Sink) -> None:
+    ended_job(platform, sink.url(), rules(sink))
+    platform.conn.execute("UPDATE dag_callbacks SET body = '{}'")
+    ended_job(platform, sink.url(), rules(sink))
+    with delivering(sink) as delivery:
+        work(platform, delivery, ALL_SETTLED)
+    bad, good = rows(platform)
+    assert (bad["status"], bad["last_error"]) == ("dead", "it could not be made ready to send")
+    assert good["status"] == "delivered"
+
+
 def test_it_is_tried_again_with_the_same_id_until_it_arrives(platform: Platform, sink: Sink) -> None:
     sink.script["/hook"] = [answer(500), reset, answer(302, "Location: /other"), answer(200)]
     ended_job(platform, sink.url(), rules(sink))

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cached_property
 from typing import NamedTuple
 
 import h11
@@ -61,7 +62,12 @@ class Exchange:
         self._total_seconds = total_seconds
         self._resolve = resolve or look_up
         self._check = check
-        self._tls = tls or ssl.create_default_context()
+        self._given_tls = tls
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        """Not before it is needed: reading all authorities takes longer than starting an orchestrator should."""
+        return self._given_tls or ssl.create_default_context()
 
     async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> Answer:
         """Never raises for anything that the other side, the network or the URL is to blame for."""

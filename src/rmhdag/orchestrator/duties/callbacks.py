@@ -89,8 +89,14 @@ def run_once(conn: Conn, delivery: Delivery) -> int:
             endpoints[place] = _endpoint(conn, delivery.vault, *place)
         if endpoints[place].disabled_at is not None:
             lay_aside(conn, *place)
-        else:
+            continue
+        try:
             _send(delivery, one, endpoints[place])
+        except Exception as error:
+            # Ours to mend, never sent unsigned, and no reason to hold up the others; meanwhile it keeps its schedule.
+            log.error("callback_not_sent", callback_id=one.callback_id, error=type(error).__name__)
+            why = str(error) if isinstance(error, SecretUnreadable) else "it could not be made ready to send"
+            delivery.unsettled.append(judge(delivery, one, Answer(None, why)))
     return done + len(claimed)
 
 
@@ -140,14 +146,7 @@ def _endpoint(conn: Conn, vault: Vault, namespace: str, url: str) -> StoredEndpo
 def _send(delivery: Delivery, claimed: ClaimedCallback, endpoint: StoredEndpoint) -> None:
     place = (endpoint.namespace, endpoint.url)
     stored = [endpoint.secret, *([endpoint.previous_secret] if endpoint.previous_secret else [])]
-    try:
-        sign_with = [delivery.vault.unseal(secret, *place) for secret in stored]
-    except SecretUnreadable as error:
-        # Ours to mend, and never sent unsigned; meanwhile it keeps its schedule.
-        log.error("callback_secret_unreadable", endpoint_id=endpoint.endpoint_id, error=str(error))
-        delivery.unsettled.append(judge(delivery, claimed, Answer(None, str(error))))
-        delivery.woken.set()
-        return
+    sign_with = [delivery.vault.unseal(secret, *place) for secret in stored]
     result_url = delivery.settings.public_url + str(claimed.body["result_url"])
     body = orjson.dumps({**claimed.body, "result_url": result_url})
     timestamp = int(time.time())
