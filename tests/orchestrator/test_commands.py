@@ -19,7 +19,7 @@ from rmhdag.orchestrator.reruns import (
     plan_rerun_of,
     rerun_job,
 )
-from rmhdag.orchestrator.submissions import OtherSubmissionError
+from rmhdag.orchestrator.submissions import OtherSubmissionError, Submitted
 from rmhdag.store import views
 from rmhdag.store.commands import read_answer
 from rmhdag.workflow import InvalidInputs
@@ -243,8 +243,8 @@ def test_a_completed_job_is_rerun_only_on_request(platform: Platform) -> None:
 def test_the_same_key_reruns_once(platform: Platform) -> None:
     old = fail_second(platform, platform.seat())
     planned = plan_rerun_of(platform.conn, old)
-    made = {rerun_job(platform.conn, planned, issued_by="bob", idempotency_key="k") for _ in range(2)}
-    assert len(made) == 1
+    made = [rerun_job(platform.conn, planned, issued_by="bob", idempotency_key="k") for _ in range(2)]
+    assert (made[0].is_repeat, made[1]) == (False, Submitted(made[0].job_id, True))
     assert platform.events(old).count("job_rerun") == 1
     other = plan_rerun_of(platform.conn, old, changed_params={"size": 9})
     with pytest.raises(OtherSubmissionError):

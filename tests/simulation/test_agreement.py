@@ -67,7 +67,7 @@ GUARDS: list[Guard] = [
     (settle.SQL, "requeue_tasks", "AND q.lease_epoch = (r->>1)::bigint", NOTHING),
     (settle.SQL, "requeue_tasks", "lease_epoch = q.lease_epoch + 1", "lease_epoch = q.lease_epoch"),
     (settle.SQL, "withdraw_unclaimed_tasks", "AND worker_id IS NULL", NOTHING),
-    (jobs.SQL, "insert_jobs", "ON CONFLICT DO NOTHING", NOTHING),
+    (jobs.SQL, "submit_jobs", "ON CONFLICT DO NOTHING", NOTHING),
     (jobs.SQL, "claim_unowned_jobs", "owner_id IS NULL AND", NOTHING),
     (jobs.SQL, "claim_unowned_jobs", "j.owner_epoch + 1", "j.owner_epoch"),
     (jobs.SQL, "claim_unowned_jobs", "SKIP LOCKED", NOTHING),
