@@ -94,8 +94,9 @@ def test_the_end_is_estimated_from_earlier_jobs(api: Served, platform: Platform)
 
 
 def test_children_are_counted_once_for_many_callers(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fan_outs, "QUICK_SECONDS", -1.0)
+    monkeypatch.setattr(fan_outs, "MANY", 4)
     monkeypatch.setattr(fan_outs, "PAUSE_FACTOR", 1e9)
+    monkeypatch.setattr(fan_outs, "LONGEST_PAUSE_SECONDS", 600)
     job_id = platform.submit(fan(), {"items": [1, 2, 3, 4]})
     seat = platform.seat()
     seat.work()

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 
 from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import Reader
-from rmhdag.api.problems import MEDIA_TYPE, ProblemBody
+from rmhdag.api.problems import MEDIA_TYPE
 from rmhdag.api.views.health import look
 from rmhdag.models.api.health import Health, HealthStatus
 
@@ -18,7 +18,7 @@ SICK: dict[int | str, dict[str, Any]] = {
     503: {
         "model": Health,
         "description": "UNHEALTHY; or the database does not answer, which is told as a problem",
-        "content": {MEDIA_TYPE: {"schema": ProblemBody.model_json_schema()}},
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}},
     }
 }
 

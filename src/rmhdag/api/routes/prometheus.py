@@ -20,8 +20,8 @@ FRESH_SECONDS = 1.0
 class MetricsText(Response):
     media_type = "text/plain"
 
-    def __init__(self, content: bytes) -> None:
-        super().__init__(content, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+    def __init__(self, content: bytes, status_code: int = 200) -> None:
+        super().__init__(content, status_code, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
 
 @router.get("/metrics", summary="Metrics for Prometheus", response_class=MetricsText)

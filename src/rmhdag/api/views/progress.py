@@ -16,7 +16,7 @@ import psycopg
 
 from rmhdag.api.views.fan_outs import child_counts
 from rmhdag.api.views.memory import Memory
-from rmhdag.models.api.progress import JobProgress, NodeCounts, NodeProgress, SavedCheckpoint, TaskProgress
+from rmhdag.models.api.progress import JobProgress, NodeProgress, ProgressCounts, SavedCheckpoint, TaskProgress
 from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, JobStatus, NodeStatus
 from rmhdag.orchestrator.definitions import definition_of
 from rmhdag.store import metrics, views
@@ -88,7 +88,7 @@ def percent_done(lines: Iterable[views.NodeLine], children: Mapping[str, Mapping
     return min(int(1000 * done / len(lines)) / 10, 99.9)
 
 
-def count_nodes(lines: Iterable[views.NodeLine], children: Mapping[str, Mapping[str, int]]) -> NodeCounts:
+def count_nodes(lines: Iterable[views.NodeLine], children: Mapping[str, Mapping[str, int]]) -> ProgressCounts:
     found: list[tuple[str, int]] = []
     for line in lines:
         found.append((line.status, 1))
@@ -102,12 +102,12 @@ def _of_fan_out(status: str, total: int, children: Mapping[str, int]) -> list[tu
     return [*children.items(), ("pending", unborn)]
 
 
-def _count(found: Iterable[tuple[str, int]]) -> NodeCounts:
+def _count(found: Iterable[tuple[str, int]]) -> ProgressCounts:
     counts: dict[str, int] = {}
     for status, count in found:
         name = "pending" if status == NodeStatus.READY else str(status)
         counts[name] = counts.get(name, 0) + count
-    return NodeCounts(total=sum(counts.values()), **counts)
+    return ProgressCounts(total=sum(counts.values()), **counts)
 
 
 def _task(found: views.CurrentTask) -> TaskProgress:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from rmhdag.models.states import JobStatus, NodeStatus
 
 
-class NodeCounts(BaseModel):
+class ProgressCounts(BaseModel):
     """All nodes, children of fan-outs included; those that are not born yet are pending."""
 
     total: int = 0
@@ -40,7 +40,7 @@ class JobProgress(BaseModel):
     overall_percent: float = Field(
         ge=0, le=100, description="Never goes back: a fan-out counts as one node, its children share that"
     )
-    nodes: NodeCounts
+    nodes: ProgressCounts
     current_tasks: list[TaskProgress] = Field(description="Held by workers now; the first 100")
     estimated_completion: datetime | None = Field(
         description="By the usual durations of the nodes that are left; null without a history"
@@ -58,6 +58,6 @@ class NodeProgress(BaseModel):
     status: NodeStatus
     retry_count: int
     max_retries: int
-    children: NodeCounts | None = Field(description="Of a fan-out that has begun")
+    children: ProgressCounts | None = Field(description="Of a fan-out that has begun")
     task: TaskProgress | None
     checkpoint: SavedCheckpoint | None
