@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from psycopg import DataError, OperationalError, errors
 from psycopg_pool import PoolClosed, PoolTimeout
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from rmhdag.api.security_headers import HEADERS
@@ -158,6 +159,10 @@ def install(app: FastAPI) -> None:
         log.error("value_refused_by_database", path=request.url.path, method=request.method, exc_info=error)
         return respond(Problem(422, "invalid_request", "a value in the request is not one that can be stored"))
 
+    async def on_hang_up(request: Request, error: Exception) -> Response:
+        """Nobody reads this; the connection is gone."""
+        return respond(Problem(400, "body_incomplete", "the connection ended before the body did"))
+
     async def on_anything(request: Request, error: Exception) -> Response:
         log.error("unexpected_error", path=request.url.path, method=request.method, exc_info=error)
         return respond(Problem(500, "unexpected_error", "something went wrong on our side; it has been logged"))
@@ -170,6 +175,7 @@ def install(app: FastAPI) -> None:
     for missing in (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedObject, errors.InvalidSchemaName):
         app.add_exception_handler(missing, on_old_schema)
     app.add_exception_handler(DataError, on_bad_value)
+    app.add_exception_handler(ClientDisconnect, on_hang_up)
     app.add_exception_handler(Exception, on_anything)
 
 

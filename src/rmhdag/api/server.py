@@ -11,7 +11,7 @@ import h11
 import structlog
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol, RequestResponseCycle
 
 from rmhdag.api.context import Api
 from rmhdag.api.limits import HEADER_BYTES, head_too_large
@@ -53,7 +53,7 @@ class BoundedProtocol(H11Protocol):
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY:
             # Answered before its body was there.
-            self.loop.call_later(LINGER_SECONDS, self._end_unread_body)
+            self.loop.call_later(LINGER_SECONDS, self._end_unread_body, self.cycle)
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         self._stop_waiting()
@@ -82,8 +82,9 @@ class BoundedProtocol(H11Protocol):
         else:
             self.transport.close()
 
-    def _end_unread_body(self) -> None:
-        if self.conn.their_state is h11.SEND_BODY:
+    def _end_unread_body(self, cycle: RequestResponseCycle) -> None:
+        """Unless the body came after all, and another request behind it."""
+        if self.cycle is cycle and self.conn.their_state is h11.SEND_BODY:
             self.transport.close()
 
     def _refuse(self, problem: Problem) -> None:

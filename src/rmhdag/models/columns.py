@@ -88,7 +88,14 @@ class BytesType(ColumnType):
 class TimestampType(ColumnType):
     def constrain(self, schema: CoreSchema) -> CoreSchema:
         moment = core_schema.datetime_schema(ge=EARLIEST, lt=LATEST, tz_constraint="aware")
-        return core_schema.chain_schema([moment, schema])
+        written = core_schema.no_info_before_validator_function(self._check, moment)
+        return core_schema.chain_schema([written, schema])
+
+    def _check(self, value: Any) -> Any:
+        """Pydantic would take 0.5, as a number or as text, for half a second after 1970."""
+        if isinstance(value, datetime) or (isinstance(value, str) and value[4:5] == "-"):
+            return value
+        raise PydanticCustomError("not_a_moment", "Not a time: write it as 2026-02-03T04:05:06Z")
 
 
 @dataclass(frozen=True, kw_only=True)
