@@ -129,6 +129,15 @@ def test_a_session_ends_with_its_maker(browser: httpx.Client, conn: psycopg.Conn
     problem(browser.get("/api/v1/me"), 401, "key_refused")
 
 
+def test_refusals_are_counted(api: Served) -> None:
+    api.anonymous().get("/api/v1/me")
+    api.anonymous(headers={"X-API-Key": "x"}).get("/api/v1/me")
+    api.client(Scope.SUBMIT).get("/api/v1/me")
+    told = api.client(Scope.READ).get("/metrics").text
+    for code in ("no_key", "key_refused", "scope_missing"):
+        assert f'rmhdag_api_refusals_total{{code="{code}"}} 1.0' in told
+
+
 def test_every_answer_carries_its_headers(api: Served) -> None:
     answers = [
         api.anonymous().get("/livez"),

@@ -13,7 +13,6 @@ import structlog
 from fastapi import Depends
 from fastapi.requests import HTTPConnection
 from fastapi.security import HTTPBearer
-from prometheus_client import Counter
 from psycopg import OperationalError
 from psycopg_pool import PoolClosed, PoolTimeout
 from starlette.concurrency import run_in_threadpool
@@ -22,6 +21,7 @@ from starlette.types import Scope as Connection
 
 from rmhdag.api.context import Api, get_api
 from rmhdag.api.problems import Problem, respond, unavailable
+from rmhdag.api.request_meters import Meters
 from rmhdag.models.registry import KeyKind
 from rmhdag.models.scopes import Scope
 from rmhdag.store import api_keys
@@ -34,8 +34,6 @@ CHALLENGE = {"WWW-Authenticate": 'Bearer realm="rmhdag"'}
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 log = structlog.get_logger()
-# In no registry yet: whoever shows figures registers it.
-refusals = Counter("rmhdag_api_refusals", "Calls that were refused for who made them", ["code"], registry=None)
 
 
 class Caller(NamedTuple):
@@ -140,7 +138,8 @@ def presented(connection: HTTPConnection) -> str | None:
         kind, _, text = given.partition(" ")
         return text.strip() if kind.lower() == "bearer" and text.strip() else None
     offered = (one for one in connection.scope.get("subprotocols", ()) if one.startswith(PROTOCOL_PREFIX))
-    return connection.headers.get(KEY_HEADER) or next((one.removeprefix(PROTOCOL_PREFIX) for one in offered), None)
+    protocol = next((one.removeprefix(PROTOCOL_PREFIX) for one in offered), None)
+    return connection.headers.get(KEY_HEADER, protocol)
 
 
 def session_cookie(connection: HTTPConnection) -> str:
@@ -166,7 +165,8 @@ def is_same_origin(connection: HTTPConnection) -> bool:
 def note_refusal(problem: Problem, connection: HTTPConnection) -> None:
     """Of a key only its id is ever written down."""
     text = presented(connection) or connection.cookies.get(session_cookie(connection)) or ""
-    refusals.labels(problem.body.code).inc()
+    meters: Meters = connection.app.state.meters
+    meters.refusals.labels(problem.body.code).inc()
     peer = connection.client.host if connection.client else None
     log.warning("caller_refused", code=problem.body.code, key_id=api_keys.key_id_in(text), peer=peer)
 

@@ -25,6 +25,9 @@ class Meters:
             buckets=BUCKETS,
             registry=self.registry,
         )
+        self.refusals = Counter(
+            "rmhdag_api_refusals", "Calls refused for who made them", ["code"], registry=self.registry
+        )
         self.in_progress = Gauge("rmhdag_api_requests_in_progress", "Requests being answered", registry=self.registry)
 
 

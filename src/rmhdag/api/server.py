@@ -124,7 +124,6 @@ def configure(app: FastAPI) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
-        headers=[("x-content-type-options", "nosniff")],
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
         h11_max_incomplete_event_size=HEADER_BYTES,

@@ -60,7 +60,11 @@ def login(request: Request, api: ApiContext, token: Annotated[str, Query(max_len
 
 
 def is_near(request: Request) -> bool:
-    """From this machine, and by a name of this machine: a page elsewhere whose name was pointed here is not near."""
+    """From this machine, by a name of this machine, and not through a proxy: neither a page elsewhere whose name was
+    pointed here nor whoever stands behind a proxy is near.
+    """
+    if "x-forwarded-for" in request.headers or "forwarded" in request.headers:
+        return False
     return is_loopback(request.client.host if request.client else "") and is_loopback(request.url.hostname or "")
 
 

@@ -24,7 +24,7 @@ class MetricsText(Response):
         super().__init__(content, status_code, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
 
-@router.get("/metrics", summary="Metrics for Prometheus", response_class=MetricsText)
+@router.get("/metrics", summary="Metrics for Prometheus", response_class=MetricsText, status_code=200)
 def metrics(request: Request, caller: Reader, api: ApiContext) -> MetricsText:
     """Of the caller's namespace, of all processes, of the database, and of this API; a second old at most."""
     known: Memory[str, tuple[float, bytes]] = request.app.state.snapshots
