@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import schemathesis
-from schemathesis import BaseSchema
 from schemathesis.engine import events, from_schema
 
 from rmhdag.api.application import build
@@ -45,6 +44,7 @@ ENDLESS = "text/event-stream"
 @dataclass
 class Findings:
     cases: int = 0
+    phases: Counter[str] = field(default_factory=Counter)
     statuses: Counter[int] = field(default_factory=Counter)
     failures: dict[str, str] = field(default_factory=dict)
     leaks: dict[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Findings:
 
     def report(self) -> str:
         lines = [
-            f"cases: {self.cases}",
+            f"cases: {self.cases} ({', '.join(f'{phase}: {count}' for phase, count in self.phases.items())})",
             f"answers: {', '.join(f'{status}: {count}' for status, count in sorted(self.statuses.items()))}",
             f"answers >= 500: {self.server_errors}",
             f"violations of the schema: {len(self.failures)}",
@@ -105,10 +105,22 @@ def populated(dsn: str) -> Iterator[tuple[Served, dict[str, list[str]]]]:
         platform.close()
 
 
-def fuzz(api: Served, known: Mapping[str, list[str]], *, examples: int, seed: int, operations: str = "") -> Findings:
-    """`examples` per operation and phase; the same seed makes the same calls."""
+def fuzz(
+    api: Served,
+    known: Mapping[str, list[str]],
+    *,
+    examples: int,
+    seed: int,
+    every_limit: bool = True,
+    operations: str = "",
+) -> Findings:
+    """`examples` per operation and phase; the same seed makes the same calls.
+
+    With `every_limit` each limit of each parameter is tried from both sides, which makes some thirty calls per operation.
+    """
     document = build(ApiSettings(dsn=api.dsn)).openapi()
     exclude_endless(document)
+    document["paths"] = {path: methods for path, methods in document["paths"].items() if re.search(operations, path)}
     key = api.key(*Scope, name="fuzz")
     config = schemathesis.Config.from_dict(
         {
@@ -118,6 +130,7 @@ def fuzz(api: Served, known: Mapping[str, list[str]], *, examples: int, seed: in
             "request-timeout": 30,
             "continue-on-failure": True,
             "generation": {"max-examples": examples, "deterministic": False, "allow-x00": True, "database": "none"},
+            "phases": {"coverage": {"enabled": every_limit}, "stateful": {"max-steps": 4}},
             "checks": {
                 # 400, 409 and the like are right answers to calls that the schema alone allows.
                 "positive_data_acceptance": {"enabled": False},
@@ -131,9 +144,7 @@ def fuzz(api: Served, known: Mapping[str, list[str]], *, examples: int, seed: in
             ],
         }
     )
-    schema: BaseSchema = schemathesis.openapi.from_dict(document, config=config)
-    if operations:
-        schema = schema.include(path_regex=operations)
+    schema = schemathesis.openapi.from_dict(document, config=config)
 
     @schema.hook
     def map_path_parameters(context: schemathesis.HookContext, path_parameters: dict[str, Any]) -> dict[str, Any]:
@@ -171,6 +182,7 @@ def note(event: events.EngineEvent, findings: Findings) -> None:
     recorder = event.recorder
     for case_id, interaction in recorder.interactions.items():
         findings.cases += 1
+        findings.phases[event.phase.value] += 1
         response = interaction.response
         if response is None:
             findings.errors.append(f"{recorder.label}: no answer")
@@ -212,6 +224,7 @@ def main() -> int:
                 found = fuzz(api, known, examples=25, seed=seed, operations=given.path)
                 seed += 1
                 total.cases += found.cases
+                total.phases += found.phases
                 total.statuses += found.statuses
                 total.failures |= found.failures
                 total.leaks |= found.leaks

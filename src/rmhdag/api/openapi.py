@@ -28,7 +28,8 @@ def describe(app: FastAPI) -> None:
             made = derive()
             operations = [one for path in made["paths"].values() for method, one in path.items() if method in METHODS]
             for operation in operations:
-                operation["summary"] = _first_sentence(operation.get("description") or operation["summary"])
+                if operation["summary"] == operation["operationId"].replace("_", " ").title():
+                    operation["summary"] = _first_sentence(operation.get("description") or operation["summary"])
                 _name_problems(operation)
             _link(made["paths"])
             app.openapi_schema = made
@@ -38,7 +39,7 @@ def describe(app: FastAPI) -> None:
 
 
 def _first_sentence(text: str) -> str:
-    """Of the route's docstring: `Queue Status`, which FastAPI makes of the name, tells nobody anything."""
+    """Of the route's docstring, where it has no summary: `Queue Status`, as FastAPI says, tells nobody anything."""
     return " ".join(text.split()).partition(". ")[0].rstrip(".")
 
 
