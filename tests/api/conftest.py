@@ -2,12 +2,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.api.serving import Served, served
+from tests.api.serving import ServedHere, served
 from tests.orchestrator.platform import Platform
 
 
 @pytest.fixture
-def api(migrated_database: str) -> Iterator[Served]:
+def api(migrated_database: str) -> Iterator[ServedHere]:
     with served(migrated_database) as running:
         yield running
 

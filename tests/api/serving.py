@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
-import uvicorn
 
 from rmhdag.api.application import build
-from rmhdag.api.context import ApiSettings
-from rmhdag.api.server import configure
+from rmhdag.api.context import Api, ApiSettings
+from rmhdag.api.server import ApiServer
 from rmhdag.cli.run_api import address_of, listen
 from rmhdag.models.scopes import Scope
 from rmhdag.store import api_keys
@@ -46,14 +45,32 @@ class Served:
             client.close()
 
 
+class ServedHere(Served):
+    """By a thread of this process, so that a test can look inside."""
+
+    def __init__(self, url: str, dsn: str, server: ApiServer, api: Api) -> None:
+        super().__init__(url, dsn)
+        self.hub = api.streams
+        self._server = server
+
+    def stop(self) -> None:
+        """As SIGTERM does."""
+        self._server.should_exit = True
+
+    def open_connections(self) -> int:
+        """Of clients, and requests that the server has not finished."""
+        return len(self._server.server_state.connections) + len(self._server.server_state.tasks)
+
+
 @contextmanager
-def served(dsn: str, *, queues: Sequence[str] = ("light", "heavy"), **settings: Any) -> Iterator[Served]:
+def served(dsn: str, *, queues: Sequence[str] = ("light", "heavy"), **settings: Any) -> Iterator[ServedHere]:
     listener = listen("127.0.0.1", 0)
     given = ApiSettings(dsn=dsn, queues=frozenset(queues), job_queue_name="jobs", **settings)
-    server = uvicorn.Server(configure(build(given)))
+    app = build(given)
+    server = ApiServer(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
-    made = Served(address_of(listener), dsn)
+    made = ServedHere(address_of(listener), dsn, server, app.state.api)
     try:
         yield made
     finally:

@@ -56,6 +56,14 @@ def test_a_poisoned_job_fails_and_the_others_do_not() -> None:
     assert poisoned["with_poison_p50_ms"] > 0
 
 
+def test_listeners_hear_everything_while_they_are_measured() -> None:
+    measured = bench("--only", "listeners")["listeners"]
+    assert measured["listeners"] == 50
+    assert measured["tasks_per_second"] > 0
+    # Five hear two milestones of each of 100 jobs, 45 hear one job to its end.
+    assert measured["events_heard"][0] >= 5 * 2 * 100 + 45 * 20
+
+
 def test_an_unknown_scenario_is_refused() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "rmhdag.cli", "bench", "--only", "speed"], capture_output=True, text=True

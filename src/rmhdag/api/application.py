@@ -40,6 +40,7 @@ def build(settings: ApiSettings) -> FastAPI:
         try:
             yield
         finally:
+            await run_in_threadpool(api.streams.close)
             await run_in_threadpool(api.pool.close)
 
     app = FastAPI(

@@ -13,6 +13,7 @@ from fastapi.requests import HTTPConnection
 from psycopg_pool import ConnectionPool
 
 from rmhdag.api.rate_limits import RateLimit
+from rmhdag.api.streams.hub import Hub
 from rmhdag.orchestrator.callbacks.settings import CallbackSettings
 from rmhdag.store.connection import connect, enter_schema
 
@@ -44,6 +45,10 @@ class ApiSettings:
     header_seconds: float = 10.0
     oidc: OidcSettings | None = None
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
+    max_listeners: int = 1_000
+    max_listeners_per_key: int = 100
+    # Pages of other sites that may open WebSockets, as in `https://ops.example.org`; our own always may.
+    origins: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -54,6 +59,7 @@ class Api:
     pool: ConnectionPool[Conn] = field(init=False)
     submit_rate: RateLimit = field(init=False)
     tokens: TokenVerifier | None = field(init=False, default=None)
+    streams: Hub = field(init=False)
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -91,6 +97,14 @@ class Api:
             check=ConnectionPool.check_connection,
             open=False,
             name="api",
+        )
+        self.streams = Hub(
+            settings.dsn,
+            settings.schema_name,
+            pooled=settings.pooled,
+            notify=settings.notify,
+            max_listeners=settings.max_listeners,
+            max_listeners_per_key=settings.max_listeners_per_key,
         )
 
     @contextmanager

@@ -6,6 +6,11 @@ uvicorn waits for ever for a request that is begun and never finished, and answe
 from __future__ import annotations
 
 import asyncio
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import h11
 import structlog
@@ -17,7 +22,7 @@ from rmhdag.api.context import Api
 from rmhdag.api.limits import HEADER_BYTES, head_too_large
 from rmhdag.api.problems import Problem, respond
 
-# Streams are told to reconnect elsewhere; ordinary calls end long before.
+# Ordinary calls end long before.
 GRACE_SECONDS = 5
 LINGER_SECONDS = 2.0
 
@@ -129,3 +134,28 @@ def configure(app: FastAPI) -> uvicorn.Config:
         h11_max_incomplete_event_size=HEADER_BYTES,
         ws_max_size=64 * 1024,
     )
+
+
+class ApiServer(uvicorn.Server):
+    """Streams end before connections are waited for, so that it stops at once."""
+
+    def __init__(self, app: FastAPI) -> None:
+        super().__init__(configure(app))
+        self._api: Api = app.state.api
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Being told to stop is no failure; uvicorn itself would raise the signal again when everything has ended."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._api.streams.end_streams()
+        await super().shutdown(sockets)

@@ -85,10 +85,9 @@ class HttpApi:
 
 def serve(port: int, **settings: Any) -> None:
     """What the process does."""
-    import uvicorn
-
     from rmhdag.api.application import build
     from rmhdag.api.context import ApiSettings
+    from rmhdag.api.server import ApiServer
 
-    app = build(ApiSettings(**settings))
-    uvicorn.run(app, host="127.0.0.1", port=port, log_config=None, access_log=False, server_header=False)
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        ApiServer(build(ApiSettings(**settings))).run(sockets=[listener])

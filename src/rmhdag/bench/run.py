@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rmhdag.bench import callback_scenarios, http_scenarios, long_scenarios, scenarios
+from rmhdag.bench import callback_scenarios, http_scenarios, listeners, long_scenarios, scenarios
 from rmhdag.bench.platform import Server, open_server
 from rmhdag.bench.scenarios import Numbers, Sizes
 
@@ -25,6 +25,7 @@ BY_NAME: dict[str, Callable[[Server, Sizes], Numbers]] = BY_DEFAULT | {
     "submit": http_scenarios.measure_submit,
     "idle_api": http_scenarios.measure_idle_api,
     "callbacks": callback_scenarios.measure_callbacks,
+    "listeners": listeners.measure_listeners,
 }
 
 

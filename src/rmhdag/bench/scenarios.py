@@ -41,6 +41,7 @@ class Sizes:
     submit_batch: int = 100
     submit_seconds: float = 10.0
     callbacks: int = 5_000
+    listeners: int = 500
 
 
 def warm_up(platform: Platform) -> None:

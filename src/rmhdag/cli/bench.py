@@ -26,7 +26,7 @@ def bench(
             "--only",
             metavar="NAME",
             help="chain, fan_out, hop, cold, crowded, poisoned; and, only by name: history, idle_jobs, pinned, "
-            "api, submit, idle_api, callbacks. May be given several times.",
+            "api, submit, idle_api, callbacks, listeners. May be given several times.",
         ),
     ] = None,
     large: Annotated[bool, typer.Option("--large", help="Fan-outs of 100,000.")] = False,
@@ -107,6 +107,7 @@ def choose_sizes(quick: bool, large: bool, pairs: int, tasks: int | None) -> Siz
         list_calls=5,
         submit_seconds=1,
         callbacks=500,
+        listeners=50,
     )
 
 

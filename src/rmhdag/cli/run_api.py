@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,6 +86,9 @@ def api_settings(dsn: str, settings: Settings) -> ApiSettings:
         header_seconds=settings.api_header_seconds,
         body_seconds=settings.api_body_seconds,
         oidc=oidc_settings(settings),
+        max_listeners=settings.api_listeners,
+        max_listeners_per_key=settings.api_listeners_per_key,
+        origins=frozenset(settings.api_origins.split()),
     )
 
 
@@ -144,11 +146,7 @@ def address_of(listener: socket.socket) -> str:
 
 
 def serve(settings: ApiSettings, listener: socket.socket) -> None:
-    import uvicorn
-
     from rmhdag.api.application import build
-    from rmhdag.api.server import configure
+    from rmhdag.api.server import ApiServer
 
-    # uvicorn raises the signal that ended it once more: without a handler that would be the end before the last words.
-    signal.signal(signal.SIGTERM, lambda number, frame: None)
-    uvicorn.Server(configure(build(settings))).run(sockets=[listener])
+    ApiServer(build(settings)).run(sockets=[listener])

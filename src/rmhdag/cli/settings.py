@@ -286,6 +286,26 @@ class Settings(BaseSettings):
         validation_alias=named("RMHDAG_CALLBACK_SECRET_KEY"),
         description="Seals the secrets of callback endpoints in the database; without it they are stored as they are",
     )
+    api_listeners: int = Field(
+        default=1_000,
+        ge=0,
+        le=100_000,
+        validation_alias=named("RMHDAG_API_LISTENERS"),
+        description="Live streams that one API process serves",
+    )
+    api_listeners_per_key: int = Field(
+        default=100,
+        ge=0,
+        le=100_000,
+        validation_alias=named("RMHDAG_API_LISTENERS_PER_KEY"),
+        description="Live streams that one key may have open on one API process",
+    )
+    api_origins: str = Field(
+        default="",
+        pattern=r"^(https?://[^\s/]+(\s+|$))*$",
+        validation_alias=named("RMHDAG_API_ORIGINS"),
+        description="Other sites whose pages may open WebSockets, as in `https://ops.example.org`, separated by spaces",
+    )
 
     @classmethod
     def settings_customise_sources(

@@ -32,8 +32,9 @@ class JobEvent(Row):
     table: ClassVar[Table] = Table(
         name="dag_job_events",
         key=("job_id", "seq", "created_at"),
-        # Rows arrive in the order of transaction_id, near enough: a summary per block range serves and costs no insert.
-        indexes=(Index("stream", ("transaction_id",), method="brin", storage={"pages_per_range": "16"}),),
+        # Streams ask for the newest rows many times a second. A summary per block range would not do: it does not know
+        # new blocks until they are vacuumed, and with 1,000,000 events each look read 29,000 blocks instead of 19.
+        indexes=(Index("arrival", ("transaction_id",)),),
         checks=(Check("seq_positive", "seq >= 1"), Check("duration_not_negative", "duration_ms >= 0")),
         storage={"autovacuum_vacuum_insert_scale_factor": "0.1", "autovacuum_analyze_scale_factor": "0.1"},
         partition_by="created_at",

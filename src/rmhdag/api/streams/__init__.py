@@ -1,0 +1,1 @@
+"""Live events for many listeners, from one reader of the table."""

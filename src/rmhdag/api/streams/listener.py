@@ -1,0 +1,131 @@
+"""One listener: its place in the stream, a short queue, and the table to go back to when the queue is too short."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Generic, NamedTuple
+
+import psycopg
+import structlog
+from psycopg_pool import PoolClosed, PoolTimeout
+
+from rmhdag.api.streams.chunks import Chunk, P
+
+PING_SECONDS = 15.0
+RETRY_SECONDS = 1.0
+# What a listener that does not read may keep waiting in memory; mostly shared with the others.
+MOST_BYTES = 512 * 1024
+MOST_CHUNKS = 64
+
+log = structlog.get_logger()
+
+
+class Backlog(NamedTuple, Generic[P]):
+    chunk: Chunk[P]
+    is_last: bool
+
+
+class Listener(Generic[P]):
+    """Used on the event loop only; but for `place`, which anybody may read.
+
+    The one rule: a chunk is taken by whoever is between its ends. Who is beyond it has seen it. Who is before it has
+    missed something, and reads the table from its own place until it has caught up. Nothing else has to be in step.
+    """
+
+    def __init__(self, place: P, read: Callable[[P], Awaitable[Backlog[P]]]) -> None:
+        self.place: P = place
+        self._read: Callable[[P], Awaitable[Backlog[P]]] = read
+        self._queue: deque[Chunk[P]] = deque()
+        self._queued_bytes = 0
+        # Until somebody greets, nobody passes on what comes: whatever was read now might be followed by a gap.
+        self._greeted = False
+        self._behind = True
+        self._closed = False
+        self._stirred = asyncio.Event()
+
+    @property
+    def queued(self) -> int:
+        return len(self._queue)
+
+    def greet(self) -> None:
+        """From now on everything new is offered."""
+        self._greeted = True
+        self._stirred.set()
+
+    def offer(self, chunk: Chunk[P]) -> None:
+        if self._queue and (len(self._queue) >= MOST_CHUNKS or self._queued_bytes + chunk.size_bytes > MOST_BYTES):
+            self._drop_queue()
+            self._behind = True
+        else:
+            self._queue.append(chunk)
+            self._queued_bytes += chunk.size_bytes
+        self._stirred.set()
+
+    def pass_silence(self, until: P) -> None:
+        """Nothing for this listener as far as that place."""
+        if self._greeted and not self._behind and not self._queue and until > self.place:
+            self.place = until
+
+    def close(self) -> None:
+        self._closed = True
+        self._stirred.set()
+
+    async def chunks(self) -> AsyncIterator[Chunk[P]]:
+        """Until somebody closes it, or the job has ended; an empty chunk when there was nothing for some time."""
+        while not self._closed:
+            if self._greeted and self._behind:
+                found = await self._catch_up()
+            elif self._queue:
+                found = self._take()
+            elif await self._is_quiet(PING_SECONDS):
+                found = Chunk(self.place, self.place, ())
+            else:
+                continue
+            if found is not None:
+                yield found
+                if found.end is not None:
+                    return
+
+    async def _catch_up(self) -> Chunk[P] | None:
+        self._behind = False  # whatever is dropped while this reads sets it again
+        try:
+            backlog = await self._read(self.place)
+        except (psycopg.Error, PoolTimeout, PoolClosed) as error:
+            log.warning("stream_cannot_read", error=type(error).__name__)
+            self._behind = True
+            self._drop_queue()
+            await self._is_quiet(RETRY_SECONDS)
+            return Chunk(self.place, self.place, ())
+        self._behind = self._behind or not backlog.is_last
+        self.place = backlog.chunk.until
+        return backlog.chunk if backlog.chunk.messages or backlog.chunk.end is not None else None
+
+    def _drop_queue(self) -> None:
+        self._queue.clear()
+        self._queued_bytes = 0
+
+    def _take(self) -> Chunk[P] | None:
+        chunk = self._queue.popleft()
+        self._queued_bytes -= chunk.size_bytes
+        if chunk.after > self.place:
+            self._behind = True
+            return None
+        if chunk.until <= self.place and chunk.end is None:
+            return None
+        taken = chunk.beyond(self.place)
+        self.place = max(self.place, chunk.until)
+        return taken
+
+    async def _is_quiet(self, seconds: float) -> bool:
+        """Wait until something happens; true if nothing did."""
+        self._stirred.clear()
+        if self._closed or self._queue:
+            return False
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stirred.wait()
+        except TimeoutError:
+            return True
+        return False

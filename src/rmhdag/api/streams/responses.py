@@ -1,0 +1,139 @@
+"""A listener's chunks as server-sent events or as messages of a WebSocket, until either side has had enough."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from rmhdag.api.problems import Problem, respond
+from rmhdag.api.streams.chunks import Chunk
+from rmhdag.api.streams.listener import Listener
+
+RETRY_MILLISECONDS = 2_000
+# Then the client comes back with its key, which may have been revoked meanwhile, and perhaps to another server.
+MOST_SECONDS = 600.0
+# Whoever takes nothing for so long is gone.
+SEND_SECONDS = 30.0
+PIECE_BYTES = 64 * 1024
+TRY_AGAIN = 1012
+
+Entry = Callable[[], AbstractAsyncContextManager[None]]
+
+
+class EventStream(Response):
+    """Server-sent events. `enter` is the listener's admission, and may refuse it."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, listener: Listener[Any], enter: Entry, job_id: str | None = None) -> None:
+        # No proxy may keep events back until it has enough of them.
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._listener = listener
+        self._enter = enter
+        self._job_id = job_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        gone = asyncio.ensure_future(self._wait_until_gone(receive))
+        try:
+            async with self._enter(), limited(self._listener):
+                await self._stream(send)
+        except Problem as problem:
+            await respond(problem)(scope, receive, send)
+        finally:
+            gone.cancel()
+            with suppress(asyncio.CancelledError):
+                await gone
+
+    async def _stream(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        # An id without data: whoever is cut off before the first event comes back to this place.
+        await self._send(send, b"retry: %d\nid: %s\n\n" % (RETRY_MILLISECONDS, self._place()))
+        try:
+            async for chunk in self._listener.chunks():
+                for start in range(0, len(chunk.sse), PIECE_BYTES):
+                    await self._send(send, chunk.sse[start : start + PIECE_BYTES])
+                if not chunk.messages:
+                    await self._send(send, b": ping\nid: %s\n\n" % self._place())
+                if chunk.end is not None:
+                    await self._send(send, b"event: end\ndata: %s\n\n" % end_body(self._job_id, chunk.end))
+            await self._send(send, b"", more=False)
+        except TimeoutError:
+            pass  # nobody reads; the connection is closed because the response is not complete
+
+    def _place(self) -> bytes:
+        return str(self._listener.place).encode()
+
+    async def _send(self, send: Send, body: bytes, more: bool = True) -> None:
+        async with asyncio.timeout(SEND_SECONDS):
+            await send({"type": "http.response.body", "body": body, "more_body": more})
+
+    async def _wait_until_gone(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._listener.close()
+
+
+async def talk(websocket: WebSocket, listener: Listener[int], enter: Entry, job_id: str, protocol: str | None) -> None:
+    """The same as JSON messages. What the other side says is not listened to."""
+    async with enter():
+        await websocket.accept(protocol)
+        gone = asyncio.ensure_future(_wait_until_closed(websocket, listener))
+        try:
+            async with limited(listener):
+                ended = await _send_messages(websocket, listener, job_id)
+            if websocket.application_state is WebSocketState.CONNECTED:
+                await websocket.close(1000 if ended else TRY_AGAIN, None if ended else "come back to where you were")
+        except (TimeoutError, WebSocketDisconnect, RuntimeError):
+            pass  # the other side is gone, or might as well be
+        finally:
+            gone.cancel()
+            with suppress(asyncio.CancelledError):
+                await gone
+
+
+async def _send_messages(websocket: WebSocket, listener: Listener[int], job_id: str) -> bool:
+    """True if the job has ended."""
+    async for chunk in listener.chunks():
+        for text in _texts(chunk, job_id):
+            async with asyncio.timeout(SEND_SECONDS):
+                await websocket.send_text(text)
+        if chunk.end is not None:
+            return True
+    return False
+
+
+def _texts(chunk: Chunk[int], job_id: str) -> list[str]:
+    texts = [message.as_json() for message in chunk.messages]
+    if chunk.end is not None:
+        texts.append(f'{{"event":"end","data":{end_body(job_id, chunk.end).decode()}}}')
+    return texts
+
+
+async def _wait_until_closed(websocket: WebSocket, listener: Listener[int]) -> None:
+    with suppress(WebSocketDisconnect, RuntimeError):
+        while (await websocket.receive())["type"] != "websocket.disconnect":
+            pass
+    listener.close()
+
+
+@asynccontextmanager
+async def limited(listener: Listener[Any]) -> AsyncIterator[None]:
+    """Closes the listener when its time is over; not for all at the same moment who came at the same moment."""
+    timer = asyncio.get_running_loop().call_later(MOST_SECONDS * random.uniform(0.8, 1.2), listener.close)
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def end_body(job_id: str | None, status: str) -> bytes:
+    return orjson.dumps({"job_id": job_id, "status": status})
