@@ -175,7 +175,7 @@ def test_a_backlog_of_many_pages_is_read_in_order(api: Served, conn: Conn) -> No
         (ALL, "x", "/header/Last-Event-ID"),
         (ALL, "1.2", "/header/Last-Event-ID"),
         (ALL, "9" * 18 + ".1.j1", "/header/Last-Event-ID"),
-        (f"{ALL}?after=1.1.%00", None, "/query/after"),
+        (f"{ALL}?after=1.1.a%20b", None, "/query/after"),
         (f"{ALL}?after={'9' * 150}.1.j", None, "/query/after"),
         ("/api/v1/jobs/j1/stream", "-1", "/header/Last-Event-ID"),
         ("/api/v1/jobs/j1/stream", "²", "/header/Last-Event-ID"),
@@ -190,7 +190,9 @@ def test_a_place_that_is_none_is_refused(api: Served, conn: Conn, path: str, hea
     assert [place["pointer"] for place in body["errors"]] == [pointer]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("query", ["since=yesterday", "since=2026-01-01T00:00:00", "event_types=job_exploded"])
+@pytest.mark.parametrize(
+    "query", ["since=yesterday", "since=2026-01-01T00:00:00", "event_types=job_exploded", "after=1.1.%00", "before=1"]
+)
 def test_what_cannot_be_understood_is_refused(api: Served, query: str) -> None:
     problem(api.client(Scope.READ).get(f"{ALL}?{query}"), 422, "invalid_request")
 
@@ -204,7 +206,7 @@ def test_any_moment_may_be_asked_for(api: Served, conn: Conn, moment: str) -> No
     assert listening.reader.names[-1] == ("j1", 1)
 
 
-@pytest.mark.parametrize("job_id", ["nothing", "theirs", "%00", "x" * 64])
+@pytest.mark.parametrize("job_id", ["nothing", "theirs", "x" * 64])
 def test_jobs_that_are_not_there_or_not_ours_answer_alike(api: Served, conn: Conn, job_id: str) -> None:
     add_job(conn, "theirs", namespace="north")
     body = problem(api.client(Scope.READ).get(f"/api/v1/jobs/{job_id}/stream"), 404, "not_found")
