@@ -33,9 +33,11 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, listener: Listener[Any], enter: Entry, job_id: str | None = None) -> None:
+    def __init__(
+        self, listener: Listener[Any], enter: Entry, job_id: str | None = None, status_code: int = 200
+    ) -> None:
         # No proxy may keep events back until it has enough of them.
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        super().__init__(status_code=status_code, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._listener = listener
         self._enter = enter
