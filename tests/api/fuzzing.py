@@ -116,7 +116,7 @@ def fuzz(
 ) -> Findings:
     """`examples` per operation and phase; the same seed makes the same calls.
 
-    With `every_limit` each limit of each parameter is tried from both sides, which makes some thirty calls per operation.
+    With `every_limit` each limit of each parameter is tried from both sides: some thirty calls per operation.
     """
     document = build(ApiSettings(dsn=api.dsn)).openapi()
     exclude_endless(document)
