@@ -44,9 +44,11 @@ def _first_sentence(text: str) -> str:
 
 
 def _name_problems(operation: dict[str, Any]) -> None:
-    for status, response in operation["responses"].items():
-        if status[0] in "45" and "application/json" in response.get("content", {}):
-            response["content"] = {MEDIA_TYPE: response["content"].pop("application/json")}
+    """Not all that is amiss is a problem: health answers 503 with itself."""
+    for response in operation["responses"].values():
+        content = response.get("content", {})
+        if content.get("application/json", {}).get("schema", {}).get("$ref", "").endswith("/ProblemBody"):
+            content[MEDIA_TYPE] = content.pop("application/json")
 
 
 # What a successful answer holds, by the name of the path parameter that takes it.
