@@ -120,6 +120,7 @@ def test_prometheus_reads_it(api: Served, platform: Platform) -> None:
     assert found["rmhdag_workers", "alive"] == 1
     assert found["rmhdag_database_connections", ""] >= 1
     assert found["rmhdag_backlog_rows", "outbox"] == 0
+    assert found["rmhdag_backlog_rows", "callbacks"] == 0
 
 
 def test_requests_are_counted_by_route_and_never_by_what_callers_send(api: Served) -> None:

@@ -35,6 +35,8 @@ class Backlogs(NamedTuple):
     inbox_seconds: float | None
     outbox_rows: int
     outbox_seconds: float | None
+    callback_rows: int
+    callback_seconds: float | None
     unclaimed_seconds: float | None
     dead_letters: int
 

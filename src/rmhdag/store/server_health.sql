@@ -35,6 +35,11 @@ SELECT
     (SELECT EXTRACT(EPOCH FROM clock_timestamp() - min(created_at))::float8 FROM (
         SELECT created_at FROM dag_outbox WHERE status = 'pending' ORDER BY next_attempt_at LIMIT 10000) AS o)
         AS outbox_seconds,
+    -- A callback may wait for a day between two tries: late is only what is due.
+    (SELECT count(*) FROM (SELECT FROM dag_callbacks WHERE status = 'pending' LIMIT 10000) AS c) AS callback_rows,
+    (SELECT EXTRACT(EPOCH FROM clock_timestamp() - next_attempt_at)::float8 FROM dag_callbacks
+        WHERE status = 'pending' AND next_attempt_at < clock_timestamp()
+        ORDER BY next_attempt_at LIMIT 1) AS callback_seconds,
     (SELECT EXTRACT(EPOCH FROM clock_timestamp() - min(created_at))::float8 FROM (
         SELECT created_at FROM dag_jobs
         WHERE owner_id IS NULL AND completed_at IS NULL ORDER BY owner_id, job_id LIMIT 1000) AS j) AS unclaimed_seconds,

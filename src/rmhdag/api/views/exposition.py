@@ -143,10 +143,16 @@ def _processes(conn: Conn, settings: ApiSettings) -> Iterator[Metric]:
 
 def _backlogs(conn: Conn, namespace: str) -> Iterator[Metric]:
     waiting = server_health.backlogs(conn, namespace)
-    rows = (("inbox", waiting.inbox_rows), ("outbox", waiting.outbox_rows))
+    rows = (("inbox", waiting.inbox_rows), ("outbox", waiting.outbox_rows), ("callbacks", waiting.callback_rows))
     yield gauges("rmhdag_backlog_rows", "Rows that wait; counts end at 10,000", "table", rows)
-    ages = (("inbox", waiting.inbox_seconds or 0.0), ("outbox", waiting.outbox_seconds or 0.0))
-    yield gauges("rmhdag_backlog_oldest_seconds", "How long the oldest has waited", "table", ages)
+    ages = (
+        ("inbox", waiting.inbox_seconds or 0.0),
+        ("outbox", waiting.outbox_seconds or 0.0),
+        ("callbacks", waiting.callback_seconds or 0.0),
+    )
+    yield gauges(
+        "rmhdag_backlog_oldest_seconds", "How long the oldest has waited; callbacks: since it was due", "table", ages
+    )
     yield gauge(
         "rmhdag_unclaimed_job_seconds", "Age of the oldest job without an owner", waiting.unclaimed_seconds or 0
     )

@@ -180,6 +180,13 @@ def check_messaging(conn: Conn, settings: ApiSettings, namespace: str) -> Iterat
     yield _check_age("inbox", waiting.inbox_rows, waiting.inbox_seconds, 30, "Orchestrators do not keep up.")
     yield _check_age("outbox", waiting.outbox_rows, waiting.outbox_seconds, 60, "The broker cannot be reached.")
     yield judge(
+        "callbacks",
+        f"{waiting.callback_rows} to be sent, overdue by {waiting.callback_seconds or 0:.0f} s at most",
+        "60 s overdue",
+        "No orchestrator delivers callbacks, or receivers are slow: look at `GET /api/v1/callbacks`.",
+        degraded=(waiting.callback_seconds or 0) > 60,
+    )
+    yield judge(
         "unclaimed jobs",
         "none" if waiting.unclaimed_seconds is None else f"the oldest since {waiting.unclaimed_seconds:.0f} s",
         "60 s",
