@@ -96,6 +96,8 @@ def test_what_means_much_elsewhere_is_plain_text(client: httpx.Client, q: str) -
         ("since", "999999-01-01"),
         ("since", "infinity"),
         ("since", "yesterday"),
+        ("since", "1767225600"),
+        ("until", "0.5"),
         ("since", "2026-01-01T00:00:00"),
         ("until", "1969-01-01T00:00:00Z"),
         ("until", "9999-12-31T23:59:59Z"),

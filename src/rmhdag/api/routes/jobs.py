@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import psycopg
 from fastapi import APIRouter, Header, Path, Query, Response
-from pydantic import ValidationError
+from pydantic import BeforeValidator, ValidationError
 
 from rmhdag.api.context import Api, ApiContext
 from rmhdag.api.identity import Caller, Operator, Reader, Submitter
@@ -63,7 +63,18 @@ Conn = psycopg.Connection[Any]
 
 REPEATED = "Idempotency-Replayed"
 SOURCE = "api"
+A_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:")
 AN_ID = re.compile(r"[0-9A-Za-z_.-]{1,64}")
+
+
+def _check_moment(given: Any) -> Any:
+    """A number would be read as seconds or milliseconds, whichever seems likelier."""
+    if isinstance(given, str) and not A_MOMENT.match(given):
+        raise ValueError("not a time: write 2026-01-31T12:00:00Z")
+    return given
+
+
+Moment = Annotated[Timestamp, BeforeValidator(_check_moment)]
 JobId = Annotated[str, Path(description="The id of a job", examples=["01983f5e7c8b7d3a9f20c4de51b6a7e8"])]
 KeyHeader = Annotated[
     IdempotencyKey | None, Header(alias="Idempotency-Key", description="As `idempotency_key` in the body")
@@ -141,8 +152,8 @@ def list_jobs(
     workflow_id: Annotated[Name | None, Query()] = None,
     submitted_by: Annotated[Name | None, Query()] = None,
     correlation_id: Annotated[Id | None, Query()] = None,
-    since: Annotated[Timestamp | None, Query(description="Created then or later")] = None,
-    until: Annotated[Timestamp | None, Query(description="Created before")] = None,
+    since: Annotated[Moment | None, Query(description="Created then or later")] = None,
+    until: Annotated[Moment | None, Query(description="Created before")] = None,
     q: Annotated[
         Name | None,
         Query(description="The beginning of a job's id, workflow, submitter or correlation; plain characters"),

@@ -45,8 +45,7 @@ class JobBatch(RequestBody):
     jobs: list[Any] = Field(
         min_length=1,
         max_length=MOST_IN_A_BATCH,
-        description="Each as for `POST /api/v1/jobs`; each is answered by itself",
-        json_schema_extra={"items": {"$ref": "#/components/schemas/JobSubmission"}},
+        description="Each a `JobSubmission`; one that is none is answered as such and does not hinder the others",
     )
 
 
