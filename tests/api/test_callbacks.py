@@ -79,7 +79,7 @@ def test_a_list_that_cannot_be_is_refused(api: Served, query: str) -> None:
 def test_what_is_another_s_is_unknown(api: Served) -> None:
     [theirs] = write_callbacks(api, 1, namespace="north")
     client = api.client(Scope.READ, Scope.OPERATE)
-    for name in (theirs, "0" * 32, "x", "%00", "ä"):
+    for name in (theirs, "0" * 32, "x", "ä"):
         assert code(client.get(f"{CALLBACKS}/{name}")) == (404, "not_found")
         assert code(client.post(f"{CALLBACKS}/{name}/redeliver")) == (404, "not_found")
 

@@ -9,10 +9,11 @@ from hashlib import sha256
 import pytest
 
 from rmhdag.api.identity import OPEN
+from rmhdag.models.callbacks import Callback
 from rmhdag.models.queues import DeadLetter
 from rmhdag.models.scopes import Scope
 from rmhdag.models.tasks import Payload
-from rmhdag.store import api_keys
+from rmhdag.store import api_keys, callback_endpoints
 from rmhdag.store.identity import new_id
 from rmhdag.store.rows import insert_rows
 from tests.api.routes import WEBSOCKET, Answer, FoundRoute, call, find_routes, unconnected_application
@@ -77,7 +78,19 @@ def things(api: Served) -> Iterator[dict[str, str]]:
         payload = Payload(
             sha256=sha256(chunk).hexdigest(), chunk_index=0, chunk_count=1, size_bytes=2, data=chunk, created_at=now
         )
-        for row in (letter, payload):
+        url = "https://example.org/hook"
+        callback = Callback(
+            callback_id=new_id(),
+            job_id=job_id,
+            url=url,
+            endpoint_url=url,
+            host="https://example.org",
+            body={},
+            created_at=now,
+            next_attempt_at=now,
+        )
+        endpoint_id = callback_endpoints.create_endpoint(platform.conn, "default", url, "plain:whsec_x", "test")
+        for row in (letter, payload, callback):
             insert_rows(platform.conn, "dagapp", [row])
         row_ids = platform.conn.execute("SELECT task_id FROM dag_node_states WHERE job_id = %s", [job_id]).fetchone()
         assert row_ids is not None
@@ -89,6 +102,8 @@ def things(api: Served) -> Iterator[dict[str, str]]:
             "worker_id": platform.worker_id,
             "task_id": str(row_ids[0]),
             "sha256": payload.sha256,
+            "callback_id": callback.callback_id,
+            "endpoint_id": str(endpoint_id),
         }
     finally:
         platform.close()

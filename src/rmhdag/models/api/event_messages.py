@@ -60,6 +60,11 @@ def _rerun(node: str, data: Data) -> str:
     return f"The job was run again as {data.get('as', 'a new job')}" + (f" by {by}" if by else "")
 
 
+def _callback_dead(node: str, data: Data) -> str:
+    tries = data.get("attempts", "all")
+    return f"Nobody could be told of the end: the callback was given up after {tries} tries"
+
+
 def _ready(node: str, data: Data) -> str:
     met = data.get("dependencies_met")
     return f"{node} is ready" + (f": {met} dependenc{'y is' if met == 1 else 'ies are'} met" if met else "")
@@ -130,6 +135,7 @@ _SENTENCES: dict[str, Callable[[str, Data], str]] = {
     EventType.JOB_CANCELLED: _cancelled,
     EventType.JOB_RECLAIMED: _reclaimed,
     EventType.JOB_RERUN: _rerun,
+    EventType.CALLBACK_DEAD: _callback_dead,
     EventType.NODE_READY: _ready,
     EventType.NODE_DISPATCHED: _dispatched,
     EventType.NODE_RUNNING: _running,
