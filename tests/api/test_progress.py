@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from rmhdag.api.views import fan_outs
+from rmhdag.models.leases import TaskProgress
 from rmhdag.models.scopes import Scope
 from rmhdag.orchestrator.duties import rollups
 from rmhdag.store import views, workers
@@ -54,7 +55,7 @@ def test_running_tasks_say_how_far_they_are(api: Served, platform: Platform) -> 
     seat = platform.seat()
     seat.work()
     [claimed] = platform.claim()
-    told = workers.TaskProgress(claimed.task_id, claimed.lease_epoch, 3, 10, 30.0, "reading")
+    told = TaskProgress(claimed.task_id, claimed.lease_epoch, 3, 10, 30.0, "reading")
     workers.save_progress_if_held(platform.conn, platform.worker_id, [told])
     client = api.client(Scope.READ)
     [shown] = client.get(f"/api/v1/jobs/{job_id}/progress").json()["current_tasks"]

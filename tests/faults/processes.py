@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -11,10 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 
+from rmhdag.models.scopes import Scope
 from rmhdag.orchestrator.submissions import submit
 from rmhdag.store import workflows
+from rmhdag.store.api_keys import create_key
 from rmhdag.store.connection import connect
 from rmhdag.workflow import definition_hash, definition_json
 from rmhdag.workflow.definition import WorkflowDefinition
@@ -40,6 +44,8 @@ class Cluster:
         self._folder = folder
         self.processes: list[subprocess.Popen[bytes]] = []
         self.conn = self.connect()
+        self._api_url: str | None = None
+        self._key = ""
 
     def connect(self) -> psycopg.Connection[Any]:
         conn = connect(self.dsn, "test", autocommit=True)
@@ -71,7 +77,33 @@ class Cluster:
         return self.start("orchestrator", **variables)
 
     def worker(self, *options: str, **variables: str) -> subprocess.Popen[bytes]:
-        return self.start("worker", "--concurrency", "2", *options, **variables)
+        """With the database; or, once `over_http` was said, with nothing but the API and a key."""
+        given = ("--concurrency", "2", *options)
+        if self._api_url is None:
+            return self.start("worker", *given, **variables)
+        only = {"RMHDAG_DATABASE_URL": "", "RMHDAG_API_KEY": self._key, **variables}
+        return self.start("worker", "--via-http", self._api_url, *given, **only)
+
+    def over_http(self) -> subprocess.Popen[bytes]:
+        """From now on workers have no database. Returns the API that they use."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self._api_url = f"http://127.0.0.1:{port}"
+        _, self._key = create_key(self.conn, "workers", [Scope.WORKER], created_by="test")
+        return self.api()
+
+    def api(self) -> subprocess.Popen[bytes]:
+        """The same one again, if there was one."""
+        assert self._api_url is not None
+        process = self.start("api", "--port", self._api_url.rpartition(":")[2])
+        self.wait_for(self.api_answers, "the API answers")
+        return process
+
+    def api_answers(self) -> bool:
+        try:
+            return httpx.get(f"{self._api_url}/readyz", trust_env=False).is_success
+        except httpx.TransportError:
+            return False
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """The whole group: a worker's children are its own to lose."""

@@ -49,8 +49,11 @@ def owner(cluster: Cluster, job_id: str) -> str | None:
     return found
 
 
-def test_f1_a_worker_is_killed_in_the_middle_of_a_task(cluster: Cluster) -> None:
+@pytest.mark.parametrize("over_http", [False, True])
+def test_f1_a_worker_is_killed_in_the_middle_of_a_task(cluster: Cluster, over_http: bool) -> None:
     cluster.orchestrator()
+    if over_http:
+        cluster.over_http()
     doomed = cluster.worker()
     job_id = cluster.submit(sleeper(2))
     cluster.wait_for(lambda: running(cluster, job_id), "the task runs")
@@ -62,8 +65,11 @@ def test_f1_a_worker_is_killed_in_the_middle_of_a_task(cluster: Cluster) -> None
     cluster.check_rows()
 
 
-def test_f5_a_frozen_worker_wakes_and_its_report_is_refused(cluster: Cluster) -> None:
+@pytest.mark.parametrize("over_http", [False, True])
+def test_f5_a_frozen_worker_wakes_and_its_report_is_refused(cluster: Cluster, over_http: bool) -> None:
     cluster.orchestrator()
+    if over_http:
+        cluster.over_http()
     frozen = cluster.worker()
     job_id = cluster.submit(sleeper(1))
     cluster.wait_for(lambda: running(cluster, job_id), "the task runs")
@@ -199,7 +205,8 @@ def test_f17_a_lock_on_the_jobs_table_delays_but_kills_nobody(cluster: Cluster) 
     assert cluster.one("SELECT count(*) FROM dag_orchestrators") == 1
 
 
-def test_f28_every_message_three_times(cluster: Cluster) -> None:
+@pytest.mark.parametrize("over_http", [False, True])
+def test_f28_every_message_three_times(cluster: Cluster, over_http: bool) -> None:
     """Inbox rows are doubled by a trigger: the engine must not care."""
     cluster.conn.execute(
         """
@@ -216,6 +223,8 @@ def test_f28_every_message_three_times(cluster: Cluster) -> None:
     )
     cluster.conn.execute("CREATE TRIGGER again AFTER INSERT ON dag_inbox FOR EACH ROW EXECUTE FUNCTION dagapp.again()")
     cluster.orchestrator()
+    if over_http:
+        cluster.over_http()
     cluster.worker()
     job_id = cluster.submit(mixed())
     assert cluster.wait_for_end(job_id) == ["completed"]

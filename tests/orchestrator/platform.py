@@ -9,6 +9,7 @@ import orjson
 import psycopg
 
 from rmhdag.models.events import ErrorKind
+from rmhdag.models.leases import ClaimedTask, TaskReport
 from rmhdag.models.states import TaskStatus
 from rmhdag.orchestrator.advance import Advance, LocalInput
 from rmhdag.orchestrator.aggregation import reduce_children
@@ -20,7 +21,6 @@ from rmhdag.orchestrator.trust import SilenceWatch
 from rmhdag.store import processes, tasks, workflows
 from rmhdag.store.connection import connect
 from rmhdag.store.identity import new_id
-from rmhdag.store.tasks import ClaimedTask, TaskReport
 from rmhdag.workflow import definition_hash, definition_json
 from rmhdag.workflow.definition import WorkflowDefinition
 

@@ -9,12 +9,12 @@ import pytest
 
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.jobs import CommandKind
+from rmhdag.models.leases import ClaimedTask, TaskProgress
 from rmhdag.orchestrator.duties import dead_workers, orphans
 from rmhdag.orchestrator.submissions import OtherSubmissionError, UnknownWorkflowError, submit
 from rmhdag.store import crash_points, jobs, poison, tasks
 from rmhdag.store.commands import Command, issue_command
-from rmhdag.store.tasks import ClaimedTask
-from rmhdag.store.workers import TaskProgress, save_progress_if_held
+from rmhdag.store.workers import save_progress_if_held
 from rmhdag.workflow import InvalidInputs
 from rmhdag.workflow.definition import Branch, ConditionalNode, InputDefinition, WorkflowDefinition, WorkflowNode
 from tests.engine.definitions import AT_ONCE, fan, task, workflow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rmhdag.models.leases import ClaimedTask
 from rmhdag.orchestrator.dead_letters import NotRequeuedError, requeue
 from rmhdag.store import tasks
 from rmhdag.store.dead_letters import DeadLetterLine, dead_letters, settle_dead_letter
@@ -13,7 +14,7 @@ from tests.engine.definitions import fan, task, workflow
 from tests.orchestrator.platform import QUEUE, Platform, Seat
 
 
-def lose(platform: Platform, seat: Seat, worker_id: str, claimed: tasks.ClaimedTask) -> None:
+def lose(platform: Platform, seat: Seat, worker_id: str, claimed: ClaimedTask) -> None:
     """The worker dies while the task runs."""
     assert tasks.start_tasks(platform.conn, worker_id, [(claimed.task_id, claimed.lease_epoch)])
     tasks.report_lost_tasks(platform.conn, [worker_id])

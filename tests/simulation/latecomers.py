@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import psycopg
 
+from rmhdag.models.leases import TaskReport
 from rmhdag.models.states import TaskStatus
 from rmhdag.store import jobs, suspects, tasks, workers
 from rmhdag.store.settle import Writes, settle
-from rmhdag.store.tasks import TaskReport
 
 Conn = psycopg.Connection[Any]
 INTRUDER = "intruder"

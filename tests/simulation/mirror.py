@@ -18,6 +18,7 @@ import psycopg
 from rmhdag.engine import effects as fx
 from rmhdag.engine import inputs
 from rmhdag.models.jobs import CommandKind
+from rmhdag.models.leases import ClaimedTask, TaskReport
 from rmhdag.models.states import JOB_TERMINAL, TaskStatus
 from rmhdag.orchestrator.batch import Batch
 from rmhdag.orchestrator.owned_jobs import OwnedJob
@@ -32,7 +33,6 @@ from rmhdag.simulation.store import Store
 from rmhdag.simulation.world import World
 from rmhdag.store import commands, inbox, jobs, processes, suspects, tasks, workers
 from rmhdag.store.settle import Settled, settle
-from rmhdag.store.tasks import TaskReport
 from rmhdag.store.workflows import StoredWorkflow
 from tests.simulation.differences import differences, has_ended
 from tests.simulation.lanes import Disagreement, Lanes
@@ -385,8 +385,8 @@ class MirroredStore(Store):
             self._lanes.run(tasks.offer_due_tasks, self.clock())
         hidden = self._hidden_jobs()
 
-        def claim(conn: Conn) -> list[tasks.ClaimedTask]:
-            claimed: list[tasks.ClaimedTask] = []
+        def claim(conn: Conn) -> list[ClaimedTask]:
+            claimed: list[ClaimedTask] = []
             for queue in queues:
                 claimed += tasks.claim_tasks(conn, worker_id, queue, limit - len(claimed))
             suspect = suspects.claim_suspect(conn, worker_id, queues) if len(claimed) < limit else None
@@ -406,7 +406,7 @@ class MirroredStore(Store):
         self.compare()
         return answer
 
-    def _late_about(self, worker_id: str, task: tasks.ClaimedTask, queues: Sequence[str]) -> list[Attempt]:
+    def _late_about(self, worker_id: str, task: ClaimedTask, queues: Sequence[str]) -> list[Attempt]:
         """The lease before, or somebody who does not hold this one."""
         job, last = self.jobs[task.job_id], task.lease_epoch - 1
         late: list[Attempt] = [claim_of_tasks(queues, self._chosen_tasks)]

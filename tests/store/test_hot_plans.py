@@ -74,7 +74,7 @@ def task(n: int) -> str:
 NODES = rows(job, "n", "completed", 1, *[None, 0], *[None] * 9)
 QUEUED = rows(lambda n: f"new{n}", job, "n", "q1", "echo", 1, 2, 0, 60, 0, "me", "default", {}, None)
 HOT = [
-    Hot(tasks.SQL, "claim_tasks", {"worker_id": "w", "queue": "q1", "limit": BATCH, "mark": 0}),
+    Hot(tasks.SQL, "claim_tasks", {"worker_id": "w", "queue": "q1", "limit": BATCH, "mark": 0, "namespace": None}),
     Hot(
         tasks.SQL,
         "report_tasks",

@@ -7,9 +7,9 @@ import psycopg
 import pytest
 
 from rmhdag.models.events import ErrorKind
+from rmhdag.models.leases import LogChunk, TaskProgress, TaskReport
 from rmhdag.models.states import TaskStatus
 from rmhdag.store import channels, processes, tasks, workers
-from rmhdag.store.tasks import TaskReport
 
 Conn = psycopg.Connection[Any]
 QUEUE = "light"
@@ -168,10 +168,10 @@ def test_progress_makes_a_row_that_becomes_the_result(conn: Conn) -> None:
     add(conn, "t")
     tasks.claim_tasks(conn, "w", QUEUE, 1)
     for current in (1, 2):
-        workers.save_progress_if_held(conn, "w", [workers.TaskProgress("t", 1, current, 4, current * 25.0, "so far")])
+        workers.save_progress_if_held(conn, "w", [TaskProgress("t", 1, current, 4, current * 25.0, "so far")])
     assert results(conn, "t") == [(1, "running", "w", None)]
     tasks.report_tasks(conn, "w", [done("t", 1)])
-    workers.save_progress_if_held(conn, "w", [workers.TaskProgress("t", 1, 3, 4, 75.0, "late")])
+    workers.save_progress_if_held(conn, "w", [TaskProgress("t", 1, 3, 4, 75.0, "late")])
     row = conn.execute("SELECT status, progress_current, progress_message FROM dag_task_results").fetchone()
     assert row == ("completed", 2, "so far")
 
@@ -182,7 +182,7 @@ def test_a_lease_that_showed_progress_and_was_given_back_is_over(
 ) -> None:
     add(conn, "t", cancel_requested=cancel_requested)
     tasks.claim_tasks(conn, "w", QUEUE, 1)
-    workers.save_progress_if_held(conn, "w", [workers.TaskProgress("t", 1, 1, 4, 25.0, None)])
+    workers.save_progress_if_held(conn, "w", [TaskProgress("t", 1, 1, 4, 25.0, None)])
     tasks.release_tasks(conn, "w", [("t", 1, 0.0)])
     assert results(conn, "t") == [(1, status, "w", None)]
 
@@ -190,8 +190,8 @@ def test_a_lease_that_showed_progress_and_was_given_back_is_over(
 def test_progress_of_others_is_not_kept(conn: Conn) -> None:
     add(conn, "t")
     tasks.claim_tasks(conn, "w", QUEUE, 1)
-    workers.save_progress_if_held(conn, "w", [workers.TaskProgress("t", 2, 1, None, None, None)])
-    workers.save_progress_if_held(conn, "other", [workers.TaskProgress("t", 1, 1, None, None, None)])
+    workers.save_progress_if_held(conn, "w", [TaskProgress("t", 2, 1, None, None, None)])
+    workers.save_progress_if_held(conn, "other", [TaskProgress("t", 1, 1, None, None, None)])
     assert results(conn, "t") == []
 
 
@@ -218,7 +218,7 @@ def test_the_dead_lose_what_they_hold_each_lease_once(conn: Conn) -> None:
         add(conn, task_id)
     tasks.claim_tasks(conn, "w", QUEUE, 2)
     tasks.start_tasks(conn, "w", [("t1", 1)])
-    workers.save_progress_if_held(conn, "w", [workers.TaskProgress("t1", 1, 1, 2, 50.0, None)])
+    workers.save_progress_if_held(conn, "w", [TaskProgress("t1", 1, 1, 2, 50.0, None)])
     processes.remove_workers(conn, ["w"])
     assert tasks.report_lost_tasks(conn, ["w"]) == 2
     assert tasks.report_lost_tasks(conn, ["w"]) == 0
@@ -246,7 +246,7 @@ def test_handlers_are_registered_and_written_only_when_they_change(conn: Conn) -
 
 
 def test_logs_are_kept_with_their_namespace(conn: Conn) -> None:
-    chunks = [workers.LogChunk("t", 1, n, "j", "n", "mine", 1, n == 1, f"line {n}\n") for n in range(2)]
+    chunks = [LogChunk("t", 1, n, "j", "n", "mine", 1, n == 1, f"line {n}\n") for n in range(2)]
     workers.insert_logs(conn, chunks)
     rows = conn.execute("SELECT content, truncated, namespace FROM dag_task_logs ORDER BY chunk_index").fetchall()
     assert rows == [("line 0\n", False, "mine"), ("line 1\n", True, "mine")]

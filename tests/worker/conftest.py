@@ -16,9 +16,11 @@ import pytest
 
 from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.messaging.doorbell import Doorbell
+from rmhdag.models.scopes import Scope
 from rmhdag.store import migration, processes, tasks, views
 from rmhdag.store.channels import owner_channel, queue_channel
 from rmhdag.store.connection import connect
+from tests.api.serving import served
 from tests.conftest import required_binaries
 
 T = TypeVar("T")
@@ -166,6 +168,27 @@ class Desk:
         self.conn.execute("SELECT pg_notify(%s, '')", [queue_channel(QUEUE)])
 
 
+@pytest.fixture(scope="module")
+def transport(request: pytest.FixtureRequest) -> str:
+    return str(getattr(request, "param", "database"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Modules that say so run with workers that have the database, and again with workers that have only the API."""
+    if getattr(metafunc.module, "OVER_BOTH_TRANSPORTS", False) and "transport" in metafunc.fixturenames:
+        metafunc.parametrize("transport", ["database", "http"], indirect=True, scope="module")
+
+
+@contextmanager
+def reached(desk: Desk, transport: str) -> Iterator[dict[str, str]]:
+    """What a worker is told about where the platform is."""
+    if transport == "database":
+        yield {"dsn": desk.dsn}
+        return
+    with served(desk.dsn) as api:
+        yield {"api_url": api.url, "api_key": api.key(Scope.WORKER)}
+
+
 @contextmanager
 def open_desk(server: EmbeddedPostgres, template: str) -> Iterator[Desk]:
     """In a database of its own."""
@@ -187,7 +210,6 @@ class WorkerProcess:
 
     def __init__(self, desk: Desk, scratch: Path, **settings: Any) -> None:
         given = {
-            "dsn": desk.dsn,
             "queues": [QUEUE],
             "concurrency": 2,
             "handler_modules": ["tests.worker.fault_handlers"],
@@ -246,19 +268,20 @@ StartWorker = Callable[..., WorkerProcess]
 
 
 @pytest.fixture
-def start_worker(desk: Desk, tmp_path: Path) -> Iterator[StartWorker]:
+def start_worker(desk: Desk, tmp_path: Path, transport: str) -> Iterator[StartWorker]:
     """Start workers; those that still run at the end are killed."""
     started: list[WorkerProcess] = []
+    with reached(desk, transport) as where:
 
-    def start(**settings: Any) -> WorkerProcess:
-        worker = WorkerProcess(desk, tmp_path / "scratch", **settings)
-        started.append(worker)
-        worker.wait_until_ready()
-        return worker
+        def start(**settings: Any) -> WorkerProcess:
+            worker = WorkerProcess(desk, tmp_path / "scratch", **{**where, **settings})
+            started.append(worker)
+            worker.wait_until_ready()
+            return worker
 
-    yield start
-    for worker in started:
-        worker.close()
+        yield start
+        for worker in started:
+            worker.close()
 
 
 @pytest.fixture
@@ -268,11 +291,11 @@ def worker(start_worker: StartWorker) -> WorkerProcess:
 
 @pytest.fixture(scope="module")
 def shared_worker(
-    server: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
+    server: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory, transport: str
 ) -> Iterator[WorkerProcess]:
     """One worker for the tests of a module that leave it as it was; it may lose a child."""
-    with open_desk(server, template) as desk:
-        worker = WorkerProcess(desk, tmp_path_factory.mktemp("scratch"))
+    with open_desk(server, template) as desk, reached(desk, transport) as where:
+        worker = WorkerProcess(desk, tmp_path_factory.mktemp("scratch"), **where)
         worker.wait_until_ready()
         yield worker
         worker.close()

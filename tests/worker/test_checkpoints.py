@@ -8,6 +8,8 @@ import pytest
 from rmhdag.store import workers
 from tests.worker.conftest import Desk, Gate, StartWorker, WorkerProcess
 
+OVER_BOTH_TRANSPORTS = True
+
 
 @pytest.mark.parametrize("size", [0, 50_000])
 def test_a_plain_function_resumes_from_what_it_saved(shared_worker: WorkerProcess, tmp_path: Path, size: int) -> None:

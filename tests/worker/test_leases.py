@@ -10,6 +10,8 @@ from rmhdag.store import tasks
 from tests.worker.conftest import QUEUE, Desk, Gate, StartWorker, WorkerProcess
 from tests.worker.test_faults import process_is_gone
 
+OVER_BOTH_TRANSPORTS = True
+
 
 @pytest.mark.parametrize("ends_meanwhile", [True, False])
 def test_a_frozen_worker_that_wakes_changes_nothing_and_begins_anew(

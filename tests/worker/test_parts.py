@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmhdag.handlers import StopReason
+from rmhdag.models.leases import ClaimedTask, PayloadMissingError
 from rmhdag.models.states import TaskStatus
-from rmhdag.store.payloads import PayloadMissingError
-from rmhdag.store.tasks import ClaimedTask
 from rmhdag.worker.board import Board
 from rmhdag.worker.child_process import Ending
 from rmhdag.worker.frames import FrameError, FrameReader, encode
@@ -113,3 +112,7 @@ def test_settings_that_cannot_work_are_refused() -> None:
         WorkerSettings(dsn="", queues=())
     with pytest.raises(ValueError, match="at least one slot"):
         WorkerSettings(dsn="", queues=("q",), concurrency=0)
+    with pytest.raises(ValueError, match="either a database or an API"):
+        WorkerSettings(queues=("q",))
+    with pytest.raises(ValueError, match="either a database or an API"):
+        WorkerSettings(queues=("q",), dsn="postgresql://here", api_url="http://there")

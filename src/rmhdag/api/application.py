@@ -35,13 +35,11 @@ def build(settings: ApiSettings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        # Without waiting: a server that starts before its database answers 503 until that is there.
-        await run_in_threadpool(api.pool.open)
+        await run_in_threadpool(api.open)
         try:
             yield
         finally:
-            await run_in_threadpool(api.streams.close)
-            await run_in_threadpool(api.pool.close)
+            await run_in_threadpool(api.close)
 
     app = FastAPI(
         title="rmhdag",

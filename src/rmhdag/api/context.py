@@ -7,11 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import psycopg
 from fastapi import Depends
 from fastapi.requests import HTTPConnection
+from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool
 
+from rmhdag.api.bells import Bells
+from rmhdag.api.claims import Claims
 from rmhdag.api.rate_limits import RateLimit
 from rmhdag.api.streams.hub import Hub
 from rmhdag.orchestrator.callbacks.settings import CallbackSettings
@@ -60,14 +64,47 @@ class Api:
     submit_rate: RateLimit = field(init=False)
     tokens: TokenVerifier | None = field(init=False, default=None)
     streams: Hub = field(init=False)
+    # Workers over HTTP have connections of their own: neither they nor people can keep the others waiting.
+    worker_pool: ConnectionPool[Conn] = field(init=False)
+    bells: Bells = field(init=False)
+    claims: Claims = field(default_factory=Claims)
 
     def __post_init__(self) -> None:
-        settings = self.settings
-        self.submit_rate = RateLimit(settings.submits_per_second)
-        if settings.oidc is not None:
+        self.pool = self._pool("api", least=1)
+        self.worker_pool = self._pool("workers", least=0)
+        self.bells = Bells(self.settings.dsn, self.settings.schema_name, self.worker_pool, notify=self._notify)
+        self.streams = Hub(
+            self.settings.dsn,
+            self.settings.schema_name,
+            pooled=self.settings.pooled,
+            notify=self.settings.notify,
+            max_listeners=self.settings.max_listeners,
+            max_listeners_per_key=self.settings.max_listeners_per_key,
+        )
+        self.submit_rate = RateLimit(self.settings.submits_per_second)
+        if self.settings.oidc is not None:
             from rmhdag.api.oidc import TokenVerifier
 
-            self.tokens = TokenVerifier(settings.oidc)
+            self.tokens = TokenVerifier(self.settings.oidc)
+
+    @property
+    def _notify(self) -> bool:
+        return self.settings.notify and not self.settings.pooled
+
+    def open(self) -> None:
+        """Without waiting: a server that starts before its database answers 503 until that is there."""
+        self.pool.open()
+        self.worker_pool.open()
+
+    def close(self) -> None:
+        self.streams.close()
+        self.bells.close()
+        self.worker_pool.close()
+        self.pool.close()
+
+    def _pool(self, name: str, least: int) -> ConnectionPool[Conn]:
+        settings = self.settings
+        for_workers = name == "workers"
 
         class Connection(psycopg.Connection[Any]):
             """A connection that notices a dead peer, in our schema."""
@@ -76,35 +113,31 @@ class Api:
             def connect(cls, conninfo: str = "", **given: Any) -> Any:
                 conn = connect(
                     settings.dsn,
-                    "rmhdag:api",
+                    f"rmhdag:api:{name}",
                     autocommit=True,
                     statement_timeout_seconds=settings.statement_seconds,
+                    # As with workers that have the database: what is prepared on small tables must do for large ones.
+                    reads_whole_tables=not for_workers,
                     pooled=settings.pooled,
                 )
                 try:
                     enter_schema(conn, settings.schema_name, pooled=settings.pooled)
+                    if for_workers:
+                        set_json_loads(orjson.loads, conn)
                 except BaseException:
                     conn.close()
                     raise
                 return conn
 
-        self.pool = ConnectionPool(
+        return ConnectionPool(
             connection_class=Connection,
-            min_size=1,
+            min_size=least,
             max_size=settings.connections,
             timeout=PATIENCE_SECONDS,
             max_waiting=settings.connections * 32,
             check=ConnectionPool.check_connection,
             open=False,
-            name="api",
-        )
-        self.streams = Hub(
-            settings.dsn,
-            settings.schema_name,
-            pooled=settings.pooled,
-            notify=settings.notify,
-            max_listeners=settings.max_listeners,
-            max_listeners_per_key=settings.max_listeners_per_key,
+            name=name,
         )
 
     @contextmanager

@@ -137,7 +137,7 @@ def configure(app: FastAPI) -> uvicorn.Config:
 
 
 class ApiServer(uvicorn.Server):
-    """Streams end before connections are waited for, so that it stops at once."""
+    """Who waits for something is released before connections are waited for, so that the server stops at once."""
 
     def __init__(self, app: FastAPI) -> None:
         super().__init__(configure(app))
@@ -158,4 +158,5 @@ class ApiServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._api.streams.end_streams()
+        self._api.bells.release_all()
         await super().shutdown(sockets)

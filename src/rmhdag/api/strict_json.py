@@ -6,13 +6,13 @@ import json
 from typing import Any, Never
 
 from rmhdag.api.problems import Problem
-from rmhdag.models.json_values import NotJsonError, check_json
+from rmhdag.models.json_values import MAX_DEPTH, NotJsonError, check_json
 
 # The longest that has a place in 64 bits, with its sign.
 MOST_DIGITS = 20
 
 
-def parse(body: bytes) -> Any:
+def parse(body: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
     """Refuses duplicate keys, NaN, huge numbers, NUL, lone surrogates, and what is nested too deeply."""
     try:
         value = json.loads(
@@ -21,7 +21,7 @@ def parse(body: bytes) -> Any:
             parse_constant=_refuse_constant,
             parse_int=_bounded_integer,
         )
-        return check_json(value)
+        return check_json(value, max_depth=max_depth)
     except NotJsonError as error:
         raise _refusal(f"{error.what}: {error.remedy}", error.pointer) from None
     except RecursionError:

@@ -16,20 +16,24 @@ from pydantic import BaseModel
 
 from rmhdag.api.problems import Problem
 from rmhdag.api.strict_json import parse
-from rmhdag.models.json_values import json_pointer
+from rmhdag.models.json_values import MAX_DEPTH, json_pointer
 
 JSON_TYPES = ("application/json",)
 
 
 class StrictRequest(Request):
+    max_depth = MAX_DEPTH
+
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
-            self._json = parse(await self.body())
+            self._json = parse(await self.body(), max_depth=self.max_depth)
         return self._json
 
 
 class StrictRoute(APIRoute):
     """A route whose body is read strictly, and which takes no query parameters but its own."""
+
+    request_class = StrictRequest
 
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
         handle = super().get_route_handler()
@@ -41,7 +45,7 @@ class StrictRoute(APIRoute):
             _check_path(request.path_params)
             if takes_json:
                 check_media_type(request, JSON_TYPES)
-            return await handle(StrictRequest(request.scope, request.receive))
+            return await handle(self.request_class(request.scope, request.receive))
 
         return strictly
 

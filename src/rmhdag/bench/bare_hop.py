@@ -17,13 +17,13 @@ from rmhdag.bench.platform import SCHEMA, BenchFailed, Server, open_bench_connec
 from rmhdag.bench.process import spawn
 from rmhdag.messaging.doorbell import Doorbell
 from rmhdag.models.ids import task_id_of
+from rmhdag.models.leases import ClaimedTask, TaskReport
 from rmhdag.models.states import NodeStatus, TaskStatus
 from rmhdag.orchestrator.submissions import job_row
 from rmhdag.store import inbox, jobs, tasks
 from rmhdag.store.channels import owner_channel, queue_channel
 from rmhdag.store.identity import new_id
 from rmhdag.store.settle import Writes, settle
-from rmhdag.store.tasks import TaskReport
 
 OWNER = "bare-owner"
 WORKER = "bare-worker"
@@ -71,7 +71,7 @@ class BareHop:
         self._conn.close()
 
 
-def _claim(conn: psycopg.Connection[Any], bell: Doorbell, timeout_seconds: float) -> tasks.ClaimedTask:
+def _claim(conn: psycopg.Connection[Any], bell: Doorbell, timeout_seconds: float) -> ClaimedTask:
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
         bell.wait(1.0)

@@ -15,13 +15,13 @@ import psycopg
 from rmhdag.bench import workflows
 from rmhdag.bench.platform import Server, open_bench_connection
 from rmhdag.models.ids import task_id_of
+from rmhdag.models.leases import TaskReport
 from rmhdag.models.states import JobStatus, NodeStatus, TaskStatus
 from rmhdag.orchestrator.submissions import job_row
 from rmhdag.store import inbox, jobs, tasks
 from rmhdag.store.channels import queue_channel
 from rmhdag.store.identity import new_id
 from rmhdag.store.settle import Writes, settle
-from rmhdag.store.tasks import TaskReport
 from rmhdag.store.workflows import StoredWorkflow
 
 BATCH = 200

@@ -15,6 +15,8 @@ from rmhdag.cli.run_orchestrator import HeartbeatOption, NoNotifyOption, ParentO
 
 if TYPE_CHECKING:
     from rmhdag.cli.settings import Settings
+    from rmhdag.worker.settings import WorkerSettings
+    from rmhdag.worker.worker import Worker
 
 
 def register(app: typer.Typer) -> None:
@@ -39,6 +41,12 @@ def worker(
         int | None,
         typer.Option("--health-port", min=0, max=65535, help="Tell over HTTP whether it is well; 0 takes a free port."),
     ] = None,
+    via_http: Annotated[
+        str | None,
+        typer.Option(
+            "--via-http", metavar="URL", help="Reach the platform by its HTTP API, with the key in RMHDAG_API_KEY."
+        ),
+    ] = None,
     no_notify: NoNotifyOption = False,
     heartbeat: HeartbeatOption = None,
     poll: PollOption = None,
@@ -52,19 +60,15 @@ def worker(
     Examples:
       rmhdag worker --queue light-tasks --concurrency 4
       WORKER_QUEUE=heavy rmhdag worker --handlers my_company.handlers
+      RMHDAG_API_KEY=rmhdag_… rmhdag worker --via-http https://dag.example.org --queue heavy
 
     Without --queue it serves WORKER_QUEUE and DAG_WORKER_QUEUE, whichever are set; they have no defaults.
+    With --via-http it needs no database; its key has the scope `worker`, and it serves the key's namespace.
     """
     from rmhdag.cli.crash import arm_crash_point
     from rmhdag.cli.lifeline import die_with
-    from rmhdag.cli.observation import observed, trace_settings
-    from rmhdag.cli.platform import migrated, open_connection
-    from rmhdag.cli.server import explained, opened
+    from rmhdag.cli.observation import observed
     from rmhdag.cli.settings import load_settings
-    from rmhdag.handlers.registry import split_modules
-    from rmhdag.store import views
-    from rmhdag.worker.settings import WorkerSettings
-    from rmhdag.worker.worker import Worker
 
     if parent is not None:
         die_with(parent)
@@ -82,34 +86,77 @@ def worker(
     settings = load_settings(flags).settings
     queues = find_queues(settings, queue or [])
     arm_crash_point()
-    with (
-        observed(settings, "rmhdag-worker"),
-        opened(settings) as (dsn, name),
-        explained(settings),
-        migrated(settings, name),
-    ):
+    with observed(settings, "rmhdag-worker"):
+        if via_http is not None:
+            run_over_http(settings, queues, via_http)
+        else:
+            run_over_database(settings, queues)
+    say("stopped")
+
+
+def run_over_database(settings: Settings, queues: tuple[str, ...]) -> None:
+    from rmhdag.cli.platform import migrated, open_connection
+    from rmhdag.cli.server import explained, opened
+    from rmhdag.store import views
+    from rmhdag.worker.worker import Worker
+
+    with opened(settings) as (dsn, name), explained(settings), migrated(settings, name):
         with open_connection(dsn, settings) as conn:
             views.workers(conn)  # the schema is there, or this says so
-        slots = settings.concurrency or processors()
-        say(f"worker (process {os.getpid()}) serves {', '.join(queues)} in {name}, {slots} tasks at a time")
-        Worker(
-            WorkerSettings(
-                dsn=dsn,
-                queues=queues,
-                schema=settings.schema_name,
-                concurrency=slots,
-                handler_modules=tuple(split_modules(settings.handlers)),
-                memory_limit_mb=settings.task_memory_mb,
-                heartbeat_seconds=settings.heartbeat_seconds,
-                poll_seconds=settings.poll_seconds,
-                notify=settings.notify,
-                pooled=settings.database_pooled,
-                health_host=settings.worker_health_host,
-                health_port=settings.worker_health_port,
-                traces=trace_settings(settings),
-            )
-        ).run()
-    say("stopped")
+        worker = Worker(worker_settings(settings, queues, dsn=dsn))
+        announce(worker, name)
+        worker.run()
+
+
+def run_over_http(settings: Settings, queues: tuple[str, ...], url: str) -> None:
+    """Nothing here may need the database's driver."""
+    from rmhdag.worker.transport import KeyRefused, NotAllowed
+    from rmhdag.worker.worker import Worker
+
+    remedy = "Give it a key with the scope `worker` by RMHDAG_API_KEY; `rmhdag keys create` makes one."
+    if not url.startswith(("http://", "https://")):
+        raise CommandFailed(f"{url!r} is no URL of an API", remedy="Begin with https://", code=ExitCode.USAGE)
+    if settings.api_key is None:
+        raise CommandFailed("a worker over HTTP needs a key", remedy=remedy, code=ExitCode.AUTHENTICATION)
+    worker = Worker(worker_settings(settings, queues, api_url=url, api_key=settings.api_key))
+    announce(worker, url)
+    try:
+        worker.run()
+    except KeyRefused as error:
+        raise CommandFailed(str(error), remedy=remedy, code=ExitCode.AUTHENTICATION) from error
+    except NotAllowed as error:
+        raise CommandFailed(str(error), code=ExitCode.INVALID) from error
+
+
+def worker_settings(
+    settings: Settings, queues: tuple[str, ...], *, dsn: str = "", api_url: str | None = None, api_key: str = ""
+) -> WorkerSettings:
+    from rmhdag.cli.observation import trace_settings
+    from rmhdag.handlers.registry import split_modules
+    from rmhdag.worker.settings import WorkerSettings
+
+    return WorkerSettings(
+        queues=queues,
+        schema=settings.schema_name,
+        concurrency=settings.concurrency or processors(),
+        handler_modules=tuple(split_modules(settings.handlers)),
+        memory_limit_mb=settings.task_memory_mb,
+        heartbeat_seconds=settings.heartbeat_seconds,
+        poll_seconds=settings.poll_seconds,
+        notify=settings.notify,
+        pooled=settings.database_pooled,
+        health_host=settings.worker_health_host,
+        health_port=settings.worker_health_port,
+        traces=trace_settings(settings),
+        dsn=dsn,
+        api_url=api_url,
+        api_key=api_key,
+    )
+
+
+def announce(worker: Worker, name: str) -> None:
+    queues, slots = ", ".join(worker.settings.queues), worker.settings.concurrency
+    say(f"worker (process {os.getpid()}) serves {queues} in {name}, {slots} tasks at a time")
 
 
 def find_queues(settings: Settings, given: list[str]) -> tuple[str, ...]:

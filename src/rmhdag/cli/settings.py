@@ -306,6 +306,11 @@ class Settings(BaseSettings):
         validation_alias=named("RMHDAG_API_ORIGINS"),
         description="Other sites whose pages may open WebSockets, as in `https://ops.example.org`, separated by spaces",
     )
+    api_key: str | None = Field(
+        default=None,
+        validation_alias=named("RMHDAG_API_KEY", "RMHDAG_KEY"),
+        description="The key that is sent to an HTTP API",
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -457,6 +462,6 @@ def show(field: str, value: object) -> object:
     """A value as it may appear on a screen."""
     if value is None:
         return None
-    if any(word in field for word in ("password", "secret", "token", "connection_string")):
+    if any(word in field for word in ("password", "secret", "token", "key", "connection_string")):
         return "***"
     return mask_url(str(value)) if field.endswith("_url") else str(value) if isinstance(value, Path) else value

@@ -1,5 +1,7 @@
 """A PostgreSQL server of our own on a folder: made at first, shared by later starters, stopped by its owner."""
 
+from __future__ import annotations
+
 import json
 import os
 import secrets
@@ -11,17 +13,18 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
-
-import psycopg
-from psycopg import sql
 
 from rmhdag.embedded.account import Account, choose_account
 from rmhdag.embedded.binaries import ServerBinaries, make_reachable, wheel_binaries
 from rmhdag.embedded.failure import EmbeddedPostgresError
 from rmhdag.embedded.lock import FolderLock
 from rmhdag.embedded.postmaster import end_ownerless_server, end_server, spawn_server
+
+# The driver is loaded where it is used: settings ask this package for a folder, also where there is no database.
+if TYPE_CHECKING:
+    from psycopg import sql
 
 _SUPERUSER = "rmhdag"
 _POLL_SECONDS = 0.02
@@ -141,12 +144,16 @@ class EmbeddedPostgres:
 
     def create_database(self, name: str, template: str = "template1") -> str:
         """Create a database, as a copy of the template, and return its DSN."""
+        from psycopg import sql
+
         statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template))
         self._administer(statement)
         return self.dsn(name)
 
     def drop_database(self, name: str) -> None:
         """Drop a database if it is there, and end the connections to it."""
+        from psycopg import sql
+
         self._administer(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
     def log_tail(self, lines: int = 20) -> str:
@@ -343,6 +350,8 @@ class EmbeddedPostgres:
 
     def _answers(self, port: int | None = None) -> bool:
         """True when it is our server: it accepts our password and works on our data folder."""
+        import psycopg
+
         try:
             with psycopg.connect(self._dsn_at(port or self._port, "postgres"), connect_timeout=2) as connection:
                 row = connection.execute("SELECT current_setting('data_directory')").fetchone()
@@ -351,12 +360,16 @@ class EmbeddedPostgres:
         return row is not None and Path(row[0]) == self._data
 
     def _ensure_default_database(self) -> None:
+        import psycopg
+
         with psycopg.connect(self.dsn("postgres"), autocommit=True) as connection:
             found = connection.execute("SELECT FROM pg_database WHERE datname = 'rmhdag'").fetchone()
             if found is None:
                 connection.execute("CREATE DATABASE rmhdag")
 
     def _administer(self, statement: sql.Composed) -> None:
+        import psycopg
+
         with psycopg.connect(self.dsn("postgres"), autocommit=True) as connection:
             connection.execute(statement)
 

@@ -111,12 +111,18 @@ class Checkpoint(Row):
 
 
 class Payload(Row):
-    """One chunk of a value that is stored once under its hash; a reference names hash, size and media type."""
+    """One chunk of a value that is stored once under its hash; a reference names hash, size and media type.
+
+    An upload in chunks stands under a name of its own, with the media type `unfinished`, until its hash is checked.
+    """
 
     table: ClassVar[Table] = Table(
         name="dag_payloads",
         key=("namespace", "sha256", "chunk_index"),
-        indexes=(Index("age", ("created_at",), method="brin"),),
+        indexes=(
+            Index("age", ("created_at",), method="brin"),
+            Index("unfinished", ("created_at",), where="media_type = 'unfinished'"),
+        ),
         checks=(
             Check("chunk_of_many", "chunk_index >= 0 AND chunk_index < chunk_count"),
             Check("size_range", "size_bytes BETWEEN 0 AND 67108864"),

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import threading
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import psycopg
 
 from rmhdag.models.columns import PAYLOAD_CHUNK_BYTES
+from rmhdag.models.json_values import NotJsonError, check_json
+from rmhdag.models.leases import PAYLOAD_MEDIA_TYPE, PayloadMissingError
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
 Conn = psycopg.Connection[Any]
 MAX_BYTES = 64 * 1024 * 1024
-MEDIA_TYPE = "application/json"
+MOST_CHUNKS = MAX_BYTES // PAYLOAD_CHUNK_BYTES
+_looking = threading.Lock()
 
 
-class PayloadMissingError(Exception):
-    """A reference points to nothing: pruned, or of another namespace."""
+class UploadRefused(Exception):
+    """What was uploaded is not what was announced."""
+
+
+class StoredPayload(NamedTuple):
+    sha256: str
+    size_bytes: int
+    media_type: str
+    chunk_count: int
 
 
 @commit_site
@@ -37,13 +48,90 @@ def write_json(conn: Conn, namespace: str, text: bytes) -> dict[str, Any]:
                     "chunk_index": index,
                     "chunk_count": len(chunks),
                     "size_bytes": len(text),
-                    "media_type": MEDIA_TYPE,
+                    "media_type": PAYLOAD_MEDIA_TYPE,
                     "data": chunk,
                 }
                 for index, chunk in enumerate(chunks)
             ],
         )
-    return {"sha256": digest, "size_bytes": len(text), "media_type": MEDIA_TYPE}
+    return _reference(digest, len(text))
+
+
+def write_chunk(conn: Conn, namespace: str, holder: str, digest: str, chunk_index: int, data: bytes) -> None:
+    """Part of an upload; nobody sees it under its name before all of it is there and has the right hash."""
+    if chunk_index == 0:
+        conn.execute(SQL["remove_old_uploads"])
+    given = {
+        "namespace": namespace,
+        "upload": _upload_name(holder, digest),
+        "chunk_index": chunk_index,
+        "chunk_count": MOST_CHUNKS,
+        "data": data,
+    }
+    conn.execute(SQL["insert_upload"], given)
+
+
+@commit_site
+def finish_upload(
+    conn: Conn, namespace: str, holder: str, digest: str, size_bytes: int, chunk_count: int
+) -> dict[str, Any]:
+    """Give an upload its name, if it is what it claims to be; returns its reference. Done again, it says the same."""
+    stored = find_payload(conn, namespace, digest)
+    if stored is not None:
+        return _reference(stored.sha256, stored.size_bytes)
+    upload = _upload_name(holder, digest)
+    # One at a time: a large value takes ten times its size while it is looked at.
+    with _looking:
+        rows = conn.execute(SQL["read_payload"], {"namespace": namespace, "sha256": upload}).fetchall()
+        text = b"".join(bytes(row[0]) for row in rows)
+        if len(rows) != chunk_count or len(text) != size_bytes or sha256(text).hexdigest() != digest:
+            raise UploadRefused(
+                f"{len(rows)} chunks of {len(text)} bytes have arrived, and they are not what the hash says"
+            )
+        _check_text(text)
+    given = {
+        "namespace": namespace,
+        "upload": upload,
+        "sha256": digest,
+        "chunk_count": chunk_count,
+        "size_bytes": size_bytes,
+        "media_type": PAYLOAD_MEDIA_TYPE,
+    }
+    try:
+        conn.execute(SQL["finish_upload"], given)
+    except psycopg.errors.UniqueViolation:  # somebody else had the same and was quicker
+        conn.execute(SQL["remove_upload"], given)
+    return _reference(digest, size_bytes)
+
+
+def _check_text(text: bytes) -> None:
+    """Whoever passes it on does so without looking, in lines: so it is good JSON on one line."""
+    try:
+        check_json(orjson.loads(text))
+    except (orjson.JSONDecodeError, NotJsonError) as error:
+        raise UploadRefused(f"it is not JSON that can be stored: {error}") from None
+    if b"\n" in text or b"\r" in text:
+        raise UploadRefused("it has more than one line: send it without spaces and line ends between values")
+
+
+def find_payload(conn: Conn, namespace: str, digest: str) -> StoredPayload | None:
+    row = conn.execute(SQL["find_payload"], {"namespace": namespace, "sha256": digest}).fetchone()
+    return None if row is None else StoredPayload(*row)
+
+
+def read_chunk(conn: Conn, namespace: str, digest: str, chunk_index: int) -> bytes | None:
+    given = {"namespace": namespace, "sha256": digest, "chunk_index": chunk_index}
+    row = conn.execute(SQL["read_chunk"], given).fetchone()
+    return None if row is None else bytes(row[0])
+
+
+def _upload_name(holder: str, digest: str) -> str:
+    """A hash of something else: so nothing that is uploaded can stand where a payload is looked for."""
+    return sha256(f"upload {holder} {digest}".encode()).hexdigest()
+
+
+def _reference(digest: str, size_bytes: int) -> dict[str, Any]:
+    return {"sha256": digest, "size_bytes": size_bytes, "media_type": PAYLOAD_MEDIA_TYPE}
 
 
 def read_json(conn: Conn, namespace: str, digest: str) -> Any:

@@ -2,6 +2,7 @@
 SELECT EXISTS (
     SELECT FROM dag_queue_messages
     WHERE queue = ANY(%(queues)s) AND lease_losses > 1 AND worker_id IS NULL AND available_at IS NULL
+        AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s::text)
 )
 
 -- name: claim_suspect
@@ -20,6 +21,7 @@ picked AS MATERIALIZED (
     SELECT task_id
     FROM dag_queue_messages
     WHERE queue = ANY(%(queues)s) AND lease_losses > 1 AND worker_id IS NULL AND available_at IS NULL
+        AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s::text)
         AND (SELECT with_suspects * 2 < GREATEST(workers, 1) FROM served)
     ORDER BY order_key
     LIMIT 1

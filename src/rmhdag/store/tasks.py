@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 import psycopg
 
-from rmhdag.models.events import ErrorKind
+from rmhdag.models.leases import ClaimedTask, TaskReport
 from rmhdag.models.states import TaskStatus
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
@@ -17,39 +17,6 @@ SQL = load_queries(__file__)
 Conn = psycopg.Connection[Any]
 # A small output travels in the inbox row too, which spares the owner a look at the result.
 INBOX_OUTPUT_BYTES = 2_048
-
-
-class ClaimedTask(NamedTuple):
-    task_id: str
-    job_id: str
-    node_id: str
-    queue: str
-    handler: str
-    params: dict[str, Any]
-    timeout_seconds: int
-    attempt: int
-    lease_epoch: int
-    lease_losses: int
-    priority: int
-    checkpoint_phase: str | None
-    checkpoint_data: Any
-    trace_parent: str | None
-    order_key: int
-    namespace: str
-
-
-class TaskReport(NamedTuple):
-    """What became of a lease. `output` is JSON text already: it is encoded once, where it is checked."""
-
-    task_id: str
-    lease_epoch: int
-    status: TaskStatus
-    error_kind: ErrorKind | None = None
-    error_message: str | None = None
-    duration_ms: int = 0
-    output: bytes | None = None
-    metrics: dict[str, Any] | None = None
-    started_ms_ago: float = 0.0
 
 
 class QueueDepth(NamedTuple):
@@ -61,9 +28,11 @@ class QueueDepth(NamedTuple):
 
 
 @commit_site
-def claim_tasks(conn: Conn, worker_id: str, queue: str, limit: int, mark: int = 0) -> list[ClaimedTask]:
-    """Lease up to `limit` tasks, those whose turn it is first."""
-    given = {"worker_id": worker_id, "queue": queue, "limit": limit, "mark": mark}
+def claim_tasks(
+    conn: Conn, worker_id: str, queue: str, limit: int, mark: int = 0, namespace: str | None = None
+) -> list[ClaimedTask]:
+    """Lease up to `limit` tasks, those whose turn it is first; of all namespaces, or of one."""
+    given = {"worker_id": worker_id, "queue": queue, "limit": limit, "mark": mark, "namespace": namespace}
     rows = conn.execute(SQL["claim_tasks"], given, prepare=True).fetchall()
     return sorted((ClaimedTask(*row) for row in rows), key=lambda task: task.order_key)
 
@@ -109,10 +78,15 @@ def start_tasks(conn: Conn, worker_id: str, tasks: Sequence[tuple[str, int]]) ->
 
 
 @commit_site
-def release_tasks(conn: Conn, worker_id: str, tasks: Sequence[tuple[str, int, float | None]]) -> None:
-    """Give tasks back: with None one that never ran, else with the seconds until it is offered again."""
+def release_tasks(conn: Conn, worker_id: str, tasks: Sequence[tuple[str, int, float | None]]) -> set[str]:
+    """Give tasks back: with None one that never ran, else with the seconds until it is offered again.
+
+    Returns those whose lease still matched; one that was to be cancelled is withdrawn instead.
+    """
     given = {"worker_id": worker_id, "tasks": orjson.dumps(list(tasks)).decode()}
-    conn.execute(SQL["release_tasks"], given, prepare=True)
+    row = conn.execute(SQL["release_tasks"], given, prepare=True).fetchone()
+    assert row is not None
+    return {*(row[0] or ()), *(row[1] or ())}
 
 
 @commit_site
@@ -139,6 +113,22 @@ def queue_depths(conn: Conn) -> list[QueueDepth]:
 def offer_due_tasks(conn: Conn) -> int:
     """Bring delayed tasks that are due into the order of their queue."""
     return conn.execute(SQL["offer_due_tasks"], prepare=True).rowcount
+
+
+def recorded_leases(conn: Conn, worker_id: str, tasks: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
+    """Those that this worker has reported before."""
+    given = {"worker_id": worker_id, "tasks": orjson.dumps(list(tasks)).decode()}
+    return {(row[0], row[1]) for row in conn.execute(SQL["recorded_leases"], given).fetchall()}
+
+
+def count_held(conn: Conn, worker_id: str) -> int:
+    row = conn.execute(SQL["count_held"], {"worker_id": worker_id}, prepare=True).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def queues_with_waiting(conn: Conn, queues: Sequence[str]) -> set[str]:
+    rows = conn.execute(SQL["queues_with_waiting"], {"queues": list(queues)}, prepare=True).fetchall()
+    return {row[0] for row in rows}
 
 
 def first_waiting(conn: Conn, queue: str, after: int) -> int | None:

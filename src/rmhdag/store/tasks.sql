@@ -6,6 +6,7 @@ WITH picked AS MATERIALIZED (
     FROM dag_queue_messages
     WHERE queue = %(queue)s AND worker_id IS NULL AND available_at IS NULL AND order_key >= %(mark)s
         AND lease_losses < 2
+        AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s::text)
     ORDER BY order_key
     LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED
@@ -242,6 +243,24 @@ SELECT
     min(created_at) FILTER (WHERE worker_id IS NULL) AS oldest_waiting_at
 FROM dag_queue_messages
 GROUP BY queue
+
+-- name: recorded_leases
+-- Which of these were reported by this worker before: asked again because the answer was lost, it is told the same.
+SELECT t.task_id, t.lease_epoch
+FROM jsonb_array_elements(%(tasks)s::jsonb) AS r
+JOIN dag_task_results AS t ON t.task_id = r->>0 AND t.lease_epoch = (r->>1)::bigint
+WHERE t.worker_id = %(worker_id)s AND t.status IN ('completed', 'failed', 'cancelled')
+
+-- name: count_held
+SELECT count(*) FROM dag_queue_messages WHERE worker_id = %(worker_id)s
+
+-- name: queues_with_waiting
+-- Suspects count as well: somebody may take them.
+SELECT queue FROM unnest(%(queues)s::text[]) AS given (queue)
+WHERE EXISTS (
+    SELECT FROM dag_queue_messages AS q
+    WHERE q.queue = given.queue AND q.worker_id IS NULL AND q.available_at IS NULL
+)
 
 -- name: first_waiting
 SELECT order_key FROM dag_queue_messages

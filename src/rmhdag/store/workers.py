@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 import psycopg
 
+from rmhdag.models.leases import HeldTask, LogChunk, TaskProgress
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
@@ -15,37 +16,37 @@ SQL = load_queries(__file__)
 Conn = psycopg.Connection[Any]
 # A checkpoint above this stands in its own table only; the inbox row names it.
 INBOX_DATA_BYTES = 4 * 1024
+# A lease's log, and a little for what ends it.
+LOG_BYTES = 1024 * 1024 + 64 * 1024
 
 
-class HeldTask(NamedTuple):
-    task_id: str
-    lease_epoch: int
-    cancel_requested: bool
+class LogLine(NamedTuple):
+    """A chunk of log as a worker tells it that does not say whose task it is: the row knows."""
 
-
-class TaskProgress(NamedTuple):
-    task_id: str
-    lease_epoch: int
-    current: int
-    total: int | None
-    percent: float | None
-    message: str | None
-
-
-class LogChunk(NamedTuple):
     task_id: str
     lease_epoch: int
     chunk_index: int
-    job_id: str
-    node_id: str
-    namespace: str
     line_count: int
     truncated: bool
     content: str
 
 
+class Registration(NamedTuple):
+    registered_by: str | None
+    slots: int
+    queues: list[str]
+
+
 def register_worker(
-    conn: Conn, worker_id: str, host: str, process_id: int, version: str, slots: int, queues: Sequence[str]
+    conn: Conn,
+    worker_id: str,
+    host: str,
+    process_id: int,
+    version: str,
+    slots: int,
+    queues: Sequence[str],
+    registered_by: str | None = None,
+    namespace: str | None = None,
 ) -> None:
     given = {
         "worker_id": worker_id,
@@ -54,8 +55,15 @@ def register_worker(
         "version": version,
         "slots": slots,
         "queues": _json(list(queues)),
+        "registered_by": registered_by,
+        "namespace": namespace,
     }
     conn.execute(SQL["register_worker"], given)
+
+
+def registration(conn: Conn, worker_id: str) -> Registration | None:
+    row = conn.execute(SQL["registration"], {"worker_id": worker_id}, prepare=True).fetchone()
+    return None if row is None else Registration(*row)
 
 
 def register_handlers(conn: Conn, manifests: Sequence[dict[str, Any]]) -> None:
@@ -73,12 +81,10 @@ def held_tasks(conn: Conn, worker_id: str) -> list[HeldTask]:
     return [HeldTask(*row) for row in rows]
 
 
-def save_progress_if_held(conn: Conn, worker_id: str, progress: Sequence[TaskProgress]) -> None:
-    conn.execute(
-        SQL["save_progress"],
-        {"worker_id": worker_id, "progress": _json([tuple(one) for one in progress])},
-        prepare=True,
-    )
+def save_progress_if_held(conn: Conn, worker_id: str, progress: Sequence[TaskProgress]) -> set[str]:
+    """Returns the tasks whose lease still matched."""
+    given = {"worker_id": worker_id, "progress": _json([tuple(one) for one in progress])}
+    return {row[0] for row in conn.execute(SQL["save_progress"], given, prepare=True).fetchall()}
 
 
 @commit_site
@@ -106,6 +112,13 @@ def read_checkpoint(conn: Conn, checkpoint_id: int) -> Any:
 
 def insert_logs(conn: Conn, chunks: Sequence[LogChunk]) -> None:
     conn.execute(SQL["insert_logs"], {"chunks": _json([tuple(one) for one in chunks])}, prepare=True)
+
+
+def insert_logs_if_held(conn: Conn, worker_id: str, chunks: Sequence[LogLine]) -> dict[int, bool]:
+    """Keep chunks of tasks that this worker holds: by position, whether it was kept; false if there is too much."""
+    rows = [(*chunk, position) for position, chunk in enumerate(chunks)]
+    given = {"worker_id": worker_id, "chunks": _json(rows), "most_bytes": LOG_BYTES}
+    return dict(conn.execute(SQL["insert_logs_if_held"], given, prepare=True).fetchall())
 
 
 def _json(value: Any) -> str:

@@ -1,7 +1,12 @@
 -- name: register_worker
-INSERT INTO dag_workers (worker_id, host, process_id, version, slots, queues)
-VALUES (%(worker_id)s, %(host)s, %(process_id)s, %(version)s, %(slots)s, %(queues)s::jsonb)
+INSERT INTO dag_workers (worker_id, host, process_id, version, slots, queues, registered_by, namespace)
+VALUES (
+    %(worker_id)s, %(host)s, %(process_id)s, %(version)s, %(slots)s, %(queues)s::jsonb, %(registered_by)s, %(namespace)s
+)
 ON CONFLICT (worker_id) DO NOTHING
+
+-- name: registration
+SELECT registered_by, slots, queues FROM dag_workers WHERE worker_id = %(worker_id)s
 
 -- name: register_handlers
 -- Workers start often and change little: a row that would stay the same is not written.
@@ -45,6 +50,7 @@ ON CONFLICT (task_id, lease_epoch) DO UPDATE SET
     progress_current = EXCLUDED.progress_current, progress_total = EXCLUDED.progress_total,
     progress_percent = EXCLUDED.progress_percent, progress_message = EXCLUDED.progress_message
 WHERE dag_task_results.status = 'running'
+RETURNING task_id
 
 -- name: save_checkpoint
 -- The queue row keeps it too: a task whose worker is lost goes back to the queue as it is, and resumes from there.
@@ -90,3 +96,38 @@ SELECT data FROM dag_checkpoints WHERE checkpoint_id = %(checkpoint_id)s
 INSERT INTO dag_task_logs (task_id, lease_epoch, chunk_index, job_id, node_id, namespace, line_count, truncated, content)
 SELECT r->>0, (r->>1)::bigint, (r->>2)::int, r->>3, r->>4, r->>5, (r->>6)::int, (r->>7)::boolean, r->>8
 FROM jsonb_array_elements(%(chunks)s::jsonb) AS r
+
+-- name: insert_logs_if_held
+-- For workers that are not trusted with more than their own tasks. A chunk that is sent again is there already.
+-- 0 task_id, 1 lease_epoch, 2 chunk_index, 3 line_count, 4 truncated, 5 content, 6 position
+WITH given AS MATERIALIZED (
+    SELECT r, r->>0 AS task_id, (r->>1)::bigint AS lease_epoch
+    FROM jsonb_array_elements(%(chunks)s::jsonb) AS r
+),
+held AS MATERIALIZED (
+    SELECT q.task_id, q.lease_epoch, q.job_id, q.node_id, q.namespace, (
+        SELECT COALESCE(sum(octet_length(l.content)), 0)
+        FROM dag_task_logs AS l
+        WHERE l.task_id = q.task_id AND l.lease_epoch = q.lease_epoch
+    ) AS written
+    FROM dag_queue_messages AS q
+    WHERE q.worker_id = %(worker_id)s AND q.task_id = ANY(ARRAY(SELECT task_id FROM given))
+),
+fitting AS MATERIALIZED (
+    SELECT h.*, g.r, h.written + sum(octet_length(g.r->>5)) OVER (PARTITION BY h.task_id ORDER BY (g.r->>6)::int) AS size
+    FROM given AS g
+    JOIN held AS h ON h.task_id = g.task_id AND h.lease_epoch = g.lease_epoch
+),
+kept AS (
+    INSERT INTO dag_task_logs (task_id, lease_epoch, chunk_index, job_id, node_id, namespace, line_count, truncated, content)
+    SELECT
+        task_id, lease_epoch, (r->>2)::int, job_id, node_id, namespace, (r->>3)::int, (r->>4)::boolean, r->>5
+    FROM fitting AS f
+    WHERE size <= %(most_bytes)s
+        AND NOT EXISTS (
+            SELECT FROM dag_task_logs AS l
+            WHERE l.task_id = f.task_id AND l.lease_epoch = f.lease_epoch AND l.chunk_index = (f.r->>2)::int
+        )
+    ON CONFLICT DO NOTHING
+)
+SELECT (r->>6)::int, size <= %(most_bytes)s FROM fitting

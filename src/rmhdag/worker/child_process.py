@@ -24,9 +24,10 @@ from rmhdag.worker.lease import Lease
 from rmhdag.worker.settings import WorkerSettings
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-# Handlers have no business in the platform's database.
+# Handlers have no business in the platform's database, nor with the worker's key.
 SECRET_VARIABLES = frozenset(
-    "RMHDAG_DATABASE_URL DATABASE_URL POSTGIS_PASSWORD PGPASSWORD PGPASSFILE PGSERVICE PGSERVICEFILE".split()
+    "RMHDAG_DATABASE_URL DATABASE_URL POSTGIS_PASSWORD PGPASSWORD PGPASSFILE PGSERVICE PGSERVICEFILE "
+    "RMHDAG_API_KEY RMHDAG_KEY".split()
 )
 
 

@@ -10,13 +10,12 @@ from typing import Any
 
 from rmhdag.handlers.contract import StopReason
 from rmhdag.models.events import ErrorKind
+from rmhdag.models.leases import CheckpointToSave, ClaimedTask, Pair, TaskProgress
 from rmhdag.models.states import TaskStatus
 from rmhdag.observability import traces
 from rmhdag.observability.logs import get_logger
-from rmhdag.store.tasks import ClaimedTask
-from rmhdag.store.workers import TaskProgress
 from rmhdag.worker.child_process import ChildKind, ChildProcess, Ending
-from rmhdag.worker.exchange import CheckpointToSave, Exchange, Pair
+from rmhdag.worker.exchange import Exchange
 from rmhdag.worker.frames import Frame, FrameError
 from rmhdag.worker.lease import Lease
 from rmhdag.worker.placement import Placement

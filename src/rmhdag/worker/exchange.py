@@ -1,7 +1,7 @@
-"""Everything a worker says to the database and hears from it, in a thread of its own.
+"""Everything a worker says to the platform and hears from it, in a thread of its own.
 
-The supervisor never waits for the database: it leaves things here and is told what came. While the database is away,
-what was left here stays, and is sent when it is back. Logs and checkpoints of a task go before its report.
+The supervisor never waits for the other side: it leaves things here and is told what came. While that is away, what was
+left here stays, and is sent when it is back. Logs and checkpoints of a task go before its report.
 """
 
 from __future__ import annotations
@@ -17,25 +17,18 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-import psycopg
-
-from rmhdag.messaging.doorbell import Doorbell
+from rmhdag.models.leases import CheckpointToSave, ClaimedTask, LogChunk, Pair, TaskProgress
 from rmhdag.observability.logs import get_logger
-from rmhdag.store import payloads, processes, tasks, workers
-from rmhdag.store.channels import queue_channel
-from rmhdag.store.tasks import ClaimedTask
-from rmhdag.store.workers import LogChunk, TaskProgress
-from rmhdag.worker.claims import ClaimMarks
-from rmhdag.worker.connections import open_connection
 from rmhdag.worker.references import UnresolvedReferenceError, may_hold_reference, resolve_references
-from rmhdag.worker.reports import Finished, is_transient, report_batch, take_batch
+from rmhdag.worker.reports import Finished, report_batch, take_batch
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.suspects import Suspects
+from rmhdag.worker.transport import Failed, Identity, NotAllowed, Refused, Transport, TransportError, Unreachable
 
 log = get_logger(__name__)
-Conn = psycopg.Connection[Any]
-Pair = tuple[str, int]
 CLAIM_LIMIT = 500
+# Whatever the other side asks for: longer, and our leases would not be ours any more.
+MOST_PAUSE_SECONDS = 5.0
 
 
 class Claimed(NamedTuple):
@@ -65,38 +58,19 @@ class Registered(NamedTuple):
     worker_id: str
 
 
-class Failed(NamedTuple):
-    """A mistake of ours, not of the database's: the worker cannot go on."""
-
-    error: Exception
-
-
 Heard = Claimed | LeasesChecked | StartsMarked | CheckpointSaved | Registered | Failed
 
 
-class Identity(NamedTuple):
-    """As whom a worker is registered. The id is new with each start, and with each time it was declared dead."""
-
-    worker_id: str
-    host: str
-    process_id: int
-    version: str
-    slots: int
-    queues: tuple[str, ...]
-    handlers: list[dict[str, Any]]
-
-
-class CheckpointToSave(NamedTuple):
-    task_id: str
-    lease_epoch: int
-    phase: str
-    data: bytes
-    artifact_hash: str | None
-
-
 class Exchange:
-    def __init__(self, settings: WorkerSettings, hear: Callable[[Heard], None], is_trusted: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        transport: Transport,
+        hear: Callable[[Heard], None],
+        is_trusted: Callable[[], bool],
+    ) -> None:
         self._settings = settings
+        self._transport = transport
         self._hear = hear
         self._is_trusted = is_trusted
         self._lock = threading.Lock()
@@ -120,15 +94,10 @@ class Exchange:
         self._looks_promising = True
         self._looked_at = 0.0
         self._checked_at = 0.0
-        self._claims = ClaimMarks(settings.queues)
-        self._suspects = Suspects(settings.queues)
+        self._suspects = Suspects()
         self._claims_no_more = False
-        self._conn: Conn | None = None
         self._failures = 0
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._has_bell = settings.notify and not settings.pooled
-        channels = [queue_channel(queue) for queue in settings.queues]
-        self._doorbell = Doorbell(settings.dsn, settings.schema, channels, enabled=self._has_bell)
         self._thread = threading.Thread(target=self._run, name="exchange", daemon=True)
 
     def start(self) -> None:
@@ -160,7 +129,7 @@ class Exchange:
 
     @property
     def has_told_all(self) -> bool:
-        """Of every task that ended here the database knows."""
+        """Of every task that ended here the platform knows."""
         return not self._finished and not self._released
 
     def report(self, finished: Finished) -> None:
@@ -208,10 +177,13 @@ class Exchange:
             return self._is_quiet.wait_for(lambda: not self._has_waiting() and not self._is_busy, timeout_seconds)
 
     def stop(self) -> None:
-        """Leave the register if the database is there, and end."""
+        """Leave the register if the other side is there, and end."""
         self._is_stopped = True
         os.eventfd_write(self._wake_fd, 1)
         self._thread.join(timeout=20)
+        # Not by the thread: it may have failed long before, and others wake it until the end.
+        if not self._thread.is_alive():
+            os.close(self._wake_fd)
 
     def _run(self) -> None:
         try:
@@ -219,35 +191,34 @@ class Exchange:
                 try:
                     self._turn()
                     self._failures = 0
-                except psycopg.Error as error:
+                except TransportError as error:
                     self._recover(error)
         except Exception as error:
             self._hear(Failed(error))
+        self._leave()
+        self._transport.close()
+
+    def _leave(self) -> None:
         try:
-            if self._conn is not None and self._registered is not None:
-                processes.remove_workers(self._conn, [self._registered.worker_id])
-        except psycopg.Error as error:
-            log.warning("worker_not_unregistered", error=str(error).strip())
-        self._doorbell.close()
-        self._disconnect()
-        os.close(self._wake_fd)
+            if self._failures == 0 and self._registered is not None:
+                self._transport.leave(self._registered.worker_id)
+        except (TransportError, NotAllowed) as error:
+            log.warning("worker_not_unregistered", error=str(error))
 
     def _turn(self) -> None:
         """Send what waits, look after our leases, claim what there is room for; then wait for a reason to go on."""
-        if self._conn is None:
-            self._conn = open_connection(self._settings, "exchange")
+        if self._transport.connect():
             self._checked_at = 0.0
             self._looks_promising = True
-        conn = self._conn
         self._is_busy = True
         try:
-            identity = self._register(conn)
+            identity = self._register()
             more = False
             if identity is not None:
-                self._send(conn, identity.worker_id)
+                self._send(identity.worker_id)
                 if time.monotonic() - self._checked_at >= self._settings.lease_check_seconds:
-                    self._check_leases(conn, identity.worker_id)
-                more = self._claim(conn, identity.worker_id)
+                    self._check_leases(identity.worker_id)
+                more = self._claim(identity.worker_id)
         finally:
             self._is_busy = False
         with self._is_quiet:
@@ -258,15 +229,16 @@ class Exchange:
 
     def _wait(self) -> None:
         timeout = 60.0
+        is_hungry = self._room > 0 and not self._suspects.is_held(self._known)
         if self._suspects.is_reserved:
             timeout = 0.1
-        elif self._room > 0 and not self._suspects.is_held(self._known):
-            timeout = self._settings.poll_seconds - (time.monotonic() - self._looked_at)
+        elif is_hungry:
+            timeout = self._transport.poll_seconds - (time.monotonic() - self._looked_at)
         if self._known:
             timeout = min(timeout, self._settings.lease_check_seconds)
         # Something to claim, but the heartbeat has to be answered first.
         least = 0.001 if self._is_trusted() else 0.05
-        if self._doorbell.wait(max(timeout, least), [self._wake_fd]):
+        if self._transport.wait(max(timeout, least), self._wake_fd, is_hungry=is_hungry):
             self._looks_promising = True
         with suppress(BlockingIOError):
             os.eventfd_read(self._wake_fd)
@@ -274,71 +246,57 @@ class Exchange:
     def _has_waiting(self) -> bool:
         return bool(self._finished or self._released or self._starts or self._checkpoints or self._logs)
 
-    def _register(self, conn: Conn) -> Identity | None:
+    def _register(self) -> Identity | None:
         """Our row in the register, made when we begin and made anew when we were declared dead."""
         wanted, before = self._identity, self._registered
         if wanted is None or wanted is before:
             return wanted
-        if before is not None:
-            # A claim may have been under way when we were declared dead: then nobody has seen what it took.
-            tasks.report_lost_tasks(conn, [before.worker_id])
-        with conn.transaction():
-            workers.register_worker(conn, *wanted[:6])
-            workers.register_handlers(conn, wanted.handlers)
+        # A claim may have been under way when we were declared dead: then nobody has seen what it took.
+        self._transport.register(wanted, None if before is None else before.worker_id)
         self._registered = wanted
         self._hear(Registered(wanted.worker_id))
         return wanted
 
-    def _send(self, conn: Conn, worker_id: str) -> None:
+    def _send(self, worker_id: str) -> None:
         """Nothing is forgotten before it is sent: after a failure the same is sent again."""
+        transport = self._transport
         if self._logs:
             chunks = list(islice(self._logs, 50))
-            self._tolerate(lambda: workers.insert_logs(conn, chunks), "task_logs_not_kept")
+            self._tolerate(lambda: transport.keep_logs(worker_id, chunks), "task_logs_not_kept")
             self._drop(self._logs, len(chunks))
         if self._starts:
             asked = list(self._starts)
-            matched = tasks.start_tasks(conn, worker_id, asked)
+            matched = transport.mark_starts(worker_id, asked)
             self._drop(self._starts, len(asked))
             self._hear(StartsMarked(asked, matched))
-        while self._checkpoints:
-            self._save_checkpoint(conn, worker_id, self._checkpoints[0])
-            self._drop(self._checkpoints, 1)
+        if self._checkpoints:
+            waiting = list(self._checkpoints)
+            for one, refusal in zip(waiting, transport.save_checkpoints(worker_id, waiting), strict=True):
+                self._drop(self._checkpoints, 1)
+                self._hear(CheckpointSaved((one.task_id, one.lease_epoch), refusal))
         if self._progress:
             with self._lock:
                 progress, self._progress = list(self._progress.values()), {}
-            self._tolerate(lambda: workers.save_progress_if_held(conn, worker_id, progress), "progress_not_told")
+            self._tolerate(lambda: transport.save_progress(worker_id, progress), "progress_not_told")
         if self._finished:
             batch = take_batch(self._finished)
-            report_batch(conn, worker_id, batch)
+            report_batch(transport, worker_id, batch)
             self._forget(one.task.task_id for one in batch)
             self._drop(self._finished, len(batch))
             # The work that they lead to may be ours.
-            self._looks_promising = self._looks_promising or not self._has_bell
+            self._looks_promising = self._looks_promising or not transport.has_bell
         if self._released:
             given = list(islice(self._released, 500))
-            tasks.release_tasks(conn, worker_id, given)
+            transport.release(worker_id, given)
             self._forget(one[0] for one in given)
             self._drop(self._released, len(given))
 
-    def _save_checkpoint(self, conn: Conn, worker_id: str, one: CheckpointToSave) -> None:
-        refusal = None
-        try:
-            if not workers.save_checkpoint_if_held(conn, worker_id, *one):
-                refusal = "the task belongs to another worker now"
-        except psycopg.Error as error:
-            if is_transient(error):
-                raise
-            refusal = str(error.diag.message_primary or error)
-        self._hear(CheckpointSaved((one.task_id, one.lease_epoch), refusal))
-
     def _tolerate(self, send: Callable[[], None], what: str) -> None:
-        """For what is only told: data that the database refuses is not worth a task."""
+        """For what is only told: data that the other side refuses is not worth a task."""
         try:
             send()
-        except psycopg.Error as error:
-            if is_transient(error):
-                raise
-            log.warning(what, error=str(error).strip())
+        except Refused as error:
+            log.warning(what, error=str(error))
 
     def _drop(self, waiting: deque[Any], count: int) -> None:
         with self._lock:
@@ -350,15 +308,15 @@ class Exchange:
         for task_id in task_ids:
             self._known.pop(task_id, None)
 
-    def _check_leases(self, conn: Conn, worker_id: str) -> None:
+    def _check_leases(self, worker_id: str) -> None:
         """Compare what we hold with the rows: some are to stop, some are gone, some we never knew we had."""
         self._checked_at = time.monotonic()
         if not self._known and self._failures == 0 and self._claimed_total == 0:
             return
-        held = {row.task_id: row for row in workers.held_tasks(conn, worker_id)}
+        held = {row.task_id: row for row in self._transport.held_tasks(worker_id, self._known)}
         unseen = [(row.task_id, row.lease_epoch, None) for row in held.values() if row.task_id not in self._known]
         if unseen:
-            tasks.release_tasks(conn, worker_id, unseen)
+            self._transport.release(worker_id, unseen)
         gone = [
             (task_id, epoch)
             for task_id, epoch in self._known.items()
@@ -370,41 +328,34 @@ class Exchange:
         if gone or news:
             self._hear(LeasesChecked(sorted(news), gone))
 
-    def _claim(self, conn: Conn, worker_id: str) -> bool:
+    def _claim(self, worker_id: str) -> bool:
         """Claim what there is room for; True if there may be more."""
         if self._suspects.is_held(self._known):
             self._looks_promising = True  # as soon as it is gone
             return False
-        more = not self._suspects.is_reserved and self._claim_batches(conn, worker_id)
+        more = not self._suspects.is_reserved and self._claim_batches(worker_id)
         if not self._claims_no_more and self._is_trusted():
-            suspect = self._suspects.claim(conn, worker_id, is_idle=not self._known)
+            suspect = self._suspects.claim(self._transport, worker_id, is_idle=not self._known)
             if suspect is not None:
-                self._pass_on(conn, worker_id, [suspect])
+                self._pass_on(worker_id, [suspect])
                 return False
         return more
 
-    def _claim_batches(self, conn: Conn, worker_id: str) -> bool:
+    def _claim_batches(self, worker_id: str) -> bool:
         now = time.monotonic()
-        if self._doorbell.take() or now - self._looked_at >= self._settings.poll_seconds:
+        if self._transport.has_rung() or now - self._looked_at >= self._transport.poll_seconds:
             self._looks_promising = True
         if self._room <= 0 or not self._looks_promising or not self._is_trusted():
             return False
         self._looked_at = now
-        self._looks_promising = False
-        found = False
-        for queue in self._claims.queues_in_turn():
-            limit = min(self._room, CLAIM_LIMIT)
-            if limit <= 0:
-                self._looks_promising = True
-                break
-            claimed = self._claims.claim(conn, worker_id, queue, limit)
-            if claimed:
-                found = True
-                self._looks_promising = self._looks_promising or len(claimed) == limit
-                self._pass_on(conn, worker_id, claimed)
-        return found and self._looks_promising and self._room > 0
+        limit, count = min(self._room, CLAIM_LIMIT), 0
+        for claimed in self._transport.claim(worker_id, limit):
+            count += len(claimed)
+            self._pass_on(worker_id, claimed)
+        self._looks_promising = count >= limit
+        return self._looks_promising and self._room > 0
 
-    def _pass_on(self, conn: Conn, worker_id: str, claimed: list[ClaimedTask]) -> None:
+    def _pass_on(self, worker_id: str, claimed: list[ClaimedTask]) -> None:
         with self._lock:
             self._room -= len(claimed)
             self._claimed_total += len(claimed)
@@ -414,31 +365,28 @@ class Exchange:
         for task in claimed:
             if may_hold_reference(task.params):
                 try:
-                    task = with_values(conn, task)
+                    task = with_values(self._transport, task)
                 except UnresolvedReferenceError as error:
                     refused.append((task, str(error)))
                     continue
             ready.append(task)
         self._hear(Claimed(worker_id, ready, refused))
 
-    def _recover(self, error: psycopg.Error) -> None:
-        """The database is away, or would not have it now: begin again with a new connection, soon and then later."""
+    def _recover(self, error: TransportError) -> None:
+        """The other side is away, or would not have it now: begin again with a new connection, soon and then later."""
         self._failures += 1
         if self._failures in (1, 10, 100):
-            log.warning("database_unavailable", times=self._failures, error=str(error).strip())
-        self._disconnect()
-        pause = min(1.0, 0.05 * 2 ** min(self._failures, 6)) * random.uniform(0.5, 1.0)
-        deadline = time.monotonic() + pause
+            log.warning("platform_unavailable", reached_by=self._transport.name, times=self._failures, error=str(error))
+        self._transport.disconnect()
+        pause = min(1.0, 0.05 * 2 ** min(self._failures, 6))
+        if isinstance(error, Unreachable):
+            pause = max(pause, min(error.retry_seconds, MOST_PAUSE_SECONDS))
+        deadline = time.monotonic() + pause * random.uniform(0.5, 1.0)
         while not self._is_stopped and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, 0.1))
 
-    def _disconnect(self) -> None:
-        if self._conn is not None:
-            self._conn.close()
-            self._conn = None
 
-
-def with_values(conn: Conn, task: ClaimedTask) -> ClaimedTask:
+def with_values(transport: Transport, task: ClaimedTask) -> ClaimedTask:
     """The task with stored values in the place of references to them."""
-    read = partial(payloads.read_text, conn, task.namespace)
+    read = partial(transport.read_payload, task.namespace)
     return task._replace(params=resolve_references(task.params, read))

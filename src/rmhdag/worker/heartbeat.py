@@ -7,12 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import psycopg
-
 from rmhdag.observability.logs import get_logger
-from rmhdag.store import workers
-from rmhdag.worker.connections import open_connection
 from rmhdag.worker.settings import WorkerSettings
+from rmhdag.worker.transport import Failed, NotAllowed, Pulse, TransportError, Unreachable
 
 log = get_logger(__name__)
 # With the default of 2 s: two seconds less than the silence after which others may declare us dead.
@@ -30,9 +27,14 @@ class Heartbeat:
     """Beats until stopped; says so, once, when there is no row to beat on."""
 
     def __init__(
-        self, settings: WorkerSettings, stats: Callable[[], dict[str, Any]], hear: Callable[[Fenced], None]
+        self,
+        settings: WorkerSettings,
+        pulse: Pulse,
+        stats: Callable[[], dict[str, Any]],
+        hear: Callable[[Fenced | Failed], None],
     ) -> None:
         self._settings = settings
+        self._pulse = pulse
         self._stats = stats
         self._hear = hear
         self._worker_id: str | None = None
@@ -40,7 +42,7 @@ class Heartbeat:
         self._stopped = False
         self._succeeded_at = 0.0
         self.draining = False
-        self._conn: psycopg.Connection[Any] | None = None
+        self._retry_seconds = RETRY_SECONDS
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -66,23 +68,22 @@ class Heartbeat:
             worker_id = self._worker_id
             pause = self._settings.heartbeat_seconds
             if worker_id is not None and not self._beat(worker_id):
-                pause = min(pause, RETRY_SECONDS)
+                pause = min(pause, self._retry_seconds)
             self._wake.wait(max(0.05, pause - (time.monotonic() - began)))
             self._wake.clear()
-        if self._conn is not None:
-            self._conn.close()
+        self._pulse.disconnect()
 
     def _beat(self, worker_id: str) -> bool:
         began = time.monotonic()
         try:
-            if self._conn is None:
-                self._conn = open_connection(self._settings, "heartbeat", statement_timeout_seconds=5)
-            alive = workers.beat_if_registered(self._conn, worker_id, self._stats(), draining=self.draining)
-        except psycopg.Error as error:
-            log.warning("heartbeat_failed", worker_id=worker_id, error=str(error).strip())
-            if self._conn is not None:
-                self._conn.close()
-                self._conn = None
+            alive = self._pulse.beat(worker_id, self._stats(), draining=self.draining)
+        except TransportError as error:
+            log.warning("heartbeat_failed", worker_id=worker_id, error=str(error))
+            self._retry_seconds = max(RETRY_SECONDS, error.retry_seconds if isinstance(error, Unreachable) else 0.0)
+            self._pulse.disconnect()
+            return False
+        except NotAllowed as error:
+            self._hear(Failed(error))
             return False
         if alive:
             self._succeeded_at = began

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rmhdag.handlers.contract import StopReason
-from rmhdag.store.tasks import ClaimedTask
-from rmhdag.store.workers import LogChunk, TaskProgress
+from rmhdag.models.leases import ClaimedTask, LogChunk, TaskProgress
 
 if TYPE_CHECKING:
     from rmhdag.worker.child_process import ChildProcess

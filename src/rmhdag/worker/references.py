@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from rmhdag.models.json_values import json_pointer
-from rmhdag.store.payloads import MEDIA_TYPE, PayloadMissingError
+from rmhdag.models.leases import PAYLOAD_MEDIA_TYPE, PayloadMissingError
 
 REFERENCE_KEYS = {"sha256", "size_bytes", "media_type"}
 
@@ -39,7 +39,7 @@ def is_reference(value: Any) -> bool:
     return (
         isinstance(value, dict)
         and value.keys() == REFERENCE_KEYS
-        and value["media_type"] == MEDIA_TYPE
+        and value["media_type"] == PAYLOAD_MEDIA_TYPE
         and isinstance(value["sha256"], str)
         and len(value["sha256"]) == 64
     )

@@ -1,4 +1,4 @@
-"""Results on their way to the database: large outputs stored apart, batches halved until the bad one stands alone."""
+"""Results on their way out: large outputs stored apart, batches halved until the bad one stands alone."""
 
 from __future__ import annotations
 
@@ -8,22 +8,17 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
-import psycopg
 
 from rmhdag.models.columns import INLINE_BYTES
 from rmhdag.models.events import ErrorKind
+from rmhdag.models.leases import ClaimedTask, TaskReport
 from rmhdag.models.states import TaskStatus
 from rmhdag.observability.logs import get_logger
-from rmhdag.store import payloads
-from rmhdag.store.tasks import ClaimedTask, TaskReport, report_tasks
+from rmhdag.worker.transport import Refused, Transport
 
 log = get_logger(__name__)
-Conn = psycopg.Connection[Any]
 BATCH = 500
 BATCH_BYTES = 8 * 1024 * 1024
-# Connection gone, serialization, resources, locks, shutdown, system, read-only, schema being changed: not the data's
-# fault, so the same batch is sent again.
-TRANSIENT_CLASSES = frozenset({"08", "25", "28", "3D", "3F", "40", "42", "53", "55", "57", "58"})
 
 
 class Finished(NamedTuple):
@@ -39,10 +34,6 @@ class Finished(NamedTuple):
     metrics: dict[str, Any] | None = None
 
 
-def is_transient(error: psycopg.Error) -> bool:
-    return error.sqlstate is None or error.sqlstate[:2] in TRANSIENT_CLASSES
-
-
 def take_batch(waiting: Iterable[Finished]) -> list[Finished]:
     """The first ones that fit into one statement."""
     batch: list[Finished] = []
@@ -55,45 +46,42 @@ def take_batch(waiting: Iterable[Finished]) -> list[Finished]:
     return batch
 
 
-def report_batch(conn: Conn, worker_id: str, batch: Sequence[Finished]) -> set[str]:
-    """Record results; returns the tasks whose lease still matched. Raises only what a later try may get past."""
+def report_batch(transport: Transport, worker_id: str, batch: Sequence[Finished]) -> None:
+    """Record results. Raises only what a later try may get past."""
     if not batch:
-        return set()
+        return
     try:
-        return report_tasks(conn, worker_id, [_as_report(conn, one) for one in batch])
-    except psycopg.Error as error:
-        if is_transient(error):
-            raise
+        transport.report(worker_id, [_as_report(transport, one) for one in batch])
+        return
+    except Refused as error:
         if len(batch) == 1:
-            return _report_refused(conn, worker_id, batch[0], error)
+            _report_refused(transport, worker_id, batch[0], error)
+            return
     middle = len(batch) // 2
-    return report_batch(conn, worker_id, batch[:middle]) | report_batch(conn, worker_id, batch[middle:])
+    report_batch(transport, worker_id, batch[:middle])
+    report_batch(transport, worker_id, batch[middle:])
 
 
-def _report_refused(conn: Conn, worker_id: str, one: Finished, error: psycopg.Error) -> set[str]:
-    said = (error.diag.message_primary or str(error)).strip()
-    log.warning("task_result_refused", error=said, **_ids(one))
+def _report_refused(transport: Transport, worker_id: str, one: Finished, error: Refused) -> None:
+    log.warning("task_result_refused", error=str(error), **_ids(one))
     refused = Finished(
         one.task,
         TaskStatus.FAILED,
         ErrorKind.OUTPUT_REFUSED,
-        f"the database refused the output: {said}"[:2000],
+        f"{transport.name} refused the output: {error}"[:2000],
         one.began_ns,
         one.duration_ms,
     )
     try:
-        return report_tasks(conn, worker_id, [_as_report(conn, refused)])
-    except psycopg.Error as again:
-        if is_transient(again):
-            raise
+        transport.report(worker_id, [_as_report(transport, refused)])
+    except Refused as again:
         log.error("task_not_reported", error=str(again), **_ids(one))
-        return set()
 
 
-def _as_report(conn: Conn, one: Finished) -> TaskReport:
+def _as_report(transport: Transport, one: Finished) -> TaskReport:
     output = one.output
     if output is not None and len(output) > INLINE_BYTES:
-        output = orjson.dumps(payloads.write_json(conn, one.task.namespace, output))
+        output = orjson.dumps(transport.write_payload(one.task.namespace, output))
     return TaskReport(
         one.task.task_id,
         one.task.lease_epoch,

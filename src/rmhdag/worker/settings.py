@@ -10,8 +10,11 @@ from rmhdag.observability.traces import TraceSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    dsn: str
     queues: tuple[str, ...]
+    # The database; or the HTTP API, with a key, and then no database at all.
+    dsn: str = ""
+    api_url: str | None = None
+    api_key: str = field(default="", repr=False)
     schema: str = "dagapp"
     # Children that run one task at a time; light handlers share one more.
     concurrency: int = 2
@@ -46,3 +49,5 @@ class WorkerSettings:
             raise ValueError("a worker needs at least one queue: name it by --queue or DAG_WORKER_QUEUE")
         if self.concurrency < 1:
             raise ValueError(f"concurrency is {self.concurrency}: a worker needs at least one slot")
+        if bool(self.dsn) == (self.api_url is not None):
+            raise ValueError("a worker reaches either a database or an API: give one of them")

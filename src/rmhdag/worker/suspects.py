@@ -9,13 +9,10 @@ for a moment, for somebody who has become idle, but still claims nothing else be
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-import psycopg
-
-from rmhdag.store.suspects import claim_suspect, suspect_waits
-from rmhdag.store.tasks import ClaimedTask
+from rmhdag.models.leases import ClaimedTask
+from rmhdag.worker.transport import Transport
 
 # One look costs 0.2 ms; a worker without work may look at each ring of its bell.
 LOOK_SECONDS = 1.0
@@ -28,8 +25,7 @@ GIVEN_BACK_SECONDS = 0.6
 class Suspects:
     """The one suspect that a worker holds, and when it looks for the next."""
 
-    def __init__(self, queues: Sequence[str]) -> None:
-        self._queues = list(queues)
+    def __init__(self) -> None:
         self._look_at = 0.0
         self._seen_at: float | None = None
         self._held: tuple[str, int] | None = None
@@ -58,20 +54,20 @@ class Suspects:
         self._look_at = now + min(LOOK_SECONDS, now - self._taken_at)
         return False
 
-    def claim(self, conn: psycopg.Connection[Any], worker_id: str, *, is_idle: bool) -> ClaimedTask | None:
+    def claim(self, transport: Transport, worker_id: str, *, is_idle: bool) -> ClaimedTask | None:
         now = time.monotonic()
         if now < self._look_at:
             return None
         self._look_at = now + (IDLE_LOOK_SECONDS if is_idle else LOOK_SECONDS)
         was_reserved, self.is_reserved = self.is_reserved, False
-        if not suspect_waits(conn, self._queues):
+        if not transport.suspect_waits():
             self._seen_at = None
             return None
         if self._seen_at is None:
             self._seen_at = now
         if not is_idle and not was_reserved and now - self._seen_at < LEFT_TO_IDLE_SECONDS:
             return None
-        task = claim_suspect(conn, worker_id, self._queues)
+        task = transport.claim_suspect(worker_id)
         if task is not None:
             self._held = (task.task_id, task.lease_epoch)
             self._taken_at = now

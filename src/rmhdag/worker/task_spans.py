@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rmhdag.observability.traces import Attributes, SpanSeed, Tracing
 
 if TYPE_CHECKING:
-    from rmhdag.store.tasks import ClaimedTask
+    from rmhdag.models.leases import ClaimedTask
     from rmhdag.worker.lease import Lease
 
 

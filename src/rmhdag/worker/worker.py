@@ -23,9 +23,7 @@ from rmhdag.worker.exchange import (
     CheckpointSaved,
     Claimed,
     Exchange,
-    Failed,
     Heard,
-    Identity,
     LeasesChecked,
     Registered,
     StartsMarked,
@@ -34,6 +32,7 @@ from rmhdag.worker.health_port import HealthPort, WorkerHealth
 from rmhdag.worker.heartbeat import Fenced, Heartbeat
 from rmhdag.worker.scratch import Scratch
 from rmhdag.worker.settings import WorkerSettings
+from rmhdag.worker.transport import Failed, Identity, choose_transport
 from rmhdag.worker.watch import Watch
 
 log = get_logger(__name__)
@@ -45,7 +44,7 @@ LAST_WORDS_SECONDS = 2.0
 
 
 class Worker:
-    """`run` until it is told to stop. Everything but the database and the heartbeat happens in one thread."""
+    """`run` until it is told to stop. Everything but the exchange and the heartbeat happens in one thread."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self.settings = settings
@@ -58,8 +57,9 @@ class Worker:
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._selector = selectors.DefaultSelector()
         self._scratch = Scratch(settings.scratch_root)
-        self._heartbeat = Heartbeat(settings, self._stats, self._hear)
-        self._exchange = Exchange(settings, self._hear, self._heartbeat.is_fresh)
+        self._transport = choose_transport(settings)
+        self._heartbeat = Heartbeat(settings, self._transport.pulse(), self._stats, self._hear)
+        self._exchange = Exchange(settings, self._transport, self._hear, self._heartbeat.is_fresh)
         self._crew = Crew(settings, self._exchange, self._scratch, self._selector, self._on_ready)
         self._watch = Watch(settings, self._crew, self._exchange)
 
@@ -103,7 +103,7 @@ class Worker:
         self.stop()
 
     def _turn(self) -> None:
-        """Hear what children and database say, look after those that run, hand out and hand in."""
+        """Hear what children and platform say, look after those that run, hand out and hand in."""
         due_in = self._watch.next_round_in(time.monotonic())
         for key, _ in self._selector.select(0 if self._news else due_in):
             handle, child = key.data
@@ -208,7 +208,8 @@ class Worker:
                 child.hang_up()
         self._exchange.wake_if_needed()
         if self.worker_id and not self._exchange.drain(LAST_WORDS_SECONDS):
-            log.warning("results_not_reported", remedy="the database does not answer; they will be found lost")
+            remedy = f"{self._transport.name} does not answer; they will be found lost"
+            log.warning("results_not_reported", remedy=remedy)
         self._heartbeat.stop()
         self._exchange.stop()
         if traces.active() is not None:

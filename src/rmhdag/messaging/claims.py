@@ -9,33 +9,27 @@ behind the last result that its orchestrator has seen, and that is a moment ago.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psycopg
 
 from rmhdag.messaging.pace import whole_pause_seconds
-from rmhdag.store.tasks import ClaimedTask, claim_tasks, dead_queue_rows
+from rmhdag.models.leases import ClaimedTask
+from rmhdag.store.tasks import claim_tasks, dead_queue_rows
 
 MANY_DEAD_ROWS = 20_000
 COUNT_EVERY_SECONDS = 5.0
 
 
 class ClaimMarks:
-    """One mark per queue; queues take turns in being first."""
+    """One mark per queue, for claims of all namespaces or of one."""
 
-    def __init__(self, queues: Sequence[str]) -> None:
-        self._queues = list(queues)
-        self._first = 0
+    def __init__(self, namespace: str | None = None) -> None:
+        self._namespace = namespace
         self._is_crowded = False
         self._counted_at = 0.0
         self._marks: dict[str, tuple[int, int, float]] = {}
         self._whole_seconds = 0.0
-
-    def queues_in_turn(self) -> Iterator[str]:
-        self._first = (self._first + 1) % len(self._queues)
-        yield from self._queues[self._first :]
-        yield from self._queues[: self._first]
 
     def claim(self, conn: psycopg.Connection[Any], worker_id: str, queue: str, limit: int) -> list[ClaimedTask]:
         now = time.monotonic()
@@ -44,8 +38,8 @@ class ClaimMarks:
             self._is_crowded = dead_queue_rows(conn) > MANY_DEAD_ROWS
         mark, newest, marked_at = self._marks.get(queue, (0, 0, 0.0))
         if self._is_crowded and now - marked_at < whole_pause_seconds(self._whole_seconds):
-            return claim_tasks(conn, worker_id, queue, limit, mark)
-        claimed = claim_tasks(conn, worker_id, queue, limit)
+            return claim_tasks(conn, worker_id, queue, limit, mark, self._namespace)
+        claimed = claim_tasks(conn, worker_id, queue, limit, namespace=self._namespace)
         self._whole_seconds = time.monotonic() - now
         if claimed:
             self._marks[queue] = (newest, claimed[0].order_key, now)

@@ -1,0 +1,98 @@
+"""Tasks given out to workers without a database, and taken back."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+
+from rmhdag.api.bells import TooManyWait
+from rmhdag.api.context import Api, ApiContext
+from rmhdag.api.identity import Caller, WorkerCaller
+from rmhdag.api.problems import RETRY_SECONDS, Problem
+from rmhdag.api.worker_desk import answer, refuse_twins, seat, unknown_worker
+from rmhdag.models.api.worker_calls import (
+    ClaimSuspect,
+    ClaimTasks,
+    Rang,
+    ReleaseTasks,
+    SuspectToRun,
+    TaskOutcomes,
+    TasksToRun,
+    TaskToRun,
+    WaitForTasks,
+)
+from rmhdag.models.leases import ClaimedTask
+from rmhdag.store import suspects, tasks
+
+router = APIRouter(prefix="/api/v1/tasks", tags=["worker protocol"])
+
+
+@router.post("/claim")
+async def claim_tasks(body: ClaimTasks, request: Request, api: ApiContext, caller: WorkerCaller) -> TasksToRun:
+    """Lease tasks, those whose turn it is first; waits for the first one as long as is asked for.
+
+    An answer that is lost on the way leaves tasks with the worker that it does not know of: `task-heartbeat` tells
+    them as `unknown`. Whoever cannot do without that waits by `/tasks/wait` and claims without waiting.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + body.wait_seconds
+    while True:
+        place = api.bells.place(body.queues)
+        found = await run_in_threadpool(_claim, api, caller, body)
+        left = deadline - loop.time()
+        if found.tasks or left <= 0:
+            return found
+        await _wait(api, body.queues, place, left)
+        if await request.is_disconnected():
+            return TasksToRun(tasks=[], suspect_waits=False)
+
+
+def _claim(api: Api, caller: Caller, body: ClaimTasks) -> TasksToRun:
+    with seat(api, caller, body.worker_id) as at:
+        if at is None:
+            raise unknown_worker()
+        found = api.claims.claim(at.conn, at.worker_id, at.slots, caller.namespace, body.queues, body.limit)
+        waits = suspects.suspect_waits(at.conn, body.queues, caller.namespace)
+    return TasksToRun(tasks=[_to_run(task) for task in found], suspect_waits=waits)
+
+
+@router.post("/claim-suspect")
+def claim_suspect(body: ClaimSuspect, api: ApiContext, caller: WorkerCaller) -> SuspectToRun:
+    """Lease a task during whose runs two workers were lost. It is to run with nothing beside it."""
+    with seat(api, caller, body.worker_id) as at:
+        if at is None:
+            raise unknown_worker()
+        task = suspects.claim_suspect(at.conn, at.worker_id, body.queues, caller.namespace)
+    return SuspectToRun(task=None if task is None else _to_run(task))
+
+
+@router.post("/wait")
+async def wait_for_tasks(body: WaitForTasks, api: ApiContext, caller: WorkerCaller) -> Rang:
+    """Wait until there may be something to claim. Nothing is claimed: the wait may be broken off at any moment."""
+    rang = await _wait(api, body.queues, body.after or "", body.wait_seconds)
+    return Rang(rang=rang, place=api.bells.place(body.queues))
+
+
+async def _wait(api: Api, queues: list[str], after: str, seconds: float) -> bool:
+    try:
+        return await api.bells.wait(queues, after, seconds)
+    except TooManyWait:
+        raise Problem(
+            503, "too_many_wait", "too many workers wait here", headers={"Retry-After": str(RETRY_SECONDS)}
+        ) from None
+
+
+@router.post("/release")
+def release_tasks(body: ReleaseTasks, api: ApiContext, caller: WorkerCaller) -> TaskOutcomes:
+    """Give tasks back: no attempt and no loss is counted."""
+    refuse_twins(body.tasks, "tasks")
+    given = [(*item.pair, item.delay_seconds) for item in body.tasks]
+    with seat(api, caller, body.worker_id) as at:
+        released = set() if at is None else tasks.release_tasks(at.conn, at.worker_id, given)
+    return answer(body.tasks, released)
+
+
+def _to_run(task: ClaimedTask) -> TaskToRun:
+    return TaskToRun.model_construct(**task._asdict())

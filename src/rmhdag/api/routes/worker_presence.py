@@ -1,0 +1,76 @@
+"""Workers without a database: they come, say that they live, and go."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+
+from rmhdag.api.context import ApiContext
+from rmhdag.api.identity import WorkerCaller
+from rmhdag.api.problems import Problem
+from rmhdag.api.worker_desk import holder_of, seat, unknown_worker
+from rmhdag.models.api.worker_calls import Heartbeat, RegisteredWorker, RegisterWorker
+from rmhdag.store import processes, tasks, workers
+
+router = APIRouter(prefix="/api/v1/workers", tags=["worker protocol"])
+WorkerIdPath = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
+
+
+@router.post("/register")
+def register_worker(body: RegisterWorker, api: ApiContext, caller: WorkerCaller) -> RegisteredWorker:
+    """Take part. The worker serves tasks of the key's namespace only, and only this key may speak for it."""
+    holder = holder_of(caller)
+    with api.worker_pool.connection() as conn, conn.transaction():
+        if body.before is not None:
+            former = workers.registration(conn, body.before)
+            if former is not None and former.registered_by != holder:
+                raise _taken("before")
+            tasks.report_lost_tasks(conn, [body.before])
+        workers.register_worker(
+            conn,
+            body.worker_id,
+            body.host,
+            body.process_id,
+            body.version,
+            body.slots,
+            body.queues,
+            registered_by=holder,
+            namespace=caller.namespace,
+        )
+        found = workers.registration(conn, body.worker_id)
+        if found is None or found.registered_by != holder:
+            raise _taken("worker_id")
+        workers.register_handlers(conn, [one.model_dump() for one in body.handlers])
+    return RegisteredWorker(worker_id=body.worker_id, namespace=caller.namespace)
+
+
+@router.post("/{worker_id}/heartbeat")
+def beat(worker_id: WorkerIdPath, body: Heartbeat, api: ApiContext, caller: WorkerCaller) -> RegisteredWorker:
+    """Say that the worker lives. 404: it was declared dead, and what it holds is not its own any more."""
+    with seat(api, caller, worker_id) as at:
+        if at is None or not workers.beat_if_registered(at.conn, worker_id, body.stats, draining=body.draining):
+            raise unknown_worker()
+    return RegisteredWorker(worker_id=worker_id, namespace=caller.namespace)
+
+
+@router.delete("/{worker_id}", status_code=204)
+def leave(worker_id: WorkerIdPath, api: ApiContext, caller: WorkerCaller) -> Response:
+    """Go. What the worker still holds is lost, and runs elsewhere."""
+    with seat(api, caller, worker_id) as at:
+        if at is None:
+            raise unknown_worker()
+        with at.conn.transaction():
+            processes.remove_workers(at.conn, [worker_id])
+            tasks.report_lost_tasks(at.conn, [worker_id])
+    return Response(status_code=204)
+
+
+def _taken(field: str) -> Problem:
+    return Problem(
+        409,
+        "worker_id_taken",
+        "a worker of this id belongs to somebody else",
+        remedy="Take a fresh random id at each start.",
+        pointer=f"/{field}",
+    )

@@ -1,0 +1,155 @@
+"""Workers without a database, as the store knows them: a call is heard only with the key that registered the worker.
+
+What is written goes through the same guarded statements as the writes of workers that have the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
+
+import orjson
+import psycopg
+
+from rmhdag.api.context import Api, Conn
+from rmhdag.api.identity import Caller
+from rmhdag.api.problems import Problem, not_found
+from rmhdag.models.api.worker_calls import LeasedTask, ReportedTask, TaskOutcome, TaskOutcomes, Verdict
+from rmhdag.models.columns import INLINE_BYTES
+from rmhdag.models.leases import PAYLOAD_MEDIA_TYPE, Pair, TaskReport
+from rmhdag.store import payloads, tasks, workers
+
+T = TypeVar("T")
+REFERENCE_KEYS = {"sha256", "size_bytes", "media_type"}
+NOT_YOURS = "the lease is not this worker's, or not any more"
+
+
+def holder_of(caller: Caller) -> str:
+    """Whose a worker is: of a key, or of somebody whom an issuer vouches for."""
+    return caller.key_id or f"{caller.namespace}/{caller.name}"[:128]
+
+
+class Seat(NamedTuple):
+    """A worker's place at the desk, for one call."""
+
+    conn: Conn
+    worker_id: str
+    slots: int
+    queues: list[str]
+
+
+@contextmanager
+def seat(api: Api, caller: Caller, worker_id: str) -> Iterator[Seat | None]:
+    """None if there is no such worker, if it was declared dead, or if another key registered it: all the same."""
+    with api.worker_pool.connection() as conn:
+        found = workers.registration(conn, worker_id)
+        is_theirs = found is not None and found.registered_by == holder_of(caller)
+        yield Seat(conn, worker_id, found.slots, found.queues) if found is not None and is_theirs else None
+
+
+def unknown_worker() -> Problem:
+    return not_found("worker of that id", remedy="It was declared dead, or never registered: register it anew.")
+
+
+def answer(items: Sequence[LeasedTask], accepted: set[str]) -> TaskOutcomes:
+    """Accepted where the lease matched; a lease stands once in a batch, so its task's id is enough."""
+    return TaskOutcomes(
+        outcomes=[outcome(item, Verdict.ACCEPTED if item.task_id in accepted else Verdict.STALE) for item in items]
+    )
+
+
+def outcome(item: LeasedTask, verdict: Verdict, reason: str | None = None) -> TaskOutcome:
+    return TaskOutcome(
+        task_id=item.task_id,
+        lease_epoch=item.lease_epoch,
+        outcome=verdict,
+        reason=NOT_YOURS if verdict is Verdict.STALE and reason is None else reason,
+    )
+
+
+def refuse_twins(items: Sequence[LeasedTask], field: str) -> None:
+    """Which of two is meant cannot be known."""
+    seen: set[str] = set()
+    for index, item in enumerate(items):
+        if item.task_id in seen:
+            raise Problem(
+                422,
+                "task_given_twice",
+                f"the task {item.task_id!r} is given twice",
+                pointer=f"/{field}/{index}/task_id",
+            )
+        seen.add(item.task_id)
+
+
+def record_results(at: Seat, namespace: str, items: Sequence[ReportedTask]) -> TaskOutcomes:
+    """All in one statement; those that the database refuses for their data are found by halving."""
+    refusals: dict[Pair, str] = {}
+    reports: list[TaskReport] = []
+    for item in items:
+        try:
+            reports.append(_as_report(at.conn, namespace, item))
+        except RefusedResult as error:
+            refusals[item.pair] = str(error)
+    accepted = _record(at, reports, refusals)
+    missed = [item.pair for item in items if item.task_id not in accepted and item.pair not in refusals]
+    repeated = tasks.recorded_leases(at.conn, at.worker_id, missed) if missed else set()
+
+    def verdict(item: ReportedTask) -> TaskOutcome:
+        if item.pair in refusals:
+            return outcome(item, Verdict.REFUSED, refusals[item.pair])
+        known = item.task_id in accepted or item.pair in repeated
+        return outcome(item, Verdict.ACCEPTED if known else Verdict.STALE)
+
+    return TaskOutcomes(outcomes=[verdict(item) for item in items])
+
+
+class RefusedResult(Exception):
+    """Why one of many cannot be recorded."""
+
+
+def _as_report(conn: Conn, namespace: str, item: ReportedTask) -> TaskReport:
+    output = None
+    if item.output is not None:
+        if item.output.keys() == REFERENCE_KEYS and item.output["media_type"] == PAYLOAD_MEDIA_TYPE:
+            digest = str(item.output["sha256"])
+            stored = payloads.find_payload(conn, namespace, digest)
+            if stored is None or stored.size_bytes != item.output["size_bytes"]:
+                raise RefusedResult("output: it refers to a payload that is not there: send that first")
+        output = orjson.dumps(item.output)
+        if len(output) > INLINE_BYTES:
+            output = orjson.dumps(payloads.write_json(conn, namespace, output))
+    return TaskReport(
+        item.task_id,
+        item.lease_epoch,
+        item.status,
+        item.error_kind,
+        item.error_message,
+        item.duration_ms,
+        output,
+        item.metrics,
+        item.started_ms_ago,
+    )
+
+
+def _record(at: Seat, reports: Sequence[TaskReport], refusals: dict[Pair, str]) -> set[str]:
+    if not reports:
+        return set()
+    said = attempt(lambda: tasks.report_tasks(at.conn, at.worker_id, reports))
+    if isinstance(said, set):
+        return said
+    if len(reports) == 1:
+        refusals[reports[0].task_id, reports[0].lease_epoch] = said
+        return set()
+    middle = len(reports) // 2
+    return _record(at, reports[:middle], refusals) | _record(at, reports[middle:], refusals)
+
+
+def attempt(write: Callable[[], T]) -> T | str:
+    """What it returns, or why the database refuses the data."""
+    try:
+        return write()
+    except psycopg.DataError as error:
+        return f"it cannot be stored: {error.diag.message_primary}"
+    except psycopg.IntegrityError:  # whose message names tables and constraints
+        return "it cannot be stored: a value is out of its range"

@@ -1,0 +1,330 @@
+"""What a worker without a database says over HTTP, and what it is answered.
+
+Whatever it says about a task carries the task's lease, and is answered item by item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from rmhdag.models.columns import INLINE_BYTES, LOG_CHUNK_BYTES, RESULT_BYTES
+from rmhdag.models.events import ErrorKind
+from rmhdag.models.json_values import MAX_INTEGER, NotJsonError, check_json
+from rmhdag.models.messages import SCHEMA_VERSION, SchemaVersion
+from rmhdag.models.states import TaskStatus
+
+MOST_CLAIMED = 500
+MOST_SLOTS = 1_000
+MOST_WAIT_SECONDS = 30.0
+MOST_ITEMS = 1_000
+MOST_HELD = 50_000
+STATS_BYTES = 8 * 1024
+CHECKPOINT_BYTES = 64 * 1024
+WEEK_SECONDS = 7 * 86_400.0
+HANDLER = r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$"
+
+WorkerId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+TaskId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+QueueName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+HandlerName = Annotated[str, StringConstraints(pattern=HANDLER, max_length=64)]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Epoch = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
+Whole = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
+Small = Annotated[int, Field(ge=0, le=2**31 - 1)]
+WaitSeconds = Annotated[float, Field(ge=0, le=MOST_WAIT_SECONDS, allow_inf_nan=False)]
+Text2000 = Annotated[str, StringConstraints(max_length=2000)]
+Label = Annotated[str, StringConstraints(max_length=128)]
+
+
+def _bounded(max_bytes: int) -> AfterValidator:
+    def check(value: Any) -> Any:
+        try:
+            return check_json(value, max_bytes=max_bytes)
+        except NotJsonError as error:
+            raise ValueError(str(error)) from None
+
+    return AfterValidator(check)
+
+
+def _distinct(names: list[str]) -> list[str]:
+    if len(set(names)) != len(names):
+        raise ValueError("a name is given twice: keep one")
+    return names
+
+
+Queues = Annotated[list[QueueName], Field(min_length=1, max_length=64), AfterValidator(_distinct)]
+
+
+class Said(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class WorkerCall(Said):
+    """Whatever a worker says, it says who it is, and in which version of this language."""
+
+    schema_version: SchemaVersion = SCHEMA_VERSION
+    worker_id: WorkerId
+
+
+class LeasedTask(Said):
+    """Only the newest lease of a task entitles to say anything about it."""
+
+    task_id: TaskId
+    lease_epoch: Epoch
+
+    @property
+    def pair(self) -> tuple[str, int]:
+        return self.task_id, self.lease_epoch
+
+
+class OfferedHandler(Said):
+    handler: HandlerName
+    aliases: Annotated[list[HandlerName], Field(max_length=50)] = []
+    queue: QueueName | None = None
+    timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
+    light: bool = False
+    version: Label = ""
+    description: Text2000 = ""
+    params_schema: Annotated[dict[str, Any], _bounded(RESULT_BYTES)] = {}
+
+
+class RegisterWorker(WorkerCall):
+    """The id is new with each start. `before` is the one under which the same process was declared dead."""
+
+    before: WorkerId | None = None
+    host: Label
+    process_id: Small = 0
+    version: Label
+    slots: Annotated[int, Field(ge=1, le=MOST_SLOTS)]
+    queues: Queues
+    handlers: Annotated[list[OfferedHandler], Field(max_length=2_000)] = []
+
+    @model_validator(mode="after")
+    def _names_are_distinct(self) -> Self:
+        seen: set[str] = set()
+        for name in self._names():
+            if name in seen:
+                raise ValueError(f"handlers: the name {name!r} is given twice: a name belongs to one handler")
+            seen.add(name)
+        return self
+
+    def _names(self) -> Iterator[str]:
+        for one in self.handlers:
+            yield one.handler
+            yield from one.aliases
+
+
+class RegisteredWorker(BaseModel):
+    worker_id: str
+    namespace: str = Field(description="The key's: only its tasks are given out")
+
+
+class Heartbeat(Said):
+    schema_version: SchemaVersion = SCHEMA_VERSION
+    draining: bool = False
+    stats: Annotated[dict[str, Any], _bounded(STATS_BYTES)] = {}
+
+
+class ClaimTasks(WorkerCall):
+    queues: Queues = Field(description="In the order in which they are looked at")
+    limit: Annotated[int, Field(ge=1, le=MOST_CLAIMED)] = 1
+    wait_seconds: WaitSeconds = Field(default=0.0, description="How long to wait for the first task")
+
+
+class ClaimSuspect(WorkerCall):
+    queues: Queues
+
+
+class TaskToRun(BaseModel):
+    """A task and its lease. A parameter `{sha256, size_bytes, media_type}` stands for a stored payload."""
+
+    task_id: str
+    job_id: str
+    node_id: str
+    queue: str
+    handler: str
+    params: dict[str, Any]
+    timeout_seconds: int
+    attempt: int
+    lease_epoch: int
+    lease_losses: int
+    priority: int
+    checkpoint_phase: str | None
+    checkpoint_data: Any
+    trace_parent: str | None
+    order_key: int
+    namespace: str
+
+
+SuspectWaits = Annotated[
+    bool, Field(description="A task that may have killed two workers waits for a worker to itself")
+]
+
+
+class TasksToRun(BaseModel):
+    tasks: list[TaskToRun]
+    suspect_waits: SuspectWaits
+
+
+class SuspectToRun(BaseModel):
+    task: TaskToRun | None
+
+
+class WaitForTasks(Said):
+    queues: Queues
+    after: Annotated[str, StringConstraints(max_length=64)] | None = Field(
+        default=None, description="`place` of the answer before; without it the answer comes at once"
+    )
+    wait_seconds: WaitSeconds = MOST_WAIT_SECONDS
+
+
+class Rang(BaseModel):
+    """A hint that there may be work; a claim finds out."""
+
+    rang: bool
+    place: str
+
+
+class Verdict(StrEnum):
+    ACCEPTED = "accepted"
+    STALE = "stale"
+    REFUSED = "refused"
+
+
+class TaskOutcome(BaseModel):
+    task_id: str
+    lease_epoch: int
+    outcome: Verdict = Field(description="`stale`: the lease is not this worker's, or not any more; nothing changed")
+    reason: str | None = None
+
+
+class TaskOutcomes(BaseModel):
+    """In the order of what was said."""
+
+    outcomes: list[TaskOutcome]
+
+
+class ReturnedTask(LeasedTask):
+    delay_seconds: Annotated[float, Field(ge=0, le=WEEK_SECONDS, allow_inf_nan=False)] | None = Field(
+        default=None, description="null if it never ran; else how long until it is offered again"
+    )
+
+
+class ReleaseTasks(WorkerCall):
+    tasks: Annotated[list[ReturnedTask], Field(min_length=1, max_length=MOST_ITEMS)]
+
+
+class StartedTasks(WorkerCall):
+    tasks: Annotated[list[LeasedTask], Field(min_length=1, max_length=MOST_HELD)]
+
+
+class ReportedTask(LeasedTask):
+    """`output` of more than 64 KB is stored apart; one of many megabytes is sent as a payload before."""
+
+    status: Literal[TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED]
+    error_kind: (
+        Literal[
+            ErrorKind.HANDLER_ERROR,
+            ErrorKind.NON_RETRYABLE,
+            ErrorKind.TIMEOUT,
+            ErrorKind.WORKER_DIED,
+            ErrorKind.OUTPUT_REFUSED,
+        ]
+        | None
+    ) = None
+    error_message: Text2000 | None = None
+    duration_ms: Whole = 0
+    started_ms_ago: Annotated[float, Field(ge=0, le=30 * 86_400_000, allow_inf_nan=False)] = 0.0
+    output: dict[str, Any] | None = None
+    metrics: Annotated[dict[str, Any], _bounded(INLINE_BYTES)] | None = None
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> Self:
+        if (self.status is TaskStatus.FAILED) != (self.error_kind is not None):
+            raise ValueError("a failed task has an error_kind, and no other has")
+        return self
+
+
+class ReportTasks(WorkerCall):
+    results: Annotated[list[ReportedTask], Field(min_length=1, max_length=MOST_ITEMS)]
+
+
+class TaskProgressed(LeasedTask):
+    current: Whole
+    total: Whole | None = None
+    percent: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
+    message: Text2000 | None = None
+
+
+class TellProgress(WorkerCall):
+    progress: Annotated[list[TaskProgressed], Field(min_length=1, max_length=MOST_ITEMS)]
+
+
+class TaskCheckpoint(LeasedTask):
+    phase: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+    data: Annotated[Any, _bounded(CHECKPOINT_BYTES)] = None
+    artifact_hash: Sha256 | None = None
+
+
+class SaveCheckpoints(WorkerCall):
+    checkpoints: Annotated[list[TaskCheckpoint], Field(min_length=1, max_length=100)]
+
+
+class TaskLogChunk(LeasedTask):
+    chunk_index: Small
+    line_count: Small
+    truncated: bool = False
+    content: str
+
+    @model_validator(mode="after")
+    def _fits_a_row(self) -> Self:
+        if len(self.content.encode()) > LOG_CHUNK_BYTES:
+            raise ValueError(f"content is larger than {LOG_CHUNK_BYTES} bytes: cut it into chunks")
+        return self
+
+
+class KeepLogs(WorkerCall):
+    chunks: Annotated[list[TaskLogChunk], Field(min_length=1, max_length=100)]
+
+
+class HeldTasks(WorkerCall):
+    """All that the worker believes to hold."""
+
+    tasks: Annotated[list[LeasedTask], Field(max_length=MOST_HELD)] = []
+
+
+class HeldTaskState(StrEnum):
+    HELD = "held"
+    CANCELLED = "cancelled"
+    GONE = "gone"
+
+
+class HeldTaskAnswer(BaseModel):
+    task_id: str
+    lease_epoch: int
+    state: HeldTaskState = Field(description="`cancelled`: still held, to be stopped and reported; `gone`: end it")
+
+
+class HeldTasksAnswer(BaseModel):
+    tasks: list[HeldTaskAnswer]
+    unknown: list[HeldTaskAnswer] = Field(description="Held by the worker without its knowing: give them back")
+    suspect_waits: SuspectWaits
+
+
+class FinishPayload(Said):
+    size_bytes: Annotated[int, Field(ge=0, le=64 * 1024 * 1024)]
+    chunk_count: Annotated[int, Field(ge=1, le=64)]
+
+
+class PayloadReference(BaseModel):
+    sha256: str
+    size_bytes: int
+    media_type: str
+
+
+class StoredPayload(PayloadReference):
+    chunk_count: int

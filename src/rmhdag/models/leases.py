@@ -1,0 +1,86 @@
+"""A task as its worker holds it, and what a worker tells about it: the same over the database and over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from rmhdag.models.events import ErrorKind
+from rmhdag.models.states import TaskStatus
+
+# (task id, lease epoch): what entitles to write anything about a task.
+Pair = tuple[str, int]
+PAYLOAD_MEDIA_TYPE = "application/json"
+
+
+class PayloadMissingError(Exception):
+    """A reference points to nothing: pruned, or of another namespace."""
+
+
+class ClaimedTask(NamedTuple):
+    task_id: str
+    job_id: str
+    node_id: str
+    queue: str
+    handler: str
+    params: dict[str, Any]
+    timeout_seconds: int
+    attempt: int
+    lease_epoch: int
+    lease_losses: int
+    priority: int
+    checkpoint_phase: str | None
+    checkpoint_data: Any
+    trace_parent: str | None
+    order_key: int
+    namespace: str
+
+
+class TaskReport(NamedTuple):
+    """What became of a lease. `output` is JSON text already: it is encoded once, where it is checked."""
+
+    task_id: str
+    lease_epoch: int
+    status: TaskStatus
+    error_kind: ErrorKind | None = None
+    error_message: str | None = None
+    duration_ms: int = 0
+    output: bytes | None = None
+    metrics: dict[str, Any] | None = None
+    started_ms_ago: float = 0.0
+
+
+class HeldTask(NamedTuple):
+    task_id: str
+    lease_epoch: int
+    cancel_requested: bool
+
+
+class TaskProgress(NamedTuple):
+    task_id: str
+    lease_epoch: int
+    current: int
+    total: int | None
+    percent: float | None
+    message: str | None
+
+
+class CheckpointToSave(NamedTuple):
+    """`data` is JSON text."""
+
+    task_id: str
+    lease_epoch: int
+    phase: str
+    data: bytes
+    artifact_hash: str | None
+
+
+class LogChunk(NamedTuple):
+    task_id: str
+    lease_epoch: int
+    chunk_index: int
+    job_id: str
+    node_id: str
+    namespace: str
+    line_count: int
+    truncated: bool
+    content: str

@@ -1,0 +1,196 @@
+"""The platform reached over its database."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+import psycopg
+from psycopg.types.json import set_json_loads
+
+from rmhdag.messaging.claims import ClaimMarks
+from rmhdag.messaging.doorbell import Doorbell
+from rmhdag.models.leases import CheckpointToSave, ClaimedTask, HeldTask, LogChunk, Pair, TaskProgress, TaskReport
+from rmhdag.store import payloads, processes, suspects, tasks, workers
+from rmhdag.store.channels import queue_channel
+from rmhdag.store.connection import connect, enter_schema
+from rmhdag.worker.settings import WorkerSettings
+from rmhdag.worker.transport import Identity, Refused, Unreachable
+
+Conn = psycopg.Connection[Any]
+# Connection gone, serialization, resources, locks, shutdown, system, read-only, schema being changed: not the data's
+# fault, so the same is sent again.
+TRANSIENT_CLASSES = frozenset({"08", "25", "28", "3D", "3F", "40", "42", "53", "55", "57", "58"})
+
+
+@contextmanager
+def told_apart() -> Iterator[None]:
+    """Errors of the driver, by what to do about them."""
+    try:
+        yield
+    except psycopg.Error as error:
+        if error.sqlstate is None or error.sqlstate[:2] in TRANSIENT_CLASSES:
+            raise Unreachable(str(error).strip()) from error
+        raise Refused((error.diag.message_primary or str(error)).strip()) from error
+
+
+class DatabaseLink:
+    """A connection that is made when it is needed: autocommit, our schema, JSON read by orjson."""
+
+    def __init__(self, settings: WorkerSettings, role: str, statement_timeout_seconds: float) -> None:
+        self._settings = settings
+        self._role = role
+        self._statement_timeout_seconds = statement_timeout_seconds
+        self._conn: Conn | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._conn is not None
+
+    @property
+    def conn(self) -> Conn:
+        if self._conn is None:
+            self._conn = self._open()
+        return self._conn
+
+    def disconnect(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    def _open(self) -> Conn:
+        settings = self._settings
+        conn = connect(
+            settings.dsn,
+            f"rmhdag:worker:{self._role}",
+            autocommit=True,
+            statement_timeout_seconds=self._statement_timeout_seconds,
+            reads_whole_tables=False,
+            pooled=settings.pooled,
+        )
+        try:
+            enter_schema(conn, settings.schema, pooled=settings.pooled)
+            set_json_loads(orjson.loads, conn)
+        except BaseException:
+            conn.close()
+            raise
+        return conn
+
+
+class DatabasePulse(DatabaseLink):
+    def __init__(self, settings: WorkerSettings) -> None:
+        super().__init__(settings, "heartbeat", statement_timeout_seconds=5)
+
+    def beat(self, worker_id: str, stats: dict[str, Any], *, draining: bool) -> bool:
+        with told_apart():
+            return workers.beat_if_registered(self.conn, worker_id, stats, draining=draining)
+
+
+class DatabaseTransport(DatabaseLink):
+    name = "the database"
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        super().__init__(settings, "exchange", statement_timeout_seconds=10)
+        self.has_bell = settings.notify and not settings.pooled
+        self.poll_seconds = settings.poll_seconds
+        self._turns = deque(settings.queues)
+        self._marks = ClaimMarks()
+        channels = [queue_channel(queue) for queue in settings.queues]
+        self._doorbell = Doorbell(settings.dsn, settings.schema, channels, enabled=self.has_bell)
+
+    def pulse(self) -> DatabasePulse:
+        return DatabasePulse(self._settings)
+
+    def connect(self) -> bool:
+        if self.is_open:
+            return False
+        with told_apart():
+            return self.conn is not None
+
+    def close(self) -> None:
+        self._doorbell.close()
+        self.disconnect()
+
+    def register(self, identity: Identity, before: str | None) -> None:
+        with told_apart():
+            if before is not None:
+                tasks.report_lost_tasks(self.conn, [before])
+            with self.conn.transaction():
+                workers.register_worker(self.conn, *identity[:6])
+                workers.register_handlers(self.conn, identity.handlers)
+
+    def leave(self, worker_id: str) -> None:
+        with told_apart():
+            processes.remove_workers(self.conn, [worker_id])
+
+    def wait(self, timeout_seconds: float, wake_fd: int, *, is_hungry: bool) -> bool:
+        return self._doorbell.wait(timeout_seconds, [wake_fd])
+
+    def has_rung(self) -> bool:
+        return self._doorbell.take()
+
+    def claim(self, worker_id: str, limit: int) -> Iterator[list[ClaimedTask]]:
+        """Queue after queue; they take turns in being first."""
+        self._turns.rotate(-1)
+        for queue in self._turns:
+            if limit <= 0:
+                return
+            with told_apart():
+                claimed = self._marks.claim(self.conn, worker_id, queue, limit)
+            limit -= len(claimed)
+            if claimed:
+                yield claimed
+
+    def suspect_waits(self) -> bool:
+        with told_apart():
+            return suspects.suspect_waits(self.conn, self._settings.queues)
+
+    def claim_suspect(self, worker_id: str) -> ClaimedTask | None:
+        with told_apart():
+            return suspects.claim_suspect(self.conn, worker_id, self._settings.queues)
+
+    def mark_starts(self, worker_id: str, pairs: Sequence[Pair]) -> set[str]:
+        with told_apart():
+            return tasks.start_tasks(self.conn, worker_id, pairs)
+
+    def save_progress(self, worker_id: str, progress: Sequence[TaskProgress]) -> None:
+        with told_apart():
+            workers.save_progress_if_held(self.conn, worker_id, progress)
+
+    def save_checkpoints(self, worker_id: str, checkpoints: Sequence[CheckpointToSave]) -> Iterator[str | None]:
+        for one in checkpoints:
+            refusal = None
+            try:
+                with told_apart():
+                    if not workers.save_checkpoint_if_held(self.conn, worker_id, *one):
+                        refusal = "the task belongs to another worker now"
+            except Refused as error:
+                refusal = str(error)
+            yield refusal
+
+    def keep_logs(self, worker_id: str, chunks: Sequence[LogChunk]) -> None:
+        with told_apart():
+            workers.insert_logs(self.conn, chunks)
+
+    def report(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
+        with told_apart():
+            tasks.report_tasks(self.conn, worker_id, reports)
+
+    def release(self, worker_id: str, given: Sequence[tuple[str, int, float | None]]) -> None:
+        with told_apart():
+            tasks.release_tasks(self.conn, worker_id, given)
+
+    def held_tasks(self, worker_id: str, known: Mapping[str, int]) -> list[HeldTask]:
+        with told_apart():
+            return workers.held_tasks(self.conn, worker_id)
+
+    def write_payload(self, namespace: str, text: bytes) -> dict[str, Any]:
+        with told_apart():
+            return payloads.write_json(self.conn, namespace, text)
+
+    def read_payload(self, namespace: str, digest: str) -> bytes:
+        with told_apart():
+            return payloads.read_text(self.conn, namespace, digest)

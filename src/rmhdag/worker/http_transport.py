@@ -1,0 +1,352 @@
+"""The platform reached over its HTTP API, with a key and without a database: one call per batch.
+
+Waiting has no effect on the other side, so that it may end at any moment: a thread waits for a ring, and the exchange
+claims. A claim that waited would lease tasks to a worker that is perhaps no longer listening.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any, TypeVar
+
+import httpx
+import orjson
+
+from rmhdag.models.columns import PAYLOAD_CHUNK_BYTES
+from rmhdag.models.leases import (
+    PAYLOAD_MEDIA_TYPE,
+    CheckpointToSave,
+    ClaimedTask,
+    HeldTask,
+    LogChunk,
+    Pair,
+    PayloadMissingError,
+    TaskProgress,
+    TaskReport,
+)
+from rmhdag.worker.settings import WorkerSettings
+from rmhdag.worker.transport import Identity, KeyRefused, NotAllowed, Refused, TransportError, Unreachable
+
+T = TypeVar("T")
+# It tells every call; at a few calls per second that is no news.
+logging.getLogger("httpx").setLevel(logging.WARNING)
+PROBLEM = "application/problem+json"
+WAIT_SECONDS = 25.0
+# The server looks once a second for all who wait; our own looks are for when its rings do not reach us.
+POLLS_PER_LOOK = 5
+BELL_PAUSE_SECONDS = 1.0
+CHECKPOINTS_PER_CALL = 50
+
+
+class NotThere(TransportError):
+    """The API knows nothing of the kind: a worker that was declared dead, a payload that was pruned."""
+
+
+class HttpLink:
+    """Calls, and what their answers mean."""
+
+    def __init__(self, settings: WorkerSettings, read_seconds: float) -> None:
+        self._settings = settings
+        self._read_seconds = read_seconds
+        self._client: httpx.Client | None = None
+
+    def disconnect(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def say(self, path: str, body: Any, method: str = "POST") -> Any:
+        """JSON in and out."""
+        text = None if body is None else orjson.dumps(body)
+        answer = self.send(method, path, text, "application/json")
+        return orjson.loads(answer.content) if answer.content else None
+
+    def send(self, method: str, path: str, content: bytes | None, media_type: str) -> httpx.Response:
+        if self._client is None:
+            self._client = self._open()
+        try:
+            answer = self._client.request(
+                method, f"/api/v1{path}", content=content, headers={"Content-Type": media_type} if content else None
+            )
+        except httpx.TransportError as error:
+            raise Unreachable(str(error) or type(error).__name__) from error
+        if answer.is_success:
+            return answer
+        raise self._meaning(answer)
+
+    def _open(self) -> httpx.Client:
+        return httpx.Client(
+            base_url=str(self._settings.api_url).rstrip("/"),
+            headers={"Authorization": f"Bearer {self._settings.api_key}"},
+            timeout=httpx.Timeout(self._read_seconds, connect=5.0),
+        )
+
+    def _meaning(self, answer: httpx.Response) -> Exception:
+        status, said = answer.status_code, _detail(answer)
+        if status in (401, 403):
+            return KeyRefused(f"{self._settings.api_url} refuses the key: {said}")
+        is_ours = answer.headers.get("content-type", "").startswith(PROBLEM)
+        if not is_ours or status in (408, 425, 429) or status >= 500:
+            return Unreachable(f"{status} {said}", _seconds(answer.headers.get("retry-after")))
+        return NotThere(said) if status == 404 else Refused(said)
+
+
+def _detail(answer: httpx.Response) -> str:
+    """What a problem says, with its first place."""
+    try:
+        body = orjson.loads(answer.content)
+        place = body["errors"][0] if body.get("errors") else {"detail": body["detail"], "pointer": ""}
+        return f"{place['detail']} at {place['pointer']}" if place["pointer"] else str(body["detail"])
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        return f"{answer.reason_phrase}, and nothing that an API of rmhdag would say"
+
+
+def _seconds(text: str | None) -> float:
+    try:
+        return max(0.0, float(text or 0))
+    except ValueError:  # a date: clocks differ
+        return 0.0
+
+
+class HttpPulse(HttpLink):
+    def __init__(self, settings: WorkerSettings) -> None:
+        super().__init__(settings, read_seconds=5.0)
+
+    def beat(self, worker_id: str, stats: dict[str, Any], *, draining: bool) -> bool:
+        try:
+            self.say(f"/workers/{worker_id}/heartbeat", {"stats": stats, "draining": draining})
+        except NotThere:
+            return False
+        return True
+
+
+class HttpBell:
+    """Waits at the API, in a thread, whenever somebody here wants to hear; `fileno` is readable when it rang."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._link = HttpLink(settings, read_seconds=WAIT_SECONDS + 10)
+        self._queues = list(settings.queues)
+        self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._is_wanted = threading.Event()
+        self._is_closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def listen(self) -> None:
+        """Until the next ring. What rings while nobody listens is heard when somebody does again."""
+        self._is_wanted.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="bell", daemon=True)
+            self._thread.start()
+
+    def take(self) -> bool:
+        with suppress(BlockingIOError):
+            return os.eventfd_read(self._fd) > 0
+        return False
+
+    def close(self) -> None:
+        """Without waiting for the thread, which may be waiting for the API; it ends with the process at the latest."""
+        self._is_closed.set()
+        self._is_wanted.set()
+
+    def _run(self) -> None:
+        place: str | None = None
+        while self._is_wanted.wait() and not self._is_closed.is_set():
+            try:
+                body = {"queues": self._queues, "after": place, "wait_seconds": WAIT_SECONDS}
+                heard = self._link.say("/tasks/wait", body)
+            except (TransportError, NotAllowed):
+                # The exchange will find out by itself what is wrong, sooner if it looks now.
+                place, heard = None, {"rang": True, "place": None}
+                self._is_closed.wait(BELL_PAUSE_SECONDS)
+                self._link.disconnect()
+            place = heard["place"]
+            if heard["rang"]:
+                self._is_wanted.clear()
+                os.eventfd_write(self._fd, 1)
+        self._link.disconnect()
+
+
+class HttpTransport(HttpLink):
+    name = "the API"
+    has_bell = True
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        super().__init__(settings, read_seconds=15.0)
+        self.poll_seconds = POLLS_PER_LOOK * settings.poll_seconds
+        self._turns = deque(settings.queues)
+        self._bell = HttpBell(settings)
+        self._suspect_waits = False
+
+    def pulse(self) -> HttpPulse:
+        return HttpPulse(self._settings)
+
+    def connect(self) -> bool:
+        if self._client is not None:
+            return False
+        self._client = self._open()
+        return True
+
+    def close(self) -> None:
+        self._bell.close()
+        self.disconnect()
+
+    def register(self, identity: Identity, before: str | None) -> None:
+        body = {**identity._asdict(), "before": before}
+        try:
+            self.say("/workers/register", body)
+        except Refused as error:
+            raise NotAllowed(f"{self._settings.api_url} does not register this worker: {error}") from error
+
+    def leave(self, worker_id: str) -> None:
+        with suppress(NotThere):
+            self.say(f"/workers/{worker_id}", None, "DELETE")
+
+    def wait(self, timeout_seconds: float, wake_fd: int, *, is_hungry: bool) -> bool:
+        poll = select.poll()
+        poll.register(wake_fd, select.POLLIN)
+        if is_hungry:
+            self._bell.listen()
+            poll.register(self._bell, select.POLLIN)
+        poll.poll(timeout_seconds * 1000)
+        return is_hungry and self._bell.take()
+
+    def has_rung(self) -> bool:
+        return self._bell.take()
+
+    def claim(self, worker_id: str, limit: int) -> Iterator[list[ClaimedTask]]:
+        self._turns.rotate(-1)
+        try:
+            heard = self.say("/tasks/claim", {"worker_id": worker_id, "queues": list(self._turns), "limit": limit})
+        except NotThere:  # declared dead: the heartbeat will be told
+            return
+        self._suspect_waits = heard["suspect_waits"]
+        if heard["tasks"]:
+            yield [_claimed(task) for task in heard["tasks"]]
+
+    def suspect_waits(self) -> bool:
+        """As the last claim or look at our leases was told."""
+        return self._suspect_waits
+
+    def claim_suspect(self, worker_id: str) -> ClaimedTask | None:
+        self._suspect_waits = False
+        try:
+            heard = self.say("/tasks/claim-suspect", {"worker_id": worker_id, "queues": list(self._turns)})
+        except NotThere:
+            return None
+        return None if heard["task"] is None else _claimed(heard["task"])
+
+    def mark_starts(self, worker_id: str, pairs: Sequence[Pair]) -> set[str]:
+        said = [{"task_id": task_id, "lease_epoch": epoch} for task_id, epoch in newest(pairs, lambda pair: pair)]
+        heard = self.say("/callbacks/task-started", {"worker_id": worker_id, "tasks": said})
+        return {one["task_id"] for one in heard["outcomes"] if one["outcome"] == "accepted"}
+
+    def save_progress(self, worker_id: str, progress: Sequence[TaskProgress]) -> None:
+        said = [one._asdict() for one in newest(progress, lambda one: (one.task_id, one.lease_epoch))]
+        self.say("/callbacks/task-progress", {"worker_id": worker_id, "progress": said})
+
+    def save_checkpoints(self, worker_id: str, checkpoints: Sequence[CheckpointToSave]) -> Iterator[str | None]:
+        for start in range(0, len(checkpoints), CHECKPOINTS_PER_CALL):
+            yield from self._save(worker_id, checkpoints[start : start + CHECKPOINTS_PER_CALL])
+
+    def _save(self, worker_id: str, checkpoints: Sequence[CheckpointToSave]) -> Iterator[str | None]:
+        said = [{**one._asdict(), "data": orjson.Fragment(one.data)} for one in checkpoints]
+        try:
+            heard = self.say("/callbacks/task-checkpoint", {"worker_id": worker_id, "checkpoints": said})
+        except Refused as error:
+            if len(checkpoints) == 1:
+                yield str(error)
+            else:
+                for one in checkpoints:
+                    yield from self._save(worker_id, [one])
+            return
+        for one in heard["outcomes"]:
+            yield None if one["outcome"] == "accepted" else str(one["reason"])
+
+    def keep_logs(self, worker_id: str, chunks: Sequence[LogChunk]) -> None:
+        """Whose task it is, the other side knows."""
+        fields = ("task_id", "lease_epoch", "chunk_index", "line_count", "truncated", "content")
+        said = [{field: getattr(chunk, field) for field in fields} for chunk in chunks]
+        self.say("/callbacks/task-logs", {"worker_id": worker_id, "chunks": said})
+
+    def report(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
+        said = [
+            {**one._asdict(), "output": None if one.output is None else orjson.Fragment(one.output)} for one in reports
+        ]
+        heard = self.say("/callbacks/task-result", {"worker_id": worker_id, "results": said})
+        refused = next((one for one in heard["outcomes"] if one["outcome"] == "refused"), None)
+        if refused is not None:
+            raise Refused(str(refused["reason"]))
+
+    def release(self, worker_id: str, given: Sequence[tuple[str, int, float | None]]) -> None:
+        said = [
+            {"task_id": task_id, "lease_epoch": epoch, "delay_seconds": delay}
+            for task_id, epoch, delay in newest(given, lambda one: one[:2])
+        ]
+        self.say("/tasks/release", {"worker_id": worker_id, "tasks": said})
+
+    def held_tasks(self, worker_id: str, known: Mapping[str, int]) -> list[HeldTask]:
+        said = [{"task_id": task_id, "lease_epoch": epoch} for task_id, epoch in known.items()]
+        heard = self.say("/callbacks/task-heartbeat", {"worker_id": worker_id, "tasks": said})
+        self._suspect_waits = heard["suspect_waits"]
+        return [
+            HeldTask(one["task_id"], one["lease_epoch"], one["state"] == "cancelled")
+            for one in (*heard["tasks"], *heard["unknown"])
+            if one["state"] != "gone"
+        ]
+
+    def write_payload(self, namespace: str, text: bytes) -> dict[str, Any]:
+        """The namespace is the key's. A value that is there already is not sent again."""
+        digest = sha256(text).hexdigest()
+        with suppress(NotThere):
+            self.say(f"/payloads/{digest}", None, "GET")
+            return _reference(digest, len(text))
+        count = 0
+        for start in range(0, len(text), PAYLOAD_CHUNK_BYTES):
+            chunk = text[start : start + PAYLOAD_CHUNK_BYTES]
+            self.send("PUT", f"/payloads/{digest}/chunks/{count}", chunk, "application/octet-stream")
+            count += 1
+        self.say(f"/payloads/{digest}", {"size_bytes": len(text), "chunk_count": count})
+        return _reference(digest, len(text))
+
+    def read_payload(self, namespace: str, digest: str) -> bytes:
+        try:
+            found = self.say(f"/payloads/{digest}", None, "GET")
+            chunks = [
+                self.send("GET", f"/payloads/{digest}/chunks/{index}", None, "").content
+                for index in range(found["chunk_count"])
+            ]
+        except (NotThere, Refused) as error:
+            raise PayloadMissingError(f"there is no payload {digest} in namespace {namespace!r}") from error
+        text = b"".join(chunks)
+        if sha256(text).hexdigest() != digest:
+            raise Unreachable(f"payload {digest} arrived damaged")
+        return text
+
+
+def newest(given: Sequence[T], pair_of: Callable[[T], Pair]) -> list[T]:
+    """One per task: an older lease of the same task is void whatever is said about it."""
+    found: dict[str, T] = {}
+    for one in given:
+        task_id, epoch = pair_of(one)
+        if task_id not in found or pair_of(found[task_id])[1] <= epoch:
+            found[task_id] = one
+    return list(found.values())
+
+
+def _claimed(task: dict[str, Any]) -> ClaimedTask:
+    """Fields that a newer API adds are not ours."""
+    return ClaimedTask(*(task[field] for field in ClaimedTask._fields))
+
+
+def _reference(digest: str, size_bytes: int) -> dict[str, Any]:
+    return {"sha256": digest, "size_bytes": size_bytes, "media_type": PAYLOAD_MEDIA_TYPE}
