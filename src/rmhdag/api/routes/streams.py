@@ -13,14 +13,13 @@ from pydantic import AwareDatetime
 from starlette.concurrency import run_in_threadpool
 
 from rmhdag.api.context import Api, ApiContext, get_api
-from rmhdag.api.identity import PROTOCOL_PREFIX, Caller, Reader, check_scope
+from rmhdag.api.identity import PROTOCOL_PREFIX, Caller, Reader
 from rmhdag.api.problems import Problem, not_found, respond, unavailable
 from rmhdag.api.streams.chunks import Chunk, chunk_of_all, chunk_of_job
 from rmhdag.api.streams.hub import Audience
 from rmhdag.api.streams.listener import Backlog, Listener
 from rmhdag.api.streams.responses import Entry, EventStream, talk
 from rmhdag.models.events import EventType
-from rmhdag.models.scopes import Scope
 from rmhdag.store import streams
 from rmhdag.store.streams import Place, Wanted
 
@@ -94,7 +93,7 @@ def stream_events(
 
 
 @router.websocket("/ws/jobs/{job_id}")
-async def talk_about_job(websocket: WebSocket, job_id: str) -> None:
+async def talk_about_job(websocket: WebSocket, caller: Reader, job_id: str) -> None:
     """The events of a job as JSON messages; `?after=` is the `event_id` of the last one seen.
 
     Browsers send the key as a protocol: `new WebSocket(url, ["rmhdag.events", "bearer." + key])`.
@@ -103,18 +102,12 @@ async def talk_about_job(websocket: WebSocket, job_id: str) -> None:
     try:
         _check_origin(websocket, api.settings.origins)
         after = _read_seq(websocket.query_params.get("after", "0"), "/query/after")
-        listener, enter = await run_in_threadpool(_open, api, websocket, job_id, after)
+        listener, enter = await run_in_threadpool(_follow_job, api, caller, job_id, after)
         await talk(websocket, listener, enter, job_id, _choose_protocol(websocket))
     except Problem as problem:
         await websocket.send_denial_response(respond(problem))
     except (OperationalError, PoolTimeout, PoolClosed):
         await websocket.send_denial_response(respond(unavailable()))
-
-
-def _open(api: Api, websocket: WebSocket, job_id: str, after: int) -> tuple[Listener[int], Entry]:
-    caller: Caller = websocket.state.caller
-    check_scope(caller, Scope.READ)
-    return _follow_job(api, caller, job_id, after)
 
 
 def _follow_job(api: Api, caller: Caller, job_id: str, after: int) -> tuple[Listener[int], Entry]:
