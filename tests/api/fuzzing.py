@@ -123,6 +123,7 @@ def fuzz(
     document = build(ApiSettings(dsn=api.dsn)).openapi()
     exclude_endless(document)
     document["paths"] = {path: methods for path, methods in document["paths"].items() if re.search(operations, path)}
+    drop_loose_links(document)
     key = api.key(*Scope, name="fuzz")
     config = schemathesis.Config.from_dict(
         {
@@ -180,6 +181,16 @@ def exclude_endless(document: dict[str, Any]) -> None:
                 del methods[method]
         if not methods:
             del document["paths"][path]
+
+
+def drop_loose_links(document: dict[str, Any]) -> None:
+    """Those that lead to operations which were left out."""
+    operations = [one for methods in document["paths"].values() for one in methods.values()]
+    there = {operation["operationId"] for operation in operations}
+    for operation in operations:
+        for response in operation["responses"].values():
+            links = response.get("links", {})
+            response["links"] = {name: link for name, link in links.items() if link["operationId"] in there}
 
 
 def note(event: events.EngineEvent, findings: Findings) -> None:
