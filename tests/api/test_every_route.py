@@ -26,6 +26,8 @@ ROUTES = find_routes(APPLICATION)
 GUARDED = [route for route in ROUTES if route.path not in OPEN]
 
 # What belongs to nobody: the same for all namespaces.
+# The hash says what the caller is about to send, not what there is.
+UPLOADS = {"/api/v1/payloads/{sha256}/chunks/{chunk_index}", "/api/v1/payloads/{sha256}"}
 SHARED = frozenset({"handler"})
 # Of the shape that a route wants, and of nothing that exists.
 UNKNOWN = {
@@ -177,7 +179,8 @@ def test_what_belongs_to_another_namespace_is_unknown(api: Served, things: dict[
         told, wanted = (plain(call(api.url, route, values, headers), values) for values in (things, UNKNOWN))
         if told != wanted:
             return f"tells what exists elsewhere: {told} instead of {wanted}"
-        return None if wanted[0] in (404, 101) else f"answers {wanted[0]}, not 404: {wanted[1][:300]}"
+        fine = wanted[0] in (404, 101) or route.path in UPLOADS
+        return None if fine else f"answers {wanted[0]}, not 404: {wanted[1][:300]}"
 
     check_all(check)
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmhdag.observability.logs import LogFormat, configure_logs, get_logger
+from rmhdag.observability.logs import LogFormat, get_logger, logging_as
 from rmhdag.observability.secrets import mask_text, mask_value
 
 FORMATS: list[LogFormat] = ["logfmt", "json"]
@@ -50,20 +47,6 @@ SHAPES = {
     "jwt": lambda s: f"token was eyJhbGciOi.{s}.{s}",
     "webhook": lambda s: f"signed with whsec_{s}",
 }
-
-
-@contextmanager
-def logging_to(stream: io.StringIO, log_format: LogFormat) -> Iterator[None]:
-    before, root = structlog.get_config(), logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    root.handlers.clear()
-    configure_logs(log_format, "debug", stream)
-    try:
-        yield
-    finally:
-        structlog.configure(**before)
-        root.handlers[:] = handlers
-        root.setLevel(level)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -126,7 +109,7 @@ WAYS = ["event", "field", "name", "nested", "exception", "bound", "library", "ob
 @given(text=secret, way=st.sampled_from(WAYS), log_format=st.sampled_from(FORMATS))
 def test_no_line_holds_a_secret_whatever_the_call_site_does(text: str, way: str, log_format: LogFormat) -> None:
     stream = io.StringIO()
-    with logging_to(stream, log_format):
+    with logging_as(log_format, "debug", stream):
         log_in(way, text)
     written = stream.getvalue()
     assert written.count("\n") == 1
@@ -172,7 +155,7 @@ values = st.recursive(
 @given(event=st.text(), fields=st.dictionaries(names, values, max_size=4), log_format=st.sampled_from(FORMATS))
 def test_whatever_is_logged_is_one_line(event: str, fields: dict[str, Any], log_format: LogFormat) -> None:
     stream = io.StringIO()
-    with logging_to(stream, log_format):
+    with logging_as(log_format, "debug", stream):
         get_logger("test").warning(event, **fields)
     written = stream.getvalue()
     assert len(written.splitlines()) == 1
@@ -182,6 +165,6 @@ def test_whatever_is_logged_is_one_line(event: str, fields: dict[str, Any], log_
 
 def test_a_stream_that_cannot_be_written_disturbs_nobody() -> None:
     stream = io.StringIO()
-    with logging_to(stream, "logfmt"):
+    with logging_as("logfmt", "debug", stream):
         stream.close()
         get_logger("test").error("lost")

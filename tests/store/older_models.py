@@ -91,7 +91,7 @@ OLDER_EVENT = changed(
     JobEvent,
     without=("namespace", "transaction_id"),
     types={"event_type": OlderEventType},
-    table=reduced(JobEvent.table, indexes=("stream",), checks=("seq_positive",), storage={}),
+    table=reduced(JobEvent.table, indexes=("arrival",), checks=("seq_positive",), storage={}),
 )
 OLDER_QUEUE = changed(QueueMessage, without=("created_at", "concurrency_key"))
 

@@ -98,11 +98,11 @@ def test_every_kind_of_damage_is_found_and_repaired(migrated_database: str) -> N
 def test_an_index_of_a_partitioned_table_is_built_part_by_part(migrated_database: str) -> None:
     with psycopg.connect(migrated_database, autocommit=True) as conn:
         wanted = read_live(conn, "dagapp")
-        conn.execute("DROP INDEX dagapp.dag_job_events_stream_idx")
+        conn.execute("DROP INDEX dagapp.dag_job_events_arrival_idx")
         titles = [step.title for step in apply(migrated_database).steps]
-        assert titles[0] == "begin index dag_job_events_stream_idx"
+        assert titles[0] == "begin index dag_job_events_arrival_idx"
         assert sum(title.startswith("build index dag_job_events_") for title in titles) == 9
         assert sum(title.startswith("attach index dag_job_events_") for title in titles) == 9
         found = read_live(conn, "dagapp")
-        assert found.tables["dag_job_events"].indexes["dag_job_events_stream_idx"].valid
+        assert found.tables["dag_job_events"].indexes["dag_job_events_arrival_idx"].valid
         assert_same_schema(found, wanted)

@@ -46,9 +46,9 @@ def _first_sentence(text: str) -> str:
 def _name_problems(operation: dict[str, Any]) -> None:
     """Not all that is amiss is a problem: health answers 503 with itself."""
     for response in operation["responses"].values():
-        content = response.get("content", {})
-        if content.get("application/json", {}).get("schema", {}).get("$ref", "").endswith("/ProblemBody"):
-            content[MEDIA_TYPE] = content.pop("application/json")
+        described = list(response.get("content", {}).values())
+        if described and described[0].get("schema", {}).get("$ref", "").endswith("/ProblemBody"):
+            response["content"] = {MEDIA_TYPE: described[0]}
 
 
 # What a successful answer holds, by the name of the path parameter that takes it.

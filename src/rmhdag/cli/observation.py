@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 @contextmanager
 def observed(settings: Settings, service: str) -> Iterator[None]:
     """For processes that run long: their lines in one form, their spans sent."""
-    from rmhdag.observability.logs import configure_logs
+    from rmhdag.observability.logs import logging_as
 
-    configure_logs(settings.log_format, settings.log_level)
-    with traced(settings, service):
+    with logging_as(settings.log_format, settings.log_level), traced(settings, service):
         yield
 
 

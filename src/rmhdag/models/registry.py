@@ -98,9 +98,9 @@ class Worker(Row):
     )
 
     worker_id: Id
-    # The key that registered it over HTTP, and the key's namespace; null for those that have the database.
+    # The key that registered it over HTTP, and whose tasks it gets; null for those that have the database.
     registered_by: Label | None = None
-    namespace: Namespace | None = None
+    serves_namespace: Name | None = None
     host: Label
     process_id: Count
     version: Label

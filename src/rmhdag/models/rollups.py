@@ -28,7 +28,7 @@ class RollupMark(Row):
 
     table: ClassVar[Table] = Table(name="dag_rollup_marks", key=("namespace",), storage={"fillfactor": "50"})
 
-    namespace: Namespace
+    namespace: Namespace = "default"
     rolled_up_to: Timestamp
 
 
@@ -41,7 +41,7 @@ class JobRollup(Row):
         storage={"fillfactor": "80"},
     )
 
-    namespace: Namespace
+    namespace: Namespace = "default"
     starts_at: Timestamp
     span_hours: Count
     workflow_id: Name
@@ -60,7 +60,7 @@ class NodeRollup(Row):
         storage={"fillfactor": "80"},
     )
 
-    namespace: Namespace
+    namespace: Namespace = "default"
     workflow_id: Name
     starts_at: Timestamp
     span_hours: Count
@@ -82,7 +82,7 @@ class FailureRollup(Row):
         storage={"fillfactor": "80"},
     )
 
-    namespace: Namespace
+    namespace: Namespace = "default"
     starts_at: Timestamp
     span_hours: Count
     workflow_id: Name
@@ -101,7 +101,7 @@ class ThroughputRollup(Row):
         storage={"fillfactor": "80"},
     )
 
-    namespace: Namespace
+    namespace: Namespace = "default"
     starts_at: Timestamp
     jobs: Number
     duration_ms: Milliseconds

@@ -10,8 +10,8 @@ import logging
 import math
 import sys
 import threading
-from collections.abc import MutableMapping
-from contextlib import suppress
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager, suppress
 from typing import Any, Literal, TextIO
 
 import structlog
@@ -60,6 +60,21 @@ def configure_logs(log_format: LogFormat = "logfmt", level: LogLevel = "info", s
     logging.basicConfig(handlers=[handler], level=number, force=True)
     for name, least in TALKATIVE.items():
         logging.getLogger(name).setLevel(max(least, number))
+
+
+@contextmanager
+def logging_as(log_format: LogFormat, level: LogLevel, stream: TextIO | None = None) -> Iterator[None]:
+    """The same for a while: whoever runs a command inside a process of their own gets theirs back."""
+    root, before = logging.getLogger(), structlog.get_config()
+    handlers, root_level = root.handlers[:], root.level
+    root.handlers.clear()  # the old ones are not to be closed
+    configure_logs(log_format, level, stream)
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(root_level)
+        structlog.configure(**before)
 
 
 class _Lines:

@@ -157,6 +157,7 @@ served AS (
     SELECT q.queue, count(*) AS workers, sum(w.slots) AS slots
     FROM dag_workers AS w, LATERAL jsonb_array_elements_text(w.queues) AS q (queue)
     WHERE w.heartbeat_at > clock_timestamp() - %(alive_seconds)s * interval '1 second' AND NOT w.draining
+        AND COALESCE(w.serves_namespace, %(namespace)s) = %(namespace)s
     GROUP BY q.queue
 ),
 letters AS (

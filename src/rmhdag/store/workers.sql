@@ -1,5 +1,5 @@
 -- name: register_worker
-INSERT INTO dag_workers (worker_id, host, process_id, version, slots, queues, registered_by, namespace)
+INSERT INTO dag_workers (worker_id, host, process_id, version, slots, queues, registered_by, serves_namespace)
 VALUES (
     %(worker_id)s, %(host)s, %(process_id)s, %(version)s, %(slots)s, %(queues)s::jsonb, %(registered_by)s, %(namespace)s
 )
