@@ -25,9 +25,9 @@ APPLICATION = unconnected_application()
 ROUTES = find_routes(APPLICATION)
 GUARDED = [route for route in ROUTES if route.path not in OPEN]
 
-# What belongs to nobody: the same for all namespaces.
 # The hash says what the caller is about to send, not what there is.
 UPLOADS = {"/api/v1/payloads/{sha256}/chunks/{chunk_index}", "/api/v1/payloads/{sha256}"}
+# What belongs to nobody: the same for all namespaces.
 SHARED = frozenset({"handler"})
 # Of the shape that a route wants, and of nothing that exists.
 UNKNOWN = {
