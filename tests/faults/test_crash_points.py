@@ -23,6 +23,7 @@ ELSEWHERE = {
     "report_lost_tasks": "test_whoever_finds_a_dead_worker_dies",
     "release_tasks": "test_a_leaving_worker_dies",
     "claim_suspect": "test_a_worker_dies_when_it_takes_a_suspect",
+    "finish_upload": "tests/api/test_worker_protocol.py",
     "bury_job": "tests/orchestrator/test_advance.py",
     "release_some_jobs": "tests/orchestrator/test_duties.py",
     "prune_jobs": "tests/orchestrator/test_duties.py",
