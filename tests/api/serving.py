@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -61,10 +62,20 @@ class ServedHere(Served):
         """Of clients, and requests that the server has not finished."""
         return len(self._server.server_state.connections) + len(self._server.server_state.tasks)
 
+    def peers(self) -> list[socket.socket]:
+        """The server's ends of its connections."""
+        return [connection.transport.get_extra_info("socket") for connection in self._server.server_state.connections]
+
 
 @contextmanager
-def served(dsn: str, *, queues: Sequence[str] = ("light", "heavy"), **settings: Any) -> Iterator[ServedHere]:
-    listener = listen("127.0.0.1", 0)
+def served(
+    dsn: str,
+    *,
+    queues: Sequence[str] = ("light", "heavy"),
+    listener: socket.socket | None = None,
+    **settings: Any,
+) -> Iterator[ServedHere]:
+    listener = listener or listen("127.0.0.1", 0)
     given = ApiSettings(dsn=dsn, queues=frozenset(queues), job_queue_name="jobs", **settings)
     app = build(given)
     server = ApiServer(app)

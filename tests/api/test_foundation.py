@@ -1,6 +1,7 @@
 """Keys, problems and limits, as every route has them."""
 
 import json
+import socket
 
 import httpx
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from rmhdag.api.problems import Problem
 from rmhdag.api.strict_json import parse
 from rmhdag.models.scopes import Scope
-from tests.api.serving import Served
+from tests.api.serving import Served, served
 
 
 def problem(answer: httpx.Response, status: int, code: str) -> dict[str, object]:
@@ -89,3 +90,13 @@ def test_only_known_query_parameters_are_taken(api: Served) -> None:
     assert body["errors"] == [
         {"pointer": "/query/limitt", "detail": "there is no such query parameter; there are none here"}
     ]
+
+
+def test_answers_do_not_wait_for_acknowledgements(migrated_database: str) -> None:
+    """Whoever made the listening socket, and whether or not they named the protocol's number."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    assert listener.proto == 0
+    with served(migrated_database, listener=listener) as api:
+        assert api.anonymous().get("/livez").status_code == 200
+        (peer,) = api.peers()
+        assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

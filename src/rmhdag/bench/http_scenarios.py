@@ -74,7 +74,8 @@ def measure_api(server: Server, sizes: Sizes) -> Numbers:
         stored = platform.register(workflows.chain(sizes.chain_length))
         rate = median(sizes.chain_jobs / platform.seconds_for(stored, sizes.chain_jobs) for _ in range(3))
         known, wanted = _job_ids(platform), _lists(platform)
-        with HttpApi(platform) as api, api.client() as client, _running(platform, stored, rate / 2) as load:
+        with HttpApi(platform) as api, _running(platform, stored, rate / 2) as load:
+            client = api.client()
             answers = {name: _times(client, _paths(name, known), sizes.api_calls) for name in ("job", *PARTS)}
             lists = {name: _times(client, cycle([path]), sizes.list_calls) for name, path in wanted.items()}
     return {
