@@ -16,6 +16,7 @@ from rmhdag.api.identity import Caller, Operator, Reader, Submitter
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
 from rmhdag.api.problems import Problem, callback_refused, not_found, pointer_of
 from rmhdag.api.views.jobs import page_of_jobs, read_job, read_new_job
+from rmhdag.api.views.overviews import read_overview
 from rmhdag.api.views.pictures import JobOrder
 from rmhdag.engine.rerun import RerunError
 from rmhdag.models.api.jobs import (
@@ -31,6 +32,7 @@ from rmhdag.models.api.jobs import (
     RerunRequest,
     RetryRequest,
 )
+from rmhdag.models.api.overviews import JobOverview
 from rmhdag.models.columns import Id, IdempotencyKey, Name, Timestamp
 from rmhdag.models.jobs import CommandOutcome
 from rmhdag.models.scopes import Scope
@@ -194,6 +196,19 @@ def get_job(job_id: JobId, caller: Reader, api: ApiContext) -> JobView:
     if found is None:
         raise no_job(job_id)
     return found
+
+
+@router.get("/jobs/{job_id}/overview")
+def get_overview(
+    job_id: JobId,
+    caller: Reader,
+    api: ApiContext,
+    reasons: Annotated[bool, Query(description="Also why nodes do not run; not told of jobs with many nodes")] = False,
+) -> JobOverview:
+    """A job with its nodes in the order in which they run; fan-outs as counts, however many children."""
+    with api.connection() as conn:
+        job = find_job(conn, caller, job_id)
+        return read_overview(conn, job, alive_seconds=api.settings.orphan_seconds, with_reasons=reasons)
 
 
 @router.post("/jobs/{job_id}/cancel", responses=COMMAND)

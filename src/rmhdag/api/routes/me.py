@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
-from pydantic import BaseModel
 
 from rmhdag.api.identity import Reader
-from rmhdag.models.scopes import Scope
+from rmhdag.models.api.keys import Me
 
 router = APIRouter(prefix="/api/v1", tags=["keys"])
-
-
-class Me(BaseModel):
-    name: str
-    namespace: str
-    scopes: list[Scope]
-    key_id: str | None
 
 
 @router.get("/me")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from hashlib import blake2b
 from typing import Annotated, Any
 
@@ -25,7 +26,7 @@ from rmhdag.api.views.nodes import (
 )
 from rmhdag.models.api.jobs import CommandAnswerBody
 from rmhdag.models.api.nodes import Decision, GraphStructure, JobGraph, LogPage, NodePage, NodeView
-from rmhdag.models.columns import Id, Name
+from rmhdag.models.columns import Id, Name, Timestamp
 from rmhdag.models.states import NodeStatus, NodeType
 from rmhdag.orchestrator.commands import CommandAnswer, decide, retry_node
 from rmhdag.store import views
@@ -39,6 +40,7 @@ Statuses = Annotated[list[NodeStatus] | None, Query(max_length=20, description="
 Known = Annotated[str | None, Header(alias="If-None-Match", max_length=1000)]
 UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "Unchanged since the ETag that was given"}}
 Tail = Annotated[int | None, Query(ge=1, le=10_000, description="The last lines, instead of pages")]
+Since = Annotated[Timestamp | None, Query(description="Written then or later; for whoever follows a running job")]
 Chunks = Annotated[int, Query(ge=1, le=1_000, description="Chunks; a page has about 1 MB at most")]
 
 
@@ -151,13 +153,14 @@ def get_job_logs(
     caller: Reader,
     api: ApiContext,
     tail: Tail = None,
+    since: Since = None,
     cursor: CursorParameter = None,
     limit: Chunks = 200,
 ) -> LogPage:
     """What the tasks of a job wrote, every attempt of them, by time."""
     with api.connection() as conn:
         find_job(conn, caller, job_id)
-        return _logs(conn, job_id, None, False, tail, cursor, limit)
+        return _logs(conn, job_id, None, False, tail, since, cursor, limit)
 
 
 @router.get("/jobs/{job_id}/nodes/{node_id}/logs")
@@ -167,6 +170,7 @@ def get_node_logs(
     caller: Reader,
     api: ApiContext,
     tail: Tail = None,
+    since: Since = None,
     cursor: CursorParameter = None,
     limit: Chunks = 200,
 ) -> LogPage:
@@ -175,7 +179,7 @@ def get_node_logs(
         job = find_job(conn, caller, job_id)
         node = require_node(conn, job, node_id)
         kind = kinds_of(conn, job).type_of(node_id, node["parent_node_id"])
-        return _logs(conn, job_id, node_id, kind is NodeType.FAN_OUT, tail, cursor, limit)
+        return _logs(conn, job_id, node_id, kind is NodeType.FAN_OUT, tail, since, cursor, limit)
 
 
 @router.get("/nodes")
@@ -198,9 +202,18 @@ def list_nodes_across_jobs(
 
 
 def _logs(
-    conn: Conn, job_id: str, node_id: str | None, is_fan_out: bool, tail: int | None, cursor: str | None, limit: int
+    conn: Conn,
+    job_id: str,
+    node_id: str | None,
+    is_fan_out: bool,
+    tail: int | None,
+    since: datetime | None,
+    cursor: str | None,
+    limit: int,
 ) -> LogPage:
     after = read_cursor(cursor, log_place)
+    if after is None and since is not None:
+        after = LogPlace(since, "", 0, 0)
     if tail is not None and after is not None:
         raise Problem(
             422, "tail_or_cursor", "the end, or what follows a place: give one of them", pointer="/query/tail"

@@ -65,7 +65,7 @@ class Chunk(Generic[P]):
 def event_body(row: StreamRow) -> bytes:
     """An event as a timeline shows it, with its job."""
     event = read_event(row._asdict())
-    return orjson.dumps({"job_id": row.job_id, **event.model_dump()}, option=orjson.OPT_UTC_Z)
+    return orjson.dumps({"job_id": row.job_id, **event.model_dump(exclude={"source_app"})}, option=orjson.OPT_UTC_Z)
 
 
 def chunk_of_all(after: Place, page: Page) -> Chunk[Place]:

@@ -63,3 +63,12 @@ class KeyMade(KeyView):
 class KeyPage(BaseModel):
     keys: list[KeyView]
     next_cursor: str | None
+
+
+class Me(BaseModel):
+    """Whose key it is, and what it is worth."""
+
+    name: str
+    namespace: str
+    scopes: list[Scope]
+    key_id: str | None

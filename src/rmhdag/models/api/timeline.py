@@ -22,6 +22,8 @@ class TimelineEvent(BaseModel):
     message: str = Field(description="What happened, in a sentence")
     duration_ms: int | None
     data: dict[str, Any]
+    error_message: str | None = None
+    source_app: str | None = Field(default=None, description="Who recorded it; not told in live streams")
 
 
 class TimelineSummary(BaseModel):
@@ -55,4 +57,6 @@ def read_event(row: Mapping[str, Any]) -> TimelineEvent:
         message=message(row["event_type"], row["node_id"], row["event_data"], row["error_message"]),
         duration_ms=row["duration_ms"],
         data=row["event_data"],
+        error_message=row["error_message"],
+        source_app=row.get("source_app"),
     )

@@ -1,0 +1,94 @@
+"""A job with its nodes in the order in which they run, fan-outs as counts: what people look at while they wait."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from rmhdag.models.api.jobs import JobReference, NodeCounts, Reason
+from rmhdag.models.api.progress import TaskProgress
+from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, JobEnding, JobStatus, NodeStatus, NodeType
+
+
+class NodeOverview(BaseModel):
+    """A node of the definition; the children of a fan-out are counts."""
+
+    node_id: str
+    type: NodeType
+    status: NodeStatus
+    attempt: int
+    retry_count: int
+    max_retries: int
+    lease_losses: int
+    task_id: str | None
+    reused_task_id: str | None
+    next_attempt_at: datetime | None
+    deadline_at: datetime | None
+    created_at: datetime
+    ready_at: datetime | None
+    dispatched_at: datetime | None
+    started_at: datetime | None
+    completed_at: datetime | None
+    checkpoint_phase: str | None
+    error_message: str | None
+    duration_seconds: float | None
+    taken_over: bool = Field(description="From the job that was rerun")
+    children: NodeCounts | None = Field(description="Of a fan-out that has begun; those not born yet are pending")
+    progress: TaskProgress | None
+    reason: Reason | None = Field(default=None, description="Why it does not run, if that was asked for")
+
+    @property
+    def settled_children(self) -> int:
+        return 0 if self.children is None else _settled(self.children)
+
+    @property
+    def is_settled(self) -> bool:
+        return self.status in NODE_TERMINAL
+
+
+class JobOverview(BaseModel):
+    job_id: str
+    namespace: str
+    workflow_id: str
+    workflow_version: int
+    workflow_hash: str
+    status: JobStatus
+    ending: JobEnding | None
+    priority: int
+    submitted_by: str
+    correlation_id: str | None
+    idempotency_key: str | None
+    callback_url: str | None
+    request_id: str | None
+    parent_job_id: str | None
+    parent_node_id: str | None
+    rerun_of: str | None
+    root_job_id: str
+    created_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    error_message: str | None
+    input_params: dict[str, Any]
+    result_data: dict[str, Any] | None
+    owner_id: str | None
+    owner_epoch: int
+    owner_heartbeat_at: datetime | None
+    duration_seconds: float | None
+    node_counts: NodeCounts
+    nodes: list[NodeOverview] = Field(description="Empty until an orchestrator has begun the job")
+    reruns: list[JobReference] = Field(description="Of a job that has ended; oldest first")
+    seen_at: datetime = Field(description="By the clock of the database")
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in JOB_TERMINAL
+
+    @property
+    def settled_nodes(self) -> int:
+        return _settled(self.node_counts)
+
+
+def _settled(counts: NodeCounts) -> int:
+    return counts.completed + counts.failed + counts.skipped + counts.cancelled
