@@ -26,6 +26,12 @@ class TimelineEvent(BaseModel):
     source_app: str | None = Field(default=None, description="Who recorded it; not told in live streams")
 
 
+class StreamedEvent(TimelineEvent):
+    """An event as live streams tell it."""
+
+    job_id: str
+
+
 class TimelineSummary(BaseModel):
     """Over all events, whatever the page shows."""
 

@@ -1,0 +1,34 @@
+"""The Python client: a server of rmhdag over HTTP, with blocking and with awaited calls."""
+
+from rmhdag.client.clients import AsyncClient, BatchRefused, Client
+from rmhdag.client.errors import (
+    AuthenticationError,
+    Conflict,
+    InvalidRequest,
+    JobCancelled,
+    JobFailed,
+    NotFound,
+    RmhdagError,
+    ServerError,
+    Unavailable,
+    WaitTimeout,
+)
+from rmhdag.client.jobs import AsyncJob, Job
+
+__all__ = [
+    "AsyncClient",
+    "AsyncJob",
+    "AuthenticationError",
+    "BatchRefused",
+    "Client",
+    "Conflict",
+    "InvalidRequest",
+    "Job",
+    "JobCancelled",
+    "JobFailed",
+    "NotFound",
+    "RmhdagError",
+    "ServerError",
+    "Unavailable",
+    "WaitTimeout",
+]

@@ -1,0 +1,343 @@
+"""The client: `Client` blocks, `AsyncClient` is awaited; what they can do is written once."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar
+from uuid import uuid4
+
+import httpx
+import orjson
+from pydantic import ValidationError
+
+import rmhdag
+from rmhdag.client import calls
+from rmhdag.client.errors import AuthenticationError, InvalidRequest, RmhdagError, error_of
+from rmhdag.client.jobs import AsyncJob, Job, JobOperations
+from rmhdag.client.listening import listen
+from rmhdag.client.sides import AsyncSide, Iteration, Operation, SyncSide
+from rmhdag.client.steps import Items, Steps, ask, pages
+from rmhdag.models.api.callbacks import CallbackView
+from rmhdag.models.api.health import Health
+from rmhdag.models.api.jobs import MOST_IN_A_BATCH, JobSubmission, JobSummary, JobView
+from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, Me, RotationRequest
+from rmhdag.models.api.problems import ProblemPlace
+from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
+from rmhdag.models.api.queues import DeadLetterSummary, Discarded, QueueStatus, Requeued
+from rmhdag.models.api.timeline import StreamedEvent
+from rmhdag.models.api.workflows import Registration, WorkflowCheck, WorkflowDetail, WorkflowSummary
+from rmhdag.models.json_values import json_pointer
+from rmhdag.models.scopes import Scope
+
+J = TypeVar("J", bound=JobOperations[Any])
+TIMEOUT_SECONDS = 30.0
+Source = str | bytes | Path | Mapping[str, Any]
+
+
+class BatchRefused(InvalidRequest, Generic[J]):
+    """Some of many were refused: `refused` has the error of each, `jobs` those that were started, by index."""
+
+    def __init__(self, jobs: dict[int, J], refused: dict[int, RmhdagError]) -> None:
+        first = min(refused)
+        what = f"{len(refused)} of {len(refused) + len(jobs)} jobs were refused; the first is {first}: "
+        super().__init__("batch_refused", what + refused[first].detail)
+        self.jobs = jobs
+        self.refused = refused
+
+
+class ClientOperations(Generic[J]):
+    def _handle(self, job_id: str, view: JobView | None = None) -> J:
+        raise NotImplementedError
+
+    @Operation
+    def submit(
+        self,
+        workflow: str,
+        params: Mapping[str, Any] | None = None,
+        /,
+        *,
+        version: int | None = None,
+        priority: int = 0,
+        fairness_key: str | None = None,
+        correlation_id: str | None = None,
+        callback_url: str | None = None,
+        idempotency_key: str | None = None,
+        submitted_by: str | None = None,
+        **inputs: Any,
+    ) -> Steps[J]:
+        """Start a job. Inputs are given by name, or in `params` where a name is one of the options here.
+
+        Sent again after a failure it starts no second job: an idempotency key is made if none is given.
+        """
+        body = submission(
+            {
+                "workflow_id": workflow,
+                "input_params": {**(params or {}), **inputs},
+                "version": version,
+                "priority": priority,
+                "fairness_key": fairness_key,
+                "correlation_id": correlation_id,
+                "callback_url": callback_url,
+                "idempotency_key": idempotency_key,
+                "submitted_by": submitted_by,
+            }
+        )
+        view = yield from ask(calls.submit(body))
+        return self._handle(view.job_id, view)
+
+    @Operation
+    def submit_many(self, jobs: Iterable[Mapping[str, Any] | JobSubmission]) -> Steps[list[J]]:
+        """Start many, a thousand per call. Each is `{"workflow_id": …, "input_params": {…}, …}`.
+
+        Raises BatchRefused if some are refused; the others run.
+        """
+        bodies = [one if isinstance(one, JobSubmission) else submission(dict(one)) for one in jobs]
+        bodies = [
+            one if one.idempotency_key else one.model_copy(update={"idempotency_key": uuid4().hex}) for one in bodies
+        ]
+        made: dict[int, J] = {}
+        refused: dict[int, RmhdagError] = {}
+        for start in range(0, len(bodies), MOST_IN_A_BATCH):
+            answers = yield from ask(calls.submit_batch(bodies[start : start + MOST_IN_A_BATCH]))
+            for one in answers.jobs:
+                if one.problem is not None:
+                    refused[start + one.index] = error_of(one.problem)
+                elif one.job_id is not None:
+                    made[start + one.index] = self._handle(one.job_id)
+        if refused:
+            raise BatchRefused(made, refused)
+        return [made[index] for index in range(len(bodies))]
+
+    @Operation
+    def job(self, job_id: str) -> Steps[J]:
+        """A job by its id. NotFound if there is none."""
+        view = yield from ask(calls.get_job(job_id))
+        return self._handle(view.job_id, view)
+
+    @Iteration
+    def jobs(
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        workflow_id: str | None = None,
+        submitted_by: str | None = None,
+        correlation_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        text: str | None = None,
+        page_size: int = 100,
+    ) -> Items[JobSummary]:
+        """Jobs, newest first, page after page."""
+        filters = {
+            "status": [status] if isinstance(status, str) else list(status or ()),
+            "workflow_id": workflow_id,
+            "submitted_by": submitted_by,
+            "correlation_id": correlation_id,
+            "since": since,
+            "until": until,
+            "q": text,
+        }
+        yield from pages(lambda cursor: calls.list_jobs(cursor, page_size, **filters), lambda page: page.jobs)
+
+    @Iteration
+    def events(self, *, since: datetime | None = None, event_types: Sequence[str] = ()) -> Items[StreamedEvent]:
+        """Events of all jobs as they happen, for ever; from now on, or from about a moment."""
+        yield from listen(calls.stream_all(since, event_types))
+
+    @Iteration
+    def workflows(self, text: str | None = None) -> Items[WorkflowSummary]:
+        """Registered workflows by id, each with its newest version."""
+        yield from pages(lambda cursor: calls.list_workflows(cursor, text), lambda page: page.workflows)
+
+    @Operation
+    def workflow(self, workflow_id: str, version: int | None = None) -> Steps[WorkflowDetail]:
+        """One workflow with its definition."""
+        return (yield from ask(calls.get_workflow(workflow_id, version)))
+
+    @Operation
+    def register(self, source: Source) -> Steps[Registration]:
+        """Check a workflow and register it: YAML as text, a Path to a file, or an object."""
+        return (yield from ask(calls.register(*written(source))))
+
+    @Operation
+    def validate(self, source: Source) -> Steps[WorkflowCheck]:
+        """All that is wrong with a workflow; nothing is stored."""
+        return (yield from ask(calls.validate(*written(source))))
+
+    @Operation
+    def queues(self) -> Steps[list[QueueStatus]]:
+        """What waits in each queue, and who serves it."""
+        return (yield from ask(calls.list_queues())).queues
+
+    @Operation
+    def workers(self) -> Steps[list[WorkerSummary]]:
+        """Who runs tasks."""
+        return (yield from ask(calls.list_workers())).workers
+
+    @Operation
+    def orchestrators(self) -> Steps[list[OrchestratorSummary]]:
+        """Who advances jobs."""
+        return (yield from ask(calls.list_orchestrators())).orchestrators
+
+    @Iteration
+    def dead_letters(
+        self,
+        *,
+        queue: str | None = None,
+        reason: str | None = None,
+        job_id: str | None = None,
+        settled_too: bool = False,
+    ) -> Items[DeadLetterSummary]:
+        """What was given up, oldest first."""
+        filters = {"queue": queue, "reason": reason, "job_id": job_id, "settled_too": settled_too}
+        yield from pages(lambda cursor: calls.list_dead_letters(cursor, **filters), lambda page: page.dead_letters)
+
+    @Operation
+    def requeue(self, dead_letter_id: str) -> Steps[Requeued]:
+        """Give its task another chance."""
+        return (yield from ask(calls.requeue(dead_letter_id)))
+
+    @Operation
+    def discard(self, dead_letter_id: str) -> Steps[Discarded]:
+        """Lay it aside."""
+        return (yield from ask(calls.discard(dead_letter_id)))
+
+    @Iteration
+    def callbacks(self, *, status: str | None = None, job_id: str | None = None) -> Items[CallbackView]:
+        """What was told to whom, newest first."""
+        yield from pages(
+            lambda cursor: calls.list_callbacks(cursor, status=status, job_id=job_id), lambda page: page.callbacks
+        )
+
+    @Operation
+    def redeliver(self, callback_id: str) -> Steps[CallbackView]:
+        """Send a callback once more."""
+        return (yield from ask(calls.redeliver(callback_id)))
+
+    @Iteration
+    def keys(self, *, dead_too: bool = False) -> Items[KeyView]:
+        """Keys of the namespace, without their secrets."""
+        yield from pages(lambda cursor: calls.list_keys(cursor, dead_too=dead_too), lambda page: page.keys)
+
+    @Operation
+    def create_key(
+        self, name: str, scopes: Iterable[Scope | str], *, expires_days: float | None = None
+    ) -> Steps[KeyMade]:
+        """Make a key; its `key` is shown this once."""
+        given = {"name": name, "scopes": list(scopes), "expires_days": expires_days}
+        return (yield from ask(calls.create_key(checked(KeyRequest, given))))
+
+    @Operation
+    def rotate_key(
+        self, key_id: str, *, overlap_hours: float = 24, expires_days: float | None = None
+    ) -> Steps[KeyMade]:
+        """The next key of the same holder; the old one works until the overlap ends."""
+        given = {"overlap_hours": overlap_hours, "expires_days": expires_days}
+        return (yield from ask(calls.rotate_key(key_id, checked(RotationRequest, given))))
+
+    @Operation
+    def revoke_key(self, key_id: str) -> Steps[KeyView]:
+        """End a key at once."""
+        return (yield from ask(calls.revoke_key(key_id)))
+
+    @Operation
+    def me(self) -> Steps[Me]:
+        """Whose key this is, and what it is worth."""
+        return (yield from ask(calls.me()))
+
+    @Operation
+    def health(self) -> Steps[Health]:
+        """Whether the platform is well; UNHEALTHY is an answer, not an error."""
+        return (yield from ask(calls.health()))
+
+
+class Client(ClientOperations[Job], SyncSide):
+    """Calls block. `url` and `key` default to RMHDAG_URL and RMHDAG_KEY. Close it, or use it in a `with`."""
+
+    def __init__(
+        self, url: str | None = None, key: str | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> None:
+        super().__init__(httpx.Client(**configuration(url, key, timeout_seconds)))
+
+    def _handle(self, job_id: str, view: JobView | None = None) -> Job:
+        return Job(self._http, job_id, view)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncClient(ClientOperations[AsyncJob], AsyncSide):
+    """Calls are awaited. `url` and `key` default to RMHDAG_URL and RMHDAG_KEY. Use it in an `async with`."""
+
+    def __init__(
+        self, url: str | None = None, key: str | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> None:
+        super().__init__(httpx.AsyncClient(**configuration(url, key, timeout_seconds)))
+
+    def _handle(self, job_id: str, view: JobView | None = None) -> AsyncJob:
+        return AsyncJob(self._http, job_id, view)
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def configuration(url: str | None, key: str | None, timeout_seconds: float) -> dict[str, Any]:
+    """Redirects are not followed: the key is for this server."""
+    found = (url or os.environ.get("RMHDAG_URL") or "").strip().rstrip("/")
+    if not re.fullmatch(r"https?://[^\s?#]+", found):
+        raise InvalidRequest(
+            "no_url", "no server is named" if not found else f"{found!r} is no URL", "Give `url`, or set RMHDAG_URL."
+        )
+    secret = (key or os.environ.get("RMHDAG_KEY") or "").strip()
+    if not secret.isascii() or not secret.isprintable():
+        raise AuthenticationError("no_key", "the key has characters that no key has", "Check RMHDAG_KEY.")
+    headers = {"User-Agent": f"rmhdag/{rmhdag.__version__}"}
+    if secret:
+        headers["Authorization"] = f"Bearer {secret}"
+    return {"base_url": found, "headers": headers, "timeout": timeout_seconds}
+
+
+def submission(given: dict[str, Any]) -> JobSubmission:
+    key = given.get("idempotency_key") or uuid4().hex
+    return checked(JobSubmission, {**given, "idempotency_key": key})
+
+
+B = TypeVar("B", JobSubmission, KeyRequest, RotationRequest)
+
+
+def checked(model: type[B], given: dict[str, Any]) -> B:
+    """What the server would refuse is refused here, in the same way."""
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        places = [
+            ProblemPlace(pointer=json_pointer(*found["loc"]), detail=str(found["msg"]))
+            for found in error.errors(include_url=False, include_input=False)
+        ]
+        what = places[0].detail if len(places) == 1 else f"{len(places)} things are wrong with it"
+        raise InvalidRequest("invalid_request", what, errors=places) from None
+
+
+def written(source: Source) -> tuple[bytes, str]:
+    """A workflow as it is sent: YAML keeps the places of its problems."""
+    if isinstance(source, Path):
+        return source.read_bytes(), calls.YAML
+    if isinstance(source, str | bytes):
+        return source.encode() if isinstance(source, str) else source, calls.YAML
+    return orjson.dumps(source), calls.JSON

@@ -1,0 +1,270 @@
+"""A job as its holder sees it: wait, outputs, events, logs, cancel, retry, rerun; for both sides."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+from uuid import uuid4
+
+import httpx
+
+from rmhdag.client import calls
+from rmhdag.client.errors import Conflict, JobCancelled, JobFailed, Unavailable, WaitTimeout
+from rmhdag.client.html import describe_job
+from rmhdag.client.listening import LOST_SECONDS, listen
+from rmhdag.client.sides import AsyncSide, Iteration, Operation, SyncSide
+from rmhdag.client.steps import Item, Items, Pause, Steps, ask, pages
+from rmhdag.models.api.jobs import CommandAnswerBody, JobView, RerunRequest
+from rmhdag.models.api.log_reading import LogLine, UnseenChunks, lines_of
+from rmhdag.models.api.nodes import Decision, JobGraph, NodeSummary, NodeView
+from rmhdag.models.api.overviews import JobOverview
+from rmhdag.models.api.progress import JobProgress
+from rmhdag.models.api.timeline import StreamedEvent
+from rmhdag.models.states import JOB_TERMINAL, JobStatus
+
+# The handle itself, as the side has it.
+J = TypeVar("J")
+FIRST_LOOK_SECONDS = 0.05
+MOST_LOOK_SECONDS = 1.0
+FOLLOW_SECONDS = 0.5
+ShowProgress = Callable[[JobProgress], None]
+
+
+class JobOperations(Generic[J]):
+    """`view` is the job as it was last seen; None if it has not been looked at yet."""
+
+    def __init__(self, http: Any, job_id: str, view: JobView | None = None) -> None:
+        self._http = http
+        self.job_id = job_id
+        self.view = view
+        self._graph: JobGraph | None = None
+
+    def _handle(self, job_id: str) -> J:
+        raise NotImplementedError
+
+    def _itself(self) -> J:
+        raise NotImplementedError
+
+    @property
+    def status(self) -> JobStatus | None:
+        """As last seen; `refresh()` looks again."""
+        return None if self.view is None else self.view.status
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in JOB_TERMINAL
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """What the job has made. Raises JobFailed or JobCancelled if it ended otherwise, Conflict if it has not."""
+        if self.view is None or not self.has_ended:
+            raise Conflict("job_not_finished", f"job {self.job_id} has not ended", "Call wait() first.")
+        check_end(self.view)
+        return self.view.result_data or {}
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The same as `outputs`."""
+        return self.outputs
+
+    @Operation
+    def refresh(self) -> Steps[J]:
+        """Look again."""
+        self.view = yield from ask(calls.get_job(self.job_id))
+        return self._itself()
+
+    @Operation
+    def wait(
+        self, timeout: float | None = None, *, progress: bool | ShowProgress = False, check: bool = True
+    ) -> Steps[J]:
+        """Wait until it ends; a server that restarts meanwhile is waited for, too.
+
+        `progress=True` writes a line to stderr, a function gets each `JobProgress`. Raises JobFailed or JobCancelled
+        if it ends so, unless `check=False`, and WaitTimeout after `timeout` seconds; the job goes on then.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        show = ProgressLine() if progress is True else progress or None
+        seen_at = time.monotonic()
+        pause = FIRST_LOOK_SECONDS
+        while True:
+            try:
+                self.view = yield from self._look(show)
+                seen_at = time.monotonic()
+            except Unavailable:
+                if time.monotonic() - seen_at > LOST_SECONDS:
+                    raise
+            if self.has_ended:
+                break
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise WaitTimeout(self.job_id, timeout or 0)
+            yield Pause(pause if left is None else min(pause, left))
+            pause = min(pause * 1.5, MOST_LOOK_SECONDS)
+        if check and self.view is not None:
+            check_end(self.view)
+        return self._itself()
+
+    def _look(self, show: ShowProgress | None) -> Steps[JobView]:
+        if show is not None:
+            show((yield from ask(calls.get_progress(self.job_id))))
+        return (yield from ask(calls.get_job(self.job_id)))
+
+    @Operation
+    def progress(self) -> Steps[JobProgress]:
+        """How far it is, and when it may be done."""
+        return (yield from ask(calls.get_progress(self.job_id)))
+
+    @Operation
+    def overview(self, *, reasons: bool = False) -> Steps[JobOverview]:
+        """The job with its nodes in the order in which they run, and why they do not."""
+        return (yield from ask(calls.get_overview(self.job_id, reasons=reasons)))
+
+    @Operation
+    def node(self, node_id: str) -> Steps[NodeView]:
+        """One node, or one child of a fan-out: parameters, output, why it does not run."""
+        return (yield from ask(calls.get_node(self.job_id, node_id)))
+
+    @Iteration
+    def nodes(self, /, **filters: Any) -> Items[NodeSummary]:
+        """Nodes; `status`, `parent` and `children=True` choose."""
+        yield from pages(lambda cursor: calls.list_nodes(self.job_id, cursor, **filters), lambda page: page.nodes)
+
+    @Iteration
+    def events(self, after: int = 0) -> Items[StreamedEvent]:
+        """Events as they happen, from the first or behind one, until the job has ended; none is missed or told twice,
+        also across restarts of the server."""
+        yield from listen(calls.stream_job(self.job_id), str(after) if after else None)
+
+    @Iteration
+    def logs(self, node_id: str | None = None, *, follow: bool = False) -> Items[LogLine]:
+        """What its tasks wrote, or those of one node; `follow` goes on until the job has ended."""
+        unseen = UnseenChunks()
+        while True:
+            self.view = yield from ask(calls.get_job(self.job_id))
+            ended, cursor, more = self.has_ended, None, True
+            while more:
+                page = yield from ask(calls.get_logs(self.job_id, node_id, since=unseen.since, cursor=cursor))
+                for chunk in unseen.of(page.chunks):
+                    for line in lines_of(chunk):
+                        yield Item(line)
+                cursor, more = page.next_cursor, page.next_cursor is not None
+            if ended or not follow:
+                return
+            yield Pause(FOLLOW_SECONDS)
+
+    @Operation
+    def cancel(self, reason: str | None = None) -> Steps[CommandAnswerBody]:
+        """Stop it: what waits never starts, what runs is told. Conflict if it has ended already."""
+        return (yield from ask(calls.cancel(self.job_id, reason)))
+
+    @Operation
+    def retry_node(self, node_id: str) -> Steps[CommandAnswerBody]:
+        """In a running job: try a node now that failed or waits for its next attempt."""
+        return (yield from ask(calls.retry_node(self.job_id, node_id)))
+
+    @Operation
+    def decide(self, node_id: str, *, approve: bool, reason: str | None = None) -> Steps[CommandAnswerBody]:
+        """Approve or reject what an approval node waits for."""
+        body = Decision(decision="approve" if approve else "reject", reason=reason)
+        return (yield from ask(calls.decide(self.job_id, node_id, body)))
+
+    @Operation
+    def retry(self, *, idempotency_key: str | None = None) -> Steps[J]:
+        """A new job that runs again what failed or never ran, and reuses the rest."""
+        return (yield from self._again(RerunRequest(idempotency_key=idempotency_key or uuid4().hex)))
+
+    @Operation
+    def rerun(
+        self,
+        params: dict[str, Any] | None = None,
+        *,
+        from_nodes: list[str] | None = None,
+        everything: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Steps[J]:
+        """A new job with the same or changed parameters, which reuses what these leave as it was."""
+        body = RerunRequest(
+            input_params=params or {},
+            from_nodes=from_nodes or [],
+            everything=everything,
+            idempotency_key=idempotency_key or uuid4().hex,
+        )
+        return (yield from self._again(body))
+
+    def _again(self, body: RerunRequest) -> Steps[J]:
+        answer = yield from ask(calls.rerun(self.job_id, body))
+        assert answer.job_id is not None, "only a dry run makes no job"
+        return self._handle(answer.job_id)
+
+    @Operation
+    def graph(self) -> Steps[JobGraph]:
+        """Its picture: where the nodes lie and how they stand."""
+        self._graph = yield from ask(calls.get_graph(self.job_id))
+        return self._graph
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.job_id} {self.status or 'not looked at yet'}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how it stood when it was last seen; with its picture after `graph()`."""
+        return describe_job(self.job_id, self.view, self._graph)
+
+
+class Job(JobOperations["Job"], SyncSide):
+    """A job; calls block."""
+
+    _http: httpx.Client
+
+    def _handle(self, job_id: str) -> Job:
+        return Job(self._http, job_id)
+
+    def _itself(self) -> Job:
+        return self
+
+    def _repr_html_(self) -> str:
+        """Looks again: nothing keeps it from that here."""
+        self.refresh()
+        self.graph()
+        return super()._repr_html_()
+
+
+class AsyncJob(JobOperations["AsyncJob"], AsyncSide):
+    """A job; calls are awaited."""
+
+    _http: httpx.AsyncClient
+
+    def _handle(self, job_id: str) -> AsyncJob:
+        return AsyncJob(self._http, job_id)
+
+    def _itself(self) -> AsyncJob:
+        return self
+
+
+def check_end(view: JobView) -> None:
+    what = view.error_message or "no message"
+    if view.status is JobStatus.FAILED:
+        remedy = f"`rmhdag logs {view.job_id}` shows what was written; retry() runs what failed again."
+        raise JobFailed(view.job_id, f"job {view.job_id} failed: {what}", remedy)
+    if view.status is JobStatus.CANCELLED:
+        raise JobCancelled(view.job_id, f"job {view.job_id} was cancelled: {what}")
+
+
+class ProgressLine:
+    """One line on stderr, written over."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def __call__(self, progress: JobProgress) -> None:
+        counts = progress.nodes
+        done = counts.completed + counts.failed + counts.skipped + counts.cancelled
+        failed = f", {counts.failed} failed" if counts.failed else ""
+        text = f"{progress.workflow_id} {progress.job_status.value} {progress.overall_percent:.0f} %"
+        text = f"{text} ({done}/{counts.total} nodes{failed})"
+        if text != self._last:
+            begin, end = ("\r", "\x1b[K") if sys.stderr.isatty() else ("", "\n")
+            over = "\n" if begin and progress.job_status in JOB_TERMINAL else ""
+            print(f"{begin}{text}{end}{over}", end="", file=sys.stderr, flush=True)
+            self._last = text
