@@ -107,9 +107,11 @@ class JobOperations(Generic[J]):
         return self._itself()
 
     def _look(self, show: ShowProgress | None) -> Steps[JobView]:
+        """The job first, so that the last progress is that of its end."""
+        view = yield from ask(calls.get_job(self.job_id))
         if show is not None:
             show((yield from ask(calls.get_progress(self.job_id))))
-        return (yield from ask(calls.get_job(self.job_id)))
+        return view
 
     @Operation
     def progress(self) -> Steps[JobProgress]:

@@ -28,7 +28,7 @@ def request_of(http: httpx.Client | httpx.AsyncClient, step: Send | Open) -> htt
     timeout: Any = httpx.USE_CLIENT_DEFAULT
     if isinstance(step, Open):
         headers["Accept"] = "text/event-stream"
-        timeout = httpx.Timeout(http.timeout, read=STREAM_SECONDS)
+        timeout = httpx.Timeout(http.timeout.connect, read=STREAM_SECONDS)
         if step.last_event_id is not None:
             headers["Last-Event-ID"] = step.last_event_id
     return http.build_request(
