@@ -77,7 +77,8 @@ def login_link(dsn: str, settings: Settings, home: Path, listener: socket.socket
     """
     import psycopg
 
-    from rmhdag.cli.platform import open_connection, who
+    from rmhdag.cli.database import open_connection
+    from rmhdag.cli.platform import who
     from rmhdag.models.scopes import Scope
     from rmhdag.store import api_keys
 

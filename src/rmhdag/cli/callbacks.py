@@ -8,7 +8,7 @@ import typer
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.options import AsOption, JsonOption, NamespaceOption, SchemaOption, UrlOption
+from rmhdag.cli.options import AsOption, JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit, emit_json, say
 
 
@@ -24,8 +24,9 @@ def register(app: typer.Typer) -> None:
 
 def callbacks(
     context: typer.Context,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -38,7 +39,7 @@ def callbacks(
       rmhdag callbacks redeliver 0198f3c27c8b7d3a9f20c4de51b6a7e8
     """
     if context.invoked_subcommand is None:
-        list_callbacks(None, None, 100, namespace, as_json, database_url, schema)
+        list_callbacks(None, None, 100, namespace, as_json, url, database_url, schema)
 
 
 def list_callbacks(
@@ -47,8 +48,9 @@ def list_callbacks(
     ] = None,
     job: Annotated[str | None, typer.Option("--job", metavar="JOB", help="Of this job.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="At most so many.")] = 100,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -63,7 +65,6 @@ def list_callbacks(
     from rmhdag.cli.platform import connected
     from rmhdag.cli.tables import show_age
     from rmhdag.models.callbacks import CallbackStatus
-    from rmhdag.store import callbacks as store
 
     if status is not None and status not in list(CallbackStatus):
         raise CommandFailed(
@@ -71,14 +72,8 @@ def list_callbacks(
             remedy=f"There are {', '.join(CallbackStatus)}.",
             code=ExitCode.USAGE,
         )
-    with connected(database_url, schema) as platform:
-        lines = store.list_callbacks(
-            platform.conn,
-            namespace,
-            status=None if status is None else CallbackStatus(status),
-            job_id=job,
-            limit=limit,
-        )
+    with connected(url, database_url, schema, namespace=namespace) as platform:
+        lines = platform.callbacks(status=status, job_id=job, limit=limit)
     show_listing(
         "callbacks",
         lines,
@@ -101,8 +96,9 @@ def list_callbacks(
 def redeliver(
     names: Annotated[list[str], typer.Argument(metavar="CALLBACK...", help="Ids; see `rmhdag callbacks`.")],
     issued_by: AsOption = None,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -112,17 +108,10 @@ def redeliver(
     Examples:
       rmhdag callbacks redeliver 0198f3c27c8b7d3a9f20c4de51b6a7e8
     """
-    from rmhdag.cli.platform import connected, who
-    from rmhdag.store import callbacks as store
+    from rmhdag.cli.platform import connected
 
-    with connected(database_url, schema) as platform, platform.conn.transaction():
-        for name in names:
-            if not store.redeliver(platform.conn, namespace, name, who(issued_by)):
-                raise CommandFailed(
-                    f"there is no callback {name}; nothing was sent",
-                    remedy="`rmhdag callbacks` shows them.",
-                    code=ExitCode.NOT_FOUND,
-                )
+    with connected(url, database_url, schema, namespace=namespace, name=issued_by) as platform:
+        platform.redeliver(names)
         if not platform.orchestrators_alive():
             say("no orchestrator is running, so they wait until there is one")
     emit_json({"redelivered": names}) if as_json else emit("".join(f"{name}\n" for name in names))

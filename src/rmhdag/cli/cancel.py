@@ -8,12 +8,21 @@ import typer
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.options import AsOption, DryRunOption, JobArgument, JsonOption, NamespaceOption, SchemaOption, UrlOption
+from rmhdag.cli.options import (
+    AsOption,
+    DryRunOption,
+    JobArgument,
+    JsonOption,
+    NamespaceOption,
+    SchemaOption,
+    ServerOption,
+    UrlOption,
+)
 from rmhdag.cli.output import emit_json, say
 
 if TYPE_CHECKING:
     from rmhdag.cli.platform import Platform
-    from rmhdag.orchestrator.commands import CommandAnswer
+    from rmhdag.models.api.jobs import CommandAnswerBody
 
 ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Kept with the job.")]
 
@@ -26,9 +35,10 @@ def cancel(
     job_id: JobArgument,
     reason: ReasonOption = None,
     issued_by: AsOption = None,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -41,18 +51,15 @@ def cancel(
       rmhdag cancel 0198f3c2 --reason "wrong area"
       rmhdag cancel 0198f3c2 --dry-run
     """
-    from rmhdag.cli.platform import connected, find_job, who
-    from rmhdag.orchestrator.commands import cancel_job
+    from rmhdag.cli.platform import connected
 
-    with connected(database_url, schema) as platform:
-        full_id = find_job(platform.conn, namespace, job_id)
+    told = checked_reason(reason)
+    with connected(url, database_url, schema, namespace=namespace, name=issued_by) as platform:
+        full_id = platform.find_job(job_id)
         if dry_run:
-            preview(platform, namespace, full_id, as_json=as_json)
+            preview(platform, full_id, as_json=as_json)
             return
-        answer = cancel_job(
-            platform.conn, full_id, issued_by=who(issued_by), reason=checked_reason(reason), namespace=namespace
-        )
-        tell_answer(platform, full_id, answer, as_json=as_json)
+        tell_answer(platform, full_id, platform.cancel(full_id, told), as_json=as_json)
 
 
 def checked_reason(reason: str | None) -> str | None:
@@ -61,30 +68,24 @@ def checked_reason(reason: str | None) -> str | None:
     return reason
 
 
-def preview(platform: Platform, namespace: str, job_id: str, *, as_json: bool) -> None:
-    from rmhdag.api.views.pictures import order_of, take_picture
-    from rmhdag.store import views
-
-    found = views.job(platform.conn, namespace, job_id) or {}
-    picture = take_picture(platform.conn, namespace, job_id, order_of(platform.conn, found))
-    assert picture is not None
-    counts = picture.node_counts
-    told = sum(counts.get(status, 0) for status in ("dispatched", "running"))
-    kept = counts.get("completed", 0)
-    facts: dict[str, Any] = {"job_id": job_id, "status": picture.status, "under_way": told, "finished": kept}
+def preview(platform: Platform, job_id: str, *, as_json: bool) -> None:
+    found = platform.overview(job_id)
+    counts = found.node_counts
+    told, kept = counts.dispatched + counts.running, counts.completed
+    facts: dict[str, Any] = {"job_id": job_id, "status": found.status, "under_way": told, "finished": kept}
     if as_json:
         emit_json({**facts, "dry_run": True})
-    elif picture.has_ended:
-        say(f"job {job_id} is already {picture.status}; there is nothing to cancel")
+    elif found.has_ended:
+        say(f"job {job_id} is already {found.status}; there is nothing to cancel")
     else:
         say(f"cancelling job {job_id} would stop {told} nodes under way; {kept} finished ones stay (--dry-run)")
 
 
-def tell_answer(platform: Platform, job_id: str, answer: CommandAnswer, *, as_json: bool) -> None:
+def tell_answer(platform: Platform, job_id: str, answer: CommandAnswerBody, *, as_json: bool) -> None:
     """The outcome, or that it is on its way; exit code 6 if it was refused."""
     outcome = "accepted" if answer.outcome is None else answer.outcome.value
     if as_json:
-        facts = {"job_id": job_id, "command_id": answer.command_id, "outcome": outcome, "reason": answer.reason}
+        facts = {"job_id": job_id, "command_id": answer.command_id or None, "outcome": outcome, "reason": answer.reason}
         emit_json(facts)
     if answer.outcome == "refused":
         raise CommandFailed(f"refused: {answer.reason}", code=ExitCode.CONFLICT)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.options import AsOption, JsonOption, NamespaceOption, SchemaOption, UrlOption
+from rmhdag.cli.options import AsOption, JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit, emit_json, say
 
 if TYPE_CHECKING:
     from rmhdag.cli.platform import Platform
-    from rmhdag.store.dead_letters import DeadLetterLine
+    from rmhdag.models.api.queues import DeadLetterSummary
 
 LettersArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[LETTER]...", help="Ids, or how they begin; see `rmhdag dead-letters`.")
@@ -34,8 +34,9 @@ def register(app: typer.Typer) -> None:
 
 def dead_letters(
     context: typer.Context,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -48,13 +49,14 @@ def dead_letters(
       rmhdag dead-letters discard dl-0198f3c2
     """
     if context.invoked_subcommand is None:
-        list_letters(False, namespace, as_json, database_url, schema)
+        list_letters(False, namespace, as_json, url, database_url, schema)
 
 
 def list_letters(
     settled_too: Annotated[bool, typer.Option("--all", help="Also those that were settled.")] = False,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -68,10 +70,9 @@ def list_letters(
     from rmhdag.cli.listing import show_listing
     from rmhdag.cli.platform import connected
     from rmhdag.cli.tables import show_age
-    from rmhdag.store import dead_letters as store
 
-    with connected(database_url, schema) as platform:
-        lines = store.dead_letters(platform.conn, namespace, settled_too=settled_too, limit=1_000)
+    with connected(url, database_url, schema, namespace=namespace) as platform:
+        lines = platform.dead_letters(settled_too=settled_too, limit=1_000)
     show_listing(
         "dead_letters",
         lines,
@@ -95,8 +96,9 @@ def requeue(
     letters: LettersArgument = None,
     everything: AllOption = False,
     issued_by: AsOption = None,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -108,21 +110,20 @@ def requeue(
       rmhdag dead-letters requeue dl-0198f3c2
       rmhdag dead-letters requeue --all
     """
-    from rmhdag.cli.platform import connected, who
-    from rmhdag.orchestrator import dead_letters as chances
+    from rmhdag.cli.platform import NotRequeued, connected
 
-    done: list[dict[str, object]] = []
+    done: list[dict[str, Any]] = []
     refused: list[dict[str, str]] = []
-    with connected(database_url, schema) as platform:
-        for letter in chosen(platform, namespace, letters or [], everything=everything):
+    with connected(url, database_url, schema, namespace=namespace, name=issued_by) as platform:
+        for letter in chosen(platform, letters or [], everything=everything):
             try:
-                found = chances.requeue(platform.conn, namespace, letter, issued_by=who(issued_by))
-            except chances.NotRequeuedError as error:
+                found = platform.requeue(letter)
+            except NotRequeued as error:
                 refused.append({"dead_letter_id": letter.dead_letter_id, "reason": str(error)})
                 say(f"{letter.dead_letter_id} stays: {error}")
                 continue
-            done.append({"dead_letter_id": letter.dead_letter_id, "job_id": found.job_id, "is_new_job": found.is_new})
-            say(f"{letter.dead_letter_id}: {'job' if found.is_new else 'again in job'} {found.job_id}")
+            done.append(found.model_dump())
+            say(f"{letter.dead_letter_id}: {'job' if found.is_new_job else 'again in job'} {found.job_id}")
     if as_json:
         emit_json({"requeued": done, "refused": refused})
     else:
@@ -135,8 +136,9 @@ def discard(
     letters: LettersArgument = None,
     everything: AllOption = False,
     issued_by: AsOption = None,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -146,28 +148,22 @@ def discard(
     Examples:
       rmhdag dead-letters discard dl-0198f3c2
     """
-    from rmhdag.cli.platform import connected, who
-    from rmhdag.store.dead_letters import settle_dead_letter
+    from rmhdag.cli.platform import connected
 
-    with connected(database_url, schema) as platform:
-        done = [
-            letter.dead_letter_id
-            for letter in chosen(platform, namespace, letters or [], everything=everything)
-            if settle_dead_letter(platform.conn, namespace, letter.dead_letter_id, who(issued_by), "discarded")
-        ]
+    with connected(url, database_url, schema, namespace=namespace, name=issued_by) as platform:
+        found = chosen(platform, letters or [], everything=everything)
+        done = [letter.dead_letter_id for letter in found if platform.discard(letter)]
     emit_json({"discarded": done}) if as_json else emit("".join(f"{letter}\n" for letter in done))
 
 
-def chosen(platform: Platform, namespace: str, names: list[str], *, everything: bool) -> list[DeadLetterLine]:
-    from rmhdag.store.dead_letters import dead_letters, find_dead_letters
-
+def chosen(platform: Platform, names: list[str], *, everything: bool) -> list[DeadLetterSummary]:
     if bool(names) == everything:
         raise CommandFailed("name dead letters, or all of them by --all", code=ExitCode.USAGE)
     if everything:
-        return dead_letters(platform.conn, namespace, limit=100_000)
+        return platform.dead_letters(limit=100_000)
     found = []
     for name in names:
-        fitting = find_dead_letters(platform.conn, namespace, name)
+        fitting = platform.find_dead_letters(name)
         if len(fitting) != 1:
             many = "several dead letters begin" if fitting else "no dead letter begins"
             raise CommandFailed(

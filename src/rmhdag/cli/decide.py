@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rmhdag.cli.cancel import ReasonOption, checked_reason, tell_answer
-from rmhdag.cli.options import AsOption, JobArgument, JsonOption, NamespaceOption, SchemaOption, UrlOption
+from rmhdag.cli.options import AsOption, JobArgument, JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 
 
 class Decision(StrEnum):
@@ -26,8 +26,9 @@ def decide(
     decision: Annotated[Decision, typer.Argument(help="What you decide.")],
     reason: ReasonOption = None,
     issued_by: AsOption = None,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -38,18 +39,11 @@ def decide(
       rmhdag decide 0198f3c2 release approve
       rmhdag decide 0198f3c2 release reject --reason "clouds over the area"
     """
-    from rmhdag.cli.platform import connected, find_job, who
-    from rmhdag.orchestrator.commands import decide as decide_node
+    from rmhdag.cli.platform import connected
+    from rmhdag.models.api.nodes import Decision as Wanted
 
-    with connected(database_url, schema) as platform:
-        full_id = find_job(platform.conn, namespace, job_id)
-        answer = decide_node(
-            platform.conn,
-            full_id,
-            node_id,
-            approved=decision is Decision.APPROVE,
-            issued_by=who(issued_by),
-            reason=checked_reason(reason),
-            namespace=namespace,
-        )
+    wanted = Wanted(decision=decision.value, reason=checked_reason(reason))
+    with connected(url, database_url, schema, namespace=namespace, name=issued_by) as platform:
+        full_id = platform.find_job(job_id)
+        answer = platform.decide(full_id, node_id, wanted)
         tell_answer(platform, full_id, answer, as_json=as_json)

@@ -8,13 +8,13 @@ import typer
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.options import JsonOption, NamespaceOption, SchemaOption, UrlOption
+from rmhdag.cli.options import JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit, emit_json, say
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rmhdag.store.job_lists import Cursor, JobLine
+    from rmhdag.models.api.jobs import JobSummary
 
 
 def register(app: typer.Typer) -> None:
@@ -39,8 +39,9 @@ def jobs(
         str | None, typer.Option("--after", metavar="CURSOR", help="The next page, as the last one names it.")
     ] = None,
     ids: Annotated[bool, typer.Option("--ids", help="Only ids, one per line.")] = False,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -53,28 +54,22 @@ def jobs(
       rmhdag jobs --workflow fan_out_test --json
       rmhdag jobs --status active --ids | xargs -n1 rmhdag cancel
     """
-    from rmhdag.cli.platform import connected
-    from rmhdag.store.job_lists import JobFilters, list_jobs
+    from rmhdag.cli.platform import JobQuery, connected
 
-    cursor = None if after is None else read_cursor(after)
     statuses = read_statuses(status or [])
-    with connected(database_url, schema) as platform:
-        # One more than is shown tells whether there is a next page.
-        filters = JobFilters(
-            statuses=statuses,
-            workflow_id=workflow,
-            submitted_by=submitted_by,
-            correlation_id=correlation_id,
-            since=None if since is None else read_since(since),
-            before=cursor,
-            limit=limit + 1,
-        )
-        found = list_jobs(platform.conn, namespace, filters)
-    more = len(found) > limit
-    shown = found[:limit]
-    next_page = write_cursor(shown[-1]) if more else None
+    query = JobQuery(
+        statuses=statuses,
+        workflow_id=workflow,
+        submitted_by=submitted_by,
+        correlation_id=correlation_id,
+        since=None if since is None else read_since(since),
+        after=after,
+        limit=limit,
+    )
+    with connected(url, database_url, schema, namespace=namespace) as platform:
+        shown, next_page = platform.jobs(query)
     if as_json:
-        emit_json({"jobs": [line._asdict() for line in shown], "next": next_page})
+        emit_json({"jobs": [line.model_dump() for line in shown], "next": next_page})
         return
     if ids:
         emit("".join(f"{line.job_id}\n" for line in shown))
@@ -91,7 +86,7 @@ def jobs(
         say(f"there are more: --after {next_page}")
 
 
-def describe(lines: list[JobLine]) -> str:
+def describe(lines: list[JobSummary]) -> str:
     from rmhdag.cli.tables import lay_out, show_age, show_duration, show_status
 
     rows = [
@@ -133,24 +128,3 @@ def read_since(text: str) -> datetime:
     if not text[:-1].isdecimal() or text[-1:] not in units or len(text) > 8:
         raise CommandFailed(f"{text!r} is no age", remedy="Write 30m, 12h or 7d.", code=ExitCode.USAGE)
     return datetime.now(UTC) - timedelta(seconds=int(text[:-1]) * units[text[-1]])
-
-
-def write_cursor(line: JobLine) -> str:
-    return f"{line.created_at.isoformat()}/{line.job_id}"
-
-
-def read_cursor(text: str) -> Cursor:
-    from datetime import datetime
-
-    from rmhdag.store.job_lists import Cursor
-
-    moment, sign, job_id = text.partition("/")
-    try:
-        created_at = datetime.fromisoformat(moment)
-        if not sign or created_at.tzinfo is None:
-            raise ValueError
-    except ValueError:
-        raise CommandFailed(
-            f"{text!r} is no cursor", remedy="Give what the page before named.", code=ExitCode.USAGE
-        ) from None
-    return Cursor(created_at, job_id)

@@ -1,22 +1,19 @@
-"""`rmhdag keys`: who may call the HTTP API; made, rotated and revoked beside the database."""
+"""`rmhdag keys`: who may call the HTTP API; made, rotated and revoked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.options import AsOption, JsonOption, NamespaceOption, SchemaOption, UrlOption
+from rmhdag.cli.options import AsOption, JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit, emit_json, say
 from rmhdag.models.scopes import Scope
 
 if TYPE_CHECKING:
-    from rmhdag.cli.platform import Platform
-    from rmhdag.store.api_keys import NewKey
+    from rmhdag.models.api.keys import KeyMade
 
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY_ID", help="As `rmhdag keys list` shows it.")]
 ExpiresOption = Annotated[
@@ -40,8 +37,9 @@ def create(
     ],
     expires: ExpiresOption = None,
     created_by: AsOption = None,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -55,36 +53,28 @@ def create(
     """
     from pydantic import TypeAdapter, ValidationError
 
-    from rmhdag.cli.platform import connected, who
+    from rmhdag.cli.platform import connected
     from rmhdag.cli.settings import Name
-    from rmhdag.models.api.keys import KeyName
-    from rmhdag.store import api_keys
+    from rmhdag.models.api.keys import KeyRequest
 
     try:
-        TypeAdapter(KeyName).validate_python(name)
-        TypeAdapter(Name).validate_python(namespace)
+        wanted = KeyRequest(name=name, scopes=sorted(set(scopes)), expires_days=expires)
+        TypeAdapter(Name | None).validate_python(namespace)
     except ValidationError:
         raise CommandFailed(
             "a name begins with a letter or digit and has at most 64 of A-Z a-z 0-9 . _ - (a holder's also @ : + and "
             "spaces)",
             code=ExitCode.USAGE,
         ) from None
-    with connected(database_url, schema) as platform:
-        made = api_keys.create_key(
-            platform.conn,
-            name,
-            frozenset(scopes),
-            created_by=who(created_by),
-            namespace=namespace,
-            days=expires,
-        )
-        show_once(platform, namespace, made, as_json=as_json)
+    with connected(url, database_url, schema, namespace=namespace, name=created_by) as platform:
+        show_once(platform.create_key(wanted), as_json=as_json)
 
 
 def list_all(
     dead_too: Annotated[bool, typer.Option("--all", help="Also those that are revoked or have expired.")] = False,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -98,10 +88,9 @@ def list_all(
     from rmhdag.cli.listing import show_listing
     from rmhdag.cli.platform import connected
     from rmhdag.cli.tables import show_age, show_moment
-    from rmhdag.store import api_keys
 
-    with connected(database_url, schema) as platform:
-        lines = api_keys.list_keys(platform.conn, namespace, dead_too=dead_too, limit=10_000)
+    with connected(url, database_url, schema, namespace=namespace) as platform:
+        lines = platform.keys(dead_too=dead_too)
     show_listing(
         "keys",
         lines,
@@ -128,8 +117,9 @@ def rotate(
     ] = 24.0,
     expires: ExpiresOption = None,
     created_by: AsOption = None,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -141,20 +131,19 @@ def rotate(
       rmhdag keys rotate 0f3c9d21a7b8e654
       rmhdag keys rotate 0f3c9d21a7b8e654 --overlap 0
     """
-    from rmhdag.cli.platform import connected, who
-    from rmhdag.store import api_keys
+    from rmhdag.cli.platform import connected
+    from rmhdag.models.api.keys import RotationRequest
 
-    with connected(database_url, schema) as platform, explained(key_id):
-        made = api_keys.rotate_key(
-            platform.conn, namespace, key_id, created_by=who(created_by), overlap_hours=overlap, days=expires
-        )
-        show_once(platform, namespace, made, as_json=as_json)
+    wanted = RotationRequest(overlap_hours=overlap, expires_days=expires)
+    with connected(url, database_url, schema, namespace=namespace, name=created_by) as platform:
+        show_once(platform.rotate_key(key_id, wanted), as_json=as_json)
 
 
 def revoke(
     key_id: KeyArgument,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -165,40 +154,18 @@ def revoke(
       rmhdag keys revoke 0f3c9d21a7b8e654
     """
     from rmhdag.cli.platform import connected
-    from rmhdag.store import api_keys
 
-    with connected(database_url, schema) as platform, explained(key_id):
-        line = api_keys.revoke_key(platform.conn, namespace, key_id)
+    with connected(url, database_url, schema, namespace=namespace) as platform:
+        line = platform.revoke_key(key_id)
     if as_json:
-        emit_json(line._asdict())
+        emit_json(line.model_dump())
     else:
         say(f"key {key_id} of {line.name} opens nothing any more")
 
 
-def show_once(platform: Platform, namespace: str, made: NewKey, *, as_json: bool) -> None:
-    from rmhdag.store import api_keys
-
-    line = api_keys.find_key(platform.conn, namespace, made.key_id)
+def show_once(made: KeyMade, *, as_json: bool) -> None:
     if as_json:
-        emit_json({**line._asdict(), "key": made.key})
+        emit_json(made.model_dump())
         return
-    say(f"key {made.key_id} of {line.name} may {', '.join(line.scopes)} in {namespace}; it is shown this once:")
+    say(f"key {made.key_id} of {made.name} may {', '.join(made.scopes)} in {made.namespace}; it is shown this once:")
     emit(f"{made.key}\n")
-
-
-@contextmanager
-def explained(key_id: str) -> Iterator[None]:
-    from rmhdag.store import api_keys
-
-    try:
-        yield
-    except api_keys.KeyUnknown:
-        raise CommandFailed(
-            f"there is no key {key_id!r}", remedy="`rmhdag keys list --all` shows them.", code=ExitCode.NOT_FOUND
-        ) from None
-    except api_keys.NotRotated as error:
-        raise CommandFailed(
-            str(error),
-            remedy="Revoke the one that is no longer used, or wait for the end of its overlap.",
-            code=ExitCode.CONFLICT,
-        ) from None

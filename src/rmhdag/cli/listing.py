@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
+
+from pydantic import BaseModel
 
 from rmhdag.cli.output import emit, emit_json, say
 from rmhdag.cli.tables import lay_out
 
-
-class Line(Protocol):
-    """A named tuple of the views."""
-
-    def _asdict(self) -> dict[str, Any]: ...
-
-
-L = TypeVar("L", bound=Line)
+L = TypeVar("L", bound=BaseModel)
 
 
 def show_listing(
@@ -30,7 +25,7 @@ def show_listing(
 ) -> None:
     """`nothing` is said to people if there are no lines; the columns in `right` are numbers."""
     if as_json:
-        emit_json({name: [line._asdict() for line in lines]})
+        emit_json({name: [line.model_dump() for line in lines]})
     elif not lines:
         say(nothing)
     else:

@@ -7,16 +7,12 @@ import sys
 import time
 from collections.abc import Callable
 
-import psycopg
-
-from rmhdag.api.views.pictures import JobOrder, JobPicture, NodePicture, order_of, take_picture
 from rmhdag.cli.output import has_colour, paint, say, write
-from rmhdag.cli.platform import Platform
+from rmhdag.cli.platform import Platform, PlatformLost, Watch
 from rmhdag.cli.tables import STATUS_STYLES, cut, show_duration
-from rmhdag.messaging.doorbell import Doorbell
+from rmhdag.models.api.jobs import NodeCounts
+from rmhdag.models.api.overviews import JobOverview, NodeOverview
 from rmhdag.models.states import NodeType
-from rmhdag.store import views
-from rmhdag.store.channels import JOBS_ENDED
 
 SIGNS = {
     "pending": "·",
@@ -30,7 +26,6 @@ SIGNS = {
 }
 HIDDEN = frozenset({NodeType.START.value, NodeType.END.value})
 BAR_WIDTH = 20
-LOOK_SECONDS = 0.2
 # Looking may take this share of the time: 100,000 children are counted in 30 ms.
 LOOKING_SHARE = 0.1
 LOST_SECONDS = 60.0
@@ -46,49 +41,39 @@ class WaitTimeout(Exception):
     """The job has not ended in the time that was given."""
 
 
-def watch_job(platform: Platform, namespace: str, job_id: str, *, timeout_seconds: float | None) -> JobPicture:
+def watch_job(platform: Platform, job_id: str, *, timeout_seconds: float | None) -> JobOverview:
     """Show the job until it ends, and return its end."""
-    show: Callable[[JobPicture], None] = Screen().show if sys.stderr.isatty() else PlainLines().show
+    show: Callable[[JobOverview], None] = Screen().show if sys.stderr.isatty() else PlainLines().show
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-    bell = Doorbell(platform.dsn, platform.settings.schema_name, [JOBS_ENDED], platform.settings.notify)
-    order: JobOrder | None = None
     try:
-        while True:
-            began = time.monotonic()
-            order = order or order_of(platform.conn, views.job(platform.conn, namespace, job_id) or {})
-            picture = look(platform, namespace, job_id, order)
-            show(picture)
-            if picture.has_ended:
-                return picture
-            if deadline is not None and time.monotonic() >= deadline:
-                raise WaitTimeout
-            pause = max(LOOK_SECONDS, (time.monotonic() - began) / LOOKING_SHARE)
-            bell.wait(pause if deadline is None else min(pause, max(0.0, deadline - time.monotonic())))
+        with platform.watching(job_id) as watch:
+            while True:
+                began = time.monotonic()
+                job = look(watch)
+                show(job)
+                if job.has_ended:
+                    return job
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise WaitTimeout
+                pause = max(watch.pace_seconds, (time.monotonic() - began) / LOOKING_SHARE)
+                watch.wait(pause if deadline is None else min(pause, max(0.0, deadline - time.monotonic())))
     except KeyboardInterrupt:
         raise Detached from None
-    finally:
-        bell.close()
 
 
-def look(platform: Platform, namespace: str, job_id: str, order: JobOrder) -> JobPicture:
-    """A picture, also across a restart of the database."""
+def look(watch: Watch) -> JobOverview:
+    """A picture, also across a restart of the database or the server."""
     lost_at: float | None = None
     while True:
         try:
-            picture = take_picture(platform.conn, namespace, job_id, order)
-            assert picture is not None, "a job that is watched is not pruned"
-            return picture
-        except psycopg.OperationalError:
+            return watch.look()
+        except PlatformLost as lost:
             if lost_at is None:
                 lost_at = time.monotonic()
-                say("the database does not answer; trying again")
+                say(f"{lost} does not answer; trying again")
             if time.monotonic() - lost_at > LOST_SECONDS:
-                raise
-        time.sleep(LOOK_SECONDS)
-        try:
-            platform.reconnect()
-        except psycopg.OperationalError:
-            continue
+                raise lost.error from None
+        time.sleep(watch.pace_seconds)
 
 
 class Screen:
@@ -97,9 +82,9 @@ class Screen:
     def __init__(self) -> None:
         self._drawn = 0
 
-    def show(self, picture: JobPicture) -> None:
+    def show(self, job: JobOverview) -> None:
         width, height = shutil.get_terminal_size()
-        lines = [cut_styled(line, width - 1) for line in draw(picture, max(5, height - 2))]
+        lines = [cut_styled(line, width - 1) for line in draw(job, max(5, height - 2))]
         up = f"\x1b[{self._drawn}A" if self._drawn else ""
         write(sys.stderr, up + "".join(f"\r{line}\x1b[K\n" for line in lines) + "\x1b[J")
         self._drawn = len(lines)
@@ -111,27 +96,24 @@ class PlainLines:
     def __init__(self) -> None:
         self._seen: dict[str, object] = {}
 
-    def show(self, picture: JobPicture) -> None:
-        for node in picture.nodes:
+    def show(self, job: JobOverview) -> None:
+        for node in job.nodes:
             if node.type in HIDDEN or node.status in ("pending", "ready"):
                 continue
-            step = None if node.total is None else node.settled * STEPS // max(node.total, 1)
-            now = (node.status, node.line.attempt, step)
+            step = None if node.children is None else node.settled_children * STEPS // max(node.children.total, 1)
+            now = (node.status, node.attempt, step)
             if self._seen.get(node.node_id) != now:
                 self._seen[node.node_id] = now
                 say(f"{node.node_id}: {describe(node, bar=False)}")
 
 
-def draw(picture: JobPicture, most_lines: int) -> list[str]:
-    job = picture.job
-    counts = picture.node_counts
-    done = sum(counts.get(status, 0) for status in ("completed", "failed", "skipped", "cancelled"))
-    status = paint(picture.status, STATUS_STYLES[picture.status], sys.stderr)
-    ending = f" (ending as {job['ending']})" if job["ending"] and not picture.has_ended else ""
-    took = show_duration(job["duration_seconds"])
-    name = f"{job['workflow_id']} v{job['workflow_version']}  {job['job_id']}"
-    head = f"{name}  {status}{ending}  {done}/{counts['total']}  {took}"
-    nodes = [node for node in picture.nodes if node.type not in HIDDEN]
+def draw(job: JobOverview, most_lines: int) -> list[str]:
+    status = paint(job.status, STATUS_STYLES[job.status], sys.stderr)
+    ending = f" (ending as {job.ending})" if job.ending and not job.has_ended else ""
+    took = show_duration(job.duration_seconds)
+    name = f"{job.workflow_id} v{job.workflow_version}  {job.job_id}"
+    head = f"{name}  {status}{ending}  {job.settled_nodes}/{job.node_counts.total}  {took}"
+    nodes = [node for node in job.nodes if node.type not in HIDDEN]
     room = most_lines - 1
     if len(nodes) > room:
         # What moves or has failed comes first; the rest is a number.
@@ -143,7 +125,7 @@ def draw(picture: JobPicture, most_lines: int) -> list[str]:
     return [head, *draw_nodes(nodes)]
 
 
-def draw_nodes(nodes: list[NodePicture]) -> list[str]:
+def draw_nodes(nodes: list[NodeOverview]) -> list[str]:
     width = min(40, max((len(node.node_id) for node in nodes), default=0))
     lines = []
     for node in nodes:
@@ -152,42 +134,42 @@ def draw_nodes(nodes: list[NodePicture]) -> list[str]:
     return lines
 
 
-def describe(node: NodePicture, *, bar: bool) -> str:
+def describe(node: NodeOverview, *, bar: bool) -> str:
     """A node in one line: the word for its status first, so that it can be searched for."""
     word = f"{node.status:<10}" if bar else node.status
     words = [paint(word, STATUS_STYLES[node.status], sys.stderr) if bar else word]
     if node.taken_over:
         return f"{words[0]} (taken over)"
-    if node.total is not None:
-        words.append(describe_children(node, bar=bar))
-    if node.is_settled and node.line.started_at is not None:
-        took = show_duration(node.line.duration_seconds)
+    if node.children is not None:
+        words.append(describe_children(node, node.children, bar=bar))
+    if node.is_settled and node.started_at is not None:
+        took = show_duration(node.duration_seconds)
         words.append(took if bar else f"in {took}")
-    elif bar and node.status == "running" and node.total is None:
-        words.append(show_duration(node.line.duration_seconds))
-    if node.line.attempt > 1:
-        words.append(f"attempt {node.line.attempt} of {max(node.line.max_retries + 1, node.line.attempt)}")
+    elif bar and node.status == "running" and node.children is None:
+        words.append(show_duration(node.duration_seconds))
+    if node.attempt > 1:
+        words.append(f"attempt {node.attempt} of {max(node.max_retries + 1, node.attempt)}")
     if node.progress is not None and node.progress.progress_percent is not None:
         words.append(f"{node.progress.progress_percent:.0f} %")
     if node.progress is not None and node.progress.progress_message:
         words.append(node.progress.progress_message)
-    if node.line.error_message and node.status in ("failed", "ready"):
-        words.append(paint(" ".join(node.line.error_message.split())[:200], "31", sys.stderr))
+    if node.error_message and node.status in ("failed", "ready"):
+        words.append(paint(" ".join(node.error_message.split())[:200], "31", sys.stderr))
     return " ".join(words)
 
 
-def describe_children(node: NodePicture, *, bar: bool) -> str:
+def describe_children(node: NodeOverview, children: NodeCounts, *, bar: bool) -> str:
     """`███████░░░ 812/1000 3 failed ~12s left`."""
-    total, settled = node.total or 0, node.settled
+    total, settled = children.total, node.settled_children
     words = []
     if bar:
         full = BAR_WIDTH if not total else settled * BAR_WIDTH // total
         words.append("█" * full + "░" * (BAR_WIDTH - full))
     words.append(f"{settled}/{total}")
-    if node.failed:
-        words.append(paint(f"{node.failed} failed", "31", sys.stderr) if bar else f"{node.failed} failed")
-    if bar and not node.is_settled and settled >= ETA_AFTER and node.line.duration_seconds:
-        words.append(f"~{show_duration(node.line.duration_seconds / settled * (total - settled))} left")
+    if children.failed:
+        words.append(paint(f"{children.failed} failed", "31", sys.stderr) if bar else f"{children.failed} failed")
+    if bar and not node.is_settled and settled >= ETA_AFTER and node.duration_seconds:
+        words.append(f"~{show_duration(node.duration_seconds / settled * (total - settled))} left")
     return " ".join(words)
 
 

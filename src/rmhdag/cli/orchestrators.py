@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import typer
 
-from rmhdag.cli.options import JsonOption, SchemaOption, UrlOption
+from rmhdag.cli.options import JsonOption, SchemaOption, ServerOption, UrlOption
 
 
 def register(app: typer.Typer) -> None:
     app.command(short_help="List orchestrators.")(orchestrators)
 
 
-def orchestrators(as_json: JsonOption = False, database_url: UrlOption = None, schema: SchemaOption = None) -> None:
+def orchestrators(
+    as_json: JsonOption = False, url: ServerOption = None, database_url: UrlOption = None, schema: SchemaOption = None
+) -> None:
     """List orchestrators, with the jobs they own and when they were last heard.
 
     \b
@@ -22,10 +24,9 @@ def orchestrators(as_json: JsonOption = False, database_url: UrlOption = None, s
     from rmhdag.cli.listing import show_listing
     from rmhdag.cli.platform import connected
     from rmhdag.cli.tables import show_age, show_duration
-    from rmhdag.store import views
 
-    with connected(database_url, schema) as platform:
-        lines = views.orchestrators(platform.conn)
+    with connected(url, database_url, schema) as platform:
+        lines = platform.orchestrators()
     headers = ("ORCHESTRATOR", "HOST", "PROCESS", "VERSION", "STARTED", "SILENT", "JOBS")
     show_listing(
         "orchestrators",

@@ -89,13 +89,15 @@ def parse(text: str, where: str) -> Any:
         raise CommandFailed(f"{where} is not JSON: {error}", code=ExitCode.INVALID) from None
 
 
-def refuse(error: InvalidInputs, workflow_id: str) -> CommandFailed:
-    lines = [
-        f"  {problem.pointer.lstrip('/') or 'the parameters'}: {problem.message}. {problem.remedy}"
-        for problem in error.problems
-    ]
+def refuse(wrong: Sequence[tuple[str, str]], workflow_id: str) -> CommandFailed:
+    """`wrong` are places, as pointers into the parameters, and what is wrong there."""
+    lines = [f"  {pointer.lstrip('/') or 'the parameters'}: {what}" for pointer, what in wrong]
     return CommandFailed(
         f"the parameters do not fit workflow {workflow_id}:\n" + "\n".join(lines),
         remedy=f"`rmhdag workflows show {workflow_id}` lists its inputs.",
         code=ExitCode.INVALID,
     )
+
+
+def refuse_inputs(error: InvalidInputs, workflow_id: str) -> CommandFailed:
+    return refuse([(one.pointer, f"{one.message}. {one.remedy}") for one in error.problems], workflow_id)

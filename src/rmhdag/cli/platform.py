@@ -1,84 +1,246 @@
-"""The platform's database as one command uses it: connected, in its schema, with errors as sentences."""
+"""What commands ask of the platform, whether it is a database beside them or a server far away.
+
+Commands get a Platform from `connected` and do not know which one it is: both give the same models, and both end badly
+only by `CommandFailed`.
+"""
 
 from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
-
-import psycopg
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.server import explained, opened
 from rmhdag.cli.settings import Settings, load_settings
-from rmhdag.store import views
-from rmhdag.store.connection import SearchPathError, connect, enter_schema
 
-Conn = psycopg.Connection[Any]
+if TYPE_CHECKING:
+    from rmhdag.models.api.callbacks import CallbackView
+    from rmhdag.models.api.jobs import CommandAnswerBody, JobSubmission, JobSummary, RerunAnswer, RerunRequest
+    from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, RotationRequest
+    from rmhdag.models.api.nodes import Decision, LogChunk, NodeView
+    from rmhdag.models.api.overviews import JobOverview
+    from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
+    from rmhdag.models.api.queues import DeadLetterSummary, QueueStatus, Requeued
+    from rmhdag.models.api.timeline import TimelineEvent
+    from rmhdag.models.api.workflows import Registration, WorkflowDetail, WorkflowSummary
+
 ALL_HEX = frozenset("0123456789abcdef")
 SHORTEST_START = 8
 
+# What to do, in the words of the command line.
+NOT_FINISHED = "Wait for its end, cancel it, or try one node now with --node NODE."
+NOTHING_TO_RERUN = "--everything or --from NODE runs it again all the same."
+CALLBACK_REFUSED = "RMHDAG_CALLBACK_HOSTS names hosts that are allowed although they are not public."
+NOT_ROTATED = "Revoke the one that is no longer used, or wait for the end of its overlap."
 
-@dataclass(slots=True)
-class Platform:
-    """`conn` is in autocommit mode."""
 
-    conn: Conn
-    dsn: str
-    name: str
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobQuery:
+    """`after` is what the page before gave as the next."""
+
+    statuses: Sequence[str] = ()
+    workflow_id: str | None = None
+    submitted_by: str | None = None
+    correlation_id: str | None = None
+    since: datetime | None = None
+    after: str | None = None
+    limit: int = 20
+
+
+class PlatformLost(Exception):
+    """It does not answer just now, and may soon; `error` says why."""
+
+    def __init__(self, what: str, error: Exception) -> None:
+        super().__init__(what)
+        self.error = error
+
+
+class NotRequeued(Exception):
+    """The letter stays open, and this says why."""
+
+
+class Watch(ABC):
+    """One job, looked at again and again."""
+
+    pace_seconds: float
+
+    @abstractmethod
+    def look(self) -> JobOverview:
+        """Raises PlatformLost."""
+
+    @abstractmethod
+    def wait(self, seconds: float) -> None:
+        """So long, or until something may have happened."""
+
+
+class Platform(ABC):
+    """Everything is in one namespace, and done in one name."""
+
     settings: Settings
 
-    def orchestrators_alive(self) -> int:
-        alive = self.settings.orphan_seconds
-        return sum(line.silent_seconds < alive and not line.stopping for line in views.orchestrators(self.conn))
+    # -- jobs ----------------------------------------------------------------------------------------------------------
 
-    def reconnect(self) -> None:
-        self.conn.close()
-        self.conn = open_connection(self.dsn, self.settings)
-
-
-def open_connection(dsn: str, settings: Settings) -> Conn:
-    pooled = settings.database_pooled
-    conn = connect(dsn, "rmhdag:cli", autocommit=True, statement_timeout_seconds=30, pooled=pooled)
-    try:
-        enter_schema(conn, settings.schema_name, pooled=pooled)
-    except BaseException:
-        conn.close()
-        raise
-    conn.prepare_threshold = None
-    return conn
-
-
-@contextmanager
-def connected(database_url: str | None = None, schema: str | None = None) -> Iterator[Platform]:
-    """An embedded server that is not running is started for the command, as `rmhdag db` does it."""
-    settings = load_settings({"database_url": database_url, "schema_name": schema}).settings
-    with opened(settings) as (dsn, name), explained(settings), migrated(settings, name):
-        platform = Platform(open_connection(dsn, settings), dsn, name, settings)
-        try:
-            yield platform
-        finally:
-            platform.conn.close()
-
-
-@contextmanager
-def migrated(settings: Settings, name: str) -> Iterator[None]:
-    """A schema that is missing or old, as a sentence."""
-    try:
-        yield
-    except SearchPathError as error:
-        raise CommandFailed(f"{name}: {error}", code=ExitCode.CONFLICT) from error
-    except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedObject) as error:
-        text = " ".join(str(error).partition("LINE")[0].split())
+    def find_job(self, text: str) -> str:
+        """The full id of the job that is meant."""
+        start = text.strip().lower().replace("-", "")
+        if len(start) >= SHORTEST_START and ALL_HEX.issuperset(start):
+            found = self.job_ids(start)
+            if len(found) == 1:
+                return found[0]
+            if found:
+                raise CommandFailed(
+                    f"several jobs begin with {start}: {', '.join(found)}",
+                    remedy="Give more of the id.",
+                    code=ExitCode.CONFLICT,
+                )
         raise CommandFailed(
-            f"schema {settings.schema_name} in {name} is not there or not up to date: {text}",
-            remedy="`rmhdag db migrate` brings it there; `rmhdag up` does it by itself.",
-            code=ExitCode.CONFLICT,
-        ) from error
+            f"there is no job {text!r}",
+            remedy="`rmhdag jobs` lists them; the first 8 characters of an id are enough if no other begins so.",
+            code=ExitCode.NOT_FOUND,
+        )
+
+    @abstractmethod
+    def job_ids(self, start: str) -> list[str]:
+        """Those that begin so; three at most."""
+
+    @abstractmethod
+    def jobs(self, query: JobQuery) -> tuple[list[JobSummary], str | None]:
+        """A page, newest first, and what to ask the next one with."""
+
+    @abstractmethod
+    def overview(self, job_id: str, *, reasons: bool = False) -> JobOverview: ...
+
+    @abstractmethod
+    def watching(self, job_id: str) -> AbstractContextManager[Watch]: ...
+
+    @abstractmethod
+    def node(self, job_id: str, node_id: str) -> NodeView: ...
+
+    @abstractmethod
+    def failed_children(self, job_id: str, node_id: str, limit: int) -> list[tuple[str, str | None]]:
+        """The first failed children of a fan-out, with their messages."""
+
+    @abstractmethod
+    def events(self, job_id: str) -> Iterator[TimelineEvent]: ...
+
+    @abstractmethod
+    def log_chunks(self, job_id: str, node_id: str | None, since: datetime | None) -> Iterator[LogChunk]: ...
+
+    @abstractmethod
+    def submit(self, wanted: JobSubmission) -> str:
+        """The id of the new job, or of the one that the idempotency key knows."""
+
+    @abstractmethod
+    def cancel(self, job_id: str, reason: str | None) -> CommandAnswerBody: ...
+
+    @abstractmethod
+    def retry_node(self, job_id: str, node_id: str) -> CommandAnswerBody: ...
+
+    @abstractmethod
+    def decide(self, job_id: str, node_id: str, decision: Decision) -> CommandAnswerBody: ...
+
+    @abstractmethod
+    def rerun(self, job_id: str, wanted: RerunRequest) -> RerunAnswer: ...
+
+    # -- workflows -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def workflows(self) -> list[WorkflowSummary]: ...
+
+    @abstractmethod
+    def workflow(self, workflow_id: str, version: int | None) -> WorkflowDetail | None: ...
+
+    @abstractmethod
+    def register(self, names: Sequence[str]) -> list[Registration]:
+        """Files and folders, all or none: problems are shown, and end the command."""
+
+    # -- who is there, and what waits ----------------------------------------------------------------------------------
+
+    def orchestrators_alive(self) -> int:
+        return sum(one.alive and not one.stopping for one in self.orchestrators())
+
+    @abstractmethod
+    def queues(self) -> list[QueueStatus]: ...
+
+    @abstractmethod
+    def workers(self) -> list[WorkerSummary]: ...
+
+    @abstractmethod
+    def orchestrators(self) -> list[OrchestratorSummary]: ...
+
+    @abstractmethod
+    def dead_letters(self, *, settled_too: bool = False, limit: int) -> list[DeadLetterSummary]:
+        """Oldest first."""
+
+    @abstractmethod
+    def find_dead_letters(self, start: str) -> list[DeadLetterSummary]:
+        """The one of this id; up to two whose ids begin so, if none is called so."""
+
+    @abstractmethod
+    def requeue(self, letter: DeadLetterSummary) -> Requeued:
+        """Raises NotRequeued."""
+
+    @abstractmethod
+    def discard(self, letter: DeadLetterSummary) -> bool:
+        """False if it was settled before."""
+
+    @abstractmethod
+    def callbacks(self, *, status: str | None, job_id: str | None, limit: int) -> list[CallbackView]:
+        """Newest first."""
+
+    @abstractmethod
+    def redeliver(self, callback_ids: Sequence[str]) -> None:
+        """All or, if one of them does not exist, none."""
+
+    # -- keys ----------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def keys(self, *, dead_too: bool) -> list[KeyView]: ...
+
+    @abstractmethod
+    def create_key(self, wanted: KeyRequest) -> KeyMade: ...
+
+    @abstractmethod
+    def rotate_key(self, key_id: str, wanted: RotationRequest) -> KeyMade: ...
+
+    @abstractmethod
+    def revoke_key(self, key_id: str) -> KeyView: ...
+
+
+@contextmanager
+def connected(
+    url: str | None = None,
+    database_url: str | None = None,
+    schema: str | None = None,
+    *,
+    namespace: str | None = None,
+    name: str | None = None,
+) -> Iterator[Platform]:
+    """The server, if one is named, else the database. What is named on the command line counts before the rest.
+
+    `name` is in whose name things are done, if it is not the caller's own.
+    """
+    if url is not None and (database_url is not None or schema is not None):
+        raise CommandFailed(
+            "--url names a server, --database-url and --schema a database: give one of the two", code=ExitCode.USAGE
+        )
+    settings = load_settings({"url": url, "database_url": database_url, "schema_name": schema}).settings
+    if settings.url is not None and database_url is None:
+        from rmhdag.cli.remote_platform import remote_platform
+
+        with remote_platform(settings, namespace, name) as far:
+            yield far
+    else:
+        from rmhdag.cli.local_platform import local_platform
+
+        with local_platform(settings, namespace, name) as near:
+            yield near
 
 
 def who(given: str | None) -> str:
@@ -93,21 +255,23 @@ def who(given: str | None) -> str:
         return f"user {os.getuid()}"
 
 
-def find_job(conn: Conn, namespace: str, text: str) -> str:
-    """The full id of the job that is meant."""
-    start = text.strip().lower().replace("-", "")
-    if len(start) >= SHORTEST_START and ALL_HEX.issuperset(start):
-        found = views.find_jobs(conn, namespace, start)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise CommandFailed(
-                f"several jobs begin with {start}: {', '.join(found)}",
-                remedy="Give more of the id.",
-                code=ExitCode.CONFLICT,
-            )
-    raise CommandFailed(
-        f"there is no job {text!r}",
-        remedy="`rmhdag jobs` lists them; the first 8 characters of an id are enough if no other begins so.",
+def no_node(job_id: str, node_id: str, remedy: str) -> CommandFailed:
+    return CommandFailed(f"job {job_id} has no node {node_id!r}", remedy=remedy, code=ExitCode.NOT_FOUND)
+
+
+def no_key(key_id: str) -> CommandFailed:
+    return CommandFailed(
+        f"there is no key {key_id!r}", remedy="`rmhdag keys list --all` shows them.", code=ExitCode.NOT_FOUND
+    )
+
+
+def no_callback(callback_id: str) -> CommandFailed:
+    return CommandFailed(
+        f"there is no callback {callback_id}; nothing was sent",
+        remedy="`rmhdag callbacks` shows them.",
         code=ExitCode.NOT_FOUND,
     )
+
+
+def no_cursor(text: str) -> CommandFailed:
+    return CommandFailed(f"{text!r} is no cursor", remedy="Give what the page before named.", code=ExitCode.USAGE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rmhdag.cli.options import JsonOption, NamespaceOption, SchemaOption, UrlOption
+from rmhdag.cli.options import JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import say
 
 
@@ -13,8 +13,9 @@ def register(app: typer.Typer) -> None:
 
 
 def queues(
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -28,12 +29,9 @@ def queues(
     from rmhdag.cli.listing import show_listing
     from rmhdag.cli.platform import connected
     from rmhdag.cli.tables import show_duration
-    from rmhdag.store import views
 
-    with connected(database_url, schema) as platform:
-        found = views.queues(platform.conn, namespace, platform.settings.orphan_seconds)
-        named = (platform.settings.dag_worker_queue, platform.settings.worker_queue)
-        lines = views.with_configured(found, [name for name in named if name])
+    with connected(url, database_url, schema, namespace=namespace) as platform:
+        lines = platform.queues()
     headers = ("QUEUE", "WAITING", "DELAYED", "RUNNING", "OLDEST", "WORKERS", "SLOTS", "DEAD LETTERS")
     show_listing(
         "queues",

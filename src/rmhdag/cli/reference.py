@@ -21,6 +21,15 @@ Colour appears only in a terminal, and not with `NO_COLOR=1` or `--no-color`. `-
 stand anywhere. `-` as a file name reads stdin. Settings come from flags, then the environment, then a file
 (`RMHDAG_CONFIG`, `./rmhdag.toml`, `~/.config/rmhdag/config.toml`), then `development.toml` in the data folder, which
 `rmhdag up` writes (not read beside `RMHDAG_CONFIG`), then defaults; `rmhdag config show` tells which.
+
+## Far away
+
+With `RMHDAG_URL` (or `--url`) and the key in `RMHDAG_KEY`, which is never given on the command line, `submit`, `jobs`,
+`job`, `logs`, `cancel`, `retry`, `decide`, `workflows`, `queues`, `dead-letters`, `callbacks`, `orchestrators`, `workers`
+and `keys` talk to that server and need no database; output, JSON and exit codes are the same. If a database is named in
+the environment or a file, too, the server counts; `--database-url` on the command line counts before `RMHDAG_URL`. All
+is done in the namespace of the key and in the name of its holder; `--as` is for `submit` with the scope `admin`. The
+other commands work on the database, and say so if only a server is named.
 """
 
 JOB = (
@@ -36,8 +45,8 @@ NODE = (
 )
 
 KEY = (
-    "key_id, namespace, name, kind, scopes, rotated_from, created_by, created_at, expires_at, revoked_at, "
-    "last_used_at, state"
+    "key_id, namespace, name, kind, state, scopes, rotated_from, created_by, created_at, expires_at, revoked_at, "
+    "last_used_at"
 )
 
 # The objects of `--json`; fields may be added, those that are here keep their meaning. A test compares.
@@ -49,10 +58,10 @@ JSON_OBJECTS = {
     "jobs": "jobs [job_id, workflow_id, workflow_version, status, ending, priority, submitted_by, correlation_id, "
     "rerun_of, parent_job_id, created_at, started_at, completed_at, error_message, duration_seconds], next",
     "job": f"{JOB}, node_counts, nodes [{NODE}, reason], reruns [job_id, status]",
-    "job --node": "node_id, status, attempt, retry_count, max_retries, lease_losses, task_id, reused_task_id, "
-    "parent_node_id, fan_out_index, fan_out_item_key, next_attempt_at, deadline_at, created_at, ready_at, "
-    "dispatched_at, started_at, completed_at, checkpoint_phase, checkpoint_saved_at, error_message, input_params, "
-    "output, worker_id, metrics, error_kind, reason",
+    "job --node": "job_id, node_id, type, status, handler, queue, attempt, retry_count, max_retries, lease_losses, "
+    "task_id, reused_task_id, parent_node_id, fan_out_index, fan_out_item_key, next_attempt_at, deadline_at, "
+    "created_at, ready_at, dispatched_at, started_at, completed_at, checkpoint_phase, error_message, children_total, "
+    "duration_seconds, input_params, output, worker_id, error_kind, metrics, checkpoint_saved_at, children, reason",
     "job --events": "job_id, events [seq, created_at, event_type, event_status, node_id, task_id, duration_ms, "
     "source_app, error_message, event_data, message]",
     "logs": "node_id, task_id, lease_epoch, line",
@@ -62,10 +71,10 @@ JSON_OBJECTS = {
     "retry": "job_id, rerun_of, again, reused",
     "retry --dry-run": "rerun_of, input_params, again, reused, keeps_children, dry_run",
     "retry --node": "job_id, command_id, outcome, reason",
-    "workflows": "workflows [workflow_id, version, hash, registered_by, registered_at, name, description]",
+    "workflows": "workflows [workflow_id, version, hash, name, description, registered_by, registered_at]",
     "workflows show": "workflow_id, version, hash, definition",
     "workflows register": "registered [workflow_id, version, nodes]",
-    "queues": "queues [queue, waiting, delayed, running, oldest_seconds, workers, slots, dead_letters]",
+    "queues": "queues [queue, waiting, delayed, running, oldest_seconds, workers, slots, dead_letters, attention]",
     "dead-letters list": "dead_letters [dead_letter_id, queue, reason, error_message, job_id, node_id, task_id, "
     "created_at, settled_at, settled_by, settled_as]",
     "dead-letters requeue": "requeued [dead_letter_id, job_id, is_new_job], refused [dead_letter_id, reason]",
@@ -73,10 +82,10 @@ JSON_OBJECTS = {
     "callbacks list": "callbacks [callback_id, job_id, status, attempts, endpoint_url, created_at, next_attempt_at, "
     "last_attempt_at, settled_at, last_status, last_error, redelivered_by, redelivered_at, body]",
     "callbacks redeliver": "redelivered",
-    "orchestrators": "orchestrators [owner_id, host, process_id, version, stopping, started_at, heartbeat_at, stats, "
-    "silent_seconds, jobs_owned]",
-    "workers": "workers [worker_id, host, process_id, version, slots, draining, started_at, heartbeat_at, queues, "
-    "stats, silent_seconds, tasks_held]",
+    "orchestrators": "orchestrators [owner_id, host, process_id, version, alive, stopping, jobs_owned, started_at, "
+    "heartbeat_at, silent_seconds, stats]",
+    "workers": "workers [worker_id, host, process_id, version, alive, draining, slots, tasks_held, queues, "
+    "started_at, heartbeat_at, silent_seconds, stats]",
     "keys create": f"{KEY}, key",
     "keys list": f"keys [{KEY}]",
     "keys rotate": f"{KEY}, key",

@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING, Any
 import rmhdag
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.output import emit
-from rmhdag.cli.workflow_files import CheckedFile, check_file, find_files, show_problem
-from rmhdag.orchestrator.registrations import handler_queues, known_handlers, known_queues, register_definition
+from rmhdag.cli.workflow_files import CheckedFile, check_file, find_files, refuse_problems
+from rmhdag.models.api.workflows import Registration
+from rmhdag.orchestrator.registrations import (
+    handler_queues,
+    known_handlers,
+    known_queues,
+    register_definition,
+    stored_form,
+)
 from rmhdag.store.workflows import OtherContentError
 from rmhdag.workflow import definition_json
 from rmhdag.workflow.definition import WorkflowDefinition
 
 if TYPE_CHECKING:
-    from rmhdag.cli.platform import Conn
+    from rmhdag.cli.database import Conn
     from rmhdag.cli.settings import Settings
 
 # The names of queues in the workflows that come with rmhdag.
@@ -47,7 +53,7 @@ class FreshHandlerQueues(dict[str, str]):
         return super().get(name, default)
 
     def refresh(self) -> None:
-        from rmhdag.cli.platform import open_connection
+        from rmhdag.cli.database import open_connection
 
         with open_connection(self._dsn, self._settings) as conn:
             self.update(handler_queues(conn))
@@ -69,26 +75,22 @@ def check_files(conn: Conn, settings: Settings, names: Sequence[str]) -> list[Ch
     """All of them or none: a problem in one file ends the command, with every problem shown."""
     queues, handlers = configured_queues(conn, settings), known_handlers(conn)
     files = [check_file(name, queues=queues, handlers=handlers, env_names=()) for name in find_files(names)]
-    problems = [(problem, file.source) for file in files for problem in file.problems]
-    if problems:
-        emit("".join(show_problem(problem, source) for problem, source in problems))
-        raise CommandFailed("nothing was registered: the problems above come first", code=ExitCode.INVALID)
+    refuse_problems([(problem, file.source) for file in files for problem in file.problems])
     return files
 
 
 def register_files(
     conn: Conn, settings: Settings, names: Sequence[str], *, namespace: str, registered_by: str
-) -> list[WorkflowDefinition]:
+) -> list[Registration]:
     registered = []
     for file in check_files(conn, settings, names):
         definition = file.definition
         assert definition is not None
-        store(conn, definition, namespace, registered_by, development=settings.development)
-        registered.append(definition)
+        registered.append(store(conn, definition, namespace, registered_by, development=settings.development))
     return registered
 
 
-def register_shipped(conn: Conn, settings: Settings, *, namespace: str, registered_by: str) -> list[WorkflowDefinition]:
+def register_shipped(conn: Conn, settings: Settings, *, namespace: str, registered_by: str) -> list[Registration]:
     """The examples, in the queues that this installation has."""
     queues = {LIGHT: settings.dag_worker_queue or LIGHT, HEAVY: settings.worker_queue or HEAVY}
     registered = []
@@ -97,8 +99,7 @@ def register_shipped(conn: Conn, settings: Settings, *, namespace: str, register
         found = file.definition
         assert found is not None, file.problems
         definition = in_queues(found, queues)
-        store(conn, definition, namespace, registered_by, development=True)
-        registered.append(definition)
+        registered.append(store(conn, definition, namespace, registered_by, development=True))
     return registered
 
 
@@ -111,12 +112,21 @@ def in_queues(definition: WorkflowDefinition, queues: Mapping[str, str]) -> Work
     return WorkflowDefinition.model_validate(stored)
 
 
-def store(conn: Conn, definition: WorkflowDefinition, namespace: str, registered_by: str, *, development: bool) -> None:
+def store(
+    conn: Conn, definition: WorkflowDefinition, namespace: str, registered_by: str, *, development: bool
+) -> Registration:
     try:
-        register_definition(conn, definition, namespace, registered_by, development=development)
+        is_new = register_definition(conn, definition, namespace, registered_by, development=development)
     except OtherContentError as error:
         raise CommandFailed(
             str(error),
             remedy="In development mode (RMHDAG_DEVELOPMENT=1) the new content takes its place.",
             code=ExitCode.CONFLICT,
         ) from error
+    return Registration(
+        workflow_id=definition.workflow_id,
+        version=definition.version,
+        hash=stored_form(definition).hash,
+        node_count=len(definition.nodes),
+        is_new=is_new,
+    )

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.options import AsOption, DryRunOption, JobArgument, JsonOption, NamespaceOption, SchemaOption, UrlOption
+from rmhdag.cli.options import (
+    AsOption,
+    DryRunOption,
+    JobArgument,
+    JsonOption,
+    NamespaceOption,
+    SchemaOption,
+    ServerOption,
+    UrlOption,
+)
 from rmhdag.cli.output import emit, emit_json, say
 from rmhdag.cli.submit import TimeoutOption
 
 if TYPE_CHECKING:
     from rmhdag.cli.platform import Platform
-    from rmhdag.orchestrator.reruns import PlannedRerun
+    from rmhdag.models.api.jobs import RerunAnswer, RerunRequest
 
 
 def register(app: typer.Typer) -> None:
@@ -38,9 +47,10 @@ def retry(
     timeout: TimeoutOption = None,
     idempotency_key: Annotated[str | None, typer.Option("--idempotency-key", metavar="KEY")] = None,
     issued_by: AsOption = None,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -55,118 +65,87 @@ def retry(
       rmhdag retry 0198f3c2 resolution=10 --dry-run
       rmhdag retry 0198f3c2 --node split__17
     """
-    from rmhdag.cli.platform import connected, find_job, who
+    from rmhdag.cli.platform import connected
     from rmhdag.cli.submit import checked, require_orchestrator
-    from rmhdag.orchestrator.reruns import NothingToRerunError, rerun_job
-    from rmhdag.orchestrator.submissions import OtherSubmissionError
 
     if node is not None and (from_nodes or everything or values or params):
         raise CommandFailed("--node tries one node of a running job and takes nothing else", code=ExitCode.USAGE)
-    with connected(database_url, schema) as platform:
-        full_id = find_job(platform.conn, namespace, job_id)
+    if everything and from_nodes:
+        raise CommandFailed("--everything and --from exclude each other", code=ExitCode.USAGE)
+    key = checked(idempotency_key, "--idempotency-key", 128)
+    with connected(url, database_url, schema, namespace=namespace, name=issued_by) as platform:
+        full_id = platform.find_job(job_id)
         if node is not None:
-            retry_node(platform, namespace, full_id, node, who(issued_by), as_json=as_json)
+            retry_node(platform, full_id, node, as_json=as_json)
             return
         if wait and not dry_run:
             require_orchestrator(platform)
-        planned = plan(platform, namespace, full_id, values or [], params, from_nodes or [], everything)
+        wanted = {
+            "input_params": changed_parameters(platform, full_id, values or [], params),
+            "from_nodes": from_nodes or [],
+            "everything": everything,
+            "dry_run": dry_run,
+            "idempotency_key": key,
+        }
+        answer = platform.rerun(full_id, read_request(wanted))
         if dry_run:
-            preview(planned, as_json=as_json)
+            preview(answer, as_json=as_json)
             return
-        try:
-            new_id = rerun_job(
-                platform.conn,
-                planned,
-                issued_by=who(issued_by),
-                idempotency_key=checked(idempotency_key, "--idempotency-key", 128),
-            ).job_id
-        except NothingToRerunError as error:
-            raise CommandFailed(
-                str(error), remedy="--everything or --from NODE runs it again all the same.", code=ExitCode.CONFLICT
-            ) from None
-        except OtherSubmissionError as error:
-            raise CommandFailed(str(error), code=ExitCode.CONFLICT) from None
-        say(f"job {new_id} reruns {full_id}: {describe(planned)}")
+        assert answer.job_id is not None
+        say(f"job {answer.job_id} reruns {full_id}: {describe(answer)}")
         if wait:
             from rmhdag.cli.waiting import wait_for_job
 
-            wait_for_job(platform, namespace, new_id, timeout_seconds=timeout, as_json=as_json)
-        scope = planned.scope
-        facts = {"job_id": new_id, "rerun_of": full_id, "again": scope.again, "reused": scope.reused}
-        emit_json(facts) if as_json else emit(f"{new_id}\n")
+            wait_for_job(platform, answer.job_id, timeout_seconds=timeout, as_json=as_json)
+        shown = answer.model_dump(include={"job_id", "rerun_of", "again", "reused"})
+        emit_json(shown) if as_json else emit(f"{answer.job_id}\n")
 
 
-def plan(
-    platform: Platform,
-    namespace: str,
-    job_id: str,
-    values: list[str],
-    params: str | None,
-    from_nodes: list[str],
-    everything: bool,
-) -> PlannedRerun:
-    from rmhdag.cli.parameters import read_parameters, refuse
-    from rmhdag.engine.rerun import RerunError
-    from rmhdag.orchestrator.reruns import JobNotFinishedError, UnknownJobError, plan_rerun_of
-    from rmhdag.store import jobs, reruns
-    from rmhdag.workflow import InvalidInputs
+def changed_parameters(platform: Platform, job_id: str, values: list[str], params: str | None) -> dict[str, Any]:
+    """Read by the types of the inputs of the workflow, as the job has it."""
+    from rmhdag.cli.parameters import read_parameters
 
-    job = reruns.read_job(platform.conn, namespace, job_id)
-    assert job is not None
-    definition = jobs.load_definition(
-        platform.conn, namespace, job.workflow_id, job.workflow_version, job.workflow_hash
-    )
-    changed = read_parameters(definition["inputs"], values, params)
+    if not values and params is None:
+        return {}
+    job = platform.overview(job_id)
+    stored = platform.workflow(job.workflow_id, job.workflow_version)
+    return read_parameters({} if stored is None else stored.definition["inputs"], values, params)
+
+
+def read_request(wanted: dict[str, Any]) -> RerunRequest:
+    from pydantic import ValidationError
+
+    from rmhdag.models.api.jobs import RerunRequest
+
     try:
-        return plan_rerun_of(
-            platform.conn,
-            job_id,
-            namespace=namespace,
-            changed_params=changed,
-            from_nodes=from_nodes,
-            everything=everything,
-        )
-    except InvalidInputs as error:
-        raise refuse(error, job.workflow_id) from None
-    except JobNotFinishedError as error:
-        raise CommandFailed(
-            str(error),
-            remedy="Wait for its end, cancel it, or try one node now with --node NODE.",
-            code=ExitCode.CONFLICT,
-        ) from None
-    except (RerunError, UnknownJobError) as error:
-        raise CommandFailed(str(error), code=ExitCode.NOT_FOUND) from None
+        return RerunRequest.model_validate(wanted)
+    except ValidationError as error:
+        raise CommandFailed(str(error.errors()[0]["msg"]), code=ExitCode.INVALID) from None
 
 
-def describe(planned: PlannedRerun) -> str:
-    scope = planned.scope
-    kept = f"; {', '.join(scope.keeps_children)} keeps its finished children" if scope.keeps_children else ""
-    return f"{len(scope.again)} nodes run again, {len(scope.reused)} are reused{kept}"
+def describe(answer: RerunAnswer) -> str:
+    kept = f"; {', '.join(answer.keeps_children)} keeps its finished children" if answer.keeps_children else ""
+    return f"{len(answer.again)} nodes run again, {len(answer.reused)} are reused{kept}"
 
 
-def preview(planned: PlannedRerun, *, as_json: bool) -> None:
-    scope = planned.scope
+def preview(answer: RerunAnswer, *, as_json: bool) -> None:
     if as_json:
-        facts = {"rerun_of": planned.job.job_id, "input_params": planned.input_params, "again": scope.again}
-        emit_json({**facts, "reused": scope.reused, "keeps_children": scope.keeps_children, "dry_run": True})
+        shown = ("rerun_of", "input_params", "again", "reused", "keeps_children", "dry_run")
+        emit_json({name: getattr(answer, name) for name in shown})
         return
-    for title, nodes in (("again", scope.again), ("reused", scope.reused)):
+    for title, nodes in (("again", answer.again), ("reused", answer.reused)):
         emit("".join(f"{title:<7} {node_id}\n" for node_id in nodes))
-    say(f"{describe(planned)}; nothing was started (--dry-run)")
+    say(f"{describe(answer)}; nothing was started (--dry-run)")
 
 
-def retry_node(platform: Platform, namespace: str, job_id: str, node_id: str, issued_by: str, *, as_json: bool) -> None:
-    from rmhdag.api.views.pictures import ENDED
+def retry_node(platform: Platform, job_id: str, node_id: str, *, as_json: bool) -> None:
     from rmhdag.cli.cancel import tell_answer
-    from rmhdag.orchestrator.commands import retry_node as ask
-    from rmhdag.store import views
 
-    job = views.job(platform.conn, namespace, job_id)
-    if job is not None and job["status"] in ENDED:
+    job = platform.overview(job_id)
+    if job.has_ended:
         raise CommandFailed(
-            f"job {job_id} is already {job['status']}; --node is for running jobs",
+            f"job {job_id} is already {job.status}; --node is for running jobs",
             remedy=f"`rmhdag retry {job_id} --from {node_id}` runs it again, in a new job.",
             code=ExitCode.CONFLICT,
         )
-    answer = ask(platform.conn, job_id, node_id, issued_by=issued_by, namespace=namespace)
-    tell_answer(platform, job_id, answer, as_json=as_json)
+    tell_answer(platform, job_id, platform.retry_node(job_id, node_id), as_json=as_json)

@@ -45,9 +45,9 @@ def api(
       rmhdag api
       rmhdag api --host 0.0.0.0 --port 8700
     """
+    from rmhdag.cli.database import migrated
     from rmhdag.cli.lifeline import die_with
     from rmhdag.cli.observation import observed
-    from rmhdag.cli.platform import migrated
     from rmhdag.cli.server import explained, opened
     from rmhdag.cli.settings import load_settings
 

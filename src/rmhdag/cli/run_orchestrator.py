@@ -62,9 +62,9 @@ def orchestrator(
     from rmhdag.cli.api_process import api_beside
     from rmhdag.cli.callback_settings import callback_settings
     from rmhdag.cli.crash import arm_crash_point
+    from rmhdag.cli.database import migrated
     from rmhdag.cli.lifeline import die_with
     from rmhdag.cli.observation import observed
-    from rmhdag.cli.platform import migrated
     from rmhdag.cli.registration import FreshHandlerQueues
     from rmhdag.cli.server import explained, opened
     from rmhdag.cli.settings import load_settings

@@ -95,7 +95,7 @@ def worker(
 
 
 def run_over_database(settings: Settings, queues: tuple[str, ...]) -> None:
-    from rmhdag.cli.platform import migrated, open_connection
+    from rmhdag.cli.database import migrated, open_connection
     from rmhdag.cli.server import explained, opened
     from rmhdag.store import views
     from rmhdag.worker.worker import Worker

@@ -27,6 +27,12 @@ def data_folder(settings: Settings) -> Path:
 
 
 def choose_server(settings: Settings) -> ExternalServer | EmbeddedPostgres:
+    if settings.url is not None and settings.server_url is None:
+        raise CommandFailed(
+            "this command works on the database, and only a server is named (RMHDAG_URL)",
+            remedy="Set RMHDAG_DATABASE_URL beside it; or unset RMHDAG_URL to use an embedded PostgreSQL.",
+            code=ExitCode.INVALID,
+        )
     with explained(settings):
         return find_server(ServerSettings(settings.server_url, data_folder(settings), settings.postgis))
 

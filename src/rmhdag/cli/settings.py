@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from pydantic import AfterValidator, AliasChoices, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr, StringConstraints, ValidationError
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -30,6 +30,8 @@ from rmhdag.models.scopes import Scope
 
 PREFIX = "RMHDAG_"
 CONFIG_VARIABLE = "RMHDAG_CONFIG"
+# Never shown.
+KEYS = frozenset({"key", "api_key"})
 DEVELOPMENT_FILE = "development.toml"
 # Read by others: the tests, the scripts, the command line itself.
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "RMHDAG_TEST_PROCESSES"})
@@ -84,6 +86,14 @@ class Settings(BaseSettings):
         default=None,
         validation_alias=named("RMHDAG_DATABASE_URL", "DATABASE_URL"),
         description="PostgreSQL 14 or newer; without it, an embedded one in the data folder is used",
+    )
+    url: WebUrl | None = Field(
+        default=None,
+        validation_alias=named("RMHDAG_URL"),
+        description="A server: commands for jobs and workflows go there instead of to a database",
+    )
+    key: SecretStr | None = Field(
+        default=None, validation_alias=named("RMHDAG_KEY"), description="The key that commands send to that server"
     )
     postgis_host: str | None = Field(
         default=None, validation_alias=named("POSTGIS_HOST"), description="With POSTGIS_DATABASE instead of a URL"
@@ -462,6 +472,6 @@ def show(field: str, value: object) -> object:
     """A value as it may appear on a screen."""
     if value is None:
         return None
-    if any(word in field for word in ("password", "secret", "token", "key", "connection_string")):
+    if field in KEYS or any(word in field for word in ("password", "secret", "token", "connection_string")):
         return "***"
-    return mask_url(str(value)) if field.endswith("_url") else str(value) if isinstance(value, Path) else value
+    return mask_url(str(value)) if field.endswith("url") else str(value) if isinstance(value, Path) else value

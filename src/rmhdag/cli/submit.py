@@ -9,12 +9,20 @@ import typer
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.options import AsOption, DryRunOption, JsonOption, NamespaceOption, SchemaOption, UrlOption
+from rmhdag.cli.options import (
+    AsOption,
+    DryRunOption,
+    JsonOption,
+    NamespaceOption,
+    SchemaOption,
+    ServerOption,
+    UrlOption,
+)
 from rmhdag.cli.output import emit, emit_json, say
 
 if TYPE_CHECKING:
     from rmhdag.cli.platform import Platform
-    from rmhdag.store.workflows import StoredWorkflow
+    from rmhdag.models.api.workflows import WorkflowDetail
 
 TimeoutOption = Annotated[
     float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Wait no longer; exit code 8.")
@@ -43,9 +51,10 @@ def submit(
     ] = None,
     callback_url: Annotated[str | None, typer.Option("--callback-url", metavar="URL", help="Told of the end.")] = None,
     submitted_by: AsOption = None,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -61,52 +70,38 @@ def submit(
     Values are read as the declared type of the input; lists and objects as JSON, @file.json reads a value from a file.
     With --wait the exit code is 0 if the job completed, 1 if it failed, 7 if it was cancelled, 8 after --timeout.
     """
-    from rmhdag.cli.callback_settings import callback_rules
     from rmhdag.cli.observation import traced
-    from rmhdag.cli.parameters import read_parameters, refuse
-    from rmhdag.cli.platform import connected, who
+    from rmhdag.cli.parameters import read_parameters, refuse_inputs
+    from rmhdag.cli.platform import connected
+    from rmhdag.models.api.jobs import JobSubmission
     from rmhdag.observability.traces import span
-    from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
-    from rmhdag.orchestrator.submissions import OtherSubmissionError
-    from rmhdag.orchestrator.submissions import submit as submit_job
     from rmhdag.workflow import InvalidInputs, validate_inputs
     from rmhdag.workflow.definition import WorkflowDefinition
 
-    with connected(database_url, schema) as platform, traced(platform.settings, "rmhdag-cli"):
+    options = {
+        "priority": priority,
+        "idempotency_key": checked(idempotency_key, "--idempotency-key", 128),
+        "correlation_id": checked(correlation_id, "--correlation-id", 64),
+        "callback_url": checked(callback_url, "--callback-url", 512),
+    }
+    with (
+        connected(url, database_url, schema, namespace=namespace, name=submitted_by) as platform,
+        traced(platform.settings, "rmhdag-cli"),
+    ):
         if wait and not dry_run:
             require_orchestrator(platform)
-        name = who(submitted_by)
-        stored = find_workflow(platform, namespace, workflow, version, name)
+        stored = find_workflow(platform, workflow, version)
         given = read_parameters(stored.definition["inputs"], values or [], params)
         try:
             complete = validate_inputs(WorkflowDefinition.model_validate(stored.definition), given)
-            if dry_run:
-                show_dry_run(stored, complete, as_json=as_json)
-                return
-            with span("submit", {"rmhdag.workflow_id": stored.workflow_id}):
-                job_id = submit_job(
-                    platform.conn,
-                    stored.workflow_id,
-                    given,
-                    submitted_by=name,
-                    namespace=namespace,
-                    version=stored.version,
-                    priority=priority,
-                    idempotency_key=checked(idempotency_key, "--idempotency-key", 128),
-                    correlation_id=checked(correlation_id, "--correlation-id", 64),
-                    callback_url=checked(callback_url, "--callback-url", 512),
-                    callback_rules=callback_rules(platform.settings),
-                )
         except InvalidInputs as error:
-            raise refuse(error, stored.workflow_id) from None
-        except CallbackRefused as error:
-            raise CommandFailed(
-                f"--callback-url: {error}",
-                remedy="RMHDAG_CALLBACK_HOSTS names hosts that are allowed although they are not public.",
-                code=ExitCode.INVALID,
-            ) from None
-        except OtherSubmissionError as error:
-            raise CommandFailed(str(error), code=ExitCode.CONFLICT) from None
+            raise refuse_inputs(error, stored.workflow_id) from None
+        if dry_run:
+            show_dry_run(stored, complete, as_json=as_json)
+            return
+        with span("submit", {"rmhdag.workflow_id": stored.workflow_id}):
+            wanted = {"workflow_id": stored.workflow_id, "version": stored.version, "input_params": given, **options}
+            job_id = platform.submit(JobSubmission.model_validate(wanted))
         told = f"job {job_id} of {stored.workflow_id} v{stored.version}"
         if not wait:
             if not platform.orchestrators_alive():
@@ -118,7 +113,7 @@ def submit(
         from rmhdag.cli.waiting import wait_for_job
 
         say(told)
-        wait_for_job(platform, namespace, job_id, timeout_seconds=timeout, as_json=as_json)
+        wait_for_job(platform, job_id, timeout_seconds=timeout, as_json=as_json)
 
 
 def require_orchestrator(platform: Platform) -> None:
@@ -130,28 +125,23 @@ def require_orchestrator(platform: Platform) -> None:
         )
 
 
-def find_workflow(platform: Platform, namespace: str, text: str, version: int | None, name: str) -> StoredWorkflow:
+def find_workflow(platform: Platform, text: str, version: int | None) -> WorkflowDetail:
     """The stored definition; a file is registered first."""
-    from rmhdag.store.workflows import current_workflow
-
     if text == "-" or text.endswith((".yaml", ".yml")) or Path(text).is_file():
-        from rmhdag.cli.registration import register_files
-
-        registered = register_files(platform.conn, platform.settings, [text], namespace=namespace, registered_by=name)
+        registered = platform.register([text])
         if len(registered) != 1:
             raise CommandFailed(f"{text} holds {len(registered)} workflows; name one", code=ExitCode.USAGE)
         text, version = registered[0].workflow_id, registered[0].version
-    stored = current_workflow(platform.conn, namespace, text, version)
+    stored = platform.workflow(text, version)
     if stored is None:
-        raise unknown_workflow(platform, namespace, text, version)
+        raise unknown_workflow(platform, text, version)
     return stored
 
 
-def unknown_workflow(platform: Platform, namespace: str, text: str, version: int | None) -> CommandFailed:
-    from rmhdag.store import views
+def unknown_workflow(platform: Platform, text: str, version: int | None) -> CommandFailed:
     from rmhdag.workflow.problems import did_you_mean
 
-    known = {line.workflow_id: line for line in views.workflows(platform.conn, namespace)}
+    known = {line.workflow_id: line for line in platform.workflows()}
     if text in known:
         remedy = f"The newest version is {known[text].version}."
     elif known:
@@ -162,7 +152,7 @@ def unknown_workflow(platform: Platform, namespace: str, text: str, version: int
     return CommandFailed(f"there is no workflow {wanted}", remedy=remedy, code=ExitCode.NOT_FOUND)
 
 
-def show_dry_run(stored: StoredWorkflow, params: dict[str, Any], *, as_json: bool) -> None:
+def show_dry_run(stored: WorkflowDetail, params: dict[str, Any], *, as_json: bool) -> None:
     facts = {"workflow_id": stored.workflow_id, "workflow_version": stored.version, "input_params": params}
     if as_json:
         emit_json({**facts, "dry_run": True})

@@ -21,7 +21,7 @@ from rmhdag.cli.output import emit_json, paint, say
 from rmhdag.cli.run_api import address_of
 
 if TYPE_CHECKING:
-    from rmhdag.cli.platform import Conn
+    from rmhdag.cli.database import Conn
     from rmhdag.cli.settings import Settings
     from rmhdag.cli.supervisor import Supervised, Supervisor
     from rmhdag.embedded import EmbeddedPostgres, ExternalServer
@@ -156,7 +156,8 @@ def guard_server(watcher: Supervisor, server: ExternalServer | EmbeddedPostgres)
 
 def prepare(dsn: str, settings: Settings, paths: list[str]) -> list[str]:
     """The schema and the workflows; their names."""
-    from rmhdag.cli.platform import open_connection, who
+    from rmhdag.cli.database import open_connection
+    from rmhdag.cli.platform import who
     from rmhdag.cli.registration import register_files, register_shipped
     from rmhdag.store import migration
     from rmhdag.store.plan import MigrationRefused
@@ -188,7 +189,7 @@ def start_processes(watcher: Supervisor, concurrency: int | None, listener: sock
 
 def wait_until_ready(watcher: Supervisor, dsn: str, settings: Settings, listener: socket.socket) -> None:
     """Two have registered themselves, the API answers; whoever dies again and again is shown with its last words."""
-    from rmhdag.cli.platform import open_connection
+    from rmhdag.cli.database import open_connection
 
     deadline = time.monotonic() + READY_SECONDS
     with open_connection(dsn, settings) as conn:

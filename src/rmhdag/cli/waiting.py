@@ -7,23 +7,20 @@ from typing import Any, NoReturn
 
 import typer
 
-from rmhdag.api.views.pictures import JobPicture
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.live_view import Detached, WaitTimeout, watch_job
 from rmhdag.cli.output import emit, emit_json, say
 from rmhdag.cli.platform import Platform
 from rmhdag.cli.tables import show_duration
-from rmhdag.store import views
+from rmhdag.models.api.overviews import JobOverview
 
 CODES = {"completed": ExitCode.OK, "failed": ExitCode.FAILED, "cancelled": ExitCode.CANCELLED}
 NAMED_CHILDREN = 5
 
 
-def wait_for_job(
-    platform: Platform, namespace: str, job_id: str, *, timeout_seconds: float | None, as_json: bool
-) -> NoReturn:
+def wait_for_job(platform: Platform, job_id: str, *, timeout_seconds: float | None, as_json: bool) -> NoReturn:
     try:
-        picture = watch_job(platform, namespace, job_id, timeout_seconds=timeout_seconds)
+        ended = watch_job(platform, job_id, timeout_seconds=timeout_seconds)
     except Detached:
         say(f"\ndetached; job {job_id} goes on")
         say(f"  rmhdag job {job_id} --wait    look again")
@@ -36,44 +33,59 @@ def wait_for_job(
         if as_json:
             emit_json({"job_id": job_id, "status": "running", "timed_out": True})
         raise typer.Exit(ExitCode.WAIT_TIMEOUT) from None
-    tell_end(platform, picture, as_json=as_json)
-    raise typer.Exit(CODES[picture.status])
+    tell_end(platform, ended, as_json=as_json)
+    raise typer.Exit(CODES[ended.status])
 
 
-def tell_end(platform: Platform, picture: JobPicture, *, as_json: bool) -> None:
-    job = picture.job
-    counts = picture.node_counts
-    took = show_duration(job["duration_seconds"]) or "0.0s"
-    done = f"{counts.get('completed', 0)} of {counts['total']} nodes completed"
+def tell_end(platform: Platform, job: JobOverview, *, as_json: bool) -> None:
+    took = show_duration(job.duration_seconds) or "0.0s"
+    done = f"{job.node_counts.completed} of {job.node_counts.total} nodes completed"
     if as_json:
-        emit_json(picture.as_json())
-    if picture.status == "completed":
+        emit_json(as_facts(job))
+    if job.status == "completed":
         say(f"completed in {took}, {done}")
-        if not as_json and job["result_data"] is not None:
-            emit(as_text(job["result_data"]))
+        if not as_json and job.result_data is not None:
+            emit(as_text(job.result_data))
         return
-    say(f"{picture.status} after {took}, {done}")
-    if job["error_message"]:
-        say(f"  {job['error_message']}")
-    if picture.status == "failed":
-        tell_failure(platform, picture)
+    say(f"{job.status} after {took}, {done}")
+    if job.error_message:
+        say(f"  {job.error_message}")
+    if job.status == "failed":
+        tell_failure(platform, job)
 
 
-def tell_failure(platform: Platform, picture: JobPicture) -> None:
-    job_id = picture.job["job_id"]
-    failed = [node for node in picture.nodes if node.status == "failed"]
+def tell_failure(platform: Platform, job: JobOverview) -> None:
+    failed = [node for node in job.nodes if node.status == "failed"]
     logs_of = failed[0].node_id if failed else None
-    for node in picture.nodes:
-        if node.failed:
-            children = views.failed_children(platform.conn, job_id, node.node_id, NAMED_CHILDREN)
+    for node in job.nodes:
+        if node.children is not None and node.children.failed:
+            children = platform.failed_children(job.job_id, node.node_id, NAMED_CHILDREN)
             for child_id, message in children:
                 say(f"  {child_id}: {message or 'no message'}")
-            if node.failed > len(children):
-                say(f"  … and {node.failed - len(children)} more")
+            if node.children.failed > len(children):
+                say(f"  … and {node.children.failed - len(children)} more")
             logs_of = children[0][0] if children else logs_of
     say("Next:")
-    say(f"  rmhdag logs {job_id}" + (f" --node {logs_of}" if logs_of else ""))
-    say(f"  rmhdag retry {job_id}    a new job that reuses what is finished")
+    say(f"  rmhdag logs {job.job_id}" + (f" --node {logs_of}" if logs_of else ""))
+    say(f"  rmhdag retry {job.job_id}    a new job that reuses what is finished")
+
+
+def as_facts(job: JobOverview, *, with_reasons: bool = False) -> dict[str, Any]:
+    """The object of `--json`. Counts of nothing are left out."""
+    hidden = {"seen_at"} if with_reasons else {"seen_at", "reruns"}
+    facts = job.model_dump(exclude=hidden)
+    facts["node_counts"] = some(facts["node_counts"])
+    for node in facts["nodes"]:
+        reason = node.pop("reason")
+        if node["children"] is not None:
+            node["children"] = some(node["children"])
+        if with_reasons:
+            node["reason"] = None if reason is None else {name: reason[name] for name in reason if name != "node_id"}
+    return facts
+
+
+def some(counts: dict[str, int]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count or name == "total"}
 
 
 def as_text(value: Any) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import typer
 
-from rmhdag.cli.options import JsonOption, SchemaOption, UrlOption
+from rmhdag.cli.options import JsonOption, SchemaOption, ServerOption, UrlOption
 
 
 def register(app: typer.Typer) -> None:
     app.command(short_help="List workers.")(workers)
 
 
-def workers(as_json: JsonOption = False, database_url: UrlOption = None, schema: SchemaOption = None) -> None:
+def workers(
+    as_json: JsonOption = False, url: ServerOption = None, database_url: UrlOption = None, schema: SchemaOption = None
+) -> None:
     """List workers, with their queues, what they hold and when they were last heard.
 
     \b
@@ -22,10 +24,9 @@ def workers(as_json: JsonOption = False, database_url: UrlOption = None, schema:
     from rmhdag.cli.listing import show_listing
     from rmhdag.cli.platform import connected
     from rmhdag.cli.tables import show_age, show_duration
-    from rmhdag.store import views
 
-    with connected(database_url, schema) as platform:
-        lines = views.workers(platform.conn)
+    with connected(url, database_url, schema) as platform:
+        lines = platform.workers()
     headers = ("WORKER", "HOST", "PROCESS", "STATE", "STARTED", "SILENT", "TASKS", "QUEUES")
     show_listing(
         "workers",

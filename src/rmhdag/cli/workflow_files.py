@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.output import paint
+from rmhdag.cli.output import emit, paint
 
 if TYPE_CHECKING:
     from rmhdag.workflow.catalogue import HandlerCatalogue
@@ -123,6 +123,13 @@ def show_problem(problem: Problem, source: bytes) -> str:
     if problem.remedy:
         lines.append(f"  {paint(visible(problem.remedy), '36', sys.stdout)}")
     return "\n".join(lines) + "\n"
+
+
+def refuse_problems(problems: Sequence[tuple[Problem, bytes]]) -> None:
+    """Show them, each with its line of the source, and end the command; nothing if there are none."""
+    if problems:
+        emit("".join(show_problem(problem, source) for problem, source in problems))
+        raise CommandFailed("nothing was registered: the problems above come first", code=ExitCode.INVALID)
 
 
 def quote_line(problem: Problem, source: bytes) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rmhdag.cli.options import AsOption, JsonOption, NamespaceOption, SchemaOption, UrlOption
+from rmhdag.cli.options import AsOption, JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit, emit_json, say
 
 
@@ -21,8 +21,9 @@ def register(app: typer.Typer) -> None:
 
 def workflows(
     context: typer.Context,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -35,12 +36,13 @@ def workflows(
       rmhdag workflows register flow.yaml
     """
     if context.invoked_subcommand is None:
-        list_workflows(namespace, as_json, database_url, schema)
+        list_workflows(namespace, as_json, url, database_url, schema)
 
 
 def list_workflows(
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -54,10 +56,9 @@ def list_workflows(
     from rmhdag.cli.listing import show_listing
     from rmhdag.cli.platform import connected
     from rmhdag.cli.tables import show_age
-    from rmhdag.store import views
 
-    with connected(database_url, schema) as platform:
-        lines = views.workflows(platform.conn, namespace)
+    with connected(url, database_url, schema, namespace=namespace) as platform:
+        lines = platform.workflows()
     headers = ("WORKFLOW", "VERSION", "REGISTERED", "BY", "DESCRIPTION")
     show_listing(
         "workflows",
@@ -78,8 +79,9 @@ def list_workflows(
 def show_workflow(
     workflow: Annotated[str, typer.Argument(metavar="WORKFLOW")],
     version: Annotated[int | None, typer.Option("--version", min=1, help="Not the newest version.")] = None,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -93,12 +95,11 @@ def show_workflow(
     from rmhdag.cli.platform import connected
     from rmhdag.cli.submit import unknown_workflow
     from rmhdag.cli.tables import lay_out
-    from rmhdag.store.workflows import current_workflow
 
-    with connected(database_url, schema) as platform:
-        stored = current_workflow(platform.conn, namespace, workflow, version)
+    with connected(url, database_url, schema, namespace=namespace) as platform:
+        stored = platform.workflow(workflow, version)
         if stored is None:
-            raise unknown_workflow(platform, namespace, workflow, version)
+            raise unknown_workflow(platform, workflow, version)
     found = stored.definition
     if as_json:
         emit_json(
@@ -129,8 +130,9 @@ def need(rules: dict[str, Any]) -> str:
 def register_workflows(
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Workflow files or folders; - reads stdin.")],
     registered_by: AsOption = None,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
+    url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
@@ -143,15 +145,12 @@ def register_workflows(
 
     A version has one content: exit code 6 if another is registered, unless RMHDAG_DEVELOPMENT is set.
     """
-    from rmhdag.cli.platform import connected, who
-    from rmhdag.cli.registration import register_files
+    from rmhdag.cli.platform import connected
 
-    with connected(database_url, schema) as platform:
-        done = register_files(
-            platform.conn, platform.settings, paths, namespace=namespace, registered_by=who(registered_by)
-        )
+    with connected(url, database_url, schema, namespace=namespace, name=registered_by) as platform:
+        done = platform.register(paths)
     if as_json:
-        facts = [{"workflow_id": one.workflow_id, "version": one.version, "nodes": len(one.nodes)} for one in done]
+        facts = [{"workflow_id": one.workflow_id, "version": one.version, "nodes": one.node_count} for one in done]
         emit_json({"registered": facts})
         return
     for one in done:

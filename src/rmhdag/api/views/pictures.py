@@ -40,26 +40,8 @@ class NodePicture:
         return self.line.total
 
     @property
-    def settled(self) -> int:
-        return sum(count for status, count in self.counts.items() if status in SETTLED)
-
-    @property
-    def failed(self) -> int:
-        return self.counts.get("failed", 0)
-
-    @property
     def is_settled(self) -> bool:
         return self.line.status in SETTLED
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "node_id": self.node_id,
-            "type": self.type,
-            **{name: value for name, value in self.line._asdict().items() if name not in ("node_id", "total")},
-            "taken_over": self.taken_over,
-            "children": None if self.type != NodeType.FAN_OUT else {"total": self.total, **self.counts},
-            "progress": None if self.progress is None else self.progress._asdict(),
-        }
 
 
 @dataclass(slots=True)
@@ -87,11 +69,6 @@ class JobPicture:
                 counts["pending"] = counts.get("pending", 0) + node.total - sum(node.counts.values())
         counts["total"] = sum(counts.values())
         return counts
-
-    def as_json(self) -> dict[str, Any]:
-        hidden = {"seen_at", "metadata", "fairness_key", "asset_id", "revision", "updated_at", "version"}
-        shown = {name: value for name, value in self.job.items() if name not in hidden}
-        return {**shown, "node_counts": self.node_counts, "nodes": [node.as_json() for node in self.nodes]}
 
 
 class JobOrder:
@@ -126,13 +103,8 @@ def read_definition(conn: Conn, job: Mapping[str, Any]) -> WorkflowDefinition:
         )
 
 
-def take_picture(conn: Conn, namespace: str, job_id: str, order: JobOrder) -> JobPicture | None:
-    """The job is read first: if it has ended, the nodes read after it are those of its end."""
-    job = views.job(conn, namespace, job_id)
-    return None if job is None else picture_of(conn, job, order)
-
-
 def picture_of(conn: Conn, job: dict[str, Any], order: JobOrder) -> JobPicture:
+    """The row of the job was read before: if it has ended, the nodes are those of its end."""
     job_id = job["job_id"]
     lines = order.sort(views.nodes(conn, job_id, list(order.types)))
     fan_outs = any(order.types.get(line.node_id) == NodeType.FAN_OUT and line.total for line in lines)

@@ -1,0 +1,392 @@
+"""The platform as a database beside the command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import Any
+
+import psycopg
+
+from rmhdag.api.views import processes
+from rmhdag.api.views.jobs import page_of_jobs
+from rmhdag.api.views.logs import task_ids_of
+from rmhdag.api.views.nodes import read_node
+from rmhdag.api.views.overviews import read_overview
+from rmhdag.api.views.pictures import JobOrder, order_of, read_definition
+from rmhdag.cli.callback_settings import callback_rules
+from rmhdag.cli.database import Conn, migrated, open_connection
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.parameters import refuse_inputs
+from rmhdag.cli.platform import (
+    CALLBACK_REFUSED,
+    NOT_FINISHED,
+    NOT_ROTATED,
+    NOTHING_TO_RERUN,
+    JobQuery,
+    NotRequeued,
+    Platform,
+    PlatformLost,
+    Watch,
+    no_callback,
+    no_cursor,
+    no_key,
+    no_node,
+    who,
+)
+from rmhdag.cli.registration import register_files
+from rmhdag.cli.server import explained, opened
+from rmhdag.cli.settings import Settings
+from rmhdag.engine.rerun import RerunError
+from rmhdag.messaging.doorbell import Doorbell
+from rmhdag.models.api.callbacks import CallbackView
+from rmhdag.models.api.jobs import CommandAnswerBody, JobSubmission, JobSummary, RerunAnswer, RerunRequest
+from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, RotationRequest
+from rmhdag.models.api.nodes import Decision, LogChunk, NodeView
+from rmhdag.models.api.overviews import JobOverview
+from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
+from rmhdag.models.api.queues import DeadLetterSummary, QueueStatus, Requeued
+from rmhdag.models.api.timeline import TimelineEvent, read_event
+from rmhdag.models.api.workflows import Registration, WorkflowDetail, WorkflowSummary
+from rmhdag.models.callbacks import CallbackStatus
+from rmhdag.orchestrator import commands, reruns
+from rmhdag.orchestrator import dead_letters as chances
+from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
+from rmhdag.orchestrator.submissions import OtherSubmissionError, Submission, Submitted, submit_many
+from rmhdag.store import api_keys, callbacks, dead_letters, views
+from rmhdag.store.channels import JOBS_ENDED
+from rmhdag.store.job_lists import Cursor, JobFilters
+from rmhdag.workflow import InvalidInputs
+from rmhdag.workflow.problems import did_you_mean
+
+NAMESPACE = "default"
+LOG_TASKS = 500
+
+
+@contextmanager
+def local_platform(settings: Settings, namespace: str | None, name: str | None) -> Iterator[LocalPlatform]:
+    """An embedded server that is not running is started for the command, as `rmhdag db` does it."""
+    with opened(settings) as (dsn, shown), explained(settings), migrated(settings, shown):
+        platform = LocalPlatform(dsn, settings, namespace or NAMESPACE, who(name))
+        try:
+            yield platform
+        finally:
+            platform.conn.close()
+
+
+class LocalPlatform(Platform):
+    """`conn` is in autocommit mode."""
+
+    def __init__(self, dsn: str, settings: Settings, namespace: str, name: str) -> None:
+        self.dsn = dsn
+        self.settings = settings
+        self._namespace = namespace
+        self._name = name
+        self.conn: Conn = open_connection(dsn, settings)
+
+    def reconnect(self) -> None:
+        self.conn.close()
+        self.conn = open_connection(self.dsn, self.settings)
+
+    # -- jobs ----------------------------------------------------------------------------------------------------------
+
+    def job_ids(self, start: str) -> list[str]:
+        return views.find_jobs(self.conn, self._namespace, start)
+
+    def jobs(self, query: JobQuery) -> tuple[list[JobSummary], str | None]:
+        # One more than is shown tells whether there is a next page.
+        filters = JobFilters(
+            statuses=query.statuses,
+            workflow_id=query.workflow_id,
+            submitted_by=query.submitted_by,
+            correlation_id=query.correlation_id,
+            since=query.since,
+            before=None if query.after is None else read_cursor(query.after),
+            limit=query.limit + 1,
+        )
+        found = page_of_jobs(self.conn, self._namespace, filters)
+        shown = found[: query.limit]
+        last = shown[-1] if len(found) > query.limit else None
+        return shown, None if last is None else f"{last.created_at.isoformat()}/{last.job_id}"
+
+    def job_row(self, job_id: str) -> dict[str, Any]:
+        found = views.job(self.conn, self._namespace, job_id)
+        if found is None:
+            raise CommandFailed(f"job {job_id} is gone", code=ExitCode.NOT_FOUND)
+        return found
+
+    def overview(self, job_id: str, *, reasons: bool = False, order: JobOrder | None = None) -> JobOverview:
+        alive = self.settings.orphan_seconds
+        row = self.job_row(job_id)
+        return read_overview(self.conn, row, alive_seconds=alive, with_reasons=reasons, order=order)
+
+    @contextmanager
+    def watching(self, job_id: str) -> Iterator[Watch]:
+        watch = LocalWatch(self, job_id)
+        try:
+            yield watch
+        finally:
+            watch.close()
+
+    def node(self, job_id: str, node_id: str) -> NodeView:
+        job = self.job_row(job_id)
+        found = read_node(self.conn, job, node_id, self.settings.orphan_seconds)
+        if found is None:
+            raise no_node(job_id, node_id, did_you_mean(node_id, read_definition(self.conn, job).nodes))
+        return found
+
+    def failed_children(self, job_id: str, node_id: str, limit: int) -> list[tuple[str, str | None]]:
+        return views.failed_children(self.conn, job_id, node_id, limit)
+
+    def events(self, job_id: str) -> Iterator[TimelineEvent]:
+        last = 0
+        while page := views.timeline(self.conn, job_id, after=last, limit=1000):
+            yield from map(read_event, page)
+            last = page[-1]["seq"]
+
+    def log_chunks(self, job_id: str, node_id: str | None, since: datetime | None) -> Iterator[LogChunk]:
+        if node_id is not None:
+            if views.node(self.conn, job_id, node_id) is None:
+                raise no_node(job_id, node_id, f"`rmhdag job {job_id}` lists its nodes.")
+            tasks = task_ids_of(self.conn, job_id, node_id)
+            for start in range(0, len(tasks), LOG_TASKS):
+                yield from map(log_chunk, views.logs(self.conn, tasks[start : start + LOG_TASKS]))
+            return
+        after = None if since is None else views.LogPlace(since, "", 0, 0)
+        while page := views.logs_of_job(self.conn, job_id, after):
+            yield from map(log_chunk, page)
+            last = page[-1]
+            after = views.LogPlace(last.created_at, last.task_id, last.lease_epoch, last.chunk_index)
+
+    def submit(self, wanted: JobSubmission) -> str:
+        given = wanted.model_dump(exclude={"submitted_by"}) | {"submitted_by": wanted.submitted_by or self._name}
+        [answer] = submit_many(
+            self.conn,
+            [Submission(**given)],
+            namespace=self._namespace,
+            callback_rules=callback_rules(self.settings),
+            source_app="cli",
+        )
+        if isinstance(answer, Submitted):
+            return answer.job_id
+        if isinstance(answer, InvalidInputs):
+            raise refuse_inputs(answer, wanted.workflow_id)
+        if isinstance(answer, CallbackRefused):
+            raise CommandFailed(
+                f"--callback-url: {answer}",
+                remedy=CALLBACK_REFUSED,
+                code=ExitCode.INVALID,
+            )
+        known = isinstance(answer, OtherSubmissionError)
+        raise CommandFailed(str(answer), code=ExitCode.CONFLICT if known else ExitCode.NOT_FOUND)
+
+    def cancel(self, job_id: str, reason: str | None) -> CommandAnswerBody:
+        answer = commands.cancel_job(self.conn, job_id, issued_by=self._name, reason=reason, namespace=self._namespace)
+        return body_of(job_id, answer)
+
+    def retry_node(self, job_id: str, node_id: str) -> CommandAnswerBody:
+        answer = commands.retry_node(self.conn, job_id, node_id, issued_by=self._name, namespace=self._namespace)
+        return body_of(job_id, answer)
+
+    def decide(self, job_id: str, node_id: str, decision: Decision) -> CommandAnswerBody:
+        answer = commands.decide(
+            self.conn,
+            job_id,
+            node_id,
+            approved=decision.decision == "approve",
+            issued_by=self._name,
+            reason=decision.reason,
+            namespace=self._namespace,
+        )
+        return body_of(job_id, answer)
+
+    def rerun(self, job_id: str, wanted: RerunRequest) -> RerunAnswer:
+        try:
+            planned = reruns.plan_rerun_of(
+                self.conn,
+                job_id,
+                namespace=self._namespace,
+                changed_params=wanted.input_params,
+                from_nodes=wanted.from_nodes,
+                everything=wanted.everything,
+            )
+            made = None
+            if not wanted.dry_run:
+                made = reruns.rerun_job(
+                    self.conn, planned, issued_by=self._name, idempotency_key=wanted.idempotency_key
+                )
+        except InvalidInputs as error:
+            raise refuse_inputs(error, self.job_row(job_id)["workflow_id"]) from None
+        except reruns.JobNotFinishedError as error:
+            raise CommandFailed(str(error), remedy=NOT_FINISHED, code=ExitCode.CONFLICT) from None
+        except reruns.NothingToRerunError as error:
+            raise CommandFailed(str(error), remedy=NOTHING_TO_RERUN, code=ExitCode.CONFLICT) from None
+        except OtherSubmissionError as error:
+            raise CommandFailed(str(error), code=ExitCode.CONFLICT) from None
+        except (RerunError, reruns.UnknownJobError) as error:
+            raise CommandFailed(str(error), code=ExitCode.NOT_FOUND) from None
+        order, scope = JobOrder(planned.definition), planned.scope
+        return RerunAnswer(
+            job_id=None if made is None else made.job_id,
+            rerun_of=job_id,
+            dry_run=wanted.dry_run,
+            input_params=planned.input_params,
+            again=order.sort_names(scope.again),
+            reused=order.sort_names(scope.reused),
+            keeps_children=order.sort_names(scope.keeps_children),
+        )
+
+    # -- workflows -----------------------------------------------------------------------------------------------------
+
+    def workflows(self) -> list[WorkflowSummary]:
+        return [WorkflowSummary(**line._asdict()) for line in views.workflows(self.conn, self._namespace)]
+
+    def workflow(self, workflow_id: str, version: int | None) -> WorkflowDetail | None:
+        found = views.workflow(self.conn, self._namespace, workflow_id, version)
+        return None if found is None else WorkflowDetail(**found)
+
+    def register(self, names: Sequence[str]) -> list[Registration]:
+        return register_files(self.conn, self.settings, names, namespace=self._namespace, registered_by=self._name)
+
+    # -- who is there, and what waits ----------------------------------------------------------------------------------
+
+    def queues(self) -> list[QueueStatus]:
+        named = [name for name in (self.settings.dag_worker_queue, self.settings.worker_queue) if name]
+        return processes.queues(self.conn, self._namespace, named, self.settings.orphan_seconds).queues
+
+    def workers(self) -> list[WorkerSummary]:
+        return processes.workers(self.conn, self.settings.orphan_seconds).workers
+
+    def orchestrators(self) -> list[OrchestratorSummary]:
+        return processes.orchestrators(self.conn, self.settings.orphan_seconds).orchestrators
+
+    def dead_letters(self, *, settled_too: bool = False, limit: int) -> list[DeadLetterSummary]:
+        found = dead_letters.dead_letters(self.conn, self._namespace, settled_too=settled_too, limit=limit)
+        return [DeadLetterSummary(**line._asdict()) for line in found]
+
+    def find_dead_letters(self, start: str) -> list[DeadLetterSummary]:
+        found = dead_letters.find_dead_letters(self.conn, self._namespace, start)
+        return [DeadLetterSummary(**line._asdict()) for line in found]
+
+    def requeue(self, letter: DeadLetterSummary) -> Requeued:
+        line = dead_letters.DeadLetterLine(**letter.model_dump())
+        try:
+            done = chances.requeue(self.conn, self._namespace, line, issued_by=self._name)
+        except chances.NotRequeuedError as error:
+            raise NotRequeued(str(error)) from None
+        except reruns.UnknownJobError:
+            raise NotRequeued("its job is no longer there") from None
+        return Requeued(dead_letter_id=letter.dead_letter_id, job_id=done.job_id, is_new_job=done.is_new)
+
+    def discard(self, letter: DeadLetterSummary) -> bool:
+        return dead_letters.settle_dead_letter(
+            self.conn, self._namespace, letter.dead_letter_id, self._name, "discarded"
+        )
+
+    def callbacks(self, *, status: str | None, job_id: str | None, limit: int) -> list[CallbackView]:
+        wanted = None if status is None else CallbackStatus(status)
+        found = callbacks.list_callbacks(self.conn, self._namespace, status=wanted, job_id=job_id, limit=limit)
+        return [CallbackView(**line._asdict()) for line in found]
+
+    def redeliver(self, callback_ids: Sequence[str]) -> None:
+        with self.conn.transaction():
+            for callback_id in callback_ids:
+                if not callbacks.redeliver(self.conn, self._namespace, callback_id, self._name):
+                    raise no_callback(callback_id)
+
+    # -- keys ----------------------------------------------------------------------------------------------------------
+
+    def keys(self, *, dead_too: bool) -> list[KeyView]:
+        found = api_keys.list_keys(self.conn, self._namespace, dead_too=dead_too, limit=10_000)
+        return [KeyView.model_validate(line._asdict()) for line in found]
+
+    def create_key(self, wanted: KeyRequest) -> KeyMade:
+        made = api_keys.create_key(
+            self.conn,
+            wanted.name,
+            frozenset(wanted.scopes),
+            created_by=self._name,
+            namespace=self._namespace,
+            days=wanted.expires_days,
+        )
+        return self._with_secret(made)
+
+    def rotate_key(self, key_id: str, wanted: RotationRequest) -> KeyMade:
+        try:
+            made = api_keys.rotate_key(
+                self.conn,
+                self._namespace,
+                key_id,
+                created_by=self._name,
+                overlap_hours=wanted.overlap_hours,
+                days=wanted.expires_days,
+            )
+        except api_keys.KeyUnknown:
+            raise no_key(key_id) from None
+        except api_keys.NotRotated as error:
+            raise CommandFailed(
+                str(error),
+                remedy=NOT_ROTATED,
+                code=ExitCode.CONFLICT,
+            ) from None
+        return self._with_secret(made)
+
+    def revoke_key(self, key_id: str) -> KeyView:
+        try:
+            return KeyView.model_validate(api_keys.revoke_key(self.conn, self._namespace, key_id)._asdict())
+        except api_keys.KeyUnknown:
+            raise no_key(key_id) from None
+
+    def _with_secret(self, made: api_keys.NewKey) -> KeyMade:
+        line = api_keys.find_key(self.conn, self._namespace, made.key_id)
+        return KeyMade.model_validate({**line._asdict(), "key": made.key})
+
+
+class LocalWatch(Watch):
+    """Woken when jobs end; a database that restarts is waited for."""
+
+    pace_seconds = 0.2
+
+    def __init__(self, platform: LocalPlatform, job_id: str) -> None:
+        settings = platform.settings
+        self._platform = platform
+        self._job_id = job_id
+        self._order: JobOrder | None = None
+        self._bell = Doorbell(platform.dsn, settings.schema_name, [JOBS_ENDED], settings.notify)
+
+    def look(self) -> JobOverview:
+        platform = self._platform
+        try:
+            self._order = self._order or order_of(platform.conn, platform.job_row(self._job_id))
+            return platform.overview(self._job_id, order=self._order)
+        except psycopg.OperationalError as error:
+            with suppress(psycopg.OperationalError):
+                platform.reconnect()
+            raise PlatformLost("the database", error) from error
+
+    def wait(self, seconds: float) -> None:
+        self._bell.wait(seconds)
+
+    def close(self) -> None:
+        self._bell.close()
+
+
+def read_cursor(text: str) -> Cursor:
+    moment, sign, job_id = text.partition("/")
+    try:
+        created_at = datetime.fromisoformat(moment)
+        if not sign or created_at.tzinfo is None:
+            raise ValueError
+    except ValueError:
+        raise no_cursor(text) from None
+    return Cursor(created_at, job_id)
+
+
+def log_chunk(line: views.LogChunk) -> LogChunk:
+    return LogChunk.model_validate(line._asdict())
+
+
+def body_of(job_id: str, answer: commands.CommandAnswer) -> CommandAnswerBody:
+    return CommandAnswerBody(job_id=job_id, command_id=answer.command_id, outcome=answer.outcome, reason=answer.reason)
