@@ -20,7 +20,7 @@ import pytest
 
 from rmhdag.cli.reference import JSON_OBJECTS
 from rmhdag.embedded import EmbeddedPostgres
-from tests.cli.conftest import RunCli, plain_environment
+from tests.cli.conftest import RunCli, plain_environment, start_cli
 from tests.cli.running import SLOW, Up
 from tests.cli.test_reference import ON_A_RUNNING_PLATFORM, compare
 from tests.store.waiting import wait_until
@@ -77,10 +77,30 @@ def home(up: Up) -> Path:
     return up.home
 
 
+@pytest.fixture(scope="module")
+def key(up: Up) -> str:
+    made = start_cli(up.home, "keys", "create", "ada", "--scope", "admin", **up.environment)
+    assert made.returncode == 0, made.stderr
+    return made.stdout.strip()
+
+
+@pytest.fixture(params=["near", "far"])
+def way(request: pytest.FixtureRequest) -> str:
+    """Beside the database, or over HTTP to the API, with nothing that leads to the database."""
+    return str(request.param)
+
+
 @pytest.fixture
-def cli(up: Up, call_cli: RunCli) -> RunCli:
-    def call(*arguments: str | Path, stdin: str | bytes = b"", **environment: str) -> subprocess.CompletedProcess[str]:
-        return call_cli(*arguments, stdin=stdin, **(up.environment | environment))
+def environment(way: str, up: Up, key: str) -> dict[str, str]:
+    if way == "near":
+        return up.environment
+    return {"RMHDAG_URL": up.facts["url"], "RMHDAG_KEY": key, "RMHDAG_HOME": str(up.home / "far")}
+
+
+@pytest.fixture
+def cli(environment: dict[str, str], call_cli: RunCli) -> RunCli:
+    def call(*arguments: str | Path, stdin: str | bytes = b"", **more: str) -> subprocess.CompletedProcess[str]:
+        return call_cli(*arguments, stdin=stdin, **(environment | more))
 
     return call
 
@@ -123,7 +143,7 @@ def test_three_items_make_eight_nodes(cli: RunCli) -> None:
     assert "split: completed 3/3" in done.stderr
 
 
-def test_a_terminal_sees_a_line_per_node_and_a_bar(up: Up) -> None:
+def test_a_terminal_sees_a_line_per_node_and_a_bar(up: Up, environment: dict[str, str]) -> None:
     leader, follower = pty.openpty()
     with os.fdopen(leader, "rb", buffering=0) as screen:
         process = subprocess.Popen(
@@ -132,7 +152,7 @@ def test_a_terminal_sees_a_line_per_node_and_a_bar(up: Up) -> None:
             stdout=subprocess.DEVNULL,
             stderr=follower,
             cwd=up.home,
-            env=plain_environment(up.home) | up.environment | {"TERM": "xterm", "COLUMNS": "90", "LINES": "30"},
+            env=plain_environment(up.home) | environment | {"TERM": "xterm", "COLUMNS": "90", "LINES": "30"},
         )
         os.close(follower)
         shown = b""
@@ -194,7 +214,9 @@ def test_a_running_job_is_cancelled(cli: RunCli) -> None:
     assert (refused.returncode, refused.stderr) == (6, "error: refused: the job is already cancelled\n")
 
 
-def test_waiting_may_be_limited_and_interrupted_without_hurting_the_job(cli: RunCli, up: Up) -> None:
+def test_waiting_may_be_limited_and_interrupted_without_hurting_the_job(
+    cli: RunCli, up: Up, environment: dict[str, str]
+) -> None:
     late = cli("submit", "slow", "--wait", "--timeout", "0.2", "--json")
     assert late.returncode == 8
     job_id = json.loads(late.stdout)["job_id"]
@@ -202,7 +224,7 @@ def test_waiting_may_be_limited_and_interrupted_without_hurting_the_job(cli: Run
         [sys.executable, "-m", "rmhdag.cli", "job", job_id, "--wait"],
         stderr=subprocess.PIPE,
         cwd=up.home,
-        env=plain_environment(up.home) | up.environment,
+        env=plain_environment(up.home) | environment,
         text=True,
     )
     assert watcher.stderr is not None
@@ -225,7 +247,7 @@ def test_somebody_decides(cli: RunCli) -> None:
     assert cli("decide", job_id, "ask", "reject").returncode == 6
 
 
-def test_a_file_is_registered_and_its_new_content_takes_effect(cli: RunCli, up: Up) -> None:
+def test_a_file_is_registered_and_its_new_content_takes_effect(cli: RunCli, up: Up, way: str) -> None:
     """In development mode, which `up` has written down."""
     path = up.home / "changing.yaml"
     for word in ("one", "two"):
@@ -238,7 +260,8 @@ def test_a_file_is_registered_and_its_new_content_takes_effect(cli: RunCli, up: 
     refused = cli("submit", "changing.yaml", RMHDAG_DEVELOPMENT="0")
     assert refused.returncode == 0, "the same content again"
     path.write_text(path.read_text().replace("two", "three"))
-    assert cli("submit", "changing.yaml", RMHDAG_DEVELOPMENT="0").returncode == 6
+    # Far away it is the server's mode that counts.
+    assert cli("submit", "changing.yaml", RMHDAG_DEVELOPMENT="0").returncode == (6 if way == "near" else 0)
     path.write_text(path.read_text().replace("light-tasks", "nowhere"))
     assert cli("submit", "changing.yaml").returncode == 3
 

@@ -24,12 +24,12 @@ stand anywhere. `-` as a file name reads stdin. Settings come from flags, then t
 
 ## Far away
 
-With `RMHDAG_URL` (or `--url`) and the key in `RMHDAG_KEY`, which is never given on the command line, `submit`, `jobs`,
-`job`, `logs`, `cancel`, `retry`, `decide`, `workflows`, `queues`, `dead-letters`, `callbacks`, `orchestrators`, `workers`
-and `keys` talk to that server and need no database; output, JSON and exit codes are the same. If a database is named in
-the environment or a file, too, the server counts; `--database-url` on the command line counts before `RMHDAG_URL`. All
-is done in the namespace of the key and in the name of its holder; `--as` is for `submit` with the scope `admin`. The
-other commands work on the database, and say so if only a server is named.
+With `RMHDAG_URL` (or `--url`) and the key in `RMHDAG_KEY`, which is never given on the command line, the commands
+`submit`, `jobs`, `job`, `logs`, `cancel`, `retry`, `decide`, `workflows`, `queues`, `dead-letters`, `callbacks`,
+`orchestrators`, `workers` and `keys` talk to that server and need no database; output, JSON and exit codes are alike.
+If a database is named in the environment or a file, too, the server counts; `--database-url` on the command line counts
+before `RMHDAG_URL`. All is done in the namespace of the key and in the name of its holder; `--as` is for `submit` with
+the scope `admin`. The other commands work on the database, and say so if only a server is named.
 """
 
 JOB = (
@@ -79,7 +79,7 @@ JSON_OBJECTS = {
     "created_at, settled_at, settled_by, settled_as]",
     "dead-letters requeue": "requeued [dead_letter_id, job_id, is_new_job], refused [dead_letter_id, reason]",
     "dead-letters discard": "discarded",
-    "callbacks list": "callbacks [callback_id, job_id, status, attempts, endpoint_url, created_at, next_attempt_at, "
+    "callbacks list": "callbacks [callback_id, job_id, status, endpoint_url, attempts, created_at, next_attempt_at, "
     "last_attempt_at, settled_at, last_status, last_error, redelivered_by, redelivered_at, body]",
     "callbacks redeliver": "redelivered",
     "orchestrators": "orchestrators [owner_id, host, process_id, version, alive, stopping, jobs_owned, started_at, "
