@@ -35,7 +35,7 @@ NOW = {"Retry-After": "0"}
 
 
 def test_errors_mirror_exit_codes() -> None:
-    mirrored = {
+    mirrored: dict[type[RmhdagError], ExitCode] = {
         JobFailed: ExitCode.FAILED,
         ServerError: ExitCode.FAILED,
         InvalidRequest: ExitCode.INVALID,
