@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
@@ -24,7 +25,9 @@ STREAM_SECONDS = 45.0
 
 def request_of(http: httpx.Client | httpx.AsyncClient, step: Send | Open) -> httpx.Request:
     call = step.call
-    headers = {} if call.content is None else {"Content-Type": call.media_type}
+    headers = trace_headers()
+    if call.content is not None:
+        headers["Content-Type"] = call.media_type
     timeout: Any = httpx.USE_CLIENT_DEFAULT
     if isinstance(step, Open):
         headers["Accept"] = "text/event-stream"
@@ -34,6 +37,16 @@ def request_of(http: httpx.Client | httpx.AsyncClient, step: Send | Open) -> htt
     return http.build_request(
         call.method, call.path, params=call.parameters(), content=call.content, headers=headers, timeout=timeout
     )
+
+
+def trace_headers() -> dict[str, str]:
+    """Of the span that is open here: what is submitted joins its trace. Who has not loaded the package has none."""
+    headers: dict[str, str] = {}
+    if "opentelemetry.trace" in sys.modules:
+        from opentelemetry.propagate import inject
+
+        inject(headers)
+    return headers
 
 
 class SyncSide:
