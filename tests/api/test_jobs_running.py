@@ -323,3 +323,13 @@ def test_another_namespaces_job_looks_like_an_unknown_one(up: Running) -> None:
         )
     assert stranger.get(f"/api/v1/jobs?q={job_id}").json()["jobs"] == []
     assert up.post(f"jobs/{job_id}/cancel").status_code == 200
+
+
+def test_logs_from_a_moment_on(up: Running) -> None:
+    job_id = up.submit("flaky")
+    up.end_of(job_id)
+    for path in (f"jobs/{job_id}/logs", f"jobs/{job_id}/nodes/broken/logs"):
+        chunks = up.get(path)["chunks"]
+        assert chunks
+        assert up.get(path, since=chunks[0]["created_at"])["chunks"] == chunks
+        assert up.get(path, since="2100-01-01T00:00:00Z")["chunks"] == []
