@@ -44,7 +44,7 @@ def worker(
     via_http: Annotated[
         str | None,
         typer.Option(
-            "--via-http", metavar="URL", help="Reach the platform by its HTTP API, with the key in RMHDAG_API_KEY."
+            "--via-http", metavar="URL", help="Reach the platform by its HTTP API, with the key in RMHDAG_KEY."
         ),
     ] = None,
     no_notify: NoNotifyOption = False,
@@ -60,7 +60,7 @@ def worker(
     Examples:
       rmhdag worker --queue light-tasks --concurrency 4
       WORKER_QUEUE=heavy rmhdag worker --handlers my_company.handlers
-      RMHDAG_API_KEY=rmhdag_… rmhdag worker --via-http https://dag.example.org --queue heavy
+      RMHDAG_KEY=rmhdag_… rmhdag worker --via-http https://dag.example.org --queue heavy
 
     Without --queue it serves WORKER_QUEUE and DAG_WORKER_QUEUE, whichever are set; they have no defaults.
     With --via-http it needs no database; its key has the scope `worker`, and it serves the key's namespace.
@@ -113,12 +113,12 @@ def run_over_http(settings: Settings, queues: tuple[str, ...], url: str) -> None
     from rmhdag.worker.transport import KeyRefused, NotAllowed
     from rmhdag.worker.worker import Worker
 
-    remedy = "Give it a key with the scope `worker` by RMHDAG_API_KEY; `rmhdag keys create` makes one."
+    remedy = "Give it a key with the scope `worker` by RMHDAG_KEY; `rmhdag keys create` makes one."
     if not url.startswith(("http://", "https://")):
         raise CommandFailed(f"{url!r} is no URL of an API", remedy="Begin with https://", code=ExitCode.USAGE)
-    if settings.api_key is None:
+    if settings.key is None:
         raise CommandFailed("a worker over HTTP needs a key", remedy=remedy, code=ExitCode.AUTHENTICATION)
-    worker = Worker(worker_settings(settings, queues, api_url=url, api_key=settings.api_key))
+    worker = Worker(worker_settings(settings, queues, api_url=url, api_key=settings.key.get_secret_value()))
     announce(worker, url)
     try:
         worker.run()

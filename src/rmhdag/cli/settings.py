@@ -30,8 +30,6 @@ from rmhdag.models.scopes import Scope
 
 PREFIX = "RMHDAG_"
 CONFIG_VARIABLE = "RMHDAG_CONFIG"
-# Never shown.
-KEYS = frozenset({"key", "api_key"})
 DEVELOPMENT_FILE = "development.toml"
 # Read by others: the tests, the scripts, the command line itself.
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "RMHDAG_TEST_PROCESSES"})
@@ -93,7 +91,9 @@ class Settings(BaseSettings):
         description="A server: commands for jobs and workflows go there instead of to a database",
     )
     key: SecretStr | None = Field(
-        default=None, validation_alias=named("RMHDAG_KEY"), description="The key that commands send to that server"
+        default=None,
+        validation_alias=named("RMHDAG_KEY", "RMHDAG_API_KEY"),
+        description="The key that commands and workers send to a server",
     )
     postgis_host: str | None = Field(
         default=None, validation_alias=named("POSTGIS_HOST"), description="With POSTGIS_DATABASE instead of a URL"
@@ -316,11 +316,6 @@ class Settings(BaseSettings):
         validation_alias=named("RMHDAG_API_ORIGINS"),
         description="Other sites whose pages may open WebSockets, as in `https://ops.example.org`, separated by spaces",
     )
-    api_key: str | None = Field(
-        default=None,
-        validation_alias=named("RMHDAG_API_KEY", "RMHDAG_KEY"),
-        description="The key that is sent to an HTTP API",
-    )
 
     @classmethod
     def settings_customise_sources(
@@ -472,6 +467,6 @@ def show(field: str, value: object) -> object:
     """A value as it may appear on a screen."""
     if value is None:
         return None
-    if field in KEYS or any(word in field for word in ("password", "secret", "token", "connection_string")):
+    if field == "key" or any(word in field for word in ("password", "secret", "token", "connection_string")):
         return "***"
     return mask_url(str(value)) if field.endswith("url") else str(value) if isinstance(value, Path) else value
