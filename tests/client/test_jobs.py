@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
+import rmhdag
 from rmhdag import AsyncClient, Client
 from rmhdag.client import BatchRefused, Conflict, InvalidRequest, JobCancelled, JobFailed, NotFound, WaitTimeout
 from rmhdag.models.api.progress import JobProgress
@@ -117,6 +120,12 @@ def test_a_job_in_a_notebook(client: Client) -> None:
     assert "completed" in repr(job)
 
 
+def test_a_notebook_whose_server_is_gone_shows_what_was_last_seen(client: Client) -> None:
+    job = client.submit("lonely")
+    client.close()
+    assert "pending" in job._repr_html_()
+
+
 def test_many_concurrent_submits(up: Running, admin_key: str) -> None:
     async def one(client: AsyncClient, number: int) -> Any:
         job = await client.submit("flaky", fails=False, numbers=[number])
@@ -145,3 +154,21 @@ def test_awaited_streams_and_pages(up: Running, admin_key: str) -> None:
                 await client.job("0190a0b0c0d07e0f8a0b0c0d0e0f0a0b")
 
     asyncio.run(talk())
+
+
+def test_a_job_joins_the_trace_of_its_caller(client: Client, up: Running) -> None:
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+
+    span = TracerProvider().get_tracer("test").start_span("caller")
+    with trace.use_span(span, end_on_exit=True):
+        job = client.submit("lonely")
+    found = up.cluster.one("SELECT metadata ->> 'trace_parent' FROM dag_jobs WHERE job_id = %s", job.job_id)
+    assert found.split("-")[1] == f"{span.get_span_context().trace_id:032x}"
+
+
+def test_the_client_costs_nothing_until_it_is_used() -> None:
+    loaded = "import sys, rmhdag; print('httpx' in sys.modules, 'pydantic' in sys.modules, bool(rmhdag.Client))"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False", "True"]
+    assert not hasattr(rmhdag, "Nothing")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
 import httpx
 
 from rmhdag.client import calls
-from rmhdag.client.errors import Conflict, JobCancelled, JobFailed, Unavailable, WaitTimeout
+from rmhdag.client.errors import Conflict, JobCancelled, JobFailed, RmhdagError, Unavailable, WaitTimeout
 from rmhdag.client.html import describe_job
 from rmhdag.client.listening import LOST_SECONDS, listen
 from rmhdag.client.sides import AsyncSide, Iteration, Operation, SyncSide
@@ -226,9 +227,10 @@ class Job(JobOperations["Job"], SyncSide):
         return self
 
     def _repr_html_(self) -> str:
-        """Looks again: nothing keeps it from that here."""
-        self.refresh()
-        self.graph()
+        """Looks again, if it can."""
+        with suppress(RmhdagError, RuntimeError):  # a closed client is a RuntimeError
+            self.refresh()
+            self.graph()
         return super()._repr_html_()
 
 
