@@ -12,6 +12,8 @@ import pytest
 import rmhdag
 from rmhdag import AsyncClient, Client
 from rmhdag.client import BatchRefused, Conflict, InvalidRequest, JobCancelled, JobFailed, NotFound, WaitTimeout
+from rmhdag.client.clients import batches
+from rmhdag.models.api.jobs import JobSubmission
 from rmhdag.models.api.progress import JobProgress
 from rmhdag.models.states import JobStatus
 from tests.api.running import Running
@@ -102,6 +104,14 @@ def test_many_at_once(client: Client) -> None:
     assert refused.value.refused[4].errors[0].pointer == "/jobs/4/input_params/x"
     with pytest.raises(InvalidRequest):
         client.submit_many([{"workflow_id": "flaky", "nonsense": 1}])
+
+
+def test_batches_are_as_large_as_a_server_takes() -> None:
+    small = [JobSubmission(workflow_id="w") for _ in range(2_001)]
+    assert [len(batch) for batch in batches(small)] == [1_000, 1_000, 1]
+    large = [JobSubmission(workflow_id="w", input_params={"text": "x" * size}) for size in (3_000_000, 10, 3_000_000)]
+    assert [len(batch) for batch in batches([*large, JobSubmission(workflow_id="w")])] == [2, 2]
+    assert list(batches([])) == []
 
 
 def test_jobs_are_iterated_over_pages(client: Client) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
@@ -35,6 +35,8 @@ from rmhdag.models.scopes import Scope
 
 J = TypeVar("J", bound=JobOperations[Any])
 TIMEOUT_SECONDS = 30.0
+# A server takes 10 MB, and one job may have 8 MB of parameters.
+BATCH_BYTES = 4 * 1024 * 1024
 Source = str | bytes | Path | Mapping[str, Any]
 
 
@@ -91,7 +93,7 @@ class ClientOperations(Generic[J]):
 
     @Operation
     def submit_many(self, jobs: Iterable[Mapping[str, Any] | JobSubmission]) -> Steps[list[J]]:
-        """Start many, a thousand per call. Each is `{"workflow_id": …, "input_params": {…}, …}`.
+        """Start many, up to a thousand per call. Each is `{"workflow_id": …, "input_params": {…}, …}`.
 
         Raises BatchRefused if some are refused; the others run.
         """
@@ -101,13 +103,15 @@ class ClientOperations(Generic[J]):
         ]
         made: dict[int, J] = {}
         refused: dict[int, RmhdagError] = {}
-        for start in range(0, len(bodies), MOST_IN_A_BATCH):
-            answers = yield from ask(calls.submit_batch(bodies[start : start + MOST_IN_A_BATCH]))
+        start = 0
+        for batch in batches(bodies):
+            answers = yield from ask(calls.submit_batch(batch))
             for one in answers.jobs:
                 if one.problem is not None:
                     refused[start + one.index] = error_of(one.problem)
                 elif one.job_id is not None:
                     made[start + one.index] = self._handle(one.job_id)
+            start += len(batch)
         if refused:
             raise BatchRefused(made, refused)
         return [made[index] for index in range(len(bodies))]
@@ -316,6 +320,21 @@ def configuration(url: str | None, key: str | None, timeout_seconds: float) -> d
 def submission(given: dict[str, Any]) -> JobSubmission:
     key = given.get("idempotency_key") or uuid4().hex
     return checked(JobSubmission, {**given, "idempotency_key": key})
+
+
+def batches(bodies: Iterable[JobSubmission]) -> Iterator[list[JobSubmission]]:
+    """As many per call as a server takes, by number and by size."""
+    batch: list[JobSubmission] = []
+    size_bytes = 0
+    for body in bodies:
+        more_bytes = len(body.model_dump_json(exclude_defaults=True).encode())
+        if batch and (len(batch) == MOST_IN_A_BATCH or size_bytes + more_bytes > BATCH_BYTES):
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append(body)
+        size_bytes += more_bytes
+    if batch:
+        yield batch
 
 
 B = TypeVar("B", JobSubmission, KeyRequest, RotationRequest)
