@@ -40,7 +40,7 @@ def test_what_is_told() -> None:
 
 @contextmanager
 def opened() -> Iterator[int]:
-    port = HealthPort(WorkerSettings(dsn="", queues=("light",), health_port=0), lambda: WELL)
+    port = HealthPort(WorkerSettings(dsn="host=nowhere", queues=("light",), health_port=0), lambda: WELL)
     assert port.port is not None
     yield port.port
     port.close()
@@ -64,7 +64,7 @@ def test_callers_who_send_nonsense_or_nothing_hold_up_nobody() -> None:
 
 def test_a_port_that_is_taken_stops_no_worker() -> None:
     with opened() as port:
-        other = HealthPort(WorkerSettings(dsn="", queues=("light",), health_port=port), lambda: WELL)
+        other = HealthPort(WorkerSettings(dsn="host=nowhere", queues=("light",), health_port=port), lambda: WELL)
         assert other.port is None
         other.close()
 

@@ -260,10 +260,10 @@ class Exchange:
     def _send(self, worker_id: str) -> None:
         """Nothing is forgotten before it is sent: after a failure the same is sent again."""
         transport = self._transport
-        if self._logs:
-            chunks = list(islice(self._logs, 50))
-            self._tolerate(lambda: transport.keep_logs(worker_id, chunks), "task_logs_not_kept")
-            self._drop(self._logs, len(chunks))
+        # Chosen before the logs are sent: what a task has said must be there before its end is told, for after that a
+        # server takes nothing more for it.
+        ended = take_batch(self._finished)
+        self._send_logs(worker_id)
         if self._starts:
             asked = list(self._starts)
             matched = transport.mark_starts(worker_id, asked)
@@ -278,11 +278,10 @@ class Exchange:
             with self._lock:
                 progress, self._progress = list(self._progress.values()), {}
             self._tolerate(lambda: transport.save_progress(worker_id, progress), "progress_not_told")
-        if self._finished:
-            batch = take_batch(self._finished)
-            report_batch(transport, worker_id, batch)
-            self._forget(one.task.task_id for one in batch)
-            self._drop(self._finished, len(batch))
+        if ended:
+            report_batch(transport, worker_id, ended)
+            self._forget(one.task.task_id for one in ended)
+            self._drop(self._finished, len(ended))
             # The work that they lead to may be ours.
             self._looks_promising = self._looks_promising or not transport.has_bell
         if self._released:
@@ -290,6 +289,15 @@ class Exchange:
             transport.release(worker_id, given)
             self._forget(one[0] for one in given)
             self._drop(self._released, len(given))
+
+    def _send_logs(self, worker_id: str) -> None:
+        """All that are there now; others may come meanwhile."""
+        left = len(self._logs)
+        while left:
+            chunks = list(islice(self._logs, min(left, 50)))
+            self._tolerate(partial(self._transport.keep_logs, worker_id, chunks), "task_logs_not_kept")
+            self._drop(self._logs, len(chunks))
+            left -= len(chunks)
 
     def _tolerate(self, send: Callable[[], None], what: str) -> None:
         """For what is only told: data that the other side refuses is not worth a task."""
