@@ -2,8 +2,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from rmhdag.embedded import EmbeddedPostgres
 from tests.api.serving import ServedHere, served
+from tests.conftest import required_binaries
 from tests.orchestrator.platform import Platform
+
+
+@pytest.fixture(scope="session", params=["wheel18"])
+def postgres(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
+    """One kind is enough here: SQL is tested on both by the tests of the store, and `test_every_route` runs on both."""
+    with EmbeddedPostgres.temporary(binaries=required_binaries(request.param)) as server:
+        yield server
 
 
 @pytest.fixture

@@ -48,7 +48,12 @@ def test_an_orchestrator_tells_what_it_does(api: Served, platform: Platform) -> 
         assert 0 < stats["cycle_ms_avg"] <= stats["cycle_ms_p99"]
         assert stats["cycles"] > 1
         assert (stats["errors"], stats["last_error"]) == (0, None)
-        [status] = client.get("/api/v1/orchestrator/status").json()["orchestrators"]
+
+        def watching() -> dict[str, Any] | None:
+            (found,) = client.get("/api/v1/orchestrator/status").json()["orchestrators"]
+            return found if found["last_orphan_scan_at"] else None
+
+        status = wait_until(watching)
         assert (status["alive"], status["jobs_owned"], status["backlog"]) == (True, 0, 0)
         assert status["phase"] in ("idle", "inbox", "deciding", "writing")
         assert status["started_at"] <= status["last_orphan_scan_at"] <= status["last_heartbeat_at"]
