@@ -9,7 +9,6 @@ from hashlib import sha256
 import pytest
 
 from rmhdag.api.identity import OPEN
-from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.models.callbacks import Callback
 from rmhdag.models.queues import DeadLetter
 from rmhdag.models.scopes import Scope
@@ -19,7 +18,6 @@ from rmhdag.store.identity import new_id
 from rmhdag.store.rows import insert_rows
 from tests.api.routes import WEBSOCKET, Answer, FoundRoute, call, find_routes, unconnected_application
 from tests.api.serving import Served
-from tests.conftest import required_binaries
 from tests.engine.definitions import task, workflow
 from tests.orchestrator.platform import Platform
 
@@ -66,12 +64,6 @@ def check_all(check: Callable[[FoundRoute], str | None]) -> None:
 
 def refused_with(answer: Answer, status: int) -> str | None:
     return None if answer.status == status else f"answers {answer.status}, not {status}: {answer.text[:200]}"
-
-
-@pytest.fixture(scope="session", params=["wheel18", "debian15"])
-def postgres(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    with EmbeddedPostgres.temporary(binaries=required_binaries(request.param)) as server:
-        yield server
 
 
 @pytest.fixture
