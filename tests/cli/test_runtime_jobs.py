@@ -20,33 +20,13 @@ import pytest
 
 from rmhdag.cli.reference import JSON_OBJECTS
 from rmhdag.embedded import EmbeddedPostgres
+from tests.api import running
 from tests.cli.conftest import RunCli, plain_environment, start_cli
 from tests.cli.running import SLOW, Up
 from tests.cli.test_reference import ON_A_RUNNING_PLATFORM, compare
 from tests.store.waiting import wait_until
 
-FLAKY = """\
-workflow_id: flaky
-name: Fails when told to
-inputs:
-  fails: {type: boolean, default: true}
-  numbers: {type: array, default: [1, 2, 3]}
-defaults: {queue: light-tasks, retry: {max_attempts: 1}}
-nodes:
-  split:
-    type: fan_out
-    source: "{{ inputs.numbers }}"
-    task: {handler: echo, params: {value: "{{ item }}"}}
-    next: gather
-  gather: {type: fan_in, next: judge}
-  judge:
-    type: conditional
-    condition: "{{ inputs.fails }}"
-    on_true: broken
-    on_false: fine
-  broken: {handler: fail, params: {message: no luck today}, next: END}
-  fine: {handler: hello_world, next: END}
-"""
+FLAKY = running.FLAKY.replace("queue: light,", "queue: light-tasks,")
 APPROVAL = """\
 workflow_id: release
 name: Waits for somebody

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, NamedTuple
 
-import structlog
 from fastapi import Depends
 from fastapi.requests import HTTPConnection
 from fastapi.security import HTTPBearer
@@ -24,6 +23,7 @@ from rmhdag.api.problems import Problem, respond, unavailable
 from rmhdag.api.request_meters import Meters
 from rmhdag.models.registry import KeyKind
 from rmhdag.models.scopes import Scope
+from rmhdag.observability.logs import get_logger
 from rmhdag.store import api_keys
 
 OPEN = frozenset({"/livez", "/readyz", "/login"})
@@ -33,7 +33,7 @@ PROTOCOL_PREFIX = "bearer."
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="rmhdag"'}
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
-log = structlog.get_logger()
+log = get_logger(__name__)
 
 
 class Caller(NamedTuple):

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import httpx
 import jwt
 import orjson
-import structlog
 from jwt.types import Options
 
 from rmhdag.models.scopes import Scope
+from rmhdag.observability.logs import get_logger
 
 # Asymmetric ones alone: with any other, whoever can check a token can make one.
 ALGORITHMS = frozenset("RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split())
@@ -26,7 +26,7 @@ MOST_BYTES = 1024 * 1024
 NAME_CHARACTERS = 64
 NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
-log = structlog.get_logger()
+log = get_logger(__name__)
 
 
 class TokenRefused(Exception):

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import h11
-import structlog
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol, RequestResponseCycle
@@ -21,12 +20,13 @@ from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol, Request
 from rmhdag.api.context import Api
 from rmhdag.api.limits import HEADER_BYTES, head_too_large
 from rmhdag.api.problems import Problem, respond
+from rmhdag.observability.logs import get_logger
 
 # Ordinary calls end long before.
 GRACE_SECONDS = 5
 LINGER_SECONDS = 2.0
 
-log = structlog.get_logger()
+log = get_logger(__name__)
 
 
 class BoundedProtocol(H11Protocol):

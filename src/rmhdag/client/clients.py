@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -51,9 +52,10 @@ class BatchRefused(InvalidRequest, Generic[J]):
         self.refused = refused
 
 
-class ClientOperations(Generic[J]):
+class ClientOperations(ABC, Generic[J]):
+    @abstractmethod
     def _handle(self, job_id: str, view: JobView | None = None) -> J:
-        raise NotImplementedError
+        """A job as this side has it."""
 
     @Operation
     def submit(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
@@ -33,7 +34,7 @@ FOLLOW_SECONDS = 0.5
 ShowProgress = Callable[[JobProgress], None]
 
 
-class JobOperations(Generic[J]):
+class JobOperations(ABC, Generic[J]):
     """`view` is the job as it was last seen; None if it has not been looked at yet."""
 
     def __init__(self, http: Any, job_id: str, view: JobView | None = None) -> None:
@@ -42,11 +43,13 @@ class JobOperations(Generic[J]):
         self.view = view
         self._graph: JobGraph | None = None
 
+    @abstractmethod
     def _handle(self, job_id: str) -> J:
-        raise NotImplementedError
+        """Another job, as this side has it."""
 
+    @abstractmethod
     def _itself(self) -> J:
-        raise NotImplementedError
+        """This one, by the type that callers know."""
 
     @property
     def status(self) -> JobStatus | None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import structlog
 from fastapi import APIRouter, Query
 
 from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import Administrator
 from rmhdag.api.problems import Problem
 from rmhdag.models.api.bootstrap import MigrationPlan, MigrationRefusal, MigrationStep
+from rmhdag.observability.logs import get_logger
 from rmhdag.store import migration
 from rmhdag.store.plan import MigrationFailed, MigrationRefused, Plan
 
 router = APIRouter(prefix="/api/v1/bootstrap", tags=["bootstrap"])
-log = structlog.get_logger()
+log = get_logger(__name__)
 
 # Somebody waits for the answer; a migration that goes on longer than this belongs to `rmhdag db migrate`.
 GIVE_UP_SECONDS = 25.0

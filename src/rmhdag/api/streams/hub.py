@@ -18,12 +18,12 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import psycopg
-import structlog
 
 from rmhdag.api.problems import RETRY_SECONDS, Problem
 from rmhdag.api.streams.chunks import Chunk, Message, chunks_of_rows, event_body
 from rmhdag.api.streams.listener import Listener
 from rmhdag.messaging.doorbell import Doorbell
+from rmhdag.observability.logs import get_logger
 from rmhdag.store import streams
 from rmhdag.store.channels import JOBS_ENDED, NEW_JOBS
 from rmhdag.store.connection import connect, enter_schema
@@ -41,7 +41,7 @@ READERS = 3
 # A transaction that writes for so long holds up the stream of all jobs; jobs are then read by their own numbers.
 STALL_SECONDS = 1.0
 
-log = structlog.get_logger()
+log = get_logger(__name__)
 
 
 class Audience(NamedTuple):

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Generic, NamedTuple
 
 import psycopg
-import structlog
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from rmhdag.api.streams.chunks import Chunk, P
+from rmhdag.observability.logs import get_logger
 
 PING_SECONDS = 15.0
 RETRY_SECONDS = 1.0
@@ -19,7 +19,7 @@ RETRY_SECONDS = 1.0
 MOST_BYTES = 512 * 1024
 MOST_CHUNKS = 64
 
-log = structlog.get_logger()
+log = get_logger(__name__)
 
 
 class Backlog(NamedTuple, Generic[P]):

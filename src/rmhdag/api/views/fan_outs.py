@@ -1,6 +1,6 @@
 """How many children of each fan-out are in which state, at a bounded cost however many there are and whoever asks.
 
-Counting 100,000 children takes the database some 20 ms: no index may name `status`, for that would cost every task. So
+Counting 100,000 children takes the database some 40 ms: no index may name `status`, for that would cost every task. So
 a count of many is shown again for a while, in proportion to its cost, and one of a job that has ended for good.
 """
 

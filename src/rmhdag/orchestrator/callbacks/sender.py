@@ -8,14 +8,13 @@ from collections import Counter
 from collections.abc import Sequence
 from queue import Empty, SimpleQueue
 
-import structlog
-
+from rmhdag.observability.logs import get_logger
 from rmhdag.orchestrator.callbacks.exchange import Answer, Exchange
 from rmhdag.store.callbacks import ClaimedCallback
 
 STOP_SECONDS = 1.0
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Sender:

@@ -15,9 +15,9 @@ from typing import Any
 
 import orjson
 import psycopg
-from structlog import get_logger
 
 from rmhdag.models.callbacks import CallbackStatus
+from rmhdag.observability.logs import get_logger
 from rmhdag.orchestrator.callbacks.exchange import Answer, Exchange
 from rmhdag.orchestrator.callbacks.sender import Sender
 from rmhdag.orchestrator.callbacks.settings import CallbackSettings
