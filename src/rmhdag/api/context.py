@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 Conn = psycopg.Connection[Any]
 # Whoever cannot have a connection by then is told to come back: a 503 within two seconds.
 PATIENCE_SECONDS = 1.5
+# A connection that nobody has used for so long is looked at before it is used.
+RESTED_SECONDS = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +112,8 @@ class Api:
         class Connection(psycopg.Connection[Any]):
             """A connection that notices a dead peer, in our schema."""
 
+            used_at = 0.0
+
             @classmethod
             def connect(cls, conninfo: str = "", **given: Any) -> Any:
                 conn = connect(
@@ -135,7 +140,8 @@ class Api:
             max_size=settings.connections,
             timeout=PATIENCE_SECONDS,
             max_waiting=settings.connections * 32,
-            check=ConnectionPool.check_connection,
+            reset=_note_use,
+            check=_check_if_rested,
             open=False,
             name=name,
         )
@@ -145,6 +151,16 @@ class Api:
         """In autocommit mode; `with conn.transaction()` where several statements belong together."""
         with self.pool.connection() as conn:
             yield conn
+
+
+def _note_use(conn: Any) -> None:
+    conn.used_at = time.monotonic()
+
+
+def _check_if_rested(conn: Any) -> None:
+    """A round trip before each use would cost more than most answers. What broke a moment ago is a 503 once."""
+    if time.monotonic() - conn.used_at > RESTED_SECONDS:
+        ConnectionPool.check_connection(conn)
 
 
 def get_api(connection: HTTPConnection) -> Api:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Self
 
 import psycopg
-from psycopg.rows import class_row
+from psycopg.rows import args_row
 
 from rmhdag.store.queries import load_queries
 
@@ -153,5 +153,5 @@ def _horizon(conn: Conn) -> tuple[int, int]:
 
 
 def _rows(conn: Conn, query: str, given: dict[str, Any], prepare: bool | None = None) -> list[StreamRow]:
-    with conn.cursor(row_factory=class_row(StreamRow)) as cursor:
+    with conn.cursor(row_factory=args_row(StreamRow)) as cursor:
         return cursor.execute(SQL[query], given, prepare=prepare).fetchall()

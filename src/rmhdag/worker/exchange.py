@@ -10,20 +10,19 @@ import os
 import random
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rmhdag.models.leases import CheckpointToSave, ClaimedTask, LogChunk, Pair, TaskProgress
 from rmhdag.observability.logs import get_logger
 from rmhdag.worker.references import UnresolvedReferenceError, may_hold_reference, resolve_references
-from rmhdag.worker.reports import Finished, report_batch, take_batch
+from rmhdag.worker.reports import BATCH, Finished, report_batch, take_batch
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.suspects import Suspects
 from rmhdag.worker.transport import Failed, Identity, NotAllowed, Refused, Transport, TransportError, Unreachable
+from rmhdag.worker.waiting import Waiting
 
 log = get_logger(__name__)
 CLAIM_LIMIT = 500
@@ -77,12 +76,12 @@ class Exchange:
         self._is_quiet = threading.Condition(self._lock)
         self._identity: Identity | None = None
         self._registered: Identity | None = None
-        self._finished: deque[Finished] = deque()
-        self._released: deque[tuple[str, int, float | None]] = deque()
-        self._starts: deque[Pair] = deque()
-        self._checkpoints: deque[CheckpointToSave] = deque()
+        self._finished: Waiting[Finished] = Waiting()
+        self._released: Waiting[tuple[str, int, float | None]] = Waiting()
+        self._starts: Waiting[Pair] = Waiting()
+        self._checkpoints: Waiting[CheckpointToSave] = Waiting()
         self._progress: dict[Pair, TaskProgress] = {}
-        self._logs: deque[LogChunk] = deque()
+        self._logs: Waiting[LogChunk] = Waiting()
         self._room = 0
         self._claimed_total = 0
         # What we hold by our own account, to be compared with the rows.
@@ -133,22 +132,22 @@ class Exchange:
         return not self._finished and not self._released
 
     def report(self, finished: Finished) -> None:
-        self._finished.append(finished)
+        self._finished.add(finished)
         self._is_unheard = True
 
     def release(self, pair: Pair, delay_seconds: float | None) -> None:
         """Give back: None if it never ran, else the seconds until it is offered again."""
         if delay_seconds is None:
             self._suspects.give_back(pair)
-        self._released.append((*pair, delay_seconds))
+        self._released.add((*pair, delay_seconds))
         self._is_unheard = True
 
     def mark_start(self, pair: Pair) -> None:
-        self._starts.append(pair)
+        self._starts.add(pair)
         self._is_unheard = True
 
     def save_checkpoint(self, checkpoint: CheckpointToSave) -> None:
-        self._checkpoints.append(checkpoint)
+        self._checkpoints.add(checkpoint)
         self._is_unheard = True
 
     def tell_progress(self, progress: TaskProgress) -> None:
@@ -157,7 +156,7 @@ class Exchange:
         self._is_unheard = True
 
     def keep_logs(self, chunks: Sequence[LogChunk]) -> None:
-        self._logs.extend(chunks)
+        self._logs.add(*chunks)
         self._is_unheard = True
 
     def wake(self) -> None:
@@ -262,17 +261,17 @@ class Exchange:
         transport = self._transport
         # Chosen before the logs are sent: what a task has said must be there before its end is told, for after that a
         # server takes nothing more for it.
-        ended = take_batch(self._finished)
+        ended = take_batch(self._finished.first(BATCH))
         self._send_logs(worker_id)
         if self._starts:
-            asked = list(self._starts)
+            asked = self._starts.first()
             matched = transport.mark_starts(worker_id, asked)
-            self._drop(self._starts, len(asked))
+            self._starts.drop(len(asked))
             self._hear(StartsMarked(asked, matched))
         if self._checkpoints:
-            waiting = list(self._checkpoints)
+            waiting = self._checkpoints.first()
             for one, refusal in zip(waiting, transport.save_checkpoints(worker_id, waiting), strict=True):
-                self._drop(self._checkpoints, 1)
+                self._checkpoints.drop(1)
                 self._hear(CheckpointSaved((one.task_id, one.lease_epoch), refusal))
         if self._progress:
             with self._lock:
@@ -281,22 +280,22 @@ class Exchange:
         if ended:
             report_batch(transport, worker_id, ended)
             self._forget(one.task.task_id for one in ended)
-            self._drop(self._finished, len(ended))
+            self._finished.drop(len(ended))
             # The work that they lead to may be ours.
             self._looks_promising = self._looks_promising or not transport.has_bell
         if self._released:
-            given = list(islice(self._released, 500))
+            given = self._released.first(500)
             transport.release(worker_id, given)
             self._forget(one[0] for one in given)
-            self._drop(self._released, len(given))
+            self._released.drop(len(given))
 
     def _send_logs(self, worker_id: str) -> None:
         """All that are there now; others may come meanwhile."""
         left = len(self._logs)
         while left:
-            chunks = list(islice(self._logs, min(left, 50)))
+            chunks = self._logs.first(min(left, 50))
             self._tolerate(partial(self._transport.keep_logs, worker_id, chunks), "task_logs_not_kept")
-            self._drop(self._logs, len(chunks))
+            self._logs.drop(len(chunks))
             left -= len(chunks)
 
     def _tolerate(self, send: Callable[[], None], what: str) -> None:
@@ -305,12 +304,6 @@ class Exchange:
             send()
         except Refused as error:
             log.warning(what, error=str(error))
-
-    def _drop(self, waiting: deque[Any], count: int) -> None:
-        with self._lock:
-            # Fewer are left if we became somebody else meanwhile.
-            for _ in range(min(count, len(waiting))):
-                waiting.popleft()
 
     def _forget(self, task_ids: Iterable[str]) -> None:
         for task_id in task_ids:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -34,11 +33,11 @@ class Finished(NamedTuple):
     metrics: dict[str, Any] | None = None
 
 
-def take_batch(waiting: Iterable[Finished]) -> list[Finished]:
+def take_batch(waiting: Sequence[Finished]) -> list[Finished]:
     """The first ones that fit into one statement."""
     batch: list[Finished] = []
     size = 0
-    for one in list(islice(waiting, BATCH)):
+    for one in waiting[:BATCH]:
         size += min(len(one.output or b""), INLINE_BYTES)
         if batch and size > BATCH_BYTES:
             break

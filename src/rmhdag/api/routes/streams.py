@@ -84,11 +84,7 @@ def stream_events(
             page = streams.read_all(conn, place, wanted)
         return Backlog(chunk_of_all(place, page), page.is_last)
 
-    async def read(place: Place) -> Backlog[Place]:
-        async with api.streams.readers:
-            return await run_in_threadpool(page_after, place)
-
-    listener = Listener(place, read)
+    listener = Listener(place, lambda place: api.streams.reads.read(audience, place, page_after))
     return EventStream(listener, partial(api.streams.listening, listener, _key(caller), audience=audience))
 
 
@@ -118,14 +114,10 @@ def _follow_job(api: Api, caller: Caller, job_id: str, after: int) -> tuple[List
             return Backlog(Chunk(place, place, (), end="pruned"), True)
         return Backlog(chunk_of_job(place, page), page.is_last)
 
-    async def read(place: int) -> Backlog[int]:
-        async with api.streams.readers:
-            return await run_in_threadpool(page_after, place)
-
     with api.connection() as conn:
         if "\0" in job_id or not streams.has_job(conn, caller.namespace, job_id):
             raise not_found("job with this id", remedy="`GET /api/v1/jobs` lists them.")
-    listener = Listener(after, read)
+    listener = Listener(after, lambda place: api.streams.reads.read((caller.namespace, job_id), place, page_after))
     return listener, partial(api.streams.listening, listener, _key(caller), job_id=job_id)
 
 

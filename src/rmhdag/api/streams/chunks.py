@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import orjson
 
-from rmhdag.models.api.timeline import read_event
+from rmhdag.models.api.timeline import event_fields
 from rmhdag.models.events import EventType
 from rmhdag.store.streams import JobPage, Page, Place, StreamRow
 
@@ -64,8 +64,7 @@ class Chunk(Generic[P]):
 
 def event_body(row: StreamRow) -> bytes:
     """An event as a timeline shows it, with its job."""
-    event = read_event(row._asdict())
-    return orjson.dumps({"job_id": row.job_id, **event.model_dump(exclude={"source_app"})}, option=orjson.OPT_UTC_Z)
+    return orjson.dumps({"job_id": row.job_id, **event_fields(row._asdict())}, option=orjson.OPT_UTC_Z)
 
 
 def chunk_of_all(after: Place, page: Page) -> Chunk[Place]:

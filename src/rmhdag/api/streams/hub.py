@@ -17,11 +17,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
+import orjson
 import psycopg
+from psycopg.types.json import set_json_loads
 
 from rmhdag.api.problems import RETRY_SECONDS, Problem
 from rmhdag.api.streams.chunks import Chunk, Message, chunks_of_rows, event_body
 from rmhdag.api.streams.listener import Listener
+from rmhdag.api.streams.shared_reads import SharedReads
 from rmhdag.messaging.doorbell import Doorbell
 from rmhdag.observability.logs import get_logger
 from rmhdag.store import streams
@@ -36,8 +39,9 @@ MOST_SECONDS = 0.8
 # At most one part in so many of a processor goes into telling, unless looks would become rarer than that: what costs is
 # to wake every listener for every look, however little there is to tell.
 PARTS = 10
+# What a look finds is told at once, up to so many events: each telling wakes everybody.
+ROWS_AT_ONCE = 5_000
 TROUBLE_SECONDS = 1.0
-READERS = 3
 # A transaction that writes for so long holds up the stream of all jobs; jobs are then read by their own numbers.
 STALL_SECONDS = 1.0
 
@@ -75,8 +79,7 @@ class Hub:
         self._per_key: Counter[str] = Counter()
         self._everybody: set[Listener[Any]] = set()
         self._closed = False
-        # So many listeners at once may read the table themselves; when a server comes back, all of them want to.
-        self.readers = asyncio.Semaphore(READERS)
+        self.reads = SharedReads()
 
         self._stopping = False
 
@@ -224,6 +227,7 @@ class Hub:
     def connect(self) -> psycopg.Connection[Any]:
         conn = connect(self._dsn, "rmhdag:streams", autocommit=True, pooled=self._pooled)
         enter_schema(conn, self._schema, pooled=self._pooled)
+        set_json_loads(orjson.loads, conn)
         return conn
 
     def bell(self) -> Doorbell:
@@ -294,22 +298,29 @@ class _Reader:
         assert self._place is not None
         self._told = {audience: self._told.get(audience, self._place) for audience in audiences}
         wanted = Wanted(tuple(jobs), {audience.namespace for audience in audiences}, _union(audiences))
-        while True:
+        page: Page | None = None
+        while page is None or not page.is_last:
             page = streams.read_all(conn, self._place, wanted)
-            self._hub.deliver(self._sort(page, jobs, audiences))
+            rows = page.rows
+            while not page.is_last and len(rows) < ROWS_AT_ONCE:
+                page = streams.read_all(conn, page.until, wanted)
+                rows += page.rows
+            self._hub.deliver(self._sort(rows, page.until, jobs, audiences))
             self._place = page.until
-            if page.is_last:
-                break
         if jobs and self._is_stalled(page):
             self._read_stalled(conn, jobs)
 
     def _sort(
-        self, page: Page, jobs: dict[str, list[Listener[int]]], audiences: dict[Audience, list[Listener[Place]]]
+        self,
+        rows: Sequence[StreamRow],
+        until: Place,
+        jobs: dict[str, list[Listener[int]]],
+        audiences: dict[Audience, list[Listener[Place]]],
     ) -> Delivery:
         """Who gets which rows. Each event is written once, whoever gets it."""
         of_jobs: dict[str, list[tuple[StreamRow, bytes]]] = defaultdict(list)
         of_all: dict[Audience, list[Message[Place]]] = defaultdict(list)
-        for row in page.rows:
+        for row in rows:
             body = event_body(row)
             if row.job_id in jobs:
                 of_jobs[row.job_id].append((row, body))
@@ -317,16 +328,16 @@ class _Reader:
                 if audience.wants(row):
                     of_all[audience].append(Message(row.place, body))
         chunks: list[tuple[Chunk[Any], Sequence[Listener[Any]]]] = [
-            (chunk, jobs[job_id]) for job_id, rows in of_jobs.items() for chunk in chunks_of_rows(rows)
+            (chunk, jobs[job_id]) for job_id, found in of_jobs.items() for chunk in chunks_of_rows(found)
         ]
         silent: list[Listener[Place]] = []
         for audience, listeners in audiences.items():
             if messages := of_all.get(audience):
-                chunks.append((Chunk(self._told[audience], page.until, tuple(messages)), listeners))
-                self._told[audience] = page.until
+                chunks.append((Chunk(self._told[audience], until, tuple(messages)), listeners))
+                self._told[audience] = until
             else:
                 silent += listeners
-        return Delivery(chunks, silent, page.until)
+        return Delivery(chunks, silent, until)
 
     def _is_stalled(self, page: Page) -> bool:
         """Some transaction has been writing for long, and others have followed it."""

@@ -22,6 +22,42 @@ MOST_CHUNKS = 64
 log = get_logger(__name__)
 
 
+class Alarm:
+    """Rings when it has not been put off for so long. To put it off costs a number, not a timer: that is done for each
+    listener whenever there is something to tell.
+    """
+
+    def __init__(self, seconds: float, ring: Callable[[], object]) -> None:
+        self._seconds = seconds
+        self._ring = ring
+        self._loop = asyncio.get_running_loop()
+        self._due: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def put_off(self) -> None:
+        self._due = self._loop.time() + self._seconds
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._due, self._look)
+
+    def stop(self) -> None:
+        self._due = None
+
+    def close(self) -> None:
+        self._due = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._due is None:
+            return
+        if self._loop.time() < self._due:
+            self._timer = self._loop.call_at(self._due, self._look)
+        else:
+            self._due = None
+            self._ring()
+
+
 class Backlog(NamedTuple, Generic[P]):
     chunk: Chunk[P]
     is_last: bool
@@ -43,6 +79,7 @@ class Listener(Generic[P]):
         self._greeted = False
         self._behind = True
         self._closed = False
+        self._is_quiet = False
         self._stirred = asyncio.Event()
 
     @property
@@ -74,19 +111,33 @@ class Listener(Generic[P]):
 
     async def chunks(self) -> AsyncIterator[Chunk[P]]:
         """Until somebody closes it, or the job has ended; an empty chunk when there was nothing for some time."""
-        while not self._closed:
-            if self._greeted and self._behind:
-                found = await self._catch_up()
-            elif self._queue:
-                found = self._take()
-            elif await self._is_quiet(PING_SECONDS):
-                found = Chunk(self.place, self.place, ())
-            else:
-                continue
-            if found is not None:
-                yield found
-                if found.end is not None:
-                    return
+        quiet = Alarm(PING_SECONDS, self._note_quiet)
+        try:
+            while not self._closed:
+                if self._greeted and self._behind:
+                    found = await self._catch_up()
+                elif self._queue:
+                    found = self._take()
+                else:
+                    quiet.put_off()
+                    found = await self._wait()
+                if found is not None:
+                    yield found
+                    if found.end is not None:
+                        return
+        finally:
+            quiet.close()
+
+    def _note_quiet(self) -> None:
+        self._is_quiet = True
+        self._stirred.set()
+
+    async def _wait(self) -> Chunk[P] | None:
+        """Until something happens; an empty chunk if nothing did for long."""
+        self._stirred.clear()
+        self._is_quiet = False
+        await self._stirred.wait()
+        return Chunk(self.place, self.place, ()) if self._is_quiet and not self._queue else None
 
     async def _catch_up(self) -> Chunk[P] | None:
         self._behind = False  # whatever is dropped while this reads sets it again
@@ -96,7 +147,7 @@ class Listener(Generic[P]):
             log.warning("stream_cannot_read", error=type(error).__name__)
             self._behind = True
             self._drop_queue()
-            await self._is_quiet(RETRY_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
             return Chunk(self.place, self.place, ())
         self._behind = self._behind or not backlog.is_last
         self.place = backlog.chunk.until
@@ -117,15 +168,3 @@ class Listener(Generic[P]):
         taken = chunk.beyond(self.place)
         self.place = max(self.place, chunk.until)
         return taken
-
-    async def _is_quiet(self, seconds: float) -> bool:
-        """Wait until something happens; true if nothing did."""
-        self._stirred.clear()
-        if self._closed or self._queue:
-            return False
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stirred.wait()
-        except TimeoutError:
-            return True
-        return False

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import orjson
@@ -15,7 +16,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from rmhdag.api.problems import Problem, respond
 from rmhdag.api.streams.chunks import Chunk
-from rmhdag.api.streams.listener import Listener
+from rmhdag.api.streams.listener import Alarm, Listener
 
 RETRY_MILLISECONDS = 2_000
 # Then the client comes back with its key, which may have been revoked meanwhile, and perhaps to another server.
@@ -42,6 +43,7 @@ class EventStream(Response):
         self._listener = listener
         self._enter = enter
         self._job_id = job_id
+        self._is_unheard = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         gone = asyncio.ensure_future(self._wait_until_gone(receive))
@@ -57,26 +59,39 @@ class EventStream(Response):
 
     async def _stream(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        # An id without data: whoever is cut off before the first event comes back to this place.
-        await self._send(send, b"retry: %d\nid: %s\n\n" % (RETRY_MILLISECONDS, self._place()))
+        task = asyncio.current_task()
+        assert task is not None
+        patience = Alarm(SEND_SECONDS, partial(self._give_up, task))
+
+        async def tell(body: bytes, more: bool = True) -> None:
+            patience.put_off()
+            await send({"type": "http.response.body", "body": body, "more_body": more})
+            patience.stop()
+
         try:
+            # An id without data: whoever is cut off before the first event comes back to this place.
+            await tell(b"retry: %d\nid: %s\n\n" % (RETRY_MILLISECONDS, self._place()))
             async for chunk in self._listener.chunks():
-                for start in range(0, len(chunk.sse), PIECE_BYTES):
-                    await self._send(send, chunk.sse[start : start + PIECE_BYTES])
-                if not chunk.messages:
-                    await self._send(send, b": ping\nid: %s\n\n" % self._place())
+                text = chunk.sse or b": ping\nid: %s\n\n" % self._place()
                 if chunk.end is not None:
-                    await self._send(send, b"event: end\ndata: %s\n\n" % end_body(self._job_id, chunk.end))
-            await self._send(send, b"", more=False)
-        except TimeoutError:
-            pass  # nobody reads; the connection is closed because the response is not complete
+                    text += b"event: end\ndata: %s\n\n" % end_body(self._job_id, chunk.end)
+                for start in range(0, len(text), PIECE_BYTES):
+                    await tell(text[start : start + PIECE_BYTES])
+            await tell(b"", more=False)
+        except asyncio.CancelledError:
+            if not self._is_unheard or task.uncancel():
+                raise
+            # The connection is closed because the response is not complete.
+        finally:
+            patience.close()
+
+    def _give_up(self, task: asyncio.Task[Any]) -> None:
+        """Nobody reads."""
+        self._is_unheard = True
+        task.cancel()
 
     def _place(self) -> bytes:
         return str(self._listener.place).encode()
-
-    async def _send(self, send: Send, body: bytes, more: bool = True) -> None:
-        async with asyncio.timeout(SEND_SECONDS):
-            await send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def _wait_until_gone(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
