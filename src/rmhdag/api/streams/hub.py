@@ -38,7 +38,7 @@ USUAL_SECONDS = 0.25
 MOST_SECONDS = 0.8
 # At most one part in so many of a processor goes into telling, unless looks would become rarer than that: what costs is
 # to wake every listener for every look, however little there is to tell.
-PARTS = 10
+PARTS = 20
 # What a look finds is told at once, up to so many events: each telling wakes everybody.
 ROWS_AT_ONCE = 5_000
 TROUBLE_SECONDS = 1.0
