@@ -187,7 +187,26 @@ def test_a_quiet_stream_shows_that_it_is_alive_and_where_it_is(
         assert listening.reader.comments
 
 
-def test_a_stream_ends_after_some_time_so_that_keys_are_looked_at_again(
+def test_a_stream_ends_when_its_key_is_revoked(api: ServedHere, conn: Conn) -> None:
+    add_job(conn, "j1")
+    first, second = api.client(Scope.READ), api.client(Scope.READ)
+    mine, theirs = (client.headers["Authorization"].split("_")[1] for client in (first, second))
+    with (
+        Listening(first, ALL) as revoked,
+        Listening(second, ALL) as live,
+        talk(api, "/ws/jobs/j1", additional_headers=bearer(api, Scope.READ)) as websocket,
+    ):
+        conn.execute("UPDATE dag_api_keys SET revoked_at = now() WHERE key_id = %s", [mine])
+        assert revoked.over.wait(30)
+        conn.execute("UPDATE dag_api_keys SET expires_at = now() WHERE key_id <> %s", [theirs])
+        with pytest.raises(websockets.exceptions.ConnectionClosed):
+            websocket.recv(30)
+        add_events(conn, "j1", 1)
+        wait_until(lambda: live.reader.events)
+        assert not live.over.is_set()
+
+
+def test_a_stream_ends_after_some_time_so_that_tokens_are_looked_at_again(
     api: ServedHere, conn: Conn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(responses, "MOST_SECONDS", 0.2)

@@ -89,6 +89,11 @@ def verify_key(conn: Conn, text: str, kind: KeyKind = KeyKind.KEY) -> KeyHolder:
     return KeyHolder(key_id, namespace, name, frozenset(Scope(scope) for scope in scopes))
 
 
+def find_dead(conn: Conn, key_ids: Collection[str]) -> list[str]:
+    """Those of them that are revoked or have expired."""
+    return [row[0] for row in conn.execute(SQL["find_dead"], {"key_ids": list(key_ids)})]
+
+
 def key_id_in(text: str) -> str | None:
     """What may be logged of a key."""
     shape = SHAPE.fullmatch(text)

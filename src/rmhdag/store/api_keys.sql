@@ -7,6 +7,11 @@ SELECT
 FROM dag_api_keys
 WHERE key_id = %(key_id)s AND kind = %(kind)s::key_kind
 
+-- name: find_dead
+SELECT key_id
+FROM dag_api_keys
+WHERE key_id = ANY(%(key_ids)s::text[]) AND (revoked_at IS NOT NULL OR expires_at <= clock_timestamp())
+
 -- name: insert_key
 INSERT INTO dag_api_keys (key_id, namespace, name, secret_hash, kind, scopes, rotated_from, created_by, expires_at)
 VALUES (

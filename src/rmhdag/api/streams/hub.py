@@ -12,7 +12,7 @@ import os
 import select
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from rmhdag.api.streams.listener import Listener
 from rmhdag.api.streams.shared_reads import SharedReads
 from rmhdag.messaging.doorbell import Doorbell
 from rmhdag.observability.logs import get_logger
-from rmhdag.store import streams
+from rmhdag.store import api_keys, streams
 from rmhdag.store.channels import JOBS_ENDED, NEW_JOBS
 from rmhdag.store.connection import connect, enter_schema
 from rmhdag.store.streams import Page, Place, StreamRow, Wanted
@@ -44,6 +44,8 @@ ROWS_AT_ONCE = 5_000
 TROUBLE_SECONDS = 1.0
 # A transaction that writes for so long holds up the stream of all jobs; jobs are then read by their own numbers.
 STALL_SECONDS = 1.0
+# A key is looked at with every call, and so often while it listens.
+KEYS_SECONDS = 2.0
 
 log = get_logger(__name__)
 
@@ -76,14 +78,14 @@ class Hub:
         self._notify = notify and not pooled
         self._max_listeners = max_listeners
         self._max_listeners_per_key = max_listeners_per_key
-        self._per_key: Counter[str] = Counter()
         self._everybody: set[Listener[Any]] = set()
         self._closed = False
         self.reads = SharedReads()
 
         self._stopping = False
 
-        self._lock = threading.Lock()  # for the next three, which both sides touch
+        self._lock = threading.Lock()  # for the next four, which both sides touch
+        self._of_key: dict[str, set[Listener[Any]]] = {}
         self._jobs: dict[str, list[Listener[int]]] = {}
         self._audiences: dict[Audience, list[Listener[Place]]] = {}
         self._newcomers: list[Listener[Any]] = []
@@ -102,7 +104,8 @@ class Hub:
         """The listener is offered what is new, until the block ends."""
         self._admit(key)
         self._everybody.add(listener)
-        self._per_key[key] += 1
+        with self._lock:
+            self._of_key.setdefault(key, set()).add(listener)
         place: tuple[dict[Any, list[Listener[Any]]], Any] = (
             (self._jobs, job_id) if job_id is not None else (self._audiences, audience)
         )
@@ -112,15 +115,21 @@ class Hub:
         finally:
             self._leave(listener, *place)
             self._everybody.discard(listener)
-            self._per_key[key] -= 1
-            if not self._per_key[key]:
-                del self._per_key[key]
+            with self._lock:
+                self._of_key[key].discard(listener)
+                if not self._of_key[key]:
+                    del self._of_key[key]
 
     def end_streams(self) -> None:
         """All listeners are closed, and nobody is let in any more."""
         self._closed = True
         for listener in list(self._everybody):
             listener.close()
+
+    def end_streams_of(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            for listener in list(self._of_key.get(key, ())):
+                listener.close()
 
     def close(self) -> None:
         """The thread ends."""
@@ -149,7 +158,7 @@ class Hub:
             raise Problem(503, "stopping", "this server is about to stop", headers=later)
         if len(self._everybody) >= self._max_listeners:
             raise Problem(503, "too_many_listeners", "this server has as many listeners as it takes", headers=later)
-        if self._per_key[key] >= self._max_listeners_per_key:
+        if len(self._of_key.get(key, ())) >= self._max_listeners_per_key:
             raise Problem(
                 429,
                 "too_many_streams",
@@ -211,6 +220,10 @@ class Hub:
             newcomers, self._newcomers = self._newcomers, []
             return dict(self._jobs), dict(self._audiences), newcomers
 
+    def keys(self) -> list[str]:
+        with self._lock:
+            return list(self._of_key)
+
     def hand_over(self, call: Callable[..., None], *given: Any) -> None:
         """To the event loop; when that is gone there is nobody left to tell."""
         assert self._loop is not None
@@ -254,6 +267,7 @@ class _Reader:
         self._told: dict[Audience, Place] = {}
         self._horizon = (0, 0.0)
         self._stall_read_at = 0.0
+        self._keys_read_at = time.monotonic()
 
     def close(self) -> None:
         self._bell.close()
@@ -280,6 +294,7 @@ class _Reader:
                     self._hub.hand_over(listener.greet)
                 newcomers = []
                 self._look(self._conn, jobs, audiences)
+                self._look_at_keys(self._conn)
             except Exception as error:  # whatever it is: without this thread all listeners would wait for ever
                 expected = isinstance(error, psycopg.Error)
                 log.warning("stream_reader_lost", error=type(error).__name__, exc_info=None if expected else error)
@@ -288,6 +303,14 @@ class _Reader:
                 continue
             before, used = used, time.process_time()
             self._hub.rest(self._bell, min(MOST_SECONDS, max(LEAST_SECONDS, PARTS * (used - before))))
+
+    def _look_at_keys(self, conn: psycopg.Connection[Any]) -> None:
+        """Whose key is revoked hears no more. Who comes back is refused by its key, so nothing is told here."""
+        now = time.monotonic()
+        if now - self._keys_read_at >= KEYS_SECONDS:
+            self._keys_read_at = now
+            if dead := api_keys.find_dead(conn, self._hub.keys()):
+                self._hub.hand_over(self._hub.end_streams_of, dead)
 
     def _look(
         self,

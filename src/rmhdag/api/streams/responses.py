@@ -19,7 +19,7 @@ from rmhdag.api.streams.chunks import Chunk
 from rmhdag.api.streams.listener import Alarm, Listener
 
 RETRY_MILLISECONDS = 2_000
-# Then the client comes back with its key, which may have been revoked meanwhile, and perhaps to another server.
+# Then the client comes back with its token, which may have expired meanwhile, and perhaps to another server.
 MOST_SECONDS = 600.0
 # Whoever takes nothing for so long is gone.
 SEND_SECONDS = 30.0
