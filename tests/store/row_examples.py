@@ -6,6 +6,17 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from rmhdag.models.assets import (
+    OPEN_STATUSES,
+    ApiRequest,
+    Approval,
+    ApprovalState,
+    AssetRevision,
+    BlobAsset,
+    BlobState,
+    DatasetRef,
+    GeospatialAsset,
+)
 from rmhdag.models.callbacks import Callback, CallbackEndpoint, CallbackStatus
 from rmhdag.models.columns import BooleanType, BytesType, FloatType, IntegerType, JsonType, TextType, TimestampType
 from rmhdag.models.history import JobEvent
@@ -48,7 +59,7 @@ def values_of(column: Column) -> st.SearchStrategy[Any]:
     else:
         assert isinstance(kind, JsonType)
         made = JSON
-        if column.name in ("aliases", "queues", "scopes"):
+        if column.name in ("aliases", "queues", "scopes", "catalogue"):
             made = st.lists(JSON, max_size=3)
         elif not column.nullable or column.name in ("result_data", "body"):
             made = st.dictionaries(st.text(TEXT, max_size=8), JSON, max_size=3)
@@ -132,6 +143,36 @@ def _meta(row: dict[str, Any]) -> None:
     row["oldest_code_version"] = min(row["oldest_code_version"], row["schema_version"])
 
 
+def _asset(row: dict[str, Any]) -> None:
+    if row["current_revision"]:
+        row["latest_revision"] = row["current_revision"]
+    else:
+        row["content_hash"] = None
+
+
+def _revision(row: dict[str, Any]) -> None:
+    row["completed_at"] = None if row["status"] in OPEN_STATUSES else NOW
+
+
+def _of_asset(row: dict[str, Any]) -> None:
+    row["revision"] = 1 if row["asset_id"] else None
+
+
+def _blob(row: dict[str, Any]) -> None:
+    _of_asset(row)
+    row["deleted_at"] = NOW if row["state"] is BlobState.DELETED else None
+
+
+def _lineage(row: dict[str, Any]) -> None:
+    _of_asset(row)
+    row["source_revision"] = 1 if row["source_asset_id"] else None
+    row["source_url"] = None if row["source_asset_id"] else "https://example.org/a.tif"
+
+
+def _approval(row: dict[str, Any]) -> None:
+    row["decided_at"] = NOW if row["state"] in (ApprovalState.APPROVED, ApprovalState.REJECTED) else None
+
+
 FITTING: dict[type[Row], Callable[[dict[str, Any]], None]] = {
     Job: _job,
     NodeState: _node,
@@ -148,6 +189,12 @@ FITTING: dict[type[Row], Callable[[dict[str, Any]], None]] = {
     CallbackEndpoint: _endpoint,
     JobEvent: _event,
     SchemaMeta: _meta,
+    GeospatialAsset: _asset,
+    AssetRevision: _revision,
+    ApiRequest: _of_asset,
+    BlobAsset: _blob,
+    DatasetRef: _lineage,
+    Approval: _approval,
 }
 
 

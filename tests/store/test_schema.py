@@ -20,6 +20,9 @@ RESULT = """INSERT INTO dagapp.dag_task_results (task_id, lease_epoch, job_id, n
     VALUES ('t1', %s, 'j1', 'n1', 1, %s, 'timeout')"""
 MESSAGE = """INSERT INTO dagapp.dag_queue_messages (task_id, job_id, node_id, queue, handler, order_key, fairness_key)
     VALUES ('t1', 'j1', 'n1', 'q', 'echo', 1, 'me')"""
+ASSET = """INSERT INTO dagapp.dag_geospatial_assets (asset_id, platform_id, kind, created_by, platform_refs)
+    VALUES ('a', 'ddh', 'raster', 'me', '{}')"""
+REVISION = "INSERT INTO dagapp.dag_asset_revisions (asset_id, revision, created_by) VALUES ('a', 1, 'me')"
 EVENT = "INSERT INTO dagapp.dag_job_events (job_id, seq, event_type, source_app) VALUES ('j', 1, 'job_created', 't')"
 
 
@@ -143,6 +146,12 @@ BROKEN = [
     ("dag_queue_messages_held_has_lease_check", "dag_queue_messages", "worker_id = 'w', claimed_at = now()"),
     ("dag_queue_messages_started_is_held_check", "dag_queue_messages", "started_at = now()"),
     ("dag_queue_messages_timeout_range_check", "dag_queue_messages", "timeout_seconds = 0"),
+    ("dag_geospatial_assets_revisions_ordered_check", "dag_geospatial_assets", "current_revision = 2"),
+    ("dag_geospatial_assets_revisions_ordered_check", "dag_geospatial_assets", "latest_revision = 0"),
+    ("dag_geospatial_assets_content_of_revision_check", "dag_geospatial_assets", "content_hash = 'c'"),
+    ("dag_asset_revisions_revision_positive_check", "dag_asset_revisions", "revision = 0"),
+    ("dag_asset_revisions_settled_has_end_check", "dag_asset_revisions", "status = 'completed'"),
+    ("dag_asset_revisions_settled_has_end_check", "dag_asset_revisions", "completed_at = now()"),
 ]
 
 
@@ -151,6 +160,8 @@ def test_the_database_keeps_the_invariants_itself(conn: Connection) -> None:
     conn.execute(NODE)
     conn.execute(RESULT, [1, "running"])
     conn.execute(MESSAGE)
+    conn.execute(ASSET)
+    conn.execute(REVISION)
     for name, table, change in BROKEN:
         with pytest.raises(errors.CheckViolation, match=name), conn.transaction():
             conn.execute(f"UPDATE dagapp.{table} SET {change}".encode())

@@ -50,3 +50,22 @@ def task_id_of(job_id: str, node_id: str, attempt: int) -> str:
     """
     digest = hashlib.blake2b(f"{node_id}\0{attempt}".encode(), digest_size=12).hexdigest()
     return f"{job_id[:39]}-{digest}"
+
+
+def blob_id_of(owner: str, zone: str, container: str, path: str, role: str) -> str:
+    """The same file of the same owner has one row, however often it is published. The owner is a job, or what
+    `revision_owner` says of a revision that no job made."""
+    return _digest_of(owner, zone, container, path, role)
+
+
+def lineage_id_of(owner: str, role: str, source: str) -> str:
+    """`source` is an URL, or an asset and its revision."""
+    return _digest_of(owner, role, source)
+
+
+def revision_owner(namespace: str, asset_id: str, revision: int) -> str:
+    return f"{namespace}/{asset_id}/{revision}"
+
+
+def _digest_of(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

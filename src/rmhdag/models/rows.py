@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from rmhdag.models.assets import (
+    ApiRequest,
+    Approval,
+    AssetRevision,
+    BlobAsset,
+    DatasetRef,
+    ExternalService,
+    GeospatialAsset,
+    PromotedDataset,
+)
 from rmhdag.models.callbacks import Callback, CallbackEndpoint
 from rmhdag.models.history import JobEvent, OrchestratorEvent
 from rmhdag.models.jobs import Job, JobCommand, NodeState
@@ -12,7 +22,7 @@ from rmhdag.models.table import Row
 from rmhdag.models.tasks import Checkpoint, Payload, TaskLog, TaskResult
 
 # Grows with every change of a table. Code of a version below OLDEST_CODE_VERSION would damage such a database.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 OLDEST_CODE_VERSION = 1
 
 ROWS: tuple[type[Row], ...] = (
@@ -42,4 +52,12 @@ ROWS: tuple[type[Row], ...] = (
     NodeRollup,
     FailureRollup,
     ThroughputRollup,
+    GeospatialAsset,
+    AssetRevision,
+    ApiRequest,
+    BlobAsset,
+    DatasetRef,
+    Approval,
+    ExternalService,
+    PromotedDataset,
 )
