@@ -309,6 +309,15 @@ def test_other_methods_are_told_which_there_are(hostile: ApiProcess, key: str, m
         assert b"\r\nallow: GET, POST" in found.lower().replace(b"get, post", b"GET, POST")
 
 
+def test_a_path_that_has_a_meaning_is_no_name(hostile: ApiProcess, key: str) -> None:
+    """`/workers/register` is for POST; `DELETE /workers/{worker_id}` is not meant."""
+    with hostile.wire() as wire:
+        wire.send(head(key, "DELETE", "/api/v1/workers/register"))
+        found = wire.read_head()
+        assert found.startswith(b"HTTP/1.1 405 ")
+        assert b"\r\nallow: post\r\n" in found.lower()
+
+
 def test_a_method_is_not_overridden(hostile: ApiProcess, key: str) -> None:
     with hostile.wire() as wire:
         wire.send(head(key, "GET", "/api/v1/me", X_HTTP_Method_Override="DELETE"))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ValidationError
 
-from rmhdag.api.application import build
+from rmhdag.api.application import build, find_routers
 from rmhdag.api.context import ApiSettings
 from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.models.scopes import Scope
@@ -51,6 +54,56 @@ def test_every_operation_is_described() -> None:
 def test_no_two_operations_have_one_name() -> None:
     names = [operation["operationId"] for _, operation in operations()]
     assert sorted(names) == sorted(set(names))
+
+
+def test_no_body_takes_a_number_for_a_truth_value_nor_a_text_for_a_number() -> None:
+    bodies = {
+        model
+        for router in find_routers()
+        for route in router.routes
+        if isinstance(route, APIRoute) and route.body_field is not None
+        for model in models_in(route.body_field.field_info.annotation)
+    }
+    assert len(bodies) > 20
+    taken = []
+    for model in bodies:
+        for name, field in model.model_fields.items():
+            kinds = kinds_in(field.annotation)
+            if Any in kinds or object in kinds:
+                continue
+            wrong = [0, 1, "true"] if bool in kinds else [True, False, "1"] if kinds & {int, float} else []
+            taken += [f"{model.__name__}.{name}: {value!r}" for value in wrong if not is_refused(model, name, value)]
+    assert taken == []
+
+
+def is_refused(model: type[BaseModel], name: str, value: object) -> bool:
+    try:
+        model.model_validate({name: value})
+    except ValidationError as error:
+        return any(found["loc"][:1] == (name,) for found in error.errors())
+    return False
+
+
+def kinds_in(annotation: Any) -> set[Any]:
+    """The types that an annotation is put together from."""
+    inner = typing.get_args(annotation)
+    if typing.get_origin(annotation) is typing.Annotated:
+        return kinds_in(inner[0])
+    if typing.get_origin(annotation) is typing.Literal or not inner:
+        return {annotation}
+    return set().union(*(kinds_in(one) for one in inner if one is not Ellipsis))
+
+
+def models_in(annotation: Any) -> set[type[BaseModel]]:
+    """Also those that are inside of others."""
+    found: set[type[BaseModel]] = set()
+    wanted = kinds_in(annotation)
+    while wanted:
+        one = wanted.pop()
+        if isinstance(one, type) and issubclass(one, BaseModel) and one not in found:
+            found.add(one)
+            wanted |= set().union(*(kinds_in(field.annotation) for field in one.model_fields.values()))
+    return found
 
 
 def test_only_signs_of_life_need_no_key() -> None:

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
-from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 import rmhdag
@@ -20,7 +19,7 @@ from rmhdag.api.limits import BodyLimits
 from rmhdag.api.openapi import describe, operation_name
 from rmhdag.api.request_meters import Meters, RequestMeters
 from rmhdag.api.security_headers import SecurityHeaders
-from rmhdag.api.strict_requests import make_strict
+from rmhdag.api.strict_requests import StrictRoute, keep_paths_apart, make_strict
 from rmhdag.api.tracing import TELEMETRY, PassedOnTrace
 from rmhdag.api.views.memory import Memory
 
@@ -58,13 +57,13 @@ def build(settings: ApiSettings) -> FastAPI:
     app.state.meters = Meters()
     app.state.snapshots = Memory(100)
     problems.install(app)
-    app.state.methods = []
+    strict: list[StrictRoute] = []
     for router in find_routers():
         make_strict(router)
-        app.state.methods += [
-            (route.path, route.path_regex, route.methods) for route in router.routes if isinstance(route, APIRoute)
-        ]
+        strict += [route for route in router.routes if isinstance(route, StrictRoute)]
         app.include_router(router)
+    keep_paths_apart(strict)
+    app.state.methods = [(route.path, route.path_regex, route.methods) for route in strict]
     describe(app)
     # The last one is the outermost.
     app.add_middleware(PassedOnTrace)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, request_response
 from pydantic import BaseModel
@@ -34,6 +34,8 @@ class StrictRoute(APIRoute):
     """A route whose body is read strictly, and which takes no query parameters but its own."""
 
     request_class = StrictRequest
+    # Paths that look like this one and are another route's, which has not this method.
+    others_paths: frozenset[str] = frozenset()
 
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
         handle = super().get_route_handler()
@@ -41,6 +43,8 @@ class StrictRoute(APIRoute):
         takes_json = self.body_field is not None
 
         async def strictly(request: Request) -> Response:
+            if request.scope["path"] in self.others_paths:
+                raise HTTPException(405)
             _check_query(request, known)
             _check_path(request.path_params)
             if takes_json:
@@ -56,6 +60,21 @@ def make_strict(router: APIRouter) -> None:
         if type(route) is APIRoute:
             route.__class__ = StrictRoute
             route.app = request_response(route.get_route_handler())
+
+
+def keep_paths_apart(routes: Sequence[StrictRoute]) -> None:
+    """`DELETE /workers/register` is not the removal of a worker of that name."""
+    fixed: dict[str, set[str]] = {}
+    for route in routes:
+        if "{" not in route.path:
+            fixed.setdefault(route.path, set()).update(route.methods or ())
+    for route in routes:
+        if "{" in route.path:
+            route.others_paths = frozenset(
+                path
+                for path, methods in fixed.items()
+                if route.path_regex.match(path) and methods.isdisjoint(route.methods or ())
+            )
 
 
 def check_media_type(request: Request, accepted: Sequence[str]) -> str | None:

@@ -66,7 +66,7 @@ class EndpointMade(EndpointView):
 
 
 class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class EndpointRequest(_Request):

@@ -15,7 +15,7 @@ MOST_OVERLAP_HOURS = 30 * 24
 OVERLAP_HOURS = 24.0
 
 KeyName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._@:+-]{0,63}$")]
-Days = Annotated[float, Field(gt=0, le=MOST_DAYS, allow_inf_nan=False)]
+Days = Annotated[float, Field(strict=True, gt=0, le=MOST_DAYS, allow_inf_nan=False)]
 
 
 class KeyRequest(BaseModel):
@@ -33,7 +33,7 @@ class RotationRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    overlap_hours: float = Field(default=OVERLAP_HOURS, ge=0, le=MOST_OVERLAP_HOURS, allow_inf_nan=False)
+    overlap_hours: float = Field(default=OVERLAP_HOURS, strict=True, ge=0, le=MOST_OVERLAP_HOURS, allow_inf_nan=False)
     expires_days: Days | None = Field(default=None, description="Without it, as long as the old key was meant to live")
 
 

@@ -60,7 +60,8 @@ Queues = Annotated[list[QueueName], Field(min_length=1, max_length=64), AfterVal
 
 
 class Said(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    # Strictly: a number is not a truth value, and a text is no number.
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class WorkerCall(Said):
