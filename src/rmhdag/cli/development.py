@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.registration import HEAVY, LIGHT
-from rmhdag.cli.settings import Settings, development_file, load_settings, read_file, variables_of
+from rmhdag.cli.settings import CONFIG_VARIABLE, Settings, development_file, load_settings, read_file, variables_of
 
 JOBS = "jobs"
 QUEUES = {"job_queue_name": JOBS, "dag_worker_queue": LIGHT, "worker_queue": HEAVY}
 
+STORAGE_FOLDER = "storage"
+
 HEAD = """\
 # Written by `rmhdag up`, for development. Every command that uses this data folder reads it, unless RMHDAG_CONFIG names
 # another file; the environment and your own settings file win over it. You may edit it; it is not written again while
-# it names all queues.
+# it names all queues and a place for files.
 """
 
 
 def ensure_configuration(flags: dict[str, str | None], home: Path) -> tuple[Settings, Path | None]:
-    """Settings that name all queues, and the file that was written for it, if any."""
+    """Settings that name all queues and a place for files, and the file that was written for it, if any."""
     settings = load_settings(flags).settings
-    missing = [field for field in QUEUES if getattr(settings, field) is None]
+    missing = find_missing(settings, home)
     if not missing:
         return settings, None
     path = development_file(home)
-    values = {"development": True, **QUEUES} | (read_file(path).values if path.is_file() else {})
+    values = missing | (read_file(path).values if path.is_file() else {})
     lines = [
         f"{name} = {'true' if value is True else 'false' if value is False else quote(value)}"
         for name, value in values.items()
@@ -42,6 +45,17 @@ def ensure_configuration(flags: dict[str, str | None], home: Path) -> tuple[Sett
             code=ExitCode.INVALID,
         )
     return settings, path
+
+
+def find_missing(settings: Settings, home: Path) -> dict[str, object]:
+    """What development needs and nobody has named."""
+    found: dict[str, object] = {}
+    if any(getattr(settings, field) is None for field in QUEUES):
+        found |= {"development": True, **QUEUES}
+    # Whoever names a file means that one alone, and may do without a place for files.
+    if not settings.storage_settings().is_given and not os.environ.get(CONFIG_VARIABLE):
+        found["storage"] = str((home / STORAGE_FOLDER).resolve())
+    return found
 
 
 def quote(value: object) -> str:

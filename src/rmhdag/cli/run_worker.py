@@ -148,6 +148,7 @@ def worker_settings(
         health_host=settings.worker_health_host,
         health_port=settings.worker_health_port,
         traces=trace_settings(settings),
+        storage=settings.storage_settings(),
         dsn=dsn,
         api_url=api_url,
         api_key=api_key,

@@ -26,7 +26,17 @@ from pydantic_settings import (
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import mask_url
+from rmhdag.models.records import Zone
 from rmhdag.models.scopes import Scope
+from rmhdag.storage.errors import StorageError
+from rmhdag.storage.settings import (
+    OPEN_OPTIONS,
+    OPTIONS_VARIABLE,
+    ROOT_VARIABLE,
+    ZONE_VARIABLES,
+    StorageSettings,
+    split_option,
+)
 
 PREFIX = "RMHDAG_"
 CONFIG_VARIABLE = "RMHDAG_CONFIG"
@@ -51,6 +61,24 @@ def refuse_unsafe(url: str) -> str:
     return url
 
 
+def refuse_unusable(url: str) -> str:
+    """Credentials in it would be shown wherever a file is named."""
+    if not re.fullmatch(r"/[^\x00-\x1f]*|(file://(localhost)?/|az://|s3://)[^\s@?#]*", url):
+        raise ValueError(
+            "give a folder from / down, file://…, az://account/container or s3://bucket, and no credentials"
+        )
+    return url
+
+
+def refuse_unknown_options(options: dict[str, str]) -> dict[str, str]:
+    for name in options:
+        try:
+            split_option(name)
+        except StorageError as error:
+            raise ValueError(str(error)) from None
+    return options
+
+
 QueueName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 SchemaName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,47}$"), AfterValidator(refuse_reserved)]
 Interval = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
@@ -61,6 +89,8 @@ Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256
 NumberList = Annotated[str, StringConstraints(pattern=r"^\s*\d+(\.\d+)?(\s*,\s*\d+(\.\d+)?)*\s*$")]
 HostList = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:,\[\] -]*$")]
 WebUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]+$")]
+StorageUrl = Annotated[str, AfterValidator(refuse_unusable)]
+StorageOptions = Annotated[dict[str, str], AfterValidator(refuse_unknown_options)]
 PostgresUrl = Annotated[str, StringConstraints(pattern=r"^postgres(ql)?://")]
 
 
@@ -174,6 +204,25 @@ class Settings(BaseSettings):
         description="Modules that declare handlers, besides ours; separated by commas",
     )
 
+    storage: StorageUrl | None = Field(
+        default=None,
+        validation_alias=named(ROOT_VARIABLE),
+        description="Blob storage: a folder, file://, az:// or s3://, in which bronze, silver and gold are folders",
+    )
+    storage_bronze: StorageUrl | None = Field(
+        default=None, validation_alias=named(ZONE_VARIABLES[Zone.BRONZE]), description="What came in, if it lies apart"
+    )
+    storage_silver: StorageUrl | None = Field(
+        default=None, validation_alias=named(ZONE_VARIABLES[Zone.SILVER]), description="What was processed, likewise"
+    )
+    storage_gold: StorageUrl | None = Field(
+        default=None, validation_alias=named(ZONE_VARIABLES[Zone.GOLD]), description="What is published, likewise"
+    )
+    storage_options: StorageOptions = Field(
+        default_factory=dict,
+        validation_alias=named(OPTIONS_VARIABLE),
+        description='Keys and endpoints: {"azure_account_key": "…", "silver.aws_region": "eu-central-1"}',
+    )
     api_host: str = Field(
         default="127.0.0.1", validation_alias=named("RMHDAG_API_HOST"), description="Where the HTTP API listens"
     )
@@ -339,6 +388,11 @@ class Settings(BaseSettings):
         login = f"{user}{password}@" if user else ""
         return f"postgresql://{login}{self.postgis_host}:{self.postgis_port}/{quote(self.postgis_database, safe='')}"
 
+    def storage_settings(self) -> StorageSettings:
+        zones = {Zone.BRONZE: self.storage_bronze, Zone.SILVER: self.storage_silver, Zone.GOLD: self.storage_gold}
+        given = {zone: url for zone, url in zones.items() if url is not None}
+        return StorageSettings(self.storage, given, self.storage_options)
+
 
 class ReadFile(NamedTuple):
     path: Path
@@ -467,6 +521,8 @@ def show(field: str, value: object) -> object:
     """A value as it may appear on a screen."""
     if value is None:
         return None
+    if field == "storage_options" and isinstance(value, dict):
+        return {name: text if split_option(name)[1] in OPEN_OPTIONS else "***" for name, text in value.items()}
     if field == "key" or any(word in field for word in ("password", "secret", "token", "connection_string")):
         return "***"
     return mask_url(str(value)) if field.endswith("url") else str(value) if isinstance(value, Path) else value

@@ -227,21 +227,24 @@ def tell(
     from rmhdag.cli.server import name_server
 
     queues = {"jobs": settings.job_queue_name, "light": settings.dag_worker_queue, "heavy": settings.worker_queue}
+    storage = settings.storage_settings().describe() or "not configured"
     processes = {name: one.process_id for name, one in watcher.processes.items()}
     if as_json:
         facts: dict[str, Any] = {"up": True, "database": name_server(server), "schema": settings.schema_name, **web}
-        emit_json({**facts, "queues": queues, "workflows": names, "processes": processes, "logs": str(home / "logs")})
+        facts |= {"queues": queues, "storage": storage, "workflows": names, "processes": processes}
+        emit_json({**facts, "logs": str(home / "logs")})
         return
     shown = [
         ("database", f"{name_server(server)}, schema {settings.schema_name}"),
         ("queues", ", ".join(str(queue) for queue in queues.values())),
         *((name, f"process {process_id}") for name, process_id in processes.items()),
         ("workflows", ", ".join(names)),
+        ("storage", storage),
         ("logs", str(home / "logs")),
         ("web", str(web["login_url"] or web["url"])),
     ]
     if written is not None:
-        say(f"wrote {written}: no queues were configured, so it names some for development")
+        say(f"wrote {written}: queues or a place for files were not configured, so it names some for development")
     say(paint("rmhdag is up", "32", sys.stderr))
     for name, text in shown:
         say(f"  {name:<13} {text}")

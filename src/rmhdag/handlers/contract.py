@@ -8,14 +8,17 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rmhdag.handlers.artifacts import sealed_data
 from rmhdag.models.json_values import check_json
+
+if TYPE_CHECKING:
+    from rmhdag.storage import Storage
 
 Params = TypeVar("Params")
 CHECKPOINT_BYTES = 60 * 1024
@@ -71,6 +74,7 @@ class HandlerContext(Generic[Params]):
     __slots__ = (
         "_link",
         "_logger",
+        "_open_storage",
         "_scratch",
         "_scratch_path",
         "attempt",
@@ -100,8 +104,10 @@ class HandlerContext(Generic[Params]):
         trace_parent: str | None = None,
         resume: Checkpoint | None = None,
         scratch: Path | None = None,
+        open_storage: Callable[[], Storage] | None = None,
     ) -> None:
         self._link = link
+        self._open_storage = open_storage
         self._logger: logging.Logger | None = None
         self._scratch: Path | None = None
         self._scratch_path = scratch
@@ -141,6 +147,15 @@ class HandlerContext(Generic[Params]):
     @property
     def used_scratch(self) -> Path | None:
         return self._scratch
+
+    @property
+    def storage(self) -> Storage:
+        """Blob storage: bronze, silver and gold, as this worker is configured for them."""
+        if self._open_storage is None:
+            raise NonRetryableError(
+                "this worker has no blob storage: set RMHDAG_STORAGE where the worker is started, then retry the node"
+            )
+        return self._open_storage()
 
     @property
     def cancelled(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from typing import Annotated, NamedTuple
+from urllib.parse import unquote
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
@@ -24,9 +25,24 @@ def check_path(path: str) -> str:
             raise ValueError(
                 "the path has an empty segment, `.` or `..`: write it from the container down, without these"
             )
+        if is_encoded(segment):
+            raise ValueError("the path has an encoded `.`, `..`, slash, backslash or NUL (as %2e): write it as it is")
         if len(segment.encode()) > MOST_BYTES_IN_SEGMENT:
             raise ValueError(f"a name in the path has more than {MOST_BYTES_IN_SEGMENT} bytes: shorten it")
     return path
+
+
+def is_encoded(segment: str) -> bool:
+    """Whether somebody who decodes it, even twice, would see another path."""
+    seen = segment
+    while "%" in seen:
+        decoded = unquote(seen, errors="replace")
+        if decoded == seen:
+            break
+        if decoded in ("", ".", "..") or any(character in decoded for character in "/\\\0"):
+            return True
+        seen = decoded
+    return False
 
 
 def check_container(name: str) -> str:

@@ -18,7 +18,9 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +32,7 @@ from rmhdag.handlers.registry import RegistrationError, Registry, load_handlers
 from rmhdag.handlers.running import Outcome, clean_text
 from rmhdag.observability import traces
 from rmhdag.observability.secrets import mask_text
+from rmhdag.storage import Storage, StorageSettings, open_storage
 from rmhdag.worker.frames import RECEIVE_BYTES, Frame, FrameReader, encode
 
 LOG_BYTES = 1024 * 1024
@@ -137,6 +140,13 @@ class TaskLink:
         self.channel.send("checkpoint", self.key, phase, orjson.dumps(data).decode(), artifact_hash(data))
 
 
+@cache
+def storage_opener() -> Callable[[], Storage] | None:
+    """How this process opens blob storage, once and when it is first wanted; None if it was told of none."""
+    settings = StorageSettings.from_variables(os.environ)
+    return cache(lambda: open_storage(settings)) if settings.is_given else None
+
+
 def context_of(task: TaskFrame, link: Link, scratch: str) -> HandlerContext[Any]:
     resume = None if task.checkpoint_phase is None else Checkpoint(task.checkpoint_phase, task.checkpoint_data)
     return HandlerContext(
@@ -152,6 +162,7 @@ def context_of(task: TaskFrame, link: Link, scratch: str) -> HandlerContext[Any]
         trace_parent=task.trace_parent,
         resume=resume,
         scratch=Path(scratch, f"{task.task_id}.{task.lease_epoch}"),
+        open_storage=storage_opener(),
     )
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import orjson
 
 from rmhdag.handlers.contract import StopReason
+from rmhdag.storage.settings import VARIABLES as STORAGE_VARIABLES
 from rmhdag.worker.board import Begun, Board
 from rmhdag.worker.frames import RECEIVE_BYTES, Frame, FrameReader, encode
 from rmhdag.worker.lease import Lease
@@ -88,7 +89,8 @@ class ChildProcess:
             kind is ChildKind.SHARED,
             settings.traces.is_wanted,
         ]
-        environment = {name: value for name, value in os.environ.items() if name not in SECRET_VARIABLES}
+        told_apart = SECRET_VARIABLES | STORAGE_VARIABLES
+        environment = {name: value for name, value in os.environ.items() if name not in told_apart}
         try:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "rmhdag.worker", orjson.dumps(start).decode()],
@@ -100,6 +102,7 @@ class ChildProcess:
                 env={
                     **environment,
                     **settings.traces.as_variables(),
+                    **settings.storage.as_variables(),
                     "PYTHONUNBUFFERED": "1",
                     "TMPDIR": str(scratch),
                 },

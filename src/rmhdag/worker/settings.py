@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rmhdag.observability.traces import TraceSettings
+from rmhdag.storage.settings import StorageSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,8 @@ class WorkerSettings:
     health_port: int | None = None
     # Where children send the spans that handlers open.
     traces: TraceSettings = field(default_factory=TraceSettings)
+    # What handlers read and write; the parent itself opens none of it.
+    storage: StorageSettings = field(default_factory=StorageSettings)
 
     def __post_init__(self) -> None:
         if not self.queues:

@@ -1,0 +1,18 @@
+"""Blob storage: where files of any size lie, reached by handlers and by the platform alike."""
+
+from rmhdag.storage.errors import BlobConflict, BlobNotFound, OutsideStorage, StorageError
+from rmhdag.storage.root import GdalSource
+from rmhdag.storage.settings import StorageSettings
+from rmhdag.storage.zones import BlobInfo, Storage, open_storage
+
+__all__ = [
+    "BlobConflict",
+    "BlobInfo",
+    "BlobNotFound",
+    "GdalSource",
+    "OutsideStorage",
+    "Storage",
+    "StorageError",
+    "StorageSettings",
+    "open_storage",
+]

@@ -1,0 +1,304 @@
+"""Blobs as files below one folder.
+
+Every component is opened by the descriptor of the one above it and no symbolic link is followed, so whoever swaps a
+folder for a link between a check and its use gains nothing. A write goes to a hidden name, is synced and then renamed;
+whoever decides about what is there holds the folder's lock.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from rmhdag.models.blobs import check_path
+from rmhdag.observability.logs import get_logger
+from rmhdag.storage.errors import BlobConflict, BlobNotFound, OutsideStorage, StorageError
+from rmhdag.storage.gdal import CLOSED
+from rmhdag.storage.root import PIECE_BYTES, Condition, Entry, GdalSource, Head
+
+log = get_logger(__name__)
+PART_PREFIX = ".rmhdag-part-"
+# Between being made and being locked a part is defenceless.
+PART_GRACE_SECONDS = 3600.0
+MOST_TRIES = 1000
+AGAIN = "its folder is removed again and again"
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# A pipe in place of a file must not hold us.
+READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+PART_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class LocalRoot:
+    def __init__(self, folder: Path) -> None:
+        # The folder itself may be named by a link; what is below it may not.
+        self.folder = folder.resolve()
+        self.url = "file://" + quote(str(self.folder))
+
+    def head(self, key: str) -> Head:
+        with self._opened(key) as descriptor:
+            return head_of(os.fstat(descriptor))
+
+    def pieces(self, key: str) -> Iterator[bytes]:
+        with self._opened(key) as descriptor, told(key):
+            while piece := os.read(descriptor, PIECE_BYTES):
+                yield piece
+
+    def write(
+        self,
+        key: str,
+        pieces: Iterable[bytes],
+        *,
+        size_bytes: int | None,
+        sha256: str | None,
+        media_type: str | None,
+        condition: Condition,
+    ) -> Head:
+        above, _, name = key.rpartition("/")
+        refuse_part(name, key)
+        with self._part(above, key) as (folder, part, descriptor):
+            for piece in pieces:
+                with told(key):
+                    write_all(descriptor, piece)
+            with told(key):
+                os.fsync(descriptor)
+                with locked(folder):
+                    check(folder, name, condition, key)
+                    os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+                os.fsync(folder)
+                return head_of(os.fstat(descriptor))
+
+    def delete(self, key: str) -> None:
+        """Folders that are left empty go with it: in a store of objects there would be none either."""
+        above, _, name = key.rpartition("/")
+        with told(key), self._folder(above, key) as folder:
+            with locked(folder):
+                if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                    raise BlobNotFound(f"{key} is not a file")
+                os.unlink(name, dir_fd=folder)
+            os.fsync(folder)
+        while above:
+            above, _, name = above.rpartition("/")
+            with suppress(OSError), self._folder(above, key) as folder:
+                os.rmdir(name, dir_fd=folder)
+                continue
+            break
+
+    def entries(self, folder: str) -> Iterator[Entry]:
+        try:
+            with told(folder), self._folder(folder, folder) as descriptor:
+                yield from self._walk(descriptor, folder)
+        except BlobNotFound:
+            return
+
+    def _walk(self, folder: int, above: str) -> Iterator[Entry]:
+        """In the order of keys: a folder's name counts with the slash behind it."""
+        with os.scandir(folder) as found:
+            listed = sorted((entry.name + "/" * entry.is_dir(follow_symlinks=False)) for entry in found)
+        for name in listed:
+            with suppress(FileNotFoundError):
+                if name.startswith(PART_PREFIX):
+                    sweep_part(folder, name)
+                elif not is_usable(name.rstrip("/")):
+                    log.warning("blob_not_listed", folder=above, name=ascii(name), remedy="rename it")
+                elif name.endswith("/"):
+                    inner = os.open(name.rstrip("/"), FOLDER_FLAGS, dir_fd=folder)
+                    try:
+                        yield from self._walk(inner, above + "/" + name.rstrip("/"))
+                    finally:
+                        os.close(inner)
+                else:
+                    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode):
+                        yield Entry(f"{above}/{name}", head_of(status))
+
+    def folders(self) -> Iterator[str]:
+        try:
+            with self._folder("", "") as folder, os.scandir(folder) as found:
+                names = [one.name for one in found if one.is_dir(follow_symlinks=False) and is_usable(one.name)]
+        except BlobNotFound:
+            return
+        yield from sorted(names)
+
+    def gdal_path(self, key: str) -> str:
+        self.head(key)
+        return str(self.folder / key)
+
+    @contextmanager
+    def gdal_source(self, key: str) -> Iterator[GdalSource]:
+        """By descriptor: GDAL gets the very file that was checked, and finds nothing beside it."""
+        with self._opened(key) as descriptor:
+            yield GdalSource(f"/proc/self/fd/{descriptor}", self.gdal_options())
+
+    def gdal_options(self) -> dict[str, str]:
+        return dict(CLOSED)
+
+    @contextmanager
+    def _opened(self, key: str) -> Iterator[int]:
+        above, _, name = key.rpartition("/")
+        refuse_part(name, key)
+        with told(key), self._folder(above, key) as folder:
+            try:
+                descriptor = os.open(name, READ_FLAGS, dir_fd=folder)
+            except OSError as error:
+                refuse_link(error, folder, name, key)
+                raise
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise BlobNotFound(f"{key} is not a file")
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _folder(self, folder: str, key: str, *, create: bool = False) -> Iterator[int]:
+        """A descriptor of the folder; each component is looked up in the one before it."""
+        if create:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        here = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name in folder.split("/") if folder else []:
+                refuse_part(name, key)
+                below = enter(here, name, key, create=create)
+                os.close(here)
+                here = below
+            yield here
+        finally:
+            os.close(here)
+
+    @contextmanager
+    def _part(self, above: str, key: str) -> Iterator[tuple[int, str, int]]:
+        """A new hidden file that nobody sweeps while we live: its folder, its name, itself."""
+        part = PART_PREFIX + secrets.token_hex(8)
+        with ExitStack() as stack:
+            with told(key):
+                folder, descriptor = self._make_part(stack, above, part, key)
+            try:
+                yield folder, part, descriptor
+            finally:
+                os.close(descriptor)
+                with suppress(FileNotFoundError):
+                    os.unlink(part, dir_fd=folder)
+
+    def _make_part(self, stack: ExitStack, above: str, part: str, key: str) -> tuple[int, int]:
+        for _ in range(MOST_TRIES):
+            folder = stack.enter_context(self._folder(above, key, create=True))
+            # Somebody may delete the last file of the folder just now, and the folder with it.
+            with suppress(FileNotFoundError):
+                descriptor = os.open(part, PART_FLAGS, 0o666, dir_fd=folder)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                return folder, descriptor
+        raise StorageError(f"{key} cannot be written: {AGAIN}")
+
+
+def enter(folder: int, name: str, key: str, *, create: bool) -> int:
+    """The folder below; made if it may be and is not there."""
+    for _ in range(MOST_TRIES):
+        try:
+            return os.open(name, FOLDER_FLAGS, dir_fd=folder)
+        except FileNotFoundError:
+            if not create:
+                raise
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=folder)
+                os.fsync(folder)
+        except OSError as error:
+            refuse_link(error, folder, name, key)
+            raise
+    raise StorageError(f"{key} cannot be written: {AGAIN}")
+
+
+def refuse_link(error: OSError, folder: int, name: str, key: str) -> None:
+    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+        with suppress(FileNotFoundError):
+            if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                raise OutsideStorage(
+                    f"{key}: {name} is a symbolic link, and links are not followed: put the file itself there"
+                ) from None
+
+
+def refuse_part(name: str, key: str) -> None:
+    if name.startswith(PART_PREFIX):
+        raise OutsideStorage(f"{key}: names that begin with {PART_PREFIX} are for files that are being written")
+
+
+def check(folder: int, name: str, condition: Condition, key: str) -> None:
+    """The lock on the folder is held, so that what is found here stays so."""
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        if condition.if_match is not None:
+            raise BlobConflict(f"{key} is gone, and was to be replaced") from None
+        return
+    if stat.S_ISDIR(found.st_mode):
+        raise BlobConflict(f"{key} is a folder: a file cannot have the same name")
+    if condition.if_absent:
+        raise BlobConflict(f"{key} is there already")
+    if condition.if_match is not None and condition.if_match != head_of(found).etag:
+        raise BlobConflict(f"{key} has been replaced by somebody else")
+
+
+@contextmanager
+def locked(folder: int) -> Iterator[None]:
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(folder, fcntl.LOCK_UN)
+
+
+@contextmanager
+def told(key: str) -> Iterator[None]:
+    """What the system says, in the words of storage."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise BlobNotFound(f"there is no {key or 'such folder'}") from None
+    except NotADirectoryError:
+        raise BlobConflict(f"{key}: part of it is a file, not a folder") from None
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG):
+            raise  # whoever runs a handler has words of its own for a full disk
+        raise StorageError(f"{key}: {error.strerror}") from error
+
+
+def write_all(descriptor: int, piece: bytes) -> None:
+    left = memoryview(piece)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def sweep_part(folder: int, name: str) -> None:
+    """What a writer left that was killed: nobody holds its lock."""
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if time.time() - status.st_mtime < PART_GRACE_SECONDS:
+        return
+    descriptor = os.open(name, READ_FLAGS, dir_fd=folder)
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(name, dir_fd=folder)
+    finally:
+        os.close(descriptor)
+
+
+def is_usable(name: str) -> bool:
+    try:
+        check_path(name)
+    except ValueError:
+        return False
+    return True
+
+
+def head_of(status: os.stat_result) -> Head:
+    """Every write makes a new file, so its number and time tell versions apart."""
+    etag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+    return Head(status.st_size, etag, datetime.fromtimestamp(status.st_mtime, UTC))

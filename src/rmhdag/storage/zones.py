@@ -1,0 +1,333 @@
+"""Blob storage as the platform sees it: three zones, containers in them, files in those; wherever they lie.
+
+Every address is checked here, on every call, before a store hears of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mimetypes
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+from rmhdag.models.blobs import BlobAddress, BlobRef, check_container, check_path
+from rmhdag.models.records import Zone
+from rmhdag.storage.errors import BlobNotFound, OutsideStorage, StorageError
+from rmhdag.storage.local import LocalRoot
+from rmhdag.storage.root import ALWAYS, PIECE_BYTES, Condition, GdalSource, Head, Root
+from rmhdag.storage.settings import StorageSettings
+
+MOST_CHARACTERS = 1024
+MOST_CONTAINER_CHARACTERS = 64
+READ_BYTES = 64 * 1024 * 1024
+MEDIA_TYPES = {
+    ".tif": "image/tiff; application=geotiff",
+    ".tiff": "image/tiff; application=geotiff",
+    ".geojson": "application/geo+json",
+    ".json": "application/json",
+    ".parquet": "application/vnd.apache.parquet",
+    ".png": "image/png",
+    ".webp": "image/webp",
+}
+DEFAULT_MEDIA_TYPE = "application/octet-stream"
+
+
+class BlobInfo(NamedTuple):
+    address: BlobAddress
+    size_bytes: int
+    etag: str
+    modified_at: datetime
+
+
+class Storage:
+    """All its methods may be called from several threads, and raise StorageError or one of its kinds."""
+
+    def __init__(self, roots: dict[Zone, Root]) -> None:
+        self._roots = roots
+
+    def info(self, address: BlobAddress) -> BlobInfo:
+        root, key = self._find(address)
+        return info_of(address, root.head(key))
+
+    def exists(self, address: BlobAddress) -> bool:
+        try:
+            self.info(address)
+        except BlobNotFound:
+            return False
+        return True
+
+    def list(self, zone: Zone, container: str, prefix: str = "") -> Iterator[BlobInfo]:
+        """Those whose path begins with the prefix, in the order of their paths."""
+        root = self._root(zone)
+        folder = checked_container(container)
+        above, slash, _ = prefix.rpartition("/")
+        if slash:
+            folder = f"{folder}/{checked_path(above)}"
+        for key, head in root.entries(folder):
+            path = key[len(container) + 1 :]
+            if path.startswith(prefix):
+                yield info_of(BlobAddress(Zone(zone), container, path), head)
+
+    def containers(self, zone: Zone) -> tuple[str, ...]:
+        """Those that hold something."""
+        return tuple(self._root(zone).folders())
+
+    def read(self, address: BlobAddress, max_bytes: int = READ_BYTES) -> bytes:
+        """The whole content; more than this is an error, and never in memory."""
+        root, key = self._find(address)
+        content = bytearray()
+        for piece in root.pieces(key):
+            content += piece
+            if len(content) > max_bytes:
+                raise StorageError(f"{address} has more than {max_bytes} bytes: read it in pieces, or download it")
+        return bytes(content)
+
+    def write(
+        self,
+        address: BlobAddress,
+        data: bytes,
+        *,
+        media_type: str | None = None,
+        if_absent: bool = False,
+        if_match: str | None = None,
+    ) -> BlobRef:
+        """`if_absent` and `if_match` (an etag) raise BlobConflict when somebody else was first."""
+        root, key = self._find(address)
+        sha256 = hashlib.sha256(data).hexdigest()
+        media_type = media_type or media_type_of(address.path)
+        root.write(
+            key,
+            [data] if data else [],
+            size_bytes=len(data),
+            sha256=sha256,
+            media_type=media_type,
+            condition=Condition(if_absent, if_match),
+        )
+        return ref_of(address, len(data), sha256, media_type)
+
+    def upload(self, local: Path, address: BlobAddress, *, media_type: str | None = None) -> BlobRef:
+        """A file as a blob. If the same bytes are there already, nothing is written."""
+        root, key = self._find(address)
+        first = Counted(file_pieces(local))
+        first.drain()
+        media_type = media_type or media_type_of(address.path)
+        made = ref_of(address, first.size_bytes, first.sha256, media_type)
+        if self._holds(root, key, made):
+            return made
+        second = Counted(file_pieces(local))
+        root.write(
+            key,
+            second.checked(local, first),
+            size_bytes=first.size_bytes,
+            sha256=first.sha256,
+            media_type=media_type,
+            condition=ALWAYS,
+        )
+        return made
+
+    def download(self, address: BlobAddress, local: Path) -> BlobRef:
+        """A blob as a file, which appears when it is complete."""
+        root, key = self._find(address)
+        content = Counted(root.pieces(key))
+        part = local.with_name(f".{secrets.token_hex(8)}.part")
+        try:
+            with part.open("xb") as file:
+                for piece in content:
+                    file.write(piece)
+            part.replace(local)
+        finally:
+            part.unlink(missing_ok=True)
+        return ref_of(address, content.size_bytes, content.sha256, media_type_of(address.path))
+
+    def copy(self, source: BlobAddress, target: BlobAddress) -> BlobRef:
+        """From any zone to any other, piece by piece."""
+        source_root, source_key = self._find(source)
+        root, key = self._find(target)
+        head = source_root.head(source_key)
+        content = Counted(source_root.pieces(source_key))
+        media_type = media_type_of(target.path)
+        root.write(
+            key,
+            content,
+            size_bytes=head.size_bytes,
+            sha256=head.sha256,
+            media_type=media_type,
+            condition=ALWAYS,
+        )
+        return ref_of(target, content.size_bytes, content.sha256, media_type)
+
+    def sha256(self, address: BlobAddress) -> str:
+        root, key = self._find(address)
+        return root.head(key).sha256 or hash_of(root, key)
+
+    def delete(self, address: BlobAddress) -> None:
+        """Deleting what is not there is well, as it is after a second try."""
+        root, key = self._find(address)
+        try:
+            root.delete(key)
+        except BlobNotFound:
+            return
+
+    def url(self, address: BlobAddress) -> str:
+        root, key = self._find(address)
+        return f"{root.url}/{quote(key)}"
+
+    def address_of(self, url: str) -> BlobAddress:
+        """The address of a URL that `url` has made, or OutsideStorage."""
+        for zone, root in self._roots.items():
+            if url.startswith(root.url + "/"):
+                container, _, path = url[len(root.url) + 1 :].partition("/")
+                address = BlobAddress(zone, unquote(container), unquote(path))
+                self._find(address)
+                return address
+        raise OutsideStorage("this URL is in none of the configured zones")
+
+    def gdal_path(self, address: BlobAddress) -> str:
+        """What GDAL opens. `gdal_source` is safer where others may write: it cannot be swapped."""
+        root, key = self._find(address)
+        return root.gdal_path(key)
+
+    def gdal_options(self, zone: Zone | None = None) -> dict[str, str]:
+        """The options for a zone's files; without one, those that let GDAL into no network at all."""
+        from rmhdag.storage.gdal import CLOSED
+
+        return dict(CLOSED) if zone is None else self._root(zone).gdal_options()
+
+    def gdal_source(self, address: BlobAddress) -> AbstractContextManager[GdalSource]:
+        """A path that stands for this very blob while the context lasts, and options that allow it alone."""
+        root, key = self._find(address)
+        return root.gdal_source(key)
+
+    def _root(self, zone: Zone) -> Root:
+        found = self._roots.get(zone)
+        if found is None:
+            raise StorageError(
+                f"there is no storage for the zone {zone}: set RMHDAG_STORAGE, or RMHDAG_STORAGE_{zone.upper()}"
+            )
+        return found
+
+    def _find(self, address: BlobAddress) -> tuple[Root, str]:
+        zone, container, path = address
+        return self._root(zone), f"{checked_container(container)}/{checked_path(path)}"
+
+    def _holds(self, root: Root, key: str, ref: BlobRef) -> bool:
+        try:
+            head = root.head(key)
+            return head.size_bytes == ref.size_bytes and (head.sha256 or hash_of(root, key)) == ref.sha256
+        except BlobNotFound:
+            return False
+
+
+class Counted:
+    """Pieces on their way: how many bytes have passed, and their hash."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = pieces
+        self._hash = hashlib.sha256()
+        self.size_bytes = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            self._hash.update(piece)
+            self.size_bytes += len(piece)
+            yield piece
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+    def drain(self) -> None:
+        for _ in self:
+            pass
+
+    def checked(self, local: Path, first: Counted) -> Iterator[bytes]:
+        """The same again; an error before the end if the file has changed meanwhile."""
+        yield from self
+        if self.sha256 != first.sha256:
+            raise StorageError(f"{local.name} was changed while it was uploaded: upload it when it is finished")
+
+
+def open_storage(settings: StorageSettings) -> Storage:
+    """Nothing is touched yet; what is wrong with the settings is said at once."""
+    roots = {zone: open_root(zone, url, settings) for zone in Zone if (url := settings.url_of(zone)) is not None}
+    for zone, root in roots.items():
+        for other, beside in roots.items():
+            if zone != other and f"{beside.url}/".startswith(f"{root.url}/"):
+                raise StorageError(f"the zones {zone} and {other} lie in one another: give each a place of its own")
+    return Storage(roots)
+
+
+def open_root(zone: Zone, url: str, settings: StorageSettings) -> Root:
+    if url.startswith("/"):
+        return LocalRoot(Path(url))
+    parts = urlsplit(url)
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        raise StorageError(
+            f"the storage URL of {zone} has credentials or a query: give these by RMHDAG_STORAGE_OPTIONS"
+        )
+    if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path.startswith("/"):
+        return LocalRoot(Path(unquote(parts.path)))
+    raise StorageError(f"the storage URL of {zone} is not understood: use file://, az:// or s3://")
+
+
+def checked_container(container: str) -> str:
+    try:
+        if len(container) > MOST_CONTAINER_CHARACTERS:
+            raise ValueError(f"the name has more than {MOST_CONTAINER_CHARACTERS} characters: shorten it")
+        return check_container(container)
+    except ValueError as error:
+        raise OutsideStorage(f"container {shown(container)}: {error}") from None
+
+
+def checked_path(path: str) -> str:
+    try:
+        if len(path) > MOST_CHARACTERS:
+            raise ValueError(f"the path has more than {MOST_CHARACTERS} characters: shorten it")
+        return check_path(path)
+    except ValueError as error:
+        raise OutsideStorage(f"blob {shown(path)}: {error}") from None
+
+
+def shown(name: str) -> str:
+    """For a message: in one line, and not too long."""
+    text = json.dumps(name, ensure_ascii=False)
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def info_of(address: BlobAddress, head: Head) -> BlobInfo:
+    return BlobInfo(address, head.size_bytes, head.etag, head.modified_at)
+
+
+def ref_of(address: BlobAddress, size_bytes: int, sha256: str, media_type: str) -> BlobRef:
+    return BlobRef(
+        zone=address.zone,
+        container=address.container,
+        path=address.path,
+        size_bytes=size_bytes,
+        sha256=sha256,
+        media_type=media_type,
+    )
+
+
+def hash_of(root: Root, key: str) -> str:
+    content = Counted(root.pieces(key))
+    content.drain()
+    return content.sha256
+
+
+def file_pieces(local: Path) -> Iterator[bytes]:
+    with local.open("rb") as file:
+        while piece := file.read(PIECE_BYTES):
+            yield piece
+
+
+def media_type_of(path: str) -> str:
+    suffix = Path(path).suffix.lower()
+    return MEDIA_TYPES.get(suffix) or mimetypes.guess_type(f"x{suffix}")[0] or DEFAULT_MEDIA_TYPE
