@@ -1,0 +1,1 @@
+"""Handlers for rasters. Loaded in the children of workers only: they import GDAL."""

@@ -1,0 +1,165 @@
+"""The only way to open a raster that came from outside.
+
+First our own code reads the header and compares what it claims with the file and the limits; then GDAL opens the same
+file, with the driver named, nothing beside the file to look for and no network but the one blob. Whoever replaces the
+file meanwhile is noticed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import rasterio
+from rasterio.errors import RasterioError
+
+from rmhdag.handlers.contract import HandlerContext, NonRetryableError
+from rmhdag.handlers.raster.tiff_header import BadTiff, Directory, ReadAt, read_header
+from rmhdag.handlers.raster_limits import RasterLimits
+from rmhdag.models.blobs import BlobAddress, BlobRef
+from rmhdag.storage import BlobNotFound, OutsideStorage, Storage
+
+DRIVER = "GTiff"
+HEADER_PAGE_BYTES = 64 * 1024
+# Domains of metadata in which a TIFF can name other files that GDAL would then open.
+POINTING_DOMAINS = ("OVERVIEWS", "GEOLOCATION", "SUBDATASETS")
+
+
+class RasterRefused(NonRetryableError):
+    """What is wrong with the file and what to do about it, in a sentence."""
+
+
+class RasterChanged(Exception):
+    """The file was replaced while it was read; another attempt reads the new one."""
+
+
+@contextmanager
+def open_raster(
+    origin: HandlerContext[Any] | Storage,
+    address: BlobAddress | BlobRef,
+    *,
+    limits: RasterLimits | None = None,
+) -> Iterator[rasterio.DatasetReader]:
+    """A raster in storage, checked. A BlobRef must still have the size that it had."""
+    storage = origin.storage if isinstance(origin, HandlerContext) else origin
+    place = address.address if isinstance(address, BlobRef) else address
+    limits = limits or RasterLimits.from_variables()
+    try:
+        info = storage.info(place)
+    except BlobNotFound as error:
+        raise RasterRefused(f"there is no file {place}: check its name, its container and its zone") from error
+    except OutsideStorage as error:
+        raise RasterRefused(str(error)) from error
+    if isinstance(address, BlobRef) and info.size_bytes != address.size_bytes:
+        raise RasterRefused(
+            f"{place} has {info.size_bytes:,} bytes and had {address.size_bytes:,} when it was checked: "
+            "it was replaced; submit it again"
+        )
+    with storage.gdal_source(place) as source:
+        with _readable(storage, place, source.path) as (read_at, size_bytes):
+            first = check_header(read_at, size_bytes, str(place), limits)
+        options = {**limits.gdal_options(), **source.options}
+        with rasterio.Env(**options), _opened(source.path, str(place), first) as dataset:
+            if size_bytes != info.size_bytes or storage.info(place).etag != info.etag:
+                raise _changed(place)
+            yield dataset
+    if storage.info(place).etag != info.etag:
+        raise _changed(place)
+
+
+@contextmanager
+def open_local(path: Path, *, limits: RasterLimits | None = None) -> Iterator[rasterio.DatasetReader]:
+    """The same for a file of our own, which nobody else writes."""
+    limits = limits or RasterLimits.from_variables()
+    with path.open("rb") as file:
+        descriptor = file.fileno()
+        first = check_header(_reading(descriptor), os.fstat(descriptor).st_size, path.name, limits)
+        with rasterio.Env(**limits.gdal_options()), _opened(str(path), path.name, first) as dataset:
+            yield dataset
+
+
+def check_header(read_at: ReadAt, size_bytes: int, name: str, limits: RasterLimits) -> Directory:
+    """The raster's own directory, once all of them are found to be sound."""
+    try:
+        return read_header(_paged(read_at, size_bytes), size_bytes, limits).directories[0]
+    except BadTiff as error:
+        raise RasterRefused(f"{name} {error}.") from None
+
+
+@contextmanager
+def reading(name: object) -> Iterator[None]:
+    """Around reads of pixels: what cannot be decoded is the file's fault, and stays so."""
+    try:
+        yield
+    except RasterioError as error:
+        raise RasterRefused(
+            f"{name} is damaged: its pixels cannot be read ({_reason(error)}). Export it again from its source."
+        ) from error
+
+
+@contextmanager
+def _opened(path: str, name: str, expected: Directory) -> Iterator[rasterio.DatasetReader]:
+    try:
+        dataset = rasterio.open(path, driver=DRIVER)
+    except RasterioError as error:
+        reason = _reason(error).replace(path, name)
+        raise RasterRefused(
+            f"{name} is damaged: it begins like a TIFF but cannot be opened ({reason}). Export it anew from its source."
+        ) from error
+    with dataset:
+        # Before anything is asked that lets GDAL look for overviews.
+        pointing = next((domain for domain in POINTING_DOMAINS if dataset.tags(ns=domain)), None)
+        if pointing is not None:
+            raise RasterRefused(
+                f"{name} points to other files (metadata {pointing}), and only the file itself is read. "
+                "Write it anew with `gdal_translate -co COPY_SRC_MDD=NO in.tif out.tif`."
+            )
+        found = (dataset.width, dataset.height, dataset.count)
+        if found != (expected.width, expected.height, expected.bands):
+            raise RasterRefused(
+                f"{name} is damaged: two readers find images of different size in it. Export it again from its source."
+            )
+        yield dataset
+
+
+@contextmanager
+def _readable(storage: Storage, address: BlobAddress, gdal_path: str) -> Iterator[tuple[ReadAt, int]]:
+    """The bytes that GDAL will see."""
+    descriptor = os.open(gdal_path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield _reading(descriptor), os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+
+
+def _reading(descriptor: int) -> ReadAt:
+    return lambda offset, length: os.pread(descriptor, length, offset)
+
+
+def _paged(read_at: ReadAt, size_bytes: int) -> ReadAt:
+    """Headers are read in many small steps, mostly forward: one page in memory saves calls over the network."""
+    page_offset, page = 0, b""
+
+    def read(offset: int, length: int) -> bytes:
+        nonlocal page_offset, page
+        if not page_offset <= offset <= offset + length <= page_offset + len(page):
+            page_offset = offset
+            page = read_at(offset, max(0, min(size_bytes - offset, max(length, HEADER_PAGE_BYTES))))
+        start = offset - page_offset
+        return page[start : start + length]
+
+    return read
+
+
+def _reason(error: BaseException) -> str:
+    """The deepest one says what it was; rasterio wraps GDAL's own words in `see previous exception`."""
+    while error.__cause__ is not None or error.__context__ is not None:
+        error = error.__cause__ or error.__context__ or error
+    return " ".join(str(error).split())[:300]
+
+
+def _changed(address: BlobAddress) -> RasterChanged:
+    return RasterChanged(f"{address} was replaced while it was read: finish uploading before you submit it")

@@ -1,0 +1,50 @@
+"""How parameters name the file that a handler works on: by its names, or as the output of an earlier node."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from rmhdag.models.blobs import BlobAddress, BlobRef, Container, SafePath
+from rmhdag.models.records import Zone
+
+
+class NamedBlob(BaseModel):
+    """An address as JSON."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    zone: Zone = Zone.BRONZE
+    container: Container
+    path: SafePath
+
+
+class SourceParams(BaseModel):
+    """Either `container_name` and `blob_name`, or `source`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    container_name: Container | None = Field(default=None, description="The container in which the file lies")
+    blob_name: SafePath | None = Field(default=None, description="The file's path in its container")
+    zone: Zone = Field(
+        default=Zone.BRONZE, description="bronze is what came in, silver is processed, gold is published"
+    )
+    source: BlobRef | NamedBlob | None = Field(default=None, description="The file as an earlier node has named it")
+
+    @model_validator(mode="after")
+    def _check_source(self) -> SourceParams:
+        by_name = self.container_name is not None and self.blob_name is not None
+        one_name = (self.container_name is None) != (self.blob_name is None)
+        if one_name or by_name == (self.source is not None):
+            raise ValueError("name one file: give container_name and blob_name, or source")
+        return self
+
+    @property
+    def address(self) -> BlobAddress | BlobRef:
+        """A BlobRef if that is what was given, so that the one who opens it can tell whether it is still the same."""
+        if isinstance(self.source, BlobRef):
+            return self.source
+        if self.source is not None:
+            return BlobAddress(self.source.zone, self.source.container, self.source.path)
+        assert self.container_name is not None
+        assert self.blob_name is not None
+        return BlobAddress(self.zone, self.container_name, self.blob_name)
