@@ -1,0 +1,49 @@
+"""Coordinate systems as text from outside. Nothing here is ever fetched or looked up as a file."""
+
+from __future__ import annotations
+
+import re
+
+from rasterio.crs import CRS
+from rasterio.errors import CRSError
+
+from rmhdag.handlers.contract import NonRetryableError
+
+MOST_CHARACTERS = 16_384
+CODE = re.compile(r"^(EPSG|ESRI|OGC|IAU_2015):([A-Za-z0-9]{1,12})$", re.IGNORECASE)
+WKT = re.compile(r"^\s*(BOUNDCRS|COMPD_?CS|COMPOUNDCRS|GEOG(?:CS|CRS)|GEODCRS|PROJ(?:CS|CRS)|GEOGRAPHICCRS)\s*\[")
+
+
+class CrsRefused(NonRetryableError):
+    """The text is no coordinate system that we take."""
+
+
+def read_crs(text: str) -> CRS:
+    """A code such as EPSG:32633, or WKT. GDAL itself would also fetch URLs and read files that a text names."""
+    if len(text) <= MOST_CHARACTERS:
+        code = CODE.match(text.strip())
+        try:
+            if code is not None:
+                return CRS.from_authority(code[1].upper(), code[2].upper())
+            if WKT.match(text):
+                return CRS.from_wkt(text)
+        except CRSError:
+            raise CrsRefused(
+                f"there is no coordinate system {_shown(text)}: look the code up at epsg.io, as in EPSG:32633"
+            ) from None
+    if "://" in text:
+        raise CrsRefused(
+            f"the coordinate system {_shown(text)} is a web address and is not fetched: give its code, as EPSG:4326"
+        )
+    raise CrsRefused(f"the coordinate system {_shown(text)} is not understood: give its code, as EPSG:4326, or its WKT")
+
+
+def crs_name(crs: CRS) -> str:
+    """Its code if it has one, else its WKT."""
+    authority = crs.to_authority(confidence_threshold=70)
+    return ":".join(authority) if authority else str(crs.to_wkt())
+
+
+def _shown(text: str) -> str:
+    text = ascii(text)
+    return text if len(text) <= 100 else f"{text[:100]}…"

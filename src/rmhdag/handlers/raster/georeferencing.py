@@ -1,0 +1,101 @@
+"""Where on earth an open raster lies, and whether that can be true."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import rasterio
+from rasterio.errors import RasterioError
+from rasterio.warp import transform_bounds
+
+from rmhdag.handlers.raster.crs import crs_name
+
+Bounds = tuple[float, float, float, float]
+WGS84 = "EPSG:4326"
+
+
+class NotOnEarth(ValueError):
+    """What is wrong, as the second half of a sentence that begins with the file's name."""
+
+
+class Georeference(NamedTuple):
+    crs: str
+    bounds: Bounds
+    # As GeoJSON has it: west > east for what crosses the antimeridian.
+    bounds_wgs84: Bounds
+    resolution: tuple[float, float]
+    warnings: tuple[str, ...]
+
+
+def georeference_of(dataset: rasterio.DatasetReader) -> Georeference:
+    transform = dataset.transform
+    if not all(math.isfinite(value) for value in transform):
+        raise NotOnEarth(
+            "has a position that is no number (NaN or infinite): set it anew, as with `gdal_edit.py -a_ullr`"
+        )
+    if transform.is_identity:
+        beside = "; its ground control points must be applied first, as with `gdalwarp`" if dataset.gcps[0] else ""
+        raise NotOnEarth(
+            f"says nothing about where it lies: give it a position, as with `gdal_edit.py -a_ullr`{beside}"
+        )
+    if transform.is_degenerate:
+        raise NotOnEarth("has pixels without size: set its position anew, as with `gdal_edit.py -a_ullr`")
+    if dataset.crs is None:
+        raise NotOnEarth("has no coordinate system: set the right one, as with `gdal_edit.py -a_srs EPSG:32633 in.tif`")
+    corners = [transform @ corner for corner in ((0, 0), (0, dataset.height), (dataset.width, 0))]
+    corners.append(transform @ (dataset.width, dataset.height))
+    xs, ys = [x for x, _ in corners], [y for _, y in corners]
+    bounds = (min(xs), min(ys), max(xs), max(ys))
+    if not all(math.isfinite(value) for value in bounds):
+        raise NotOnEarth("has bounds that are no numbers: set its position anew, as with `gdal_edit.py -a_ullr`")
+    warnings = []
+    if transform.b or transform.d:
+        warnings.append("the raster is rotated: it is straightened when it is made a COG in another coordinate system")
+    elif transform.a < 0:
+        raise NotOnEarth(
+            f"is mirrored: its west ({transform.c:g}) lies east of its east; turn it with `gdalwarp in.tif out.tif`"
+        )
+    elif transform.e > 0:
+        warnings.append("the raster is stored from south to north; most programs expect north to south")
+    if dataset.crs.is_geographic:
+        warnings += _check_degrees(bounds, max(abs(transform.a), abs(transform.e), abs(transform.b), abs(transform.d)))
+    resolution = (math.hypot(transform.a, transform.d), math.hypot(transform.b, transform.e))
+    return Georeference(crs_name(dataset.crs), bounds, bounds_wgs84(dataset, bounds), resolution, tuple(warnings))
+
+
+def bounds_wgs84(dataset: rasterio.DatasetReader, bounds: Bounds) -> Bounds:
+    try:
+        west, south, east, north = transform_bounds(dataset.crs, WGS84, *bounds)
+    except RasterioError:
+        west = south = east = north = math.nan
+    if not all(math.isfinite(value) for value in (west, south, east, north)):
+        raise NotOnEarth(
+            "has a position that does not exist in its coordinate system: check both, as with `gdalinfo`"
+        ) from None
+    if dataset.crs.is_geographic:
+        west, east = _wrapped(west, east)
+    return west, max(south, -90.0), east, min(north, 90.0)
+
+
+def _check_degrees(bounds: Bounds, pixel: float) -> list[str]:
+    """A pixel may overlap the pole by half; whatever is farther out is a mistake."""
+    west, south, east, north = bounds
+    if south < -90 - pixel or north > 90 + pixel:
+        raise NotOnEarth(
+            f"reaches from latitude {south:g} to {north:g}, beyond the poles: its coordinate system is in degrees, "
+            "its position is not, or latitude and longitude are swapped; check with `gdalinfo`"
+        )
+    if east - west > 360 + 2 * pixel:
+        raise NotOnEarth(f"is {east - west:g} degrees wide, more than once round the earth: check it with `gdalinfo`")
+    if west < -360 - pixel or east > 540 + pixel:
+        raise NotOnEarth(f"reaches from longitude {west:g} to {east:g}: longitudes go from -180 to 180")
+    if west < -180 - pixel or east > 180 + pixel:
+        return [f"longitudes run from {west:g} to {east:g}, beyond the antimeridian"]
+    return []
+
+
+def _wrapped(west: float, east: float) -> tuple[float, float]:
+    if east - west >= 360:
+        return -180.0, 180.0
+    return tuple((value + 180) % 360 - 180 if not -180 <= value <= 180 else value for value in (west, east))  # type: ignore[return-value]
