@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "client": frozenset({"models"}),
     "observability": frozenset(),
     "embedded": frozenset(),
+    "sampledata": frozenset(),
     "bench": frozenset(
         {"models", "workflow", "engine", "store", "messaging", "orchestrator", "worker", "handlers", "embedded", "api"}
     )
@@ -44,7 +45,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
         }
     ),
     "cli": frozenset({"models", "workflow", "engine", "assets", "simulation", "store", "messaging", "storage"})
-    | frozenset({"handlers", "worker", "orchestrator", "observability", "embedded", "bench", "chaos", "api", "client"}),
+    | frozenset({"handlers", "worker", "orchestrator", "observability", "embedded", "bench", "chaos", "api", "client"})
+    | {"sampledata"},
 }
 
 # Packages that decide and never act.

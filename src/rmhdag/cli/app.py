@@ -33,6 +33,7 @@ COMMANDS = {
     "validate": "rmhdag.cli.validate",
     "graph": "rmhdag.cli.graph",
     "schema": "rmhdag.cli.language_schema",
+    "sample-data": "rmhdag.cli.sample_data",
     "simulate": "rmhdag.cli.simulate",
     "bench": "rmhdag.cli.bench",
     "chaos": "rmhdag.cli.chaos",
