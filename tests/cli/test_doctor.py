@@ -6,11 +6,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from rmhdag.cli.checks import check_disk, check_packages, find_fault, numbers
+from rmhdag.cli.checks import check_disk, check_packages, find_fault, judge_geo, numbers
 from rmhdag.cli.settings import Settings
 from tests.cli.conftest import RunCli
 
-ALWAYS = ["python", "packages", "encoding", "settings", "disk", "ports", "postgresql", "connection"]
+ALWAYS = ["python", "packages", "rasters", "encoding", "settings", "disk", "ports", "postgresql", "connection"]
 CONNECTED = ["server version", "durability", "connections", "clock", "schema"]
 
 
@@ -54,7 +54,7 @@ def test_as_text_with_remedies(call_cli: RunCli, database: str) -> None:
     settings = next(number for number, line in enumerate(lines) if " settings " in line)
     assert lines[settings].startswith("warning  settings        RMHDAG_SCHEMAA is set but means nothing")
     assert lines[settings + 1].strip().startswith("Correct the name")
-    assert done.stderr == "2 of 13 checks failed\n"
+    assert done.stderr == "2 of 14 checks failed\n"
 
 
 def test_the_embedded_server_that_is_not_made_yet_is_only_a_warning(call_cli: RunCli, home: Path) -> None:
@@ -106,3 +106,18 @@ def test_our_own_requirements_are_met() -> None:
 def test_disk_is_looked_at_where_the_data_will_be(tmp_path: Path) -> None:
     found = check_disk(Settings(home=tmp_path / "not" / "yet"))
     assert found.value.endswith(f" GiB free at {tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("requirements", "status", "value"),
+    [
+        (["pydantic>=2; extra == 'geo'", "orjson>=3; extra == 'geo'"], "ok", "2 libraries as required"),
+        (["no-such-library>=2; extra == 'geo'"], "warning", "the geospatial libraries are not installed"),
+        (["pydantic>=2; extra == 'geo'", "orjson>=99; extra == 'geo'"], "failed", "older than 99"),
+    ],
+)
+def test_libraries_for_rasters_are_there_or_not_or_half(requirements: list[str], status: str, value: str) -> None:
+    finding = judge_geo(requirements)
+    assert finding.status == status
+    assert value in finding.value
+    assert "scripts/setup geo" in finding.remedy

@@ -33,6 +33,7 @@ def examine(loaded: Loaded) -> list[Finding]:
     return [
         check_python(),
         check_packages(),
+        check_geo(),
         check_encoding(),
         check_settings(loaded),
         check_disk(loaded.settings),
@@ -70,6 +71,28 @@ def check_packages() -> Finding:
         "; ".join(wrong) or f"{len(requirements)} as required",
         "as pinned by rmhdag",
         "Run scripts/setup, or pip install --upgrade rmhdag.",
+    )
+
+
+def check_geo() -> Finding:
+    """Without them everything runs but the handlers for rasters: those are for machines that have them."""
+    try:
+        requirements = metadata.requires("rmhdag") or []
+    except metadata.PackageNotFoundError:
+        requirements = []
+    return judge_geo([line for line in requirements if re.search(r"extra == .geo.", line)])
+
+
+def judge_geo(requirements: list[str]) -> Finding:
+    wrong = [problem for line in requirements if (problem := find_fault(line))]
+    none = len(wrong) == len(requirements)
+    value = "; ".join(wrong) or f"{len(requirements)} libraries as required"
+    return Finding(
+        "rasters",
+        judge(not wrong and not none, "warning" if none else "failed"),
+        "the geospatial libraries are not installed" if none else value,
+        "the extra geo, where raster handlers run",
+        "Run scripts/setup geo, or pip install 'rmhdag[geo]'.",
     )
 
 
