@@ -16,6 +16,7 @@ from rmhdag.models.columns import (
     Count,
     Flag,
     Id,
+    IdempotencyKey,
     InputJsonObject,
     JsonObject,
     JsonValue,
@@ -156,7 +157,10 @@ class AssetRevision(Row):
 
 
 class ApiRequest(Row):
-    """A work order. Several may share a job; the job of a request is its newest one."""
+    """A work order. Several may share a job, if they `joined` it; the job of a request is its newest one.
+
+    `digest` is of all that was asked for: whoever repeats a request must ask for the same again.
+    """
 
     table: ClassVar[Table] = Table(
         name="dag_api_requests",
@@ -165,6 +169,12 @@ class ApiRequest(Row):
             Index("list", ("namespace", "created_at", "request_id")),
             Index("asset", ("namespace", "asset_id", "revision"), where="asset_id IS NOT NULL"),
             Index("job", ("job_id",), where="job_id IS NOT NULL"),
+            Index(
+                "idempotency",
+                ("namespace", "submitted_by", "idempotency_key"),
+                unique=True,
+                where="idempotency_key IS NOT NULL",
+            ),
         ),
         checks=(Check("revision_of_asset", "(revision IS NULL) = (asset_id IS NULL)"),),
     )
@@ -177,7 +187,9 @@ class ApiRequest(Row):
     asset_id: AssetKey | None = None
     revision: Attempt | None = None
     job_id: Id | None = None
+    joined: Flag = False
     submitted_by: Name
+    idempotency_key: IdempotencyKey | None = None
     callback_url: Url | None = None
     digest: Sha256
     created_at: Stamped

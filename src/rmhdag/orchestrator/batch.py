@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmhdag.engine import effects as fx
 from rmhdag.models.states import JOB_TERMINAL, JobStatus, NodeStatus
+from rmhdag.store.asset_states import RevisionOfJob
 from rmhdag.store.channels import JOBS_ENDED, NEW_JOBS, queue_channel
 from rmhdag.store.identity import new_id
 from rmhdag.store.settle import Writes
@@ -140,6 +141,8 @@ class Batch:
                 self.continue_soon = True
             case fx.JobChanged():
                 _change_job(job_id, writes, effect)
+                if job.revision is not None and not writes.revisions:
+                    writes.revisions.append(RevisionOfJob(job_id, job.revision))
                 if effect.status in JOB_TERMINAL:
                     self.ended.append(job_id)
                     writes.channels.add(JOBS_ENDED)

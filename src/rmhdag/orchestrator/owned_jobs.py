@@ -19,6 +19,7 @@ from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.models.states import JobEnding, JobStatus, NodeStatus, NodeType
 from rmhdag.orchestrator.job_spans import announce_job
 from rmhdag.store import jobs, payloads, reruns
+from rmhdag.store.asset_states import RevisionKey
 from rmhdag.workflow.definition import WorkflowDefinition
 from rmhdag.workflow.expressions import Missing, resolve_path
 
@@ -42,6 +43,7 @@ class OwnedJob:
     trace_parent: str | None
     submitted_trace: str | None = None
     callback_url: str | None = None
+    revision: RevisionKey | None = None  # of the asset that the job makes
     rerun_of: str | None = None
     rerun: Mapping[str, Any] | None = None  # what to do again, as `orchestrator.reruns` wrote it
     is_new: bool = False  # just loaded: `resume` has to be asked what is owed
@@ -150,6 +152,7 @@ class OwnedJobs:
                 announce_job(job_id, submitted_trace),
                 submitted_trace,
                 row.callback_url,
+                None if row.revision is None else RevisionKey(row.namespace, row.asset_id, row.revision),
                 row.rerun_of,
                 row.metadata.get("rerun"),
                 is_new=True,

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import psycopg
 
+from rmhdag.assets.revisions import check_free, params_digest_of
 from rmhdag.engine.inputs import Output, ReusedNode, Start
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.rerun import RerunScope, plan_rerun
@@ -17,8 +18,10 @@ from rmhdag.models.columns import INPUT_BYTES
 from rmhdag.models.states import JOB_TERMINAL, JobStatus, NodeStatus, NodeType
 from rmhdag.orchestrator.definitions import definition_of
 from rmhdag.orchestrator.owned_jobs import read_output
+from rmhdag.orchestrator.requests import make_revision, state_of
 from rmhdag.orchestrator.submissions import OtherSubmissionError, Submitted, job_row
-from rmhdag.store import jobs, reruns, workflows
+from rmhdag.store import assets, jobs, reruns, workflows
+from rmhdag.store.asset_states import RevisionKey
 from rmhdag.store.identity import new_id
 from rmhdag.workflow import validate_inputs
 from rmhdag.workflow.definition import WorkflowDefinition
@@ -89,7 +92,8 @@ def rerun_job(
     idempotency_key: str | None = None,
     source_app: str = "cli",
 ) -> Submitted:
-    """Create the new job; the same idempotency key returns the first one."""
+    """Create the new job; the same idempotency key returns the first one. Raises AssetConflict if the job's asset is
+    being processed, or deleted."""
     old = planned.job
     if not planned.scope.again:
         raise NothingToRerunError(f"job {old.job_id} is {old.status} and nothing in it needs to run again")
@@ -118,7 +122,7 @@ def rerun_job(
     }
     with conn.transaction():
         reruns.lock_reruns(conn, old.job_id)
-        if jobs.insert_jobs(conn, [row], source_app):
+        if _insert(conn, old, row, issued_by, source_app):
             reruns.record_rerun(
                 conn,
                 old.namespace,
@@ -136,6 +140,32 @@ def rerun_job(
             f"idempotency key {idempotency_key!r} was used for another submission; choose a new key"
         )
     return Submitted(there.job_id, True)
+
+
+def _insert(conn: Conn, old: reruns.FinishedJob, row: dict[str, Any], issued_by: str, source_app: str) -> bool:
+    """The job, and the next revision if it makes an asset; its requests follow. False: the key was used."""
+    revision = None
+    if old.asset_id is None:
+        made = bool(jobs.insert_jobs(conn, [row], source_app))
+    else:
+        locked = assets.lock_asset(conn, old.namespace, old.asset_id)
+        assert locked is not None, "assets are never removed"
+        key = row["idempotency_key"]
+        if key is not None and jobs.find_by_idempotency_keys(conn, old.namespace, [(issued_by, key)]):
+            return False
+        check_free(state_of(locked), "the job cannot be rerun now")
+        revision = locked.latest_revision + 1
+        made = make_revision(
+            conn,
+            RevisionKey(old.namespace, old.asset_id, revision),
+            row,
+            params_digest=params_digest_of(old.workflow_id, row["input_params"]),
+            created_by=issued_by,
+            source_app=source_app,
+        )
+    if made:
+        assets.move_requests(conn, old.namespace, old.job_id, row["job_id"], revision)
+    return made
 
 
 def start_of(conn: Conn, namespace: str, rerun_of: str, rerun: Mapping[str, Any], plan: Plan) -> Start:

@@ -148,6 +148,11 @@ def _current(conn: Conn, namespace: str, wanted: Sequence[Submission]) -> dict[W
     return workflows.current_heads(conn, namespace, {(one.workflow_id, one.version) for one in wanted})
 
 
+def new_job_row(conn: Conn, namespace: str, wanted: Submission, rules: Rules) -> dict[str, Any]:
+    """The row of a job that is inserted together with other things. Raises a Refusal."""
+    return _row_of(conn, namespace, wanted, _current(conn, namespace, [wanted]), rules)
+
+
 def _row_of(
     conn: Conn, namespace: str, wanted: Submission, stored: Mapping[Wanted, workflows.WorkflowHead], rules: Rules
 ) -> dict[str, Any]:

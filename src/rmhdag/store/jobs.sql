@@ -3,13 +3,14 @@
 INSERT INTO dag_jobs (
     job_id, namespace, workflow_id, workflow_version, workflow_hash, priority, depth, fairness_key, submitted_by,
     correlation_id, idempotency_key, callback_url, request_id, parent_job_id, parent_node_id, rerun_of, root_job_id,
-    input_params, metadata
+    asset_id, revision, input_params, metadata
 )
 SELECT
     r->>'job_id', r->>'namespace', r->>'workflow_id', (r->>'workflow_version')::int, r->>'workflow_hash',
     (r->>'priority')::smallint, (r->>'depth')::smallint, r->>'fairness_key', r->>'submitted_by',
     r->>'correlation_id', r->>'idempotency_key', r->>'callback_url', r->>'request_id', r->>'parent_job_id',
-    r->>'parent_node_id', r->>'rerun_of', r->>'root_job_id', r->'input_params', r->'metadata'
+    r->>'parent_node_id', r->>'rerun_of', r->>'root_job_id', r->>'asset_id', (r->>'revision')::int,
+    r->'input_params', r->'metadata'
 FROM jsonb_array_elements(%(jobs)s::jsonb) AS r
 ON CONFLICT DO NOTHING
 RETURNING job_id
@@ -23,13 +24,14 @@ inserted AS (
     INSERT INTO dag_jobs (
         job_id, namespace, workflow_id, workflow_version, workflow_hash, priority, depth, fairness_key, submitted_by,
         correlation_id, idempotency_key, callback_url, request_id, parent_job_id, parent_node_id, rerun_of,
-        root_job_id, input_params, metadata
+        root_job_id, asset_id, revision, input_params, metadata
     )
     SELECT
         r->>'job_id', r->>'namespace', r->>'workflow_id', (r->>'workflow_version')::int, r->>'workflow_hash',
         (r->>'priority')::smallint, (r->>'depth')::smallint, r->>'fairness_key', r->>'submitted_by',
         r->>'correlation_id', r->>'idempotency_key', r->>'callback_url', r->>'request_id', r->>'parent_job_id',
-        r->>'parent_node_id', r->>'rerun_of', r->>'root_job_id', r->'input_params', r->'metadata'
+        r->>'parent_node_id', r->>'rerun_of', r->>'root_job_id', r->>'asset_id', (r->>'revision')::int,
+        r->'input_params', r->'metadata'
     FROM given
     ON CONFLICT DO NOTHING
     RETURNING job_id
@@ -111,7 +113,7 @@ WHERE (i.owner_id IN (%(me)s, '') OR NOT EXISTS (SELECT FROM dag_orchestrators A
 SELECT
     job_id, namespace, workflow_id, workflow_version, workflow_hash, status, ending, error_message, input_params,
     priority, fairness_key, depth, parent_job_id, parent_node_id, rerun_of, started_at, owner_epoch, submitted_by,
-    root_job_id, callback_url, metadata
+    root_job_id, callback_url, asset_id, revision, metadata
 FROM dag_jobs
 WHERE job_id = ANY(%(jobs)s) AND owner_id = %(me)s
 

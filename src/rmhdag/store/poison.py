@@ -8,6 +8,7 @@ import orjson
 import psycopg
 
 from rmhdag.store import callbacks, settle
+from rmhdag.store.asset_states import follow_job_if_asset
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.identity import new_id
 from rmhdag.store.queries import load_queries
@@ -37,6 +38,7 @@ def bury_job(
         conn.execute(SETTLE_SQL["end_revoked_leases"], {"tasks": dropped})
         for name in ("bury_inbox", "close_nodes", "record_failure", "notify_parent"):
             conn.execute(SQL[name], given)
+        follow_job_if_asset(conn, job_id)
         told = orjson.dumps([[job_id, new_id()]]).decode()
         conn.execute(CALLBACKS_SQL["insert_callbacks"], {"callbacks": told})
     return True

@@ -30,6 +30,8 @@ class FinishedJob(NamedTuple):
     correlation_id: str | None
     callback_url: str | None
     request_id: str | None
+    asset_id: str | None
+    revision: int | None
 
 
 class NodeOutcome(NamedTuple):

@@ -1,7 +1,7 @@
 -- name: finished_job
 SELECT
     job_id, namespace, workflow_id, workflow_version, workflow_hash, status, input_params, priority, fairness_key,
-    root_job_id, correlation_id, callback_url, request_id
+    root_job_id, correlation_id, callback_url, request_id, asset_id, revision
 FROM dag_jobs
 WHERE job_id = %(job_id)s AND namespace = %(namespace)s
 

@@ -15,6 +15,7 @@ import orjson
 import psycopg
 
 from rmhdag.store import callbacks, jobs
+from rmhdag.store.asset_states import RevisionOfJob, follow_jobs
 from rmhdag.store.crash_points import SITES, reach
 from rmhdag.store.queries import load_queries
 
@@ -42,6 +43,7 @@ class Writes:
     events: list[list[Any]] = field(default_factory=list)
     started_jobs: list[list[Any]] = field(default_factory=list)
     jobs: list[list[Any]] = field(default_factory=list)
+    revisions: list[RevisionOfJob] = field(default_factory=list)
     callbacks: list[list[Any]] = field(default_factory=list)
     parents: list[list[Any]] = field(default_factory=list)
     cancelled_child_jobs: list[list[Any]] = field(default_factory=list)
@@ -126,6 +128,9 @@ def _write(conn: psycopg.Connection[Any], me: str, now: datetime, writes: Writes
         conn.execute(SQL["withdraw_unclaimed_tasks"], withdrawn, prepare=True)
     send(SQL["insert_events"], writes.events, "events", source_app=SOURCE_APP)
     send(SQL["insert_dead_letters"], writes.dead_letters, "letters")
+    # After all that they publish, and before callbacks: requests may still join a job while its asset is not locked.
+    if writes.revisions:
+        follow_jobs(conn, writes.revisions)
     send(CALLBACKS_SQL["insert_callbacks"], writes.callbacks, "callbacks")
     send(SQL["notify_parents"], writes.parents, "parents")
     send(SQL["cancel_child_jobs"], writes.cancelled_child_jobs, "children")

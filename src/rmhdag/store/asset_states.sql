@@ -1,0 +1,64 @@
+-- name: lock_assets
+-- In their order: of two who lock several, neither waits for the other for ever. Always after the jobs.
+-- 0 namespace, 1 asset_id, 2 revision
+SELECT a.asset_id
+FROM jsonb_array_elements(%(revisions)s::jsonb) AS r
+JOIN dag_geospatial_assets AS a ON a.namespace = r->>0 AND a.asset_id = r->>1 AND jsonb_typeof(r) = 'array'
+ORDER BY a.namespace, a.asset_id
+FOR NO KEY UPDATE OF a
+
+-- name: follow_jobs
+-- A revision that has ended never changes. Its content is what its job has published as data by now.
+UPDATE dag_asset_revisions AS v
+SET status = s.status,
+    content_hash = CASE WHEN s.status = 'completed' THEN COALESCE((
+            SELECT encode(sha256(convert_to(string_agg('data ' || b.sha256, E'\n' ORDER BY b.sha256), 'UTF8')), 'hex')
+            FROM dag_blob_assets AS b
+            WHERE b.namespace = v.namespace AND b.asset_id = v.asset_id AND b.revision = v.revision AND b.role = 'data'
+        ), v.content_hash) END,
+    outputs = CASE WHEN s.status = 'completed' THEN COALESCE(s.result_data, v.outputs) ELSE v.outputs END,
+    error_message = s.error_message,
+    completed_at = s.completed_at,
+    updated_at = clock_timestamp()
+FROM (
+    SELECT
+        j.namespace, j.asset_id, j.revision, j.job_id, j.result_data, j.error_message, j.completed_at,
+        CASE
+            WHEN j.status = 'running' THEN 'processing'
+            WHEN j.status = 'cancelled' AND a.latest_revision > j.revision THEN 'superseded'
+            ELSE j.status::text
+        END::processing_status AS status
+    FROM jsonb_array_elements_text(%(jobs)s::jsonb) AS r (job_id)
+    JOIN dag_jobs AS j ON j.job_id = r.job_id
+    JOIN dag_geospatial_assets AS a ON a.namespace = j.namespace AND a.asset_id = j.asset_id
+) AS s
+WHERE v.namespace = s.namespace AND v.asset_id = s.asset_id AND v.revision = s.revision AND v.job_id = s.job_id
+    AND v.completed_at IS NULL
+
+-- name: show_revisions
+-- The newest revision says how the asset stands, the newest completed one what it is. Computed from all of them, for
+-- two of one asset may end in one batch. 0 namespace, 1 asset_id, 2 revision
+UPDATE dag_geospatial_assets AS a
+SET processing_status = s.status,
+    current_job_id = s.job_id,
+    current_revision = s.revision,
+    content_hash = s.content_hash,
+    updated_at = clock_timestamp()
+FROM (
+    SELECT n.namespace, n.asset_id, n.status, n.job_id, c.revision, c.content_hash
+    FROM (SELECT DISTINCT r->>0 AS namespace, r->>1 AS asset_id FROM jsonb_array_elements(%(revisions)s::jsonb) AS r) AS k
+    JOIN dag_geospatial_assets AS x ON x.namespace = k.namespace AND x.asset_id = k.asset_id
+    JOIN dag_asset_revisions AS n
+        ON n.namespace = x.namespace AND n.asset_id = x.asset_id AND n.revision = x.latest_revision
+    LEFT JOIN LATERAL (
+        SELECT o.revision, o.content_hash
+        FROM dag_asset_revisions AS o
+        WHERE o.namespace = x.namespace AND o.asset_id = x.asset_id AND o.status = 'completed'
+        ORDER BY o.revision DESC
+        LIMIT 1
+    ) AS c ON true
+) AS s
+WHERE a.namespace = s.namespace AND a.asset_id = s.asset_id
+
+-- name: revision_of_job
+SELECT namespace, asset_id, revision FROM dag_jobs WHERE job_id = %(job_id)s AND revision IS NOT NULL

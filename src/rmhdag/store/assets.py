@@ -1,0 +1,271 @@
+"""Assets, revisions and requests: what commands write, and what is shown of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import orjson
+import psycopg
+from psycopg import sql
+from psycopg.rows import class_row
+
+from rmhdag.models.ids import lineage_id_of, revision_owner
+from rmhdag.store.asset_states import RevisionKey
+from rmhdag.store.queries import load_queries
+
+SQL = load_queries(__file__)
+Conn = psycopg.Connection[Any]
+
+LAST_REVISION = 2**31 - 1
+
+
+class LockedAsset(NamedTuple):
+    """An asset and its newest revision. `request_id` is of the first request for it; `is_ending`: its job is."""
+
+    asset_id: str
+    kind: str
+    is_deleted: bool
+    latest_revision: int
+    status: str
+    params_digest: str | None
+    job_id: str | None
+    request_id: str | None
+    is_ending: bool
+    current_revision: int | None
+
+
+class StoredRequest(NamedTuple):
+    request_id: str
+    workflow_id: str
+    asset_id: str | None
+    revision: int | None
+    job_id: str | None
+    joined: bool
+    created_at: datetime
+    digest: str
+    platform_id: str | None
+    submitted_by: str
+    callback_url: str | None
+
+
+class AssetLine(NamedTuple):
+    asset_id: str
+    platform_id: str
+    platform_refs: dict[str, str]
+    kind: str
+    processing_status: str
+    latest_revision: int
+    current_revision: int | None
+    current_job_id: str | None
+    content_hash: str | None
+    approval_state: str
+    classification: str
+    created_by: str
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+    deleted_by: str | None
+
+
+class RevisionLine(NamedTuple):
+    revision: int
+    status: str
+    source: str
+    job_id: str | None
+    content_hash: str | None
+    created_by: str
+    created_at: datetime
+    completed_at: datetime | None
+    error_message: str | None
+    outputs: dict[str, Any] | None = None
+    footprint: Any = None
+
+
+class BlobLine(NamedTuple):
+    blob_id: str
+    zone: str
+    container: str
+    path: str
+    size_bytes: int
+    sha256: str
+    role: str
+    media_type: str | None
+    state: str
+    job_id: str | None
+    node_id: str | None
+    created_at: datetime
+
+
+class SourceLine(NamedTuple):
+    role: str
+    source_asset_id: str | None
+    source_revision: int | None
+    source_url: str | None
+    created_at: datetime
+
+
+class DescendantLine(NamedTuple):
+    role: str
+    asset_id: str
+    revision: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssetFilters:
+    """`before` is where the page before ended: (created_at, asset_id)."""
+
+    platform_id: str | None = None
+    kind: str | None = None
+    processing_status: str | None = None
+    refs: Mapping[str, str] | None = None
+    deleted_too: bool = False
+    before: tuple[datetime, str] | None = None
+    limit: int = 50
+
+
+def lock_asset(conn: Conn, namespace: str, asset_id: str) -> LockedAsset | None:
+    """Until the end of the transaction nobody else makes a revision of it."""
+    given = {"namespace": namespace, "asset_id": asset_id}
+    if conn.execute(SQL["lock_asset"], given).fetchone() is None:
+        return None
+    row = conn.execute(SQL["asset_state"], given).fetchone()
+    assert row is not None, "an asset has a revision"
+    return LockedAsset(*row)
+
+
+def insert_asset_if_absent(
+    conn: Conn,
+    namespace: str,
+    asset_id: str,
+    *,
+    platform_id: str,
+    platform_refs: Mapping[str, str],
+    kind: str,
+    created_by: str,
+) -> bool:
+    """False: it is there. Of several at once the others wait until the first one's transaction has ended."""
+    given = {
+        "namespace": namespace,
+        "asset_id": asset_id,
+        "platform_id": platform_id,
+        "platform_refs": orjson.dumps(dict(platform_refs)).decode(),
+        "kind": kind,
+        "created_by": created_by,
+    }
+    return conn.execute(SQL["insert_asset"], given).fetchone() is not None
+
+
+def add_revision(
+    conn: Conn, key: RevisionKey, *, job_id: str, params_digest: str, source: str, created_by: str
+) -> None:
+    """The caller holds the asset. How it stands follows from its job."""
+    given = key._asdict() | {
+        "job_id": job_id,
+        "params_digest": params_digest,
+        "source": source,
+        "created_by": created_by,
+    }
+    conn.execute(SQL["insert_revision"], given)
+    conn.execute(SQL["name_latest_revision"], key._asdict())
+
+
+def copy_revision(conn: Conn, key: RevisionKey, of: int, *, source: str, created_by: str) -> list[Any]:
+    """The content of an earlier revision as a new one, files and origin included; what the catalogue is to show."""
+    given = key._asdict() | {
+        "of": of,
+        "source": source,
+        "created_by": created_by,
+        "owner": revision_owner(*key),
+        "ref_id": lineage_id_of(revision_owner(*key), "rollback", f"{key.asset_id}/{of}"),
+    }
+    row = conn.execute(SQL["copy_revision"], given).fetchone()
+    assert row is not None, "the caller has seen it under the asset's lock"
+    for name in ("copy_blobs", "insert_lineage", "name_latest_revision"):
+        conn.execute(SQL[name], given)
+    return list(row[0])
+
+
+def delete_asset(conn: Conn, namespace: str, asset_id: str, by: str) -> bool:
+    given = {"namespace": namespace, "asset_id": asset_id, "by": by}
+    return conn.execute(SQL["delete_asset"], given).rowcount == 1
+
+
+def insert_request(conn: Conn, row: Mapping[str, Any]) -> datetime:
+    """Raises UniqueViolation if its id or its idempotency key was used."""
+    given = {**row, "payload": orjson.dumps(row["payload"]).decode()}
+    made = conn.execute(SQL["insert_request"], given).fetchone()
+    assert made is not None
+    created_at: datetime = made[0]
+    return created_at
+
+
+def move_requests(conn: Conn, namespace: str, job_id: str, new_job_id: str, revision: int | None) -> None:
+    given = {"namespace": namespace, "job_id": job_id, "new_job_id": new_job_id, "revision": revision}
+    conn.execute(SQL["move_requests"], given)
+
+
+def find_request(conn: Conn, namespace: str, request_id: str) -> StoredRequest | None:
+    row = conn.execute(SQL["find_request"], {"namespace": namespace, "request_id": request_id}).fetchone()
+    return None if row is None else StoredRequest(*row)
+
+
+def find_request_by_key(conn: Conn, namespace: str, submitted_by: str, key: str) -> StoredRequest | None:
+    given = {"namespace": namespace, "submitted_by": submitted_by, "idempotency_key": key}
+    row = conn.execute(SQL["find_request_by_key"], given).fetchone()
+    return None if row is None else StoredRequest(*row)
+
+
+def find_asset(conn: Conn, namespace: str, asset_id: str) -> AssetLine | None:
+    query = sql.SQL(SQL["asset"].decode()) + sql.SQL(" AND asset_id = %(asset_id)s")
+    with conn.cursor(row_factory=class_row(AssetLine)) as cursor:
+        return cursor.execute(query, {"namespace": namespace, "asset_id": asset_id}).fetchone()
+
+
+def list_assets(conn: Conn, namespace: str, filters: AssetFilters) -> list[AssetLine]:
+    """Newest first; only the filters that are given are in the statement, so that an index fits them."""
+    given: dict[str, Any] = {"namespace": namespace, "limit": filters.limit}
+    clauses = [sql.SQL(SQL["asset"].decode())]
+    for name, cast in (("platform_id", ""), ("kind", "::asset_kind"), ("processing_status", "::processing_status")):
+        if getattr(filters, name) is not None:
+            given[name] = getattr(filters, name)
+            clauses.append(sql.SQL(f"{name} = %({name})s{cast}"))
+    if filters.refs is not None:
+        given["refs"] = orjson.dumps(dict(filters.refs)).decode()
+        clauses.append(sql.SQL("platform_refs @> %(refs)s::jsonb"))
+    if not filters.deleted_too:
+        clauses.append(sql.SQL("deleted_at IS NULL"))
+    if filters.before is not None:
+        given["before_at"], given["before_id"] = filters.before
+        clauses.append(sql.SQL("(created_at, asset_id) < (%(before_at)s, %(before_id)s::text)"))
+    query = sql.SQL(" AND ").join(clauses) + sql.SQL(" ORDER BY created_at DESC, asset_id DESC LIMIT %(limit)s")
+    with conn.cursor(row_factory=class_row(AssetLine)) as cursor:
+        return cursor.execute(query, given, prepare=False).fetchall()
+
+
+def find_revision(conn: Conn, key: RevisionKey) -> RevisionLine | None:
+    row = conn.execute(SQL["revision"], key._asdict()).fetchone()
+    return None if row is None else RevisionLine(*row)
+
+
+def list_revisions(
+    conn: Conn, namespace: str, asset_id: str, *, before: int | None = None, limit: int = 50
+) -> list[RevisionLine]:
+    given = {"namespace": namespace, "asset_id": asset_id, "before": before or LAST_REVISION, "limit": limit}
+    return [RevisionLine(*row) for row in conn.execute(SQL["revisions"], given).fetchall()]
+
+
+def list_blobs(conn: Conn, key: RevisionKey, *, after: str = "", limit: int = 50) -> list[BlobLine]:
+    given = key._asdict() | {"after": after, "limit": limit}
+    return [BlobLine(*row) for row in conn.execute(SQL["blobs"], given).fetchall()]
+
+
+def sources_of(conn: Conn, key: RevisionKey) -> list[SourceLine]:
+    return [SourceLine(*row) for row in conn.execute(SQL["lineage"], key._asdict()).fetchall()]
+
+
+def descendants_of(conn: Conn, key: RevisionKey) -> list[DescendantLine]:
+    return [DescendantLine(*row) for row in conn.execute(SQL["descendants"], key._asdict()).fetchall()]

@@ -1,0 +1,147 @@
+-- name: insert_asset
+INSERT INTO dag_geospatial_assets (namespace, asset_id, platform_id, platform_refs, kind, created_by)
+VALUES (%(namespace)s, %(asset_id)s, %(platform_id)s, %(platform_refs)s::jsonb, %(kind)s::asset_kind, %(created_by)s)
+ON CONFLICT DO NOTHING
+RETURNING asset_id
+
+-- name: lock_asset
+-- Whoever wants to make a revision holds this until the end of the transaction, so that numbers have no gaps.
+SELECT asset_id FROM dag_geospatial_assets
+WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s
+FOR NO KEY UPDATE
+
+-- name: asset_state
+-- Once the lock is held: what was read while waiting for it may be old.
+SELECT
+    a.asset_id, a.kind, a.deleted_at IS NOT NULL, a.latest_revision, v.status, v.params_digest, v.job_id,
+    (
+        SELECT q.request_id FROM dag_api_requests AS q
+        WHERE q.namespace = a.namespace AND q.asset_id = a.asset_id AND q.revision = a.latest_revision
+        ORDER BY q.created_at LIMIT 1
+    ),
+    COALESCE(j.ending IS NOT NULL OR j.completed_at IS NOT NULL, v.job_id IS NOT NULL), a.current_revision
+FROM dag_geospatial_assets AS a
+JOIN dag_asset_revisions AS v
+    ON v.namespace = a.namespace AND v.asset_id = a.asset_id AND v.revision = a.latest_revision
+LEFT JOIN dag_jobs AS j ON j.job_id = v.job_id
+WHERE a.namespace = %(namespace)s AND a.asset_id = %(asset_id)s
+
+-- name: insert_revision
+INSERT INTO dag_asset_revisions (namespace, asset_id, revision, job_id, params_digest, source, created_by)
+VALUES (%(namespace)s, %(asset_id)s, %(revision)s, %(job_id)s, %(params_digest)s, %(source)s, %(created_by)s)
+
+-- name: name_latest_revision
+-- A deleted asset comes back with its next revision.
+UPDATE dag_geospatial_assets
+SET latest_revision = %(revision)s, deleted_at = NULL, deleted_by = NULL, updated_at = clock_timestamp()
+WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s
+
+-- name: copy_revision
+-- A rollback: the content of an earlier revision under a new number.
+INSERT INTO dag_asset_revisions (
+    namespace, asset_id, revision, status, content_hash, params_digest, source, created_by, completed_at, outputs,
+    footprint, catalogue
+)
+SELECT
+    namespace, asset_id, %(revision)s, 'completed', content_hash, params_digest, %(source)s, %(created_by)s,
+    clock_timestamp(), outputs, footprint, catalogue
+FROM dag_asset_revisions
+WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(of)s
+RETURNING catalogue
+
+-- name: copy_blobs
+-- Ids as rmhdag.models.ids.blob_id_of makes them.
+INSERT INTO dag_blob_assets (
+    blob_id, namespace, zone, container, path, size_bytes, sha256, role, media_type, asset_id, revision, state, deleted_at
+)
+SELECT
+    encode(sha256(
+        convert_to(%(owner)s, 'UTF8') || '\x00' || convert_to(zone::text, 'UTF8') || '\x00'
+        || convert_to(container, 'UTF8') || '\x00' || convert_to(path, 'UTF8') || '\x00' || convert_to(role, 'UTF8')
+    ), 'hex'),
+    namespace, zone, container, path, size_bytes, sha256, role, media_type, asset_id, %(revision)s, state, deleted_at
+FROM dag_blob_assets
+WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(of)s
+
+-- name: insert_lineage
+INSERT INTO dag_dataset_refs (ref_id, namespace, asset_id, revision, role, source_asset_id, source_revision)
+VALUES (%(ref_id)s, %(namespace)s, %(asset_id)s, %(revision)s, 'rollback', %(asset_id)s, %(of)s)
+
+-- name: delete_asset
+UPDATE dag_geospatial_assets
+SET deleted_at = clock_timestamp(), deleted_by = %(by)s, updated_at = clock_timestamp()
+WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND deleted_at IS NULL
+
+-- name: insert_request
+INSERT INTO dag_api_requests (
+    namespace, request_id, client_id, platform_id, workflow_id, asset_id, revision, job_id, joined, submitted_by,
+    idempotency_key, callback_url, digest, payload
+)
+VALUES (
+    %(namespace)s, %(request_id)s, %(client_id)s, %(platform_id)s, %(workflow_id)s, %(asset_id)s, %(revision)s,
+    %(job_id)s, %(joined)s, %(submitted_by)s, %(idempotency_key)s, %(callback_url)s, %(digest)s, %(payload)s::jsonb
+)
+RETURNING created_at
+
+-- name: move_requests
+-- The requests of a job that is rerun follow the new one.
+UPDATE dag_api_requests
+SET job_id = %(new_job_id)s, revision = %(revision)s, updated_at = clock_timestamp()
+WHERE job_id = %(job_id)s AND namespace = %(namespace)s
+
+-- name: find_request
+SELECT request_id, workflow_id, asset_id, revision, job_id, joined, created_at, digest, platform_id, submitted_by,
+    callback_url
+FROM dag_api_requests
+WHERE namespace = %(namespace)s AND request_id = %(request_id)s
+
+-- name: find_request_by_key
+SELECT request_id, workflow_id, asset_id, revision, job_id, joined, created_at, digest, platform_id, submitted_by,
+    callback_url
+FROM dag_api_requests
+WHERE namespace = %(namespace)s AND submitted_by = %(submitted_by)s AND idempotency_key = %(idempotency_key)s
+
+-- name: asset
+SELECT
+    asset_id, platform_id, platform_refs, kind, processing_status, latest_revision, current_revision, current_job_id,
+    content_hash, approval_state, classification, created_by, created_at, updated_at, deleted_at, deleted_by
+FROM dag_geospatial_assets
+WHERE namespace = %(namespace)s
+
+-- name: revision
+SELECT
+    revision, status, source, job_id, content_hash, created_by, created_at, completed_at, error_message, outputs,
+    footprint
+FROM dag_asset_revisions
+WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(revision)s
+
+-- name: revisions
+-- Newest first, without what may be large.
+SELECT revision, status, source, job_id, content_hash, created_by, created_at, completed_at, error_message
+FROM dag_asset_revisions
+WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision < %(before)s
+ORDER BY revision DESC
+LIMIT %(limit)s
+
+-- name: blobs
+SELECT blob_id, zone, container, path, size_bytes, sha256, role, media_type, state, job_id, node_id, created_at
+FROM dag_blob_assets
+WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(revision)s AND blob_id > %(after)s
+ORDER BY blob_id
+LIMIT %(limit)s
+
+-- name: lineage
+SELECT role, source_asset_id, source_revision, source_url, created_at
+FROM dag_dataset_refs
+WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(revision)s
+ORDER BY created_at, ref_id
+LIMIT 1000
+
+-- name: descendants
+-- Revisions that were made from this one.
+SELECT role, asset_id, revision, created_at
+FROM dag_dataset_refs
+WHERE namespace = %(namespace)s AND source_asset_id = %(asset_id)s AND source_revision = %(revision)s
+    AND asset_id IS NOT NULL
+ORDER BY created_at, ref_id
+LIMIT 1000
