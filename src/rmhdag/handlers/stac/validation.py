@@ -1,0 +1,74 @@
+"""Whether a STAC object keeps to its schemas, told without network.
+
+The core schemas come with pystac; those of the extensions lie beside this module. A schema that is not at hand is a
+fault of the object: what cannot be checked is not published.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import orjson
+from jsonschema import Draft7Validator, FormatChecker
+from jsonschema.exceptions import best_match
+from pystac.validation.local_validator import get_local_schema_cache
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT7
+
+from rmhdag.models.json_values import json_pointer
+
+STAC_VERSION = "1.1.0"
+PROJECTION = "https://stac-extensions.github.io/projection/v2.0.0/schema.json"
+RASTER = "https://stac-extensions.github.io/raster/v1.1.0/schema.json"
+FILE = "https://stac-extensions.github.io/file/v2.1.0/schema.json"
+_CORE = {
+    kind: f"https://schemas.stacspec.org/v{STAC_VERSION}/{name}-spec/json-schema/{name}.json"
+    for kind, name in (("Feature", "item"), ("Collection", "collection"), ("Catalog", "catalog"))
+}
+MOST_FAULTS = 20
+
+
+def find_faults(value: Any) -> list[str]:
+    """What is wrong with an item, collection or catalogue, each with its place; empty if it is valid."""
+    if not isinstance(value, dict) or value.get("type") not in _CORE:
+        return ["/type: neither Feature, Collection nor Catalog: this is no STAC object"]
+    if value.get("stac_version") != STAC_VERSION:
+        return [f"/stac_version: is not {STAC_VERSION}, the only one that can be checked here"]
+    faults = []
+    extensions = value.get("stac_extensions", [])
+    named = [uri for uri in extensions if isinstance(uri, str)] if isinstance(extensions, list) else []
+    for uri in (_CORE[value["type"]], *named):
+        validator = _validator(uri)
+        if validator is None:
+            faults.append(f"/stac_extensions: there is no schema here for {uri}; leave that extension out")
+            continue
+        for error in validator.iter_errors(value):
+            told = best_match([error]) or error
+            faults.append(f"{json_pointer(*told.absolute_path) or '/'}: {told.message[:300]}")
+    return faults[:MOST_FAULTS]
+
+
+@cache
+def _schemas() -> dict[str, Any]:
+    ours = resources.files("rmhdag.handlers.stac") / "schemas"
+    found = {}
+    for entry in sorted(ours.iterdir(), key=lambda one: one.name):
+        if entry.name.endswith(".json"):
+            schema = orjson.loads(entry.read_bytes())
+            found[schema["$id"]] = schema
+    return {**get_local_schema_cache(), **found}
+
+
+@cache
+def _validator(uri: str) -> Draft7Validator | None:
+    schema = _schemas().get(uri)
+    if schema is None:
+        return None
+    resources_at_hand = [
+        (known, Resource.from_contents(contents, default_specification=DRAFT7))
+        for known, contents in _schemas().items()
+    ]
+    registry: Registry[Any] = Registry().with_resources(resources_at_hand)
+    return Draft7Validator(schema, registry=registry, format_checker=FormatChecker())
