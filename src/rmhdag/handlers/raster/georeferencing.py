@@ -6,10 +6,10 @@ import math
 from typing import NamedTuple
 
 import rasterio
-from rasterio.errors import RasterioError
 from rasterio.warp import transform_bounds
 
 from rmhdag.handlers.raster.crs import crs_name
+from rmhdag.handlers.raster.opening import GDAL_ERRORS
 
 Bounds = tuple[float, float, float, float]
 WGS84 = "EPSG:4326"
@@ -43,6 +43,11 @@ def georeference_of(dataset: rasterio.DatasetReader) -> Georeference:
         raise NotOnEarth("has pixels without size: set its position anew, as with `gdal_edit.py -a_ullr`")
     if dataset.crs is None:
         raise NotOnEarth("has no coordinate system: set the right one, as with `gdal_edit.py -a_srs EPSG:32633 in.tif`")
+    if not (dataset.crs.is_geographic or dataset.crs.is_projected):
+        raise NotOnEarth(
+            "has a coordinate system that is not tied to the earth: set the right one, as with "
+            "`gdal_edit.py -a_srs EPSG:32633 in.tif`"
+        )
     corners = [transform @ corner for corner in ((0, 0), (0, dataset.height), (dataset.width, 0))]
     corners.append(transform @ (dataset.width, dataset.height))
     xs, ys = [x for x, _ in corners], [y for _, y in corners]
@@ -67,7 +72,7 @@ def georeference_of(dataset: rasterio.DatasetReader) -> Georeference:
 def bounds_wgs84(dataset: rasterio.DatasetReader, bounds: Bounds) -> Bounds:
     try:
         west, south, east, north = transform_bounds(dataset.crs, WGS84, *bounds)
-    except RasterioError:
+    except GDAL_ERRORS:
         west = south = east = north = math.nan
     if not all(math.isfinite(value) for value in (west, south, east, north)):
         raise NotOnEarth(
@@ -98,4 +103,5 @@ def _check_degrees(bounds: Bounds, pixel: float) -> list[str]:
 def _wrapped(west: float, east: float) -> tuple[float, float]:
     if east - west >= 360:
         return -180.0, 180.0
-    return tuple((value + 180) % 360 - 180 if not -180 <= value <= 180 else value for value in (west, east))  # type: ignore[return-value]
+    west, east = (value if -180 <= value <= 180 else (value + 180) % 360 - 180 for value in (west, east))
+    return west, east

@@ -8,21 +8,25 @@ file meanwhile is noticed.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import rasterio
-from rasterio.errors import RasterioError
+from rasterio._err import CPLE_BaseError
+from rasterio.errors import CRSError, NotGeoreferencedWarning, RasterioError
 
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
-from rmhdag.handlers.raster.tiff_header import BadTiff, Directory, ReadAt, read_header
+from rmhdag.handlers.raster.tiff_header import BadTiff, ReadAt, TiffHeader, read_header
 from rmhdag.handlers.raster_limits import RasterLimits
 from rmhdag.models.blobs import BlobAddress, BlobRef
 from rmhdag.storage import BlobNotFound, OutsideStorage, Storage
 
 DRIVER = "GTiff"
+# What rasterio raises, in its own words and in GDAL's.
+GDAL_ERRORS = (RasterioError, CRSError, CPLE_BaseError)
 HEADER_PAGE_BYTES = 64 * 1024
 # Domains of metadata in which a TIFF can name other files that GDAL would then open.
 POINTING_DOMAINS = ("OVERVIEWS", "GEOLOCATION", "SUBDATASETS")
@@ -36,6 +40,11 @@ class RasterChanged(Exception):
     """The file was replaced while it was read; another attempt reads the new one."""
 
 
+class OpenedRaster(NamedTuple):
+    dataset: rasterio.DatasetReader
+    header: TiffHeader
+
+
 @contextmanager
 def open_raster(
     origin: HandlerContext[Any] | Storage,
@@ -44,6 +53,18 @@ def open_raster(
     limits: RasterLimits | None = None,
 ) -> Iterator[rasterio.DatasetReader]:
     """A raster in storage, checked. A BlobRef must still have the size that it had."""
+    with open_with_header(origin, address, limits=limits) as opened:
+        yield opened.dataset
+
+
+@contextmanager
+def open_with_header(
+    origin: HandlerContext[Any] | Storage,
+    address: BlobAddress | BlobRef,
+    *,
+    limits: RasterLimits | None = None,
+) -> Iterator[OpenedRaster]:
+    """The same, with what our own code found in the file."""
     storage = origin.storage if isinstance(origin, HandlerContext) else origin
     place = address.address if isinstance(address, BlobRef) else address
     limits = limits or RasterLimits.from_variables()
@@ -60,12 +81,12 @@ def open_raster(
         )
     with storage.gdal_source(place) as source:
         with _readable(storage, place, source.path) as (read_at, size_bytes):
-            first = check_header(read_at, size_bytes, str(place), limits)
+            header = check_header(read_at, size_bytes, str(place), limits)
         options = {**limits.gdal_options(), **source.options}
-        with rasterio.Env(**options), _opened(source.path, str(place), first) as dataset:
+        with rasterio.Env(**options), _opened(source.path, str(place), header) as dataset:
             if size_bytes != info.size_bytes or storage.info(place).etag != info.etag:
                 raise _changed(place)
-            yield dataset
+            yield OpenedRaster(dataset, header)
     if storage.info(place).etag != info.etag:
         raise _changed(place)
 
@@ -76,15 +97,15 @@ def open_local(path: Path, *, limits: RasterLimits | None = None) -> Iterator[ra
     limits = limits or RasterLimits.from_variables()
     with path.open("rb") as file:
         descriptor = file.fileno()
-        first = check_header(_reading(descriptor), os.fstat(descriptor).st_size, path.name, limits)
-        with rasterio.Env(**limits.gdal_options()), _opened(str(path), path.name, first) as dataset:
+        header = check_header(_reading(descriptor), os.fstat(descriptor).st_size, path.name, limits)
+        with rasterio.Env(**limits.gdal_options()), _opened(str(path), path.name, header) as dataset:
             yield dataset
 
 
-def check_header(read_at: ReadAt, size_bytes: int, name: str, limits: RasterLimits) -> Directory:
-    """The raster's own directory, once all of them are found to be sound."""
+def check_header(read_at: ReadAt, size_bytes: int, name: str, limits: RasterLimits) -> TiffHeader:
+    """The file's directories, all of them sound."""
     try:
-        return read_header(_paged(read_at, size_bytes), size_bytes, limits).directories[0]
+        return read_header(_paged(read_at, size_bytes), size_bytes, limits)
     except BadTiff as error:
         raise RasterRefused(f"{name} {error}.") from None
 
@@ -94,17 +115,20 @@ def reading(name: object) -> Iterator[None]:
     """Around reads of pixels: what cannot be decoded is the file's fault, and stays so."""
     try:
         yield
-    except RasterioError as error:
+    except GDAL_ERRORS as error:
         raise RasterRefused(
             f"{name} is damaged: its pixels cannot be read ({_reason(error)}). Export it again from its source."
         ) from error
 
 
 @contextmanager
-def _opened(path: str, name: str, expected: Directory) -> Iterator[rasterio.DatasetReader]:
+def _opened(path: str, name: str, header: TiffHeader) -> Iterator[rasterio.DatasetReader]:
     try:
-        dataset = rasterio.open(path, driver=DRIVER)
-    except RasterioError as error:
+        with warnings.catch_warnings():
+            # Whoever needs to know where it lies asks, and says it better.
+            warnings.simplefilter("ignore", NotGeoreferencedWarning)
+            dataset = rasterio.open(path, driver=DRIVER)
+    except GDAL_ERRORS as error:
         reason = _reason(error).replace(path, name)
         raise RasterRefused(
             f"{name} is damaged: it begins like a TIFF but cannot be opened ({reason}). Export it anew from its source."
@@ -117,8 +141,8 @@ def _opened(path: str, name: str, expected: Directory) -> Iterator[rasterio.Data
                 f"{name} points to other files (metadata {pointing}), and only the file itself is read. "
                 "Write it anew with `gdal_translate -co COPY_SRC_MDD=NO in.tif out.tif`."
             )
-        found = (dataset.width, dataset.height, dataset.count)
-        if found != (expected.width, expected.height, expected.bands):
+        expected = header.directories[0]
+        if (dataset.width, dataset.height, dataset.count) != (expected.width, expected.height, expected.bands):
             raise RasterRefused(
                 f"{name} is damaged: two readers find images of different size in it. Export it again from its source."
             )

@@ -20,6 +20,7 @@ MOST_DIRECTORIES = 256
 MOST_TAGS = 4096
 MOST_BLOCKS = 10_000_000
 MOST_VALUES_READ = 65_536
+MOST_TEXT_BYTES = 256
 PIECE_VALUES = 131_072
 
 WIDTH, HEIGHT, BITS, COMPRESSION, SAMPLES, ROWS, PLANAR = 256, 257, 258, 259, 277, 278, 284
@@ -96,6 +97,8 @@ class Directory(NamedTuple):
     block_height: int
     block_bytes: int
     blocks: int
+    # As it is written; GDAL passes over values that no pixel can have.
+    nodata: str | None
 
     @property
     def decoded_bytes(self) -> int:
@@ -231,6 +234,13 @@ class _Reader:
             return default
         return int(self.numbers(tag, most=1)[0])
 
+    def text(self, tags: dict[int, _Tag], name: int) -> str | None:
+        tag = tags.get(name)
+        if tag is None:
+            return None
+        data = self.bytes_at(tag.offset, min(tag.length, MOST_TEXT_BYTES))
+        return data.partition(b"\0")[0].decode("ascii", "replace").strip() or None
+
     def check_places(self, offsets: _Tag, lengths: _Tag) -> None:
         """Every block lies inside the file. Blocks that are not there are empty ones, and no damage."""
         for first in range(0, min(offsets.length, lengths.length), PIECE_VALUES):
@@ -268,7 +278,8 @@ def _directory_of(reader: _Reader, tags: dict[int, _Tag]) -> Directory:
     is_separate = reader.number(tags, PLANAR, 1) == 2
     blocks = -(-width // block_width) * -(-height // block_height) * (bands if is_separate else 1)
     block_bytes = block_width * block_height * bits * (1 if is_separate else bands) // 8
-    return Directory(width, height, bands, bits, compression, block_width, block_height, block_bytes, blocks)
+    nodata = reader.text(tags, NODATA)
+    return Directory(width, height, bands, bits, compression, block_width, block_height, block_bytes, blocks, nodata)
 
 
 def _check_limits(found: Directory, limits: RasterLimits) -> None:

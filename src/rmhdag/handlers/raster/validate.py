@@ -13,7 +13,7 @@ from rio_cogeo.cogeo import cog_validate
 
 from rmhdag.handlers.contract import HandlerContext
 from rmhdag.handlers.raster.georeferencing import NotOnEarth, georeference_of
-from rmhdag.handlers.raster.opening import RasterRefused, open_raster, reading
+from rmhdag.handlers.raster.opening import OpenedRaster, RasterRefused, open_with_header, reading
 from rmhdag.handlers.raster_limits import MEGABYTE
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.sources import SourceParams
@@ -23,6 +23,7 @@ from rmhdag.storage.zones import media_type_of
 # How much is looked at to tell how many pixels have no data.
 SAMPLE_PIXELS = 4_000_000
 SAMPLE_BLOCKS = 64
+REMEDY = "give the right value by the parameter `nodata`, or set it as with `gdal_edit.py -a_nodata 0`"
 
 
 class ValidateParams(SourceParams):
@@ -46,14 +47,15 @@ def validate(ctx: HandlerContext[ValidateParams]) -> dict[str, Any]:
     params = ctx.params
     address = params.address
     place = address.address if isinstance(address, BlobRef) else address
-    with open_raster(ctx, address) as dataset:
+    with open_with_header(ctx, address) as opened, reading(place):
+        dataset = opened.dataset
         ctx.progress(0, 4, "header is sound")
-        described = describe(dataset, place, params.nodata)
+        described = describe(opened, place, params.nodata)
         ctx.progress(1, 4, "looking for pixels without data")
         nodata = described["nodata"]
-        share = nodata_share(dataset, place, nodata)
+        share = nodata_share(dataset, nodata)
         ctx.progress(2, 4, "checking the layout")
-        is_cog, reasons = cog_reasons(dataset, place)
+        is_cog, reasons = cog_reasons(dataset)
         ctx.progress(3, 4, "taking the hash")
         info = ctx.storage.info(place)
         source = address if isinstance(address, BlobRef) else None
@@ -84,8 +86,9 @@ def validate(ctx: HandlerContext[ValidateParams]) -> dict[str, Any]:
     }
 
 
-def describe(dataset: rasterio.DatasetReader, name: object, nodata: float | None = None) -> dict[str, Any]:
+def describe(opened: OpenedRaster, name: object, nodata: float | None = None) -> dict[str, Any]:
     """What the header says; raises RasterRefused if that cannot be worked with."""
+    dataset = opened.dataset
     try:
         found = georeference_of(dataset)
     except NotOnEarth as error:
@@ -97,8 +100,12 @@ def describe(dataset: rasterio.DatasetReader, name: object, nodata: float | None
     (dtype,) = types
     if dtype.startswith("complex"):
         raise RasterRefused(f"{name} has complex numbers as pixels: export amplitude and phase as two bands.")
-    declared = dataset.nodata if nodata is None else nodata
-    check_nodata(declared, dtype, name)
+    declared = dataset.nodata
+    if nodata is not None:
+        check_nodata(nodata, dtype, name)
+        declared = nodata
+    elif (written := opened.header.directories[0].nodata) is not None:
+        check_nodata(written, dtype, name)
     return {
         "crs": found.crs,
         "bounds": list(found.bounds),
@@ -118,38 +125,42 @@ def describe(dataset: rasterio.DatasetReader, name: object, nodata: float | None
     }
 
 
-def check_nodata(nodata: float | None, dtype: str, name: object) -> None:
-    """A value that no pixel can have is a mistake of whoever wrote the file; we do not guess which was meant."""
-    if nodata is None or np.dtype(dtype).kind == "f":
+def check_nodata(nodata: float | str, dtype: str, name: object) -> None:
+    """A value that no pixel can have is a mistake of whoever wrote it; we do not guess which was meant."""
+    try:
+        value = float(nodata)
+    except ValueError:
+        raise RasterRefused(
+            f"{name} says that {str(nodata)[:40]!r} means no data, which is no number: {REMEDY}."
+        ) from None
+    if np.dtype(dtype).kind == "f":
         return
     limits = np.iinfo(dtype)
-    if math.isnan(nodata) or nodata != int(nodata) or not limits.min <= nodata <= limits.max:
+    if not (math.isfinite(value) and value == int(value) and limits.min <= value <= limits.max):
         raise RasterRefused(
-            f"{name} says that the value {nodata:g} means no data, but its pixels are {dtype} "
-            f"({limits.min} to {limits.max}) and cannot have it: give the right value by the parameter `nodata`, "
-            "or set it as with `gdal_edit.py -a_nodata 0`."
+            f"{name} says that the value {value:g} means no data, but its pixels are {dtype} "
+            f"({limits.min} to {limits.max}) and cannot have it: {REMEDY}."
         )
 
 
-def nodata_share(dataset: rasterio.DatasetReader, name: object, nodata: float | str | None) -> NodataShare:
+def nodata_share(dataset: rasterio.DatasetReader, nodata: float | str | None) -> NodataShare:
     """Of the first band: exactly if it is small, else from an overview or from blocks spread over it."""
     value = math.nan if nodata == "nan" else nodata
     assert not isinstance(value, str)
     total = missing = undeclared = 0
-    with reading(name):
-        pieces, is_estimate = _sample(dataset)
-        for window, shape in pieces:
-            data = dataset.read(1, window=window, out_shape=shape, masked=True)
-            empty = np.ma.getmaskarray(data)
-            plain = np.ma.getdata(data)
-            if value is not None and not math.isnan(value):
-                empty = empty | (plain == value)
-            if plain.dtype.kind == "f":
-                not_a_number = np.isnan(plain)
-                undeclared += int((not_a_number & ~empty).sum())
-                empty = empty | not_a_number
-            total += empty.size
-            missing += int(empty.sum())
+    pieces, is_estimate = _sample(dataset)
+    for window, shape in pieces:
+        data = dataset.read(1, window=window, out_shape=shape, masked=True)
+        empty = np.ma.getmaskarray(data)
+        plain = np.ma.getdata(data)
+        if value is not None and not math.isnan(value):
+            empty = empty | (plain == value)
+        if plain.dtype.kind == "f":
+            not_a_number = np.isnan(plain)
+            undeclared += int((not_a_number & ~empty).sum())
+            empty = empty | not_a_number
+        total += empty.size
+        missing += int(empty.sum())
     is_declared = value is not None and math.isnan(value)
     return NodataShare(missing / total, is_estimate, undeclared > 0 and not is_declared)
 
@@ -177,8 +188,7 @@ def _sample(dataset: rasterio.DatasetReader) -> tuple[list[tuple[Window, tuple[i
     return pieces, True
 
 
-def cog_reasons(dataset: rasterio.DatasetReader, name: object) -> tuple[bool, list[str]]:
+def cog_reasons(dataset: rasterio.DatasetReader) -> tuple[bool, list[str]]:
     """Whether it is a Cloud Optimized GeoTIFF, and what speaks against it."""
-    with reading(name):
-        is_cog, errors, warnings = cog_validate(dataset.name, quiet=True)
+    is_cog, errors, warnings = cog_validate(dataset.name, quiet=True)
     return bool(is_cog), [f"not a COG: {text}" for text in errors] + [f"COG: {text}" for text in warnings]
