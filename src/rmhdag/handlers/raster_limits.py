@@ -73,7 +73,7 @@ class RasterLimits:
         kept = NEEDED_DRIVERS | set(self.gdal_drivers.replace(",", " ").split())
         return {
             "GDAL_SKIP": ",".join(name for name in REFUSED_DRIVERS if name not in kept),
-            "GDAL_DRIVER_PATH": "disable",
+            "GDAL_DRIVER_PATH": os.devnull,
             "GDAL_CONFIG_FILE": os.devnull,
             "GDAL_CACHEMAX": f"{self.gdal_cache_mb}MB",
         }

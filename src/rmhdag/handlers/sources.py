@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from rmhdag.models.blobs import BlobAddress, BlobRef, Container, SafePath
 from rmhdag.models.records import Zone
@@ -18,6 +20,18 @@ class NamedBlob(BaseModel):
     path: SafePath
 
 
+def kind_of(value: Any) -> str:
+    """So that a message is about what was meant, not about both."""
+    is_ref = isinstance(value, BlobRef) or (isinstance(value, dict) and value.keys() & {"sha256", "size_bytes"})
+    return "ref" if is_ref else "name"
+
+
+Source = Annotated[
+    Annotated[BlobRef, Tag("ref")] | Annotated[NamedBlob, Tag("name")],
+    Discriminator(kind_of),
+]
+
+
 class SourceParams(BaseModel):
     """Either `container_name` and `blob_name`, or `source`."""
 
@@ -28,7 +42,7 @@ class SourceParams(BaseModel):
     zone: Zone = Field(
         default=Zone.BRONZE, description="bronze is what came in, silver is processed, gold is published"
     )
-    source: BlobRef | NamedBlob | None = Field(default=None, description="The file as an earlier node has named it")
+    source: Source | None = Field(default=None, description="The file as an earlier node has named it")
 
     @model_validator(mode="after")
     def _check_source(self) -> SourceParams:

@@ -137,6 +137,10 @@ def scrambled(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"x\x9c", b"\xff\xff").replace(b"x\x5e", b"\xff\xff"))
 
 
+def number_of(tag: bytes) -> int:
+    return int.from_bytes(tag[:2], "little")
+
+
 def as_url_crs(path: Path) -> None:
     """The citation of its user-defined coordinate system is a web address."""
     url = b"ESRI PE String = http://127.0.0.1:9/crs.wkt|"
@@ -154,8 +158,8 @@ def as_url_crs(path: Path) -> None:
     struct.pack_into("<I", content, 4, len(content) + len(content) % 2)
     content += b"\0" * (len(content) % 2)
     parts = [tags[begin : begin + 12] for begin in range(0, len(tags), 12)]
-    ordered = b"".join(sorted(parts, key=lambda part: struct.unpack("<H", part[:2])))
-    path.write_bytes(content + struct.pack("<H", count + 2) + ordered + b"\0\0\0\0")
+    parts.sort(key=number_of)
+    path.write_bytes(content + struct.pack("<H", count + 2) + b"".join(parts) + b"\0\0\0\0")
 
 
 def content(data: bytes) -> Callable[[Path], object]:
@@ -210,7 +214,7 @@ FILES = [
     Hostile("loop.tif", content(tiff_directory(image(4, 4), next_offset=8).ljust(200, b"\0")), "runs in a circle"),
     Hostile("no-directory.tif", content(b"II*\0\0\0\0\0"), "a TIFF without any image"),
     Hostile("no-place.tif", content(tiff_directory({256: (4, [9]), 257: (4, [9])})), "where its pixels are"),
-    Hostile("scrambled.tif", scrambled, "is damaged: its pixels cannot be read"),
+    Hostile("scrambled.tif", scrambled, "is damaged: it cannot be read"),
     Hostile("big.tif", raster(BIGTIFF="YES"), None),
     Hostile("motorola.tif", raster(ENDIANNESS="BIG"), None),
     Hostile("nan-nodata.tif", lambda path: nan_nodata(path), "the value nan means no data, but its pixels are uint16"),

@@ -2,7 +2,9 @@
 
 import json
 import os
+import random
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +12,29 @@ from typing import Any
 
 import pytest
 
+import rmhdag
+from rmhdag.handlers import HandlerContext, load_handlers
 from rmhdag.handlers.raster_limits import RasterLimits
+from rmhdag.handlers.running import Outcome, run_plain
+from rmhdag.storage import StorageSettings, open_storage
+from tests.conftest import require
 from tests.handlers.raster import validating_process
-from tests.handlers.raster.hostile_files import FILES, Hostile, write_all
+from tests.handlers.raster.hostile_files import FILES, SECRET, Hostile, write_all, write_raster
+from tests.handlers.raster.validating_process import Silent
 
 CONTAINER = "in"
+MUTATIONS = 240
+LIBRARIES = (sys.prefix, sys.base_prefix, str(Path(rmhdag.__file__).parent))
+KERNEL = ("/proc/", "/sys/fs/cgroup/", os.devnull)
 SAFE_VARIABLES = ("PATH", "HOME", "LANG")
+
+
+def validate_here(root: Path, name: str) -> Outcome:
+    spec = load_handlers(["rmhdag.handlers.raster.validate"]).find("raster_validate")
+    assert spec is not None
+    storage = open_storage(StorageSettings(str(root)))
+    params = {"source": {"container": CONTAINER, "path": name}}
+    return run_plain(spec, HandlerContext[Any](Silent(), params, open_storage=lambda: storage))
 
 
 def run_validations(root: Path, names: list[str], before: tuple[str, ...] = ()) -> list[dict[str, Any]]:
@@ -61,3 +80,94 @@ def test_file_is_refused_with_its_sentence(file: Hostile, outcomes: dict[str, di
     assert re.search(file.sentence, outcome["message"]), outcome["message"]
     assert outcome["message"].startswith(f"bronze/{CONTAINER}/{file.name} ")
     assert "/proc/" not in outcome["message"]
+
+
+def test_no_file_takes_much_memory(outcomes: dict[str, dict[str, Any]]) -> None:
+    assert max(outcome["peak_mb"] for outcome in outcomes.values()) < 300
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("a\nb.tif", "a control character"),
+        ("x" * 256 + ".tif", "more than 255 bytes: shorten it"),
+        ("../../etc/passwd", r"an empty segment, `.` or `..`"),
+        ("/etc/passwd", r"an empty segment, `.` or `..`"),
+        ("a/%2e%2e/b.tif", r"an encoded `.`, `..`, slash, backslash or NUL"),
+        ("/vsicurl/http://127.0.0.1:9/x.tif", r"an empty segment, `.` or `..`"),
+        ("MEM:::DATAPOINTER=1", "^there is no file bronze/in/MEM:::DATAPOINTER=1: check its name"),
+        ("link.tif", "link.tif is a symbolic link, and links are not followed"),
+        ("pipe.tif", "^there is no file bronze/in/pipe.tif"),
+        ("folder.tif", "^there is no file bronze/in/folder.tif"),
+    ],
+)
+def test_names_that_lead_elsewhere_are_refused(name: str, sentence: str, tmp_path: Path) -> None:
+    container = tmp_path / "storage" / "bronze" / CONTAINER
+    (container / "folder.tif").mkdir(parents=True)
+    (container / "link.tif").symlink_to(SECRET)
+    os.mkfifo(container / "pipe.tif")
+    outcome = validate_here(tmp_path / "storage", name)
+    assert outcome.error_kind == "non_retryable"
+    assert re.search(sentence, outcome.error_message or ""), outcome.error_message
+
+
+def test_damaged_headers_are_refused_and_nothing_worse(tmp_path: Path) -> None:
+    """Bytes of sound files changed at random places: whatever comes of it is an answer."""
+    container = tmp_path / "storage" / "bronze" / CONTAINER
+    container.mkdir(parents=True)
+    sound = [
+        write_raster(tmp_path / "plain.tif", size=128).read_bytes(),
+        write_raster(tmp_path / "cog.tif", size=1024, driver="COG", blocksize=256, compress="deflate").read_bytes(),
+        write_raster(tmp_path / "big.tif", size=128, BIGTIFF="YES", tiled=True, nodata=3).read_bytes(),
+    ]
+    chance = random.Random(5)
+    for number in range(MUTATIONS):
+        data = bytearray(sound[number % len(sound)])
+        # The directories are at the beginning of one and at the end of the others.
+        places = [*range(4, 600), *range(len(data) - 600, len(data))]
+        for place in chance.sample(places, chance.choice((1, 2, 8))):
+            data[place] = chance.choice((0, 1, 0x7F, 0xFF, chance.randrange(256)))
+        (container / f"{number}.tif").write_bytes(data)
+    outcomes = run_validations(tmp_path / "storage", [f"{number}.tif" for number in range(MUTATIONS)])
+    assert [outcome for outcome in outcomes if outcome["kind"] not in (None, "non_retryable")] == []
+    assert {outcome["kind"] for outcome in outcomes} == {None, "non_retryable"}
+    assert max(outcome["peak_mb"] for outcome in outcomes) < 400
+
+
+def test_nothing_outside_the_roots_is_read(root: Path) -> None:
+    """The kernel is asked, not the code: no file is opened but these, and nobody is called."""
+    require(shutil.which("strace"), "strace is not installed")
+    trace = root.parent / "trace"
+    run_validations(
+        root,
+        [file.name for file in FILES],
+        (
+            "strace",
+            "-f",
+            "-y",
+            "-s",
+            "4096",
+            "-e",
+            "trace=open,openat,openat2,creat,socket,connect,execve",
+            "-o",
+            str(trace),
+        ),
+    )
+    calls = trace.read_text(errors="replace").splitlines()
+    begun = next(number for number, call in enumerate(calls) if "outcomes.json" in call and "O_WRONLY" in call)
+    opened = []
+    for call in calls[begun:]:
+        assert not re.search(r" (socket|connect|execve)\(", call), call
+        if found := re.search(
+            r" (?:open|openat|openat2|creat)\((?:[^,\"]*<(?P<folder>[^>]*)>, )?\"(?P<name>.*?)\", .*\) = (?P<end>.*)$",
+            call,
+        ):
+            result = re.search(r"^\d+<(.*)>$", found["end"])
+            opened.append(result[1] if result else str(Path(found["folder"] or "/", found["name"])))
+    allowed = (str(root), str(root.parent / "outcomes.json"), "/etc/mime.types", *LIBRARIES, *KERNEL)
+    assert [path for path in opened if not path.startswith(allowed)] == []
+    processes = {path.split("/")[2] for path in opened if path.startswith("/proc/")}
+    assert len(processes - {"self", "meminfo"}) <= 1
+    # Something was seen at all, and it was what GDAL opens, too.
+    assert sum(path.startswith(str(root)) for path in opened) > len(FILES)
+    assert any(path.endswith("proj.db") for path in opened)

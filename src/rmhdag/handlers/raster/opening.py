@@ -26,7 +26,7 @@ from rmhdag.storage import BlobNotFound, OutsideStorage, Storage
 
 DRIVER = "GTiff"
 # What rasterio raises, in its own words and in GDAL's.
-GDAL_ERRORS = (RasterioError, CRSError, CPLE_BaseError)
+GDAL_ERRORS = (RasterioError, CRSError, CPLE_BaseError, UnicodeDecodeError)
 HEADER_PAGE_BYTES = 64 * 1024
 # Domains of metadata in which a TIFF can name other files that GDAL would then open.
 POINTING_DOMAINS = ("OVERVIEWS", "GEOLOCATION", "SUBDATASETS")
@@ -34,6 +34,10 @@ POINTING_DOMAINS = ("OVERVIEWS", "GEOLOCATION", "SUBDATASETS")
 
 class RasterRefused(NonRetryableError):
     """What is wrong with the file and what to do about it, in a sentence."""
+
+
+class RasterUnreadable(Exception):
+    """A file far away cannot be read: it is damaged, or its store does not answer. Worth another attempt."""
 
 
 class RasterChanged(Exception):
@@ -111,31 +115,29 @@ def check_header(read_at: ReadAt, size_bytes: int, name: str, limits: RasterLimi
 
 
 @contextmanager
-def reading(name: object) -> Iterator[None]:
-    """Around reads of pixels: what cannot be decoded is the file's fault, and stays so."""
+def reading(path: str, name: object) -> Iterator[None]:
+    """Around reads of an open dataset, whose name is `path`: what cannot be decoded is the file's fault, and stays so."""
     try:
         yield
     except GDAL_ERRORS as error:
+        reason = _reason(error).replace(path, str(name))
+        if path.startswith("/vsi"):
+            raise RasterUnreadable(f"{name} cannot be read from its store, or is damaged ({reason})") from error
         raise RasterRefused(
-            f"{name} is damaged: its pixels cannot be read ({_reason(error)}). Export it again from its source."
+            f"{name} is damaged: it cannot be read ({reason}). Export it again from its source."
         ) from error
 
 
 @contextmanager
 def _opened(path: str, name: str, header: TiffHeader) -> Iterator[rasterio.DatasetReader]:
-    try:
-        with warnings.catch_warnings():
-            # Whoever needs to know where it lies asks, and says it better.
-            warnings.simplefilter("ignore", NotGeoreferencedWarning)
-            dataset = rasterio.open(path, driver=DRIVER)
-    except GDAL_ERRORS as error:
-        reason = _reason(error).replace(path, name)
-        raise RasterRefused(
-            f"{name} is damaged: it begins like a TIFF but cannot be opened ({reason}). Export it anew from its source."
-        ) from error
+    with reading(path, name), warnings.catch_warnings():
+        # Whoever needs to know where it lies asks, and says it better.
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        dataset = rasterio.open(path, driver=DRIVER)
     with dataset:
         # Before anything is asked that lets GDAL look for overviews.
-        pointing = next((domain for domain in POINTING_DOMAINS if dataset.tags(ns=domain)), None)
+        with reading(path, name):
+            pointing = next((domain for domain in POINTING_DOMAINS if dataset.tags(ns=domain)), None)
         if pointing is not None:
             raise RasterRefused(
                 f"{name} points to other files (metadata {pointing}), and only the file itself is read. "
@@ -182,6 +184,8 @@ def _reason(error: BaseException) -> str:
     """The deepest one says what it was; rasterio wraps GDAL's own words in `see previous exception`."""
     while error.__cause__ is not None or error.__context__ is not None:
         error = error.__cause__ or error.__context__ or error
+    if isinstance(error, UnicodeDecodeError):
+        return "a text in it is not UTF-8"
     return " ".join(str(error).split())[:300]
 
 

@@ -47,7 +47,7 @@ def validate(ctx: HandlerContext[ValidateParams]) -> dict[str, Any]:
     params = ctx.params
     address = params.address
     place = address.address if isinstance(address, BlobRef) else address
-    with open_with_header(ctx, address) as opened, reading(place):
+    with open_with_header(ctx, address) as opened, reading(opened.dataset.name, place):
         dataset = opened.dataset
         ctx.progress(0, 4, "header is sound")
         described = describe(opened, place, params.nodata)
