@@ -19,6 +19,10 @@ class NamedBlob(BaseModel):
     container: Container
     path: SafePath
 
+    @property
+    def address(self) -> BlobAddress:
+        return BlobAddress(self.zone, self.container, self.path)
+
 
 def kind_of(value: Any) -> str:
     """So that a message is about what was meant, not about both."""
@@ -58,7 +62,13 @@ class SourceParams(BaseModel):
         if isinstance(self.source, BlobRef):
             return self.source
         if self.source is not None:
-            return BlobAddress(self.source.zone, self.source.container, self.source.path)
+            return self.source.address
         assert self.container_name is not None
         assert self.blob_name is not None
         return BlobAddress(self.zone, self.container_name, self.blob_name)
+
+    @property
+    def place(self) -> BlobAddress:
+        """Only where it lies."""
+        found = self.address
+        return found.address if isinstance(found, BlobRef) else found

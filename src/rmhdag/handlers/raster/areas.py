@@ -1,0 +1,62 @@
+"""A checked area in the coordinate system of a raster, found across the antimeridian too."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import shapely
+from rasterio.crs import CRS
+from rasterio.errors import RasterioError
+from rasterio.io import DatasetReader
+from rasterio.warp import transform_geom
+from shapely.geometry import MultiPolygon, Polygon, box, mapping, shape
+
+from rmhdag.handlers.raster.geometry import GeometryRefused
+
+WGS84 = "EPSG:4326"
+# A straight edge in one system is a curve in another: the longer side is cut into so many pieces.
+PIECES = 64
+TURN = 360.0
+
+Area = Polygon | MultiPolygon
+
+
+def area_of(shapes: Any) -> Area:
+    """Only what has an area, of a shape or of several."""
+    made = shapely.union_all(shapes)
+    if isinstance(made, Polygon | MultiPolygon):
+        return made
+    return MultiPolygon([part for part in getattr(made, "geoms", ()) if isinstance(part, Polygon)])
+
+
+def in_raster(area: Area, crs: CRS, dataset: DatasetReader) -> Area:
+    """The area in the raster's system, cut to its bounds; empty if they do not meet.
+
+    A raster in degrees may count beyond 180, so the area is looked for one turn to either side as well.
+    """
+    if crs != dataset.crs:
+        area = area_of([transformed(part, crs, dataset.crs) for part in shapely.get_parts(area)])
+    extent = box(*dataset.bounds)
+    turns = (-TURN, 0.0, TURN) if dataset.crs.is_geographic else (0.0,)
+    return area_of([shapely.intersection(turned(area, turn), extent) for turn in turns])
+
+
+def transformed(part: Polygon, crs: CRS, target: CRS) -> Area:
+    west, south, east, north = part.bounds
+    fine = part.segmentize(max(east - west, north - south) / PIECES)
+    try:
+        moved = shape(transform_geom(crs, target, mapping(fine)))
+    except RasterioError as error:
+        raise GeometryRefused(f"the shape cannot be brought into the raster's coordinate system ({error})") from error
+    if not all(map(math.isfinite, moved.bounds)):
+        raise GeometryRefused(
+            "a part of the shape lies where the raster's coordinate system is not defined: make the shape smaller, "
+            "or check its `crs`"
+        )
+    return area_of(shapely.make_valid(moved))
+
+
+def turned(area: Area, degrees: float) -> Area:
+    return area if not degrees else area_of(shapely.transform(area, lambda points: points + np.array([degrees, 0.0])))

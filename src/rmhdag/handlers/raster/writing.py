@@ -1,0 +1,203 @@
+"""Pixels into files of our own: what a file is to be, and the windows in which it is written.
+
+Memory is bounded by the window and by GDAL's cache, never by the size of a raster.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import rasterio
+from numpy.typing import NDArray
+from rasterio.crs import CRS
+from rasterio.enums import ColorInterp, MaskFlags
+from rasterio.io import DatasetReader, DatasetWriter
+from rasterio.transform import Affine
+from rasterio.windows import Window
+
+from rmhdag.handlers.contract import HandlerContext, TaskInterrupted
+
+BLOCK = 512
+WINDOW_BYTES = 48 * 2**20
+MOST_PIXEL_INTERLEAVED = 4
+# Fast, and only read by the next step: level 1 writes float32 at 300 MB/s, half the size of what came in.
+PASSING = {"compress": "ZSTD", "zstd_level": "1"}
+
+Pixels = NDArray[Any]
+
+
+class Watch(Protocol):
+    """Who is told how far the work is. Raises when it is to stop."""
+
+    def __call__(self, done: float, message: str) -> None: ...
+
+
+def unwatched(done: float, message: str) -> None:
+    """For those who work alone."""
+
+
+def watch(ctx: HandlerContext[Any], first: float = 0.0, last: float = 100.0) -> Watch:
+    """Progress in percent of the task, of which this work is the part between first and last."""
+
+    def tell(done: float, message: str) -> None:
+        if ctx.cancelled:
+            raise TaskInterrupted
+        ctx.progress(first + (last - first) * min(done, 1.0), 100.0, message)
+
+    return tell
+
+
+class RasterPlan(NamedTuple):
+    """What a file is to be. `masked` files say by a mask which pixels count, others by nodata or not at all."""
+
+    width: int
+    height: int
+    crs: CRS | None
+    transform: Affine
+    bands: int
+    dtype: str
+    nodata: float | None = None
+    masked: bool = False
+
+    @property
+    def interleave(self) -> str:
+        """Few bands are wanted together, many one by one."""
+        return "pixel" if self.bands <= MOST_PIXEL_INTERLEAVED else "band"
+
+    @property
+    def bytes_together(self) -> int:
+        """Of one pixel, as far as its bands are written together."""
+        return int(np.dtype(self.dtype).itemsize) * (self.bands if self.interleave == "pixel" else 1)
+
+
+def plan_like(dataset: DatasetReader) -> RasterPlan:
+    return RasterPlan(
+        dataset.width,
+        dataset.height,
+        dataset.crs,
+        dataset.transform,
+        dataset.count,
+        common_dtype(dataset),
+        dataset.nodata,
+        has_mask(dataset),
+    )
+
+
+def common_dtype(dataset: DatasetReader) -> str:
+    """A TIFF has one type for all bands."""
+    return str(np.result_type(*dataset.dtypes)) if len(set(dataset.dtypes)) > 1 else str(dataset.dtypes[0])
+
+
+def has_mask(dataset: DatasetReader) -> bool:
+    """A mask band, which is neither alpha nor nodata."""
+    flags = dataset.mask_flag_enums[0]
+    return MaskFlags.per_dataset in flags and MaskFlags.alpha not in flags
+
+
+def alpha_band(dataset: DatasetReader) -> int | None:
+    found = [
+        band for band, meaning in zip(dataset.indexes, dataset.colorinterp, strict=True) if meaning is ColorInterp.alpha
+    ]
+    return found[-1] if found else None
+
+
+def predictor_of(dtype: str) -> str:
+    """Differences between neighbours compress better than values: by 2 for integers, by 3 for floats."""
+    kind = np.dtype(dtype).kind
+    return {"f": "3", "i": "2", "u": "2"}.get(kind, "1")
+
+
+def passing_options(plan: RasterPlan) -> dict[str, Any]:
+    """A file between two steps."""
+    return {
+        "driver": "GTiff",
+        "width": plan.width,
+        "height": plan.height,
+        "count": plan.bands,
+        "dtype": plan.dtype,
+        "crs": plan.crs,
+        "transform": plan.transform,
+        "nodata": plan.nodata,
+        "tiled": True,
+        "blockxsize": BLOCK,
+        "blockysize": BLOCK,
+        "interleave": plan.interleave,
+        "bigtiff": "IF_SAFER",
+        "predictor": predictor_of(plan.dtype),
+        **PASSING,
+    }
+
+
+def windows_of(plan: RasterPlan, source_block_height: int = BLOCK) -> Iterator[Window]:
+    """Whole blocks of the target, and whole strips or rows of blocks of the source where they fit into memory."""
+    rows = BLOCK * max(1, math.ceil(source_block_height / BLOCK))
+    if plan.width * rows * plan.bytes_together > WINDOW_BYTES:
+        rows = BLOCK
+    columns = WINDOW_BYTES // (rows * plan.bytes_together) // BLOCK * BLOCK
+    columns = plan.width if columns >= plan.width else max(BLOCK, columns)
+    for top in range(0, plan.height, rows):
+        for left in range(0, plan.width, columns):
+            yield Window(left, top, min(columns, plan.width - left), min(rows, plan.height - top))
+
+
+def band_groups(plan: RasterPlan, window: Window) -> Iterator[list[int]]:
+    """Bands that fit into memory together; files whose bands lie together are written together."""
+    one = int(window.width * window.height * np.dtype(plan.dtype).itemsize)
+    size = plan.bands if plan.interleave == "pixel" else max(1, WINDOW_BYTES // one)
+    for first in range(1, plan.bands + 1, size):
+        yield list(range(first, min(first + size, plan.bands + 1)))
+
+
+def write_windows(
+    path: Path,
+    plan: RasterPlan,
+    read: Callable[[list[int], Window], Pixels],
+    read_mask: Callable[[Window], NDArray[np.uint8]] | None = None,
+    *,
+    source_block_height: int = BLOCK,
+    describe: Callable[[DatasetWriter], None] | None = None,
+    tell: Watch = unwatched,
+    message: str = "writing",
+) -> None:
+    """A passing file, window by window. `read_mask` is asked if the plan has a mask."""
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(path, "w", **passing_options(plan)) as target:
+        if describe is not None:
+            describe(target)
+        done = 0
+        for window in windows_of(plan, source_block_height):
+            for bands in band_groups(plan, window):
+                tell(done / (plan.width * plan.height), message)
+                target.write(read(bands, window), bands, window=window)
+            if plan.masked and read_mask is not None:
+                target.write_mask(read_mask(window), window=window)
+            done += window.width * window.height
+    tell(1.0, message)
+
+
+def describe_like(source: DatasetReader, *, bands: list[int] | None = None) -> Callable[[DatasetWriter], None]:
+    """What is known about the values: colours, names, scales, tags. Statistics would be those of other pixels."""
+    kept = bands or list(source.indexes)
+
+    def describe(target: DatasetWriter) -> None:
+        target.colorinterp = [source.colorinterp[band - 1] for band in kept]
+        for number, band in enumerate(kept, 1):
+            if source.descriptions[band - 1]:
+                target.set_band_description(number, source.descriptions[band - 1])
+            if source.units[band - 1]:
+                target.set_band_unit(number, source.units[band - 1])
+            tags = {key: value for key, value in source.tags(band).items() if not key.startswith("STATISTICS_")}
+            if tags:
+                target.update_tags(number, **tags)
+        if source.colorinterp[kept[0] - 1] is ColorInterp.palette:
+            target.write_colormap(1, source.colormap(kept[0]))
+        if any(scale != 1 for scale in source.scales):
+            target.scales = [source.scales[band - 1] for band in kept]
+        if any(offset != 0 for offset in source.offsets):
+            target.offsets = [source.offsets[band - 1] for band in kept]
+        target.update_tags(**source.tags())
+
+    return describe

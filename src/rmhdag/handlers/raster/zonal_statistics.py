@@ -1,0 +1,183 @@
+"""raster.stats_zonal: what the pixels inside each of many zones add up to, each by the share of it that is inside."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from exactextract import exact_extract
+from exactextract.raster import RasterioRasterSource
+from pydantic import Field, model_validator
+from rasterio.crs import CRS
+from rasterio.io import DatasetReader
+from shapely.geometry import mapping
+
+from rmhdag.handlers.contract import HandlerContext, NonRetryableError
+from rmhdag.handlers.raster.areas import WGS84, Area, area_of, in_raster
+from rmhdag.handlers.raster.cog_files import require_crs
+from rmhdag.handlers.raster.crs import read_crs
+from rmhdag.handlers.raster.geometry import GeometryRefused, check_geometry
+from rmhdag.handlers.raster.opening import open_raster, reading
+from rmhdag.handlers.raster.outputs import ItemId, item_id_of, keep_file
+from rmhdag.handlers.raster.reprojection import CrsText
+from rmhdag.handlers.raster.writing import Watch, unwatched, watch
+from rmhdag.handlers.registry import handler
+from rmhdag.handlers.sources import NamedBlob, SourceParams
+from rmhdag.models.blobs import BlobRef, Container
+
+STATISTICS = "statistics"
+# What a result carries along with it; more goes into a file.
+INLINE_BYTES = 256 * 1024
+ZONES_BYTES = 64 * 2**20
+CELLS_IN_MEMORY = 4_000_000
+
+Statistic = Literal["count", "sum", "mean", "min", "max", "stdev", "variance", "median", "mode", "minority", "variety"]
+
+
+class ZonalStatisticsParams(SourceParams):
+    """Zones as GeoJSON, in the parameters or in a file."""
+
+    zones: Annotated[
+        dict[str, Any] | None, Field(description="GeoJSON: a FeatureCollection, a Feature or a geometry")
+    ] = None
+    zones_source: Annotated[BlobRef | NamedBlob | None, Field(description="The same as a file")] = None
+    crs: Annotated[CrsText, Field(description="Of the zones")] = WGS84
+    id_property: Annotated[
+        str | None, Field(max_length=200, description="Which property names a zone; else its id, else its number")
+    ] = None
+    bands: Annotated[list[Annotated[int, Field(ge=1)]] | None, Field(min_length=1)] = None
+    statistics: Annotated[tuple[Statistic, ...], Field(min_length=1)] = ("count", "sum", "mean", "min", "max")
+    item_id: ItemId | None = None
+    container: Container = STATISTICS
+
+    @model_validator(mode="after")
+    def _check_one_kind(self) -> Self:
+        if (self.zones is None) == (self.zones_source is None):
+            raise ValueError("give the zones once: `zones` as GeoJSON, or `zones_source` as a file")
+        return self
+
+
+class Zone(NamedTuple):
+    name: str | int
+    area: Area
+
+
+@handler("raster.stats_zonal", aliases=["raster_stats_zonal", "stats_zonal"])
+def stats_zonal(ctx: HandlerContext[ZonalStatisticsParams]) -> dict[str, Any]:
+    """Statistics of a raster's pixels inside each of many zones; long results become a JSON file in silver."""
+    params = ctx.params
+    zones = list(read_zones(given_zones(ctx), params.id_property, read_crs(params.crs)))
+    with open_raster(ctx, params.address) as dataset, reading(params.place):
+        rows = zonal_statistics(
+            dataset, zones, read_crs(params.crs), params.statistics, bands=params.bands, tell=watch(ctx)
+        )
+    output: dict[str, Any] = {"zone_count": len(zones), "row_count": len(rows), "statistics": rows, "file": None}
+    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+    if len(text) > INLINE_BYTES:
+        local = ctx.scratch / "statistics.json"
+        local.write_text(text, encoding="utf-8")
+        item_id = params.item_id or item_id_of(params.place)
+        kept = keep_file(ctx.storage, local, params.container, item_id, media_type="application/json")
+        output |= {"statistics": None, "file": kept.model_dump(mode="json")}
+    return output
+
+
+def given_zones(ctx: HandlerContext[ZonalStatisticsParams]) -> Any:
+    if ctx.params.zones_source is None:
+        return ctx.params.zones
+    address = ctx.params.zones_source.address
+    try:
+        return json.loads(ctx.storage.read(address, max_bytes=ZONES_BYTES))
+    except ValueError as error:
+        raise NonRetryableError(f"{address} is no GeoJSON: {error}") from error
+
+
+def read_zones(given: Any, id_property: str | None, crs: CRS) -> Iterator[Zone]:
+    kind = given.get("type") if isinstance(given, dict) else None
+    features = given.get("features") if kind == "FeatureCollection" else [given]
+    if not isinstance(features, list) or not features:
+        raise NonRetryableError("there are no zones: give a GeoJSON FeatureCollection with features")
+    for number, feature in enumerate(features):
+        name = zone_name(feature, id_property, number)
+        try:
+            yield Zone(name, area_of(check_geometry(feature, is_geographic=crs.is_geographic)))
+        except GeometryRefused as error:
+            raise GeometryRefused(f"zone {name!r}: {error}") from error
+
+
+def zone_name(feature: Any, id_property: str | None, number: int) -> str | int:
+    found = feature if isinstance(feature, dict) else {}
+    if id_property is not None:
+        name = (found.get("properties") or {}).get(id_property)
+        if name is None:
+            raise NonRetryableError(f"zone {number} has no property {id_property!r}: all zones need one, as their name")
+    else:
+        name = found.get("id", number)
+    return name if isinstance(name, str | int) else str(name)
+
+
+def zonal_statistics(
+    dataset: DatasetReader,
+    zones: list[Zone],
+    crs: CRS,
+    statistics: Sequence[Statistic],
+    *,
+    bands: list[int] | None = None,
+    tell: Watch = unwatched,
+) -> list[dict[str, Any]]:
+    """A row per zone and band, in their order. The raster is read once per band, piece by piece."""
+    require_crs(dataset)
+    wanted = bands or list(dataset.indexes)
+    if max(wanted) > dataset.count:
+        raise NonRetryableError(f"there is no band {max(wanted)}: the raster has {dataset.count}")
+    if dataset.transform.b or dataset.transform.d:
+        raise NonRetryableError("the raster is rotated: bring it upright with raster.reproject first")
+    features = [
+        {"type": "Feature", "id": number, "properties": {}, "geometry": mapping(area)}
+        for number, zone in enumerate(zones)
+        if not (area := in_raster(zone.area, crs, dataset)).is_empty
+    ]
+    by_band = {}
+    for turn, band in enumerate(wanted):
+
+        def told(share: float, message: str, turn: int = turn) -> None:
+            tell((turn + min(max(share, 0.0), 1.0)) / len(wanted), "adding up")
+
+        told(0.0, "")
+        found = extracted(dataset, band, features, statistics, told) if features else []
+        by_band[band] = {feature["id"]: feature["properties"] for feature in found}
+    return [
+        {"zone": zone.name, "band": band, **row_of(by_band[band].get(number), statistics)}
+        for number, zone in enumerate(zones)
+        for band in wanted
+    ]
+
+
+def extracted(
+    dataset: DatasetReader, band: int, features: list[dict[str, Any]], statistics: Sequence[Statistic], told: Any
+) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = exact_extract(
+        RasterioRasterSource(dataset, band),
+        features,
+        list(dict.fromkeys(statistics)),
+        strategy="raster-sequential",
+        max_cells_in_memory=CELLS_IN_MEMORY,
+        progress=told,
+    )
+    return found
+
+
+def row_of(found: dict[str, Any] | None, statistics: Sequence[Statistic]) -> dict[str, float | int | None]:
+    """JSON has no NaN: a statistic of nothing is null, and nothing counts as 0."""
+    if found is None:
+        return {name: 0 if name in ("count", "variety") else None for name in statistics}
+    return {name: plain(found[name]) for name in statistics}
+
+
+def plain(value: Any) -> float | int | None:
+    if value is None:
+        return None
+    number = value.item() if hasattr(value, "item") else value
+    return number if isinstance(number, int) or math.isfinite(number) else None
