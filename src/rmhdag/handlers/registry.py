@@ -1,22 +1,33 @@
-"""Which handlers there are: declared by a decorator, found by the modules that declare them, told as a manifest."""
+"""Which handlers there are: declared by a decorator, found by the modules that declare them, told as a manifest.
+
+Those that need heavy libraries are known from a manifest and imported when the first task asks for one of them.
+"""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
+import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
 import rmhdag
 from rmhdag.handlers.params import find_params_model
 
+if TYPE_CHECKING:
+    from rmhdag.handlers.manifest import ManifestEntry
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 NAME = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")
 EXAMPLES = "rmhdag.handlers.examples"
+OURS = "rmhdag.handlers."
+GEOSPATIAL = "rasterio"
 
 
 class RegistrationError(Exception):
@@ -58,12 +69,33 @@ class Registry:
 
     def __init__(self) -> None:
         self._specs: dict[str, HandlerSpec] = {}
+        self._promised: dict[str, ManifestEntry] = {}
 
     def __iter__(self) -> Iterator[HandlerSpec]:
+        """Those that are declared."""
         return iter({spec.name: spec for spec in self._specs.values()}.values())
 
+    def manifests(self) -> list[dict[str, Any]]:
+        """Those that are declared, and those that will be when somebody asks for them."""
+        promised = {entry["handler"]: entry for entry in self._promised.values()}
+        return [spec.manifest() for spec in self] + [
+            {**told(entry), "version": rmhdag.__version__} for entry in promised.values()
+        ]
+
     def find(self, name: str) -> HandlerSpec | None:
+        """A promised one is imported now; where that fails, its tasks fail with the reason."""
+        entry = self._promised.get(name)
+        if entry is not None:
+            try:
+                import_handlers(entry["module"])
+            except RegistrationError as error:
+                return HandlerSpec(entry["handler"], failing(error))
         return self._specs.get(name)
+
+    def promise(self, entry: ManifestEntry) -> None:
+        """A handler that its module will declare."""
+        if entry["handler"] not in self._specs:
+            self._promised.update(dict.fromkeys((entry["handler"], *entry["aliases"]), entry))
 
     def add(self, spec: HandlerSpec) -> None:
         for name in (spec.name, *spec.aliases):
@@ -77,8 +109,15 @@ class Registry:
                     f"handler {name!r} is declared twice: by {_place(other.function)} and by {_place(spec.function)}; "
                     "rename one of them"
                 )
+            promised = self._promised.get(name)
+            if promised is not None and promised["module"] != spec.function.__module__:
+                raise RegistrationError(
+                    f"handler {name!r} is declared twice: by {promised['module']} of rmhdag and by "
+                    f"{_place(spec.function)}; rename yours"
+                )
         for name in (spec.name, *spec.aliases):
             self._specs[name] = spec
+            self._promised.pop(name, None)
 
     def handler(
         self,
@@ -127,18 +166,53 @@ handler = shared_registry.handler
 
 
 def load_handlers(modules: Iterable[str], registry: Registry = shared_registry) -> Registry:
-    """Import the modules that declare handlers; those that come with rmhdag are always there."""
+    """Import the modules that declare handlers; those that come with rmhdag are always there.
+
+    Geospatial ones are only promised, because importing their libraries takes seconds; to have them at hand when the
+    first task comes, name their package (`rmhdag.handlers.raster`).
+    """
     for module in (EXAMPLES, *modules):
-        try:
-            importlib.import_module(module)
-        except RegistrationError:
-            raise
-        except Exception as error:
-            raise RegistrationError(
-                f"handlers of module {module!r} cannot be loaded: {type(error).__name__}: {error}; "
-                "is it installed, and is its folder on PYTHONPATH?"
-            ) from error
+        import_handlers(module)
+    if importlib.util.find_spec(GEOSPATIAL) is not None:
+        from rmhdag.handlers.manifest import shipped_manifest
+
+        for entry in shipped_manifest():
+            registry.promise(entry)
     return registry
+
+
+def import_handlers(name: str) -> None:
+    """A package of rmhdag stands for all modules in it."""
+    try:
+        module = importlib.import_module(name)
+        if name.startswith(OURS):
+            for inside in modules_in(module):
+                importlib.import_module(inside)
+    except RegistrationError:
+        raise
+    except Exception as error:
+        raise RegistrationError(
+            f"handlers of module {name!r} cannot be loaded: {type(error).__name__}: {error}; "
+            "is it installed, and is its folder on PYTHONPATH?"
+        ) from error
+
+
+def modules_in(package: ModuleType) -> list[str]:
+    """Without those that are run, not imported."""
+    found = pkgutil.iter_modules(getattr(package, "__path__", ()), f"{package.__name__}.")
+    return [one.name for one in found if not one.name.endswith("__main__")]
+
+
+def failing(error: RegistrationError) -> Callable[..., Any]:
+    def fail(ctx: Any) -> None:
+        raise error
+
+    return fail
+
+
+def told(entry: ManifestEntry) -> dict[str, Any]:
+    """What the platform is told; where the code lies is nobody's business."""
+    return {key: value for key, value in entry.items() if key != "module"}
 
 
 def split_modules(text: str) -> list[str]:

@@ -259,7 +259,7 @@ def _load(channel: Channel, modules: list[str]) -> Registry:
     except RegistrationError as error:
         channel.send("broken", str(error))
         os._exit(3)
-    channel.send("ready", [spec.manifest() for spec in registry])
+    channel.send("ready", registry.manifests())
     return registry
 
 

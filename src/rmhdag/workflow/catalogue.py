@@ -49,6 +49,7 @@ class HandlerCatalogue:
 def shipped_handlers() -> HandlerCatalogue:
     """The handlers that rmhdag itself brings, known even where their libraries are not installed."""
     shipped = json.loads(Path(__file__).with_name("handlers.json").read_bytes())
+    manifest = json.loads((Path(__file__).parents[1] / "handlers" / "manifest.json").read_bytes())
     return HandlerCatalogue(
         HandlerEntry(entry["name"], tuple(entry.get("aliases", ())), entry.get("queue")) for entry in shipped
-    )
+    ).with_entries(HandlerEntry(entry["handler"], tuple(entry["aliases"]), entry["queue"]) for entry in manifest)
