@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import shapely
+from rasterio._err import CPLE_BaseError
 from rasterio.crs import CRS
 from rasterio.errors import RasterioError
 from rasterio.io import DatasetReader
@@ -48,7 +49,7 @@ def transformed(part: Polygon, crs: CRS, target: CRS) -> Area:
     fine = part.segmentize(max(east - west, north - south) / PIECES)
     try:
         moved = shape(transform_geom(crs, target, mapping(fine)))
-    except RasterioError as error:
+    except (RasterioError, CPLE_BaseError) as error:
         raise GeometryRefused(f"the shape cannot be brought into the raster's coordinate system ({error})") from error
     if not all(map(math.isfinite, moved.bounds)):
         raise GeometryRefused(

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
+from rasterio._err import CPLE_BaseError
 from rasterio.crs import CRS
 from rasterio.enums import Resampling
 from rasterio.errors import RasterioError
@@ -92,7 +93,7 @@ def plan_reprojection(
         transform, width, height = calculate_default_transform(
             source.crs, crs, source.width, source.height, *source.bounds, resolution=resolution
         )
-    except RasterioError as error:
+    except (RasterioError, CPLE_BaseError) as error:
         raise NonRetryableError(
             f"the raster cannot be brought into {crs_name(crs)[:80]}: {error}; "
             "does it lie where that coordinate system is meant for?"

@@ -32,6 +32,7 @@ STATISTICS = "statistics"
 INLINE_BYTES = 256 * 1024
 ZONES_BYTES = 64 * 2**20
 CELLS_IN_MEMORY = 4_000_000
+NUMBER = "number"
 
 Statistic = Literal["count", "sum", "mean", "min", "max", "stdev", "variance", "median", "mode", "minority", "variety"]
 
@@ -135,7 +136,7 @@ def zonal_statistics(
     if dataset.transform.b or dataset.transform.d:
         raise NonRetryableError("the raster is rotated: bring it upright with raster.reproject first")
     features = [
-        {"type": "Feature", "id": number, "properties": {}, "geometry": mapping(area)}
+        {"type": "Feature", "properties": {NUMBER: number}, "geometry": mapping(area)}
         for number, zone in enumerate(zones)
         if not (area := in_raster(zone.area, crs, dataset)).is_empty
     ]
@@ -147,7 +148,7 @@ def zonal_statistics(
 
         told(0.0, "")
         found = extracted(dataset, band, features, statistics, told) if features else []
-        by_band[band] = {feature["id"]: feature["properties"] for feature in found}
+        by_band[band] = {feature["properties"][NUMBER]: feature["properties"] for feature in found}
     return [
         {"zone": zone.name, "band": band, **row_of(by_band[band].get(number), statistics)}
         for number, zone in enumerate(zones)
@@ -162,6 +163,7 @@ def extracted(
         RasterioRasterSource(dataset, band),
         features,
         list(dict.fromkeys(statistics)),
+        include_cols=[NUMBER],
         strategy="raster-sequential",
         max_cells_in_memory=CELLS_IN_MEMORY,
         progress=told,

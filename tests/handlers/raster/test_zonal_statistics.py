@@ -1,0 +1,133 @@
+"""raster.stats_zonal: figures of zones, against plain sums."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from rasterio.transform import from_origin
+from shapely.geometry import box, mapping
+
+from rmhdag.handlers import NonRetryableError
+from rmhdag.models.blobs import BlobAddress
+from rmhdag.models.records import Zone
+from tests.handlers.raster.rasters import UTM, WGS84, Bench, hills, write_raster
+
+
+def put(bench: Bench, pixels: Any, **options: Any) -> dict[str, Any]:
+    return bench.put(write_raster(bench.folder / "in.tif", pixels, **options)).model_dump(mode="json")
+
+
+def collection(*boxes: tuple[float, float, float, float], **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "FeatureCollection",
+        "features": [
+            {
+                "type": "Feature",
+                "properties": {"name": f"zone {number}", **properties},
+                "geometry": mapping(box(*edges)),
+            }
+            for number, edges in enumerate(boxes)
+        ],
+    }
+
+
+def test_whole_pixels_are_plain_sums(bench: Bench) -> None:
+    pixels = hills(bands=2)
+    pixels[0, 100:110, 100:110] = -5
+    zones = collection((501_000, 4_997_500, 503_000, 4_999_000), (500_000, 4_999_900, 500_100, 5_000_000))
+    statistics = ["count", "sum", "mean", "min", "max", "stdev", "median", "variety"]
+    output: Any = bench.output(
+        "stats_zonal",
+        source=put(bench, pixels, nodata=-5),
+        zones=zones,
+        crs=UTM,
+        statistics=statistics,
+        id_property="name",
+    )
+    assert output["zone_count"] == 2
+    assert output["file"] is None
+    slices = {"zone 0": np.s_[100:250, 100:300], "zone 1": np.s_[0:10, 0:10]}
+    assert [(row["zone"], row["band"]) for row in output["statistics"]] == [
+        ("zone 0", 1),
+        ("zone 0", 2),
+        ("zone 1", 1),
+        ("zone 1", 2),
+    ]
+    for row in output["statistics"]:
+        inside = pixels[row["band"] - 1][slices[row["zone"]]]
+        inside = inside[inside != -5].astype("float64")
+        assert row["count"] == inside.size
+        assert row["sum"] == pytest.approx(inside.sum())
+        assert row["mean"] == pytest.approx(inside.mean())
+        assert (row["min"], row["max"]) == (inside.min(), inside.max())
+        assert row["stdev"] == pytest.approx(inside.std(), rel=1e-4)
+        assert row["median"] == pytest.approx(np.median(inside), rel=1e-3)
+        assert row["variety"] == np.unique(inside).size
+
+
+def test_a_pixel_counts_by_its_share(bench: Bench) -> None:
+    pixels = np.array([[1, 3]], dtype="float32")
+    zones = collection((500_005, 4_999_990, 500_020, 5_000_000))
+    output: Any = bench.output("raster.stats_zonal", source=put(bench, pixels), zones=zones, crs=UTM)
+    (row,) = output["statistics"]
+    assert row == {"zone": 0, "band": 1, "count": 1.5, "sum": 3.5, "mean": pytest.approx(3.5 / 1.5), "min": 1, "max": 3}
+
+
+def test_a_zone_that_holds_nothing_has_no_figures(bench: Bench) -> None:
+    pixels = hills(50, 50)
+    pixels[:, :, :10] = np.nan
+    zones = collection((600_000, 4_900_000, 600_100, 4_900_100), (500_000, 4_999_900, 500_100, 5_000_000))
+    output: Any = bench.output("raster.stats_zonal", source=put(bench, pixels, nodata=np.nan), zones=zones, crs=UTM)
+    assert [(row["count"], row["mean"], row["max"]) for row in output["statistics"]] == [(0, None, None)] * 2
+
+
+def test_zones_in_degrees_across_the_antimeridian(bench: Bench) -> None:
+    pixels = np.ones((180, 360), dtype="uint8")
+    source = put(bench, pixels, crs=WGS84, transform=from_origin(-180, 90, 1, 1))
+    zones = {
+        "type": "MultiPolygon",
+        "coordinates": [
+            mapping(box(170, -10, 180, 10))["coordinates"],
+            mapping(box(-180, -10, -175, 10))["coordinates"],
+        ],
+    }
+    output: Any = bench.output("raster.stats_zonal", source=source, zones=zones, statistics=["sum"])
+    assert output["statistics"] == [{"zone": 0, "band": 1, "sum": 300}]
+
+
+def test_zones_may_be_a_file_and_long_results_become_one(bench: Bench) -> None:
+    steps = [(x, y) for x in range(60) for y in range(60)]
+    zones = collection(
+        *((500_000 + 20 * x, 4_998_800 + 20 * y, 500_020 + 20 * x, 4_998_820 + 20 * y) for x, y in steps)
+    )
+    address = BlobAddress(Zone.BRONZE, "in", "zones.geojson")
+    bench.storage.write(address, json.dumps(zones).encode())
+    source = put(bench, hills(120, 120))
+    output: Any = bench.output(
+        "raster.stats_zonal", source=source, zones_source={"container": "in", "path": "zones.geojson"}, crs=UTM
+    )
+    assert output["statistics"] is None
+    assert output["row_count"] == 3600
+    assert output["file"]["container"] == "statistics"
+    rows = json.loads(bench.path(output["file"]).read_bytes())
+    assert len(rows) == 3600
+    assert sum(row["sum"] for row in rows) == pytest.approx(hills(120, 120).astype("float64").sum())
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"zones": {"type": "FeatureCollection", "features": []}}, "there are no zones"),
+        ({"zones": collection((0, 0, 1, 1)), "id_property": "code"}, "has no property 'code'"),
+        ({"zones": collection((0, 0, 1, 1)), "bands": [2]}, "there is no band 2"),
+        ({"zones": {"type": "Point", "coordinates": [0, 0]}}, "zone 0: .*give a Polygon"),
+        ({}, "give the zones once"),
+        ({"zones": collection((0, 0, 1, 1)), "statistics": ["mean; drop"]}, "/statistics/0"),
+        ({"zones_source": {"container": "in", "path": "in.tif"}}, "is no GeoJSON"),
+    ],
+)
+def test_bad_zones_are_refused(bench: Bench, params: dict[str, Any], sentence: str) -> None:
+    source = put(bench, hills(50, 50))
+    with pytest.raises(NonRetryableError, match=sentence):
+        bench.run("raster.stats_zonal", source=source, **params)
