@@ -18,11 +18,7 @@ PERCENTILES = (2.0, 98.0)
 MEDIA_TYPE = "image/webp"
 
 # Dark blue over green to light yellow: brightness grows evenly, so it reads in grey and for the colour-blind.
-RAMP = np.array(
-    ((68, 1, 84), (70, 50, 127), (54, 92, 141), (39, 127, 142))
-    + ((31, 161, 135), (74, 194, 109), (159, 218, 58), (253, 231, 37)),
-    dtype=np.float64,
-)
+RAMP = np.frombuffer(bytes.fromhex("440154 46327f 365c8d 277f8e 1fa187 4ac26d 9fda3a fde725"), np.uint8).reshape(-1, 3)
 
 
 def draw_thumbnail(dataset: DatasetReader) -> bytes:

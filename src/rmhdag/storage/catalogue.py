@@ -1,0 +1,307 @@
+"""A static STAC catalogue: JSON files with relative links, in a container of blob storage.
+
+Hides how links stay right while several writers come and go, in any order, any number of times, and may be killed
+between any two files. The file of an item is the truth about that item; links are made to agree with it. No file
+grows with the collection: one lists at most `page_links` items, the others are in pages below it.
+
+    catalog.json
+    <collection>/collection.json
+    <collection>/items/<item>.json
+    <collection>/pages/<2 hex digits>.json, pages/<2 hex digits>/<2 hex digits>.json, …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from rmhdag.models.records import Zone
+from rmhdag.storage import catalogue_layout as layout
+from rmhdag.storage.errors import StorageError
+from rmhdag.storage.json_files import ATTEMPTS, Document, FileDamaged, JsonFiles, file_name
+from rmhdag.storage.stac_extents import extent_of_item, merged_summaries, united, united_summaries, unknown_extent
+from rmhdag.storage.zones import Storage
+
+CONTAINER = "catalogue"
+PAGE_LINKS = 256
+ROOT = "catalog.json"
+
+
+class Rebuilt(NamedTuple):
+    collections: int
+    items: int
+    problems: tuple[str, ...]
+
+
+class StaticCatalogue:
+    """All methods may be called by several processes at once, and again after they were interrupted."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        zone: Zone = Zone.GOLD,
+        container: str = CONTAINER,
+        title: str = "rmhdag",
+        page_links: int = PAGE_LINKS,
+    ) -> None:
+        self._files = JsonFiles(storage, zone, container)
+        self._title = title
+        self._page_links = page_links
+
+    def put_collection(self, collection: Mapping[str, Any], *, version: int | None = None) -> bool:
+        """Insert or replace; False if a newer one is there. Links and extents that items have made stay."""
+        collection_id, taken = collection["id"], True
+
+        def decide(present: Document | None) -> Document | None:
+            nonlocal taken
+            before = present or layout.untold_collection(collection_id)
+            known = before.get(layout.VERSION_KEY, 0)
+            new = {**collection, layout.VERSION_KEY: max(known, 0) if version is None else version}
+            new["extent"] = united(before.get("extent", {}), collection.get("extent", {}))
+            new["summaries"] = merged_summaries(before.get("summaries", {}), collection.get("summaries", {}))
+            if not new["summaries"]:
+                del new["summaries"]
+            new["links"] = layout.collection_links(collection, layout.listing_links(before))
+            taken = version is None or layout.rank(new) >= layout.rank(before)
+            return new if taken else _extended(before, new)
+
+        self._files.change(layout.collection_path(collection_id), decide)
+        self._list_collection(collection_id)
+        return taken
+
+    def put_item(self, collection_id: str, item: Mapping[str, Any], *, version: int | None = None) -> bool:
+        """Insert or replace; False if a newer one is there. Without a version it is the newest."""
+        new = {**item, "collection": collection_id, "links": layout.item_links(item)}
+        taken = self._settle(collection_id, item["id"], new, version)
+        if taken:
+            self._grow(collection_id, new)
+        self.relink(collection_id, item["id"])
+        self._list_collection(collection_id)
+        return taken
+
+    def remove_item(self, collection_id: str, item_id: str, *, version: int | None = None) -> bool:
+        """Its file says from now on that it was removed, so that an older insertion that comes late changes nothing."""
+        tombstone = {"type": layout.REMOVED, "id": item_id, "collection": collection_id}
+        taken = self._settle(collection_id, item_id, tombstone, version)
+        self.relink(collection_id, item_id)
+        return taken
+
+    def find_collection(self, collection_id: str) -> Document | None:
+        return self._files.load(layout.collection_path(collection_id))
+
+    def find_item(self, collection_id: str, item_id: str) -> Document | None:
+        found = self._files.load(layout.item_path(collection_id, item_id))
+        return None if found is None or found.get("type") == layout.REMOVED else found
+
+    def collection_ids(self) -> list[str]:
+        """Of those whose file can be read."""
+        found = []
+        for name in self._collection_names():
+            try:
+                collection = self._files.load(f"{name}/collection.json")
+            except FileDamaged:
+                continue
+            if collection is not None and isinstance(collection.get("id"), str):
+                found.append(collection["id"])
+        return found
+
+    def items(self, collection_id: str) -> Iterator[tuple[str, Document | None]]:
+        """Paths and items of a collection, removed ones left out; None for a file that is damaged."""
+        yield from self._items_in(file_name(collection_id))
+
+    def is_listed(self, collection_id: str, item_id: str) -> bool:
+        return bool(self._places(collection_id, item_id))
+
+    def relink(self, collection_id: str, item_id: str) -> None:
+        """Change the links to an item until they agree with its file.
+
+        The file is read before the pages, and again after each change of a page: whoever changes the file meanwhile
+        looks at the pages after that, and whoever is interrupted here is called again.
+        """
+        for _ in range(ATTEMPTS):
+            wanted = self.find_item(collection_id, item_id) is not None
+            if not (self._list_item(collection_id, item_id) if wanted else self._unlist(collection_id, item_id, 0)):
+                return
+        raise StorageError(f"the links to item {item_id!r} are changed by too many at once: try again later")
+
+    def rebuild(self, collection_id: str | None = None) -> Rebuilt:
+        """All links, pages and extents anew from the files of items, whatever state the rest is in."""
+        names = self._collection_names() if collection_id is None else [file_name(collection_id)]
+        items, problems = 0, []
+        for name in names:
+            found, faults = self._rebuild_collection(name, collection_id)
+            items += found
+            problems += faults
+        self._rebuild_root()
+        return Rebuilt(len(names), items, tuple(problems))
+
+    def _settle(self, collection_id: str, item_id: str, new: Document, version: int | None) -> bool:
+        """One file decides between all writers of an item."""
+        taken = True
+
+        def decide(present: Document | None) -> Document | None:
+            nonlocal taken
+            known = 0 if present is None else present.get(layout.VERSION_KEY, 0)
+            wanted = {**new, layout.VERSION_KEY: known if version is None else version}
+            taken = version is None or present is None or layout.rank(wanted) >= layout.rank(present)
+            return wanted if taken else None
+
+        self._files.change(layout.item_path(collection_id, item_id), decide)
+        return taken
+
+    def _grow(self, collection_id: str, item: Document) -> None:
+        """Extents grow with each item and do not shrink again until `rebuild`."""
+
+        def decide(present: Document | None) -> Document:
+            collection = present or layout.untold_collection(collection_id)
+            grown = {**collection, "extent": united(collection.get("extent", {}), extent_of_item(item))}
+            summaries = united_summaries(collection.get("summaries", {}), item)
+            return {**grown, "summaries": summaries} if summaries else grown
+
+        self._files.change(layout.collection_path(collection_id), decide)
+
+    def _list_collection(self, collection_id: str) -> None:
+        href = f"./{layout.collection_path(collection_id)}"
+        self._files.change(ROOT, lambda root: layout.with_link(root or layout.empty_root(self._title), "child", href))
+
+    def _list_item(self, collection_id: str, item_id: str) -> bool:
+        """Whether anything had to change until one page lists the item, and those above it lead to that page."""
+        listed = self._places(collection_id, item_id)
+        place = listed[0] if listed else self._first_room(collection_id, item_id)
+
+        def decide(present: Document | None) -> Document | None:
+            page = present or layout.empty_page(collection_id, item_id, place)
+            listing = layout.with_link(page, "item", layout.item_href(item_id, place))
+            # Filled by somebody else since it was looked at: the next look finds the page below.
+            return listing if listing is page or layout.count_items(page) < self._page_links else None
+
+        changed = self._files.change(layout.page_path(collection_id, item_id, place), decide)
+        for above in range(place):
+            path, href = layout.page_path(collection_id, item_id, above), layout.child_href(item_id, above)
+            changed |= self._files.change(path, partial(_with_child, href=href))
+        changed |= self._unlist(collection_id, item_id, place + 1)
+        return changed or not listed
+
+    def _first_room(self, collection_id: str, item_id: str) -> int:
+        """Also a page that lists the item already, if its writer was gone before the page itself was listed."""
+        place = 0
+        while (page := self._files.load(layout.page_path(collection_id, item_id, place))) is not None:
+            listing = layout.has_link(page, "item", layout.item_href(item_id, place))
+            if listing or layout.count_items(page) < self._page_links:
+                break
+            place += 1
+        return place
+
+    def _unlist(self, collection_id: str, item_id: str, first: int) -> bool:
+        changed = False
+        for place in self._places(collection_id, item_id):
+            if place >= first:
+                path, href = layout.page_path(collection_id, item_id, place), layout.item_href(item_id, place)
+                changed |= self._files.change(path, partial(_without_item, href=href))
+        return changed
+
+    def _places(self, collection_id: str, item_id: str) -> list[int]:
+        """Of the pages that list the item, as far as they are listed themselves."""
+        found, place = [], 0
+        while (page := self._files.load(layout.page_path(collection_id, item_id, place))) is not None:
+            if layout.has_link(page, "item", layout.item_href(item_id, place)):
+                found.append(place)
+            if not layout.has_link(page, "child", layout.child_href(item_id, place)):
+                break
+            place += 1
+        return found
+
+    def _collection_names(self) -> list[str]:
+        return sorted({path.split("/", 1)[0] for path in self._files.paths() if "/" in path})
+
+    def _items_in(self, name: str) -> Iterator[tuple[str, Document | None]]:
+        for path in self._files.paths(f"{name}/items/"):
+            try:
+                item = self._files.load(path)
+            except FileDamaged:
+                yield path, None
+                continue
+            if item is not None and item.get("type") != layout.REMOVED:
+                yield path, item
+
+    def _rebuild_collection(self, name: str, known_id: str | None) -> tuple[int, list[str]]:
+        problems: list[str] = []
+        try:
+            collection = self._files.load(f"{name}/collection.json")
+        except FileDamaged as damage:
+            problems.append(f"{damage.args[0].partition(';')[0]}; it was made anew from its items")
+            collection = None
+        extent, summaries, ids = unknown_extent(), dict[str, Any](), list[str]()
+        collection_id = (collection or {}).get("id") or known_id
+        for path, item in self._items_in(name):
+            fault = layout.item_fault(path, item)
+            if item is None or fault is not None:
+                problems.append(fault or path)
+                continue
+            collection_id = collection_id or item.get("collection")
+            ids.append(item["id"])
+            extent, summaries = united(extent, extent_of_item(item)), united_summaries(summaries, item)
+        if not isinstance(collection_id, str) or file_name(collection_id) != name:
+            return 0, [*problems, f"{name}: nothing in it says which collection it is, so it was left alone"]
+        if collection is not None or ids:
+            collection = collection or layout.untold_collection(collection_id)
+            told = {"extent": extent, **({"summaries": summaries} if summaries else {})} if ids else {}
+            self._replace_pages(name, collection_id, ids, {**collection, **told})
+        return len(ids), problems
+
+    def _replace_pages(self, name: str, collection_id: str, ids: list[str], collection: Document) -> None:
+        pages = self._placed(collection_id, ids, collection)
+        for path in sorted(pages, key=len, reverse=True):
+            self._files.replace(path, pages[path])
+        for stale in [path for path in self._files.paths(f"{name}/pages/") if path not in pages]:
+            self._files.delete(stale)
+        # Those that came or went while the pages were written.
+        now = {item["id"] for path, item in self._items_in(name) if item and layout.item_fault(path, item) is None}
+        for item_id in sorted(now.symmetric_difference(ids)):
+            self.relink(collection_id, item_id)
+
+    def _placed(self, collection_id: str, ids: list[str], collection: Document) -> dict[str, Document]:
+        """All pages of a collection by path, its own file among them."""
+        links: dict[str, list[Document]] = {layout.collection_path(collection_id): []}
+        pages = {layout.collection_path(collection_id): collection}
+        filled: dict[str, int] = {}
+        for item_id in sorted(ids):
+            place, path = 0, layout.collection_path(collection_id)
+            while filled.get(path, 0) >= self._page_links:
+                below = layout.page_path(collection_id, item_id, place + 1)
+                if below not in pages:
+                    pages[below] = layout.empty_page(collection_id, item_id, place + 1)
+                    links[below] = []
+                    links[path].append(layout.link("child", layout.child_href(item_id, place)))
+                place, path = place + 1, below
+            filled[path] = filled.get(path, 0) + 1
+            links[path].append(layout.link("item", layout.item_href(item_id, place), layout.GEOJSON))
+        placed = {
+            path: {**page, "links": layout.sorted_links([*page["links"], *links[path]])}
+            for path, page in pages.items()
+            if path != layout.collection_path(collection_id)
+        }
+        own = layout.collection_path(collection_id)
+        return {**placed, own: {**collection, "links": layout.collection_links(collection, links[own])}}
+
+    def _rebuild_root(self) -> None:
+        root = layout.empty_root(self._title)
+        for name in self._collection_names():
+            if f"{name}/collection.json" in self._files.paths(f"{name}/collection.json"):
+                root = layout.with_link(root, "child", f"./{name}/collection.json")
+        self._files.replace(ROOT, root)
+
+
+def _extended(present: Document, refused: Document) -> Document:
+    """An older collection that comes late changes nothing but how far the newer one reaches."""
+    return {**present, "extent": refused["extent"]}
+
+
+def _with_child(page: Document | None, href: str) -> Document | None:
+    return page and layout.with_link(page, "child", href)
+
+
+def _without_item(page: Document | None, href: str) -> Document | None:
+    return page and layout.without_link(page, "item", href)

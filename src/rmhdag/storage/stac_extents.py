@@ -1,0 +1,92 @@
+"""How far a collection reaches in space and time: unions that do not depend on the order of their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+WORLD = [-180.0, -90.0, 180.0, 90.0]
+MOST_SUMMARY_VALUES = 100
+SUMMARISED = ("proj:code",)
+
+
+def unknown_extent() -> dict[str, Any]:
+    """Of a collection without items: STAC wants one. United with any other it gives that other."""
+    return {"spatial": {"bbox": [list(WORLD)]}, "temporal": {"interval": [[None, None]]}}
+
+
+def extent_of_item(item: Mapping[str, Any]) -> dict[str, Any]:
+    properties = item.get("properties", {})
+    moment = properties.get("datetime")
+    start, end = properties.get("start_datetime", moment), properties.get("end_datetime", moment)
+    return {"spatial": {"bbox": [_flat(item.get("bbox") or WORLD)]}, "temporal": {"interval": [[start, end]]}}
+
+
+def united(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    if _is_unknown(one):
+        return dict(other)
+    if _is_unknown(other):
+        return dict(one)
+    boxes = _united_boxes(_flat(one["spatial"]["bbox"][0]), _flat(other["spatial"]["bbox"][0]))
+    (start, end), (other_start, other_end) = one["temporal"]["interval"][0], other["temporal"]["interval"][0]
+    # An open end stays open; times in UTC compare as text where they have the same precision.
+    first = None if start is None or other_start is None else min(start, other_start, key=_sortable)
+    last = None if end is None or other_end is None else max(end, other_end, key=_sortable)
+    return {"spatial": {"bbox": [boxes]}, "temporal": {"interval": [[first, last]]}}
+
+
+def united_summaries(one: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that occur in items, as long as they are few."""
+    summaries = dict(one)
+    for key in SUMMARISED:
+        value, known = item.get("properties", {}).get(key), summaries.get(key, [])
+        if isinstance(value, str) and value not in known and len(known) < MOST_SUMMARY_VALUES:
+            summaries[key] = sorted([*known, value])
+    return summaries
+
+
+def merged_summaries(one: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given stands; lists that items have filled keep their values."""
+    merged = {**one, **given}
+    for key in SUMMARISED:
+        if isinstance(one.get(key), list) and isinstance(given.get(key), list):
+            merged[key] = sorted({*one[key], *given[key]})[:MOST_SUMMARY_VALUES]
+    return merged
+
+
+def _is_unknown(extent: Mapping[str, Any]) -> bool:
+    try:
+        return (
+            _flat(extent["spatial"]["bbox"][0]) == WORLD
+            and extent["temporal"]["interval"][0][0] is None
+            and extent["temporal"]["interval"][0][1] is None
+        )
+    except (KeyError, IndexError, TypeError, ValueError):
+        return True
+
+
+def _flat(bbox: Any) -> list[float]:
+    """Two dimensions: heights are left out."""
+    values = [float(value) for value in bbox]
+    if len(values) == 6:
+        values = [values[0], values[1], values[3], values[4]]
+    if len(values) != 4:
+        raise ValueError(f"a bbox has 4 or 6 numbers, not {len(values)}")
+    return values
+
+
+def _united_boxes(one: list[float], other: list[float]) -> list[float]:
+    """West > east means over the antimeridian. Such a box and one that does not cross make the whole turn."""
+    south, north = min(one[1], other[1]), max(one[3], other[3])
+    crossing = (one[0] > one[2]) + (other[0] > other[2])
+    west, east = min(one[0], other[0]), max(one[2], other[2])
+    if crossing == 1 or (crossing == 2 and west <= east):
+        west, east = -180.0, 180.0
+    return [west, south, east, north]
+
+
+def _sortable(moment: str) -> tuple[str, str]:
+    """`…09Z` before `…09.5Z`: the whole second, then its fraction."""
+    text = moment.removesuffix("Z").removesuffix("+00:00")
+    whole, _, fraction = text.partition(".")
+    return whole, fraction.rstrip("0")
