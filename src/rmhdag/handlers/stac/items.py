@@ -20,6 +20,7 @@ from rmhdag.handlers.stac.validation import FILE, PROJECTION, RASTER, STAC_VERSI
 from rmhdag.models.blobs import BlobRef
 from rmhdag.models.columns import LargeJsonObject
 
+TIFF_MEDIA_TYPE = "image/tiff; application=geotiff"
 COG_MEDIA_TYPE = "image/tiff; application=geotiff; profile=cloud-optimized"
 SHA256_MULTIHASH = "1220"
 _TIME_TAGS = (("ACQUISITIONDATETIME", "IMAGERY"), ("TIFFTAG_DATETIME", None), ("DATETIME", None), ("datetime", None))
@@ -28,7 +29,7 @@ _TIME_TAGS = (("ACQUISITIONDATETIME", "IMAGERY"), ("TIFFTAG_DATETIME", None), ("
 class ItemWords(BaseModel):
     """What people say about an item and no file can tell."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     item_datetime: AwareDatetime | None = Field(None, alias="datetime")
     start_datetime: AwareDatetime | None = None
@@ -56,20 +57,21 @@ def build_item(
     *,
     item_id: str,
     collection_id: str,
-    cog: StoredFile,
+    data: StoredFile,
     words: ItemWords,
     file_time: datetime,
+    is_cog: bool = True,
 ) -> dict[str, Any]:
     """A valid item with the asset `data`. `file_time` is the date of an item that neither words nor tags date."""
     footprint = find_footprint(dataset)
-    data = {
-        "href": cog.href,
-        "type": COG_MEDIA_TYPE,
-        "title": "Data (cloud-optimized GeoTIFF)",
+    asset = {
+        "href": data.href,
+        "type": COG_MEDIA_TYPE if is_cog else TIFF_MEDIA_TYPE,
+        "title": "Data (cloud-optimized GeoTIFF)" if is_cog else "Data (GeoTIFF)",
         "roles": ["data"],
         "bands": name_bands(dataset),
         "raster:bands": describe_bands(dataset),
-        **file_fields(cog.blob),
+        **file_fields(data.blob),
     }
     return {
         "type": "Feature",
@@ -81,7 +83,7 @@ def build_item(
         "bbox": footprint.bbox,
         "properties": {**words.properties, **_times(dataset, words, file_time), **_projection(dataset)},
         "links": [{"rel": "collection", "href": "../collection.json", "type": "application/json"}],
-        "assets": {"data": data},
+        "assets": {"data": asset},
     }
 
 

@@ -1,0 +1,173 @@
+"""Whole containers of rasters: what is in them, as a list to fan out over, or registered as it lies there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from itertools import islice
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from rmhdag.handlers.contract import HandlerContext, NonRetryableError
+from rmhdag.handlers.raster.opening import open_raster, reading
+from rmhdag.handlers.raster.validate import cog_reasons
+from rmhdag.handlers.registry import handler
+from rmhdag.handlers.stac.collections import CollectionWords, build_collection
+from rmhdag.handlers.stac.items import ItemWords, written_time
+from rmhdag.handlers.stac.metadata import Described, StacId, describe_dataset
+from rmhdag.handlers.stac.registration import MOST_NAMED, records_of
+from rmhdag.models.blobs import BlobRef, Container
+from rmhdag.models.columns import LargeJsonObject
+from rmhdag.models.handler_result import HandlerResult
+from rmhdag.models.records import AnyRecord, StacCollectionRecord, Zone
+from rmhdag.storage import BlobInfo, Storage
+from rmhdag.storage.zones import media_type_of
+
+MOST_FILES = 20_000
+MOST_CATALOGUED = 2_000
+_LONGEST_ID = 100
+
+Suffix = Annotated[str, StringConstraints(pattern=r"^\.[A-Za-z0-9]{1,10}$")]
+
+
+class ContainerParams(BaseModel):
+    """Which files of a container are meant."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    container_name: Container
+    zone: Zone = Zone.BRONZE
+    prefix: str = Field("", max_length=1024, description="Only files whose path begins so")
+    pattern: str = Field("*", max_length=200, description="Only files whose path fits, as `2024/*dem*`")
+    suffixes: list[Suffix] = Field(default_factory=lambda: [".tif", ".tiff"], min_length=1, max_length=10)
+    least_bytes: int = Field(0, ge=0)
+    most_bytes: int | None = Field(None, ge=0)
+    after: str = Field("", max_length=1024, description="Go on behind this path: `next_after` of the page before")
+
+
+class ListParams(ContainerParams):
+    limit: int = Field(5_000, ge=1, le=MOST_FILES, description="The most files of one page")
+
+
+@handler("stac.list_raster_files", aliases=["stac_list_raster_files"])
+def list_raster_files(ctx: HandlerContext[ListParams]) -> dict[str, Any]:
+    """Lists the rasters in a container, by path, a page at a time: something to fan out over."""
+    found = list(islice(rasters_in(ctx.storage, ctx.params), ctx.params.limit + 1))
+    files, more = found[: ctx.params.limit], len(found) > ctx.params.limit
+    ctx.logger.info("%d files%s", len(files), ", and more behind them" if more else "")
+    return {
+        "files": [
+            {
+                "container_name": ctx.params.container_name,
+                "blob_name": info.address.path,
+                "zone": str(ctx.params.zone),
+                "item_id": item_id_for(info.address.path),
+                "size_bytes": info.size_bytes,
+                "modified_at": written_time(info.modified_at),
+            }
+            for info in files
+        ],
+        "count": len(files),
+        "size_bytes": sum(info.size_bytes for info in files),
+        "truncated": more,
+        "next_after": files[-1].address.path if more else None,
+    }
+
+
+class CatalogParams(ContainerParams):
+    collection: CollectionWords
+    properties: LargeJsonObject = Field(default_factory=dict, description="Of every item")
+    limit: int = Field(500, ge=1, le=MOST_CATALOGUED)
+    most_failed_percent: float = Field(
+        0.0, ge=0, le=100, description="If more cannot be described, nothing is published"
+    )
+
+
+@handler("stac.catalog_container", aliases=["stac_catalog_container"], timeout_seconds=7200)
+def catalog_container(ctx: HandlerContext[CatalogParams]) -> HandlerResult:
+    """Registers the rasters of a container as they lie there, without converting them."""
+    params = ctx.params
+    found = list(islice(rasters_in(ctx.storage, params), params.limit + 1))
+    files, more = found[: params.limit], len(found) > params.limit
+    items, failures = [], []
+    records: list[AnyRecord] = []
+    for number, info in enumerate(files):
+        if ctx.cancelled:
+            raise NonRetryableError("told to stop before all files were described; nothing was published")
+        ctx.progress(number, len(files), info.address.path)
+        try:
+            item = _describe(ctx.storage, info, params).item
+            records += records_of(ctx.storage, item, with_data=True)
+            items.append(item)
+        except NonRetryableError as error:
+            ctx.logger.warning("%s: %s", info.address.path, error)
+            failures.append({"blob_name": info.address.path, "error": str(error)[:500]})
+    if files and 100 * len(failures) > params.most_failed_percent * len(files):
+        raise NonRetryableError(
+            f"{len(failures)} of {len(files)} files cannot be described, more than the {params.most_failed_percent:g} % "
+            f"that are accepted, so nothing was published. The first: {failures[0]['error']}"
+        )
+    collection = build_collection(params.collection, items)
+    return HandlerResult(
+        output={
+            "collection_id": params.collection.collection_id,
+            "registered": len(items),
+            "item_ids": [item["id"] for item in items[:MOST_NAMED]],
+            "failed": len(failures),
+            "failures": failures[:MOST_NAMED],
+            "truncated": more,
+            "next_after": files[-1].address.path if more else None,
+        },
+        records=(StacCollectionRecord(collection=collection), *records),
+    )
+
+
+def rasters_in(storage: Storage, params: ContainerParams) -> Iterator[BlobInfo]:
+    """In the order of their paths, so that a page can go on where another ended."""
+    suffixes = tuple(suffix.lower() for suffix in params.suffixes)
+    for info in storage.list(params.zone, params.container_name, params.prefix):
+        path = info.address.path
+        if (
+            path > params.after
+            and path.lower().endswith(suffixes)
+            and fnmatchcase(path, params.pattern)
+            and info.size_bytes >= params.least_bytes
+            and (params.most_bytes is None or info.size_bytes <= params.most_bytes)
+        ):
+            yield info
+
+
+def item_id_for(path: str) -> StacId:
+    """The same for a path wherever it is listed, and another for any other path."""
+    stem = path[: -len(".tif")] if path.endswith(".tif") else path
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")
+    if plain == stem and len(plain) <= _LONGEST_ID and not re.search(r"-[0-9a-f]{12}$", plain):
+        return plain
+    # Different paths may look alike when what is not safe is gone.
+    return f"{plain[:_LONGEST_ID] or 'item'}-{sha256(path.encode()).hexdigest()[:12]}"
+
+
+def _describe(storage: Storage, info: BlobInfo, params: CatalogParams) -> Described:
+    with open_raster(storage, info.address) as dataset, reading(info.address):
+        is_cog, _ = cog_reasons(dataset, info.address)
+        data = BlobRef(
+            zone=info.address.zone,
+            container=info.address.container,
+            path=info.address.path,
+            size_bytes=info.size_bytes,
+            sha256=storage.sha256(info.address),
+            media_type=media_type_of(info.address.path),
+        )
+        return describe_dataset(
+            storage,
+            dataset,
+            data,
+            collection_id=params.collection.collection_id,
+            item_id=item_id_for(info.address.path),
+            words=ItemWords(properties=params.properties),
+            file_time=info.modified_at,
+            is_cog=is_cog,
+        )
