@@ -29,6 +29,7 @@ from rmhdag.models.scopes import Scope
 from rmhdag.store.migration import apply
 from tests.api.serving import Served, served
 from tests.engine.definitions import task, workflow
+from tests.orchestrator.assets import place_order, raster_workflow
 from tests.orchestrator.platform import Platform
 
 # What nobody outside may see. Some routes are there to show the database to those who look after it.
@@ -85,6 +86,11 @@ def populated(dsn: str) -> Iterator[tuple[Served, dict[str, list[str]]]]:
         platform.finish(seat, output={"x": 1})
         open_job = platform.submit(definition)
         seat.work()
+        platform.register(raster_workflow())
+        asset = place_order(platform.conn, request_id="r-1").request
+        platform.finish(seat)
+        place_order(platform.conn, request_id="r-2", input_params={"n": 2})
+        platform.finish(seat)
         platform.conn.execute(
             "INSERT INTO dag_dead_letters (dead_letter_id, reason, job_id, node_id, queue, raw)"
             " VALUES ('dl-1', 'lease_lost', %s, 'a', 'light', 'x'), ('dl-2', 'malformed', NULL, NULL, NULL, 'x')",
@@ -97,6 +103,8 @@ def populated(dsn: str) -> Iterator[tuple[Served, dict[str, list[str]]]]:
             "workflow_id": [str(row[0]) for row in workflows],
             "dead_letter_id": ["dl-1", "dl-2"],
             "handler": ["echo", "raster_validate"],
+            "request_id": ["r-1", "r-2"],
+            "asset_id": [str(asset.asset_id)],
             "task_id": [
                 str(row[0]) for row in platform.conn.execute("SELECT DISTINCT task_id FROM dag_task_results").fetchall()
             ],

@@ -93,7 +93,9 @@ def smallest(schema: dict[str, Any], document: dict[str, Any]) -> Any:
     if kind == "array":
         return [smallest(schema["items"], document) for _ in range(schema.get("minItems", 0))]
     if kind in ("integer", "number"):
-        return schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1)
+        # Limits of integers stand in the document as 1.0.
+        as_written = int if kind == "integer" else float
+        return as_written(schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1))
     return {"boolean": True, "null": None}.get(kind or "", "a" * max(1, schema.get("minLength", 1)))
 
 

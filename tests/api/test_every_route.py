@@ -19,6 +19,7 @@ from rmhdag.store.rows import insert_rows
 from tests.api.routes import WEBSOCKET, Answer, FoundRoute, call, find_routes, unconnected_application
 from tests.api.serving import Served
 from tests.engine.definitions import task, workflow
+from tests.orchestrator.assets import place_order, raster_workflow
 from tests.orchestrator.platform import Platform
 
 APPLICATION = unconnected_application()
@@ -44,6 +45,9 @@ UNKNOWN = {
     "callback_id": "0190a0b0c0d07e0f8a0b0c0d0e0f0a0e",
     "endpoint_id": "0190a0b0c0d07e0f8a0b0c0d0e0f0a0f",
     "handler": "nobodys",
+    "request_id": "0190a0b0-c0d0-7e0f-8a0b-0c0d0e0f0a10",
+    "asset_id": "0190a0b0c0d07e0f8a0b0c0d0e0f0a11",
+    "revision": "1",
 }
 
 
@@ -91,6 +95,8 @@ def things(api: Served) -> Iterator[dict[str, str]]:
             created_at=now,
             next_attempt_at=now,
         )
+        platform.register(raster_workflow())
+        request = place_order(platform.conn).request
         endpoint_id = callback_endpoints.create_endpoint(platform.conn, "default", url, "plain:whsec_x", "test")
         for row in (letter, payload, callback):
             insert_rows(platform.conn, "dagapp", [row])
@@ -106,6 +112,8 @@ def things(api: Served) -> Iterator[dict[str, str]]:
             "sha256": payload.sha256,
             "callback_id": callback.callback_id,
             "endpoint_id": str(endpoint_id),
+            "request_id": request.request_id,
+            "asset_id": str(request.asset_id),
         }
     finally:
         platform.close()

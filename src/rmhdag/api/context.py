@@ -19,6 +19,7 @@ from rmhdag.api.bells import Bells
 from rmhdag.api.claims import Claims
 from rmhdag.api.rate_limits import RateLimit
 from rmhdag.api.streams.hub import Hub
+from rmhdag.assets.identity import Platforms
 from rmhdag.orchestrator.callbacks.settings import CallbackSettings
 from rmhdag.store.connection import connect, enter_schema
 
@@ -52,6 +53,7 @@ class ApiSettings:
     header_seconds: float = 10.0
     oidc: OidcSettings | None = None
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
+    platforms: Platforms = field(default_factory=Platforms)
     max_listeners: int = 1_000
     max_listeners_per_key: int = 100
     # Pages of other sites that may open WebSockets, as in `https://ops.example.org`; our own always may.

@@ -52,7 +52,12 @@ def _name_problems(operation: dict[str, Any]) -> None:
 
 
 # What a successful answer holds, by the name of the path parameter that takes it.
-MAKERS = {"job_id": ("post", "/api/v1/jobs"), "workflow_id": ("post", "/api/v1/workflows")}
+MAKERS = {
+    "job_id": ("post", "/api/v1/jobs"),
+    "workflow_id": ("post", "/api/v1/workflows"),
+    "request_id": ("post", "/api/v1/submit"),
+    "asset_id": ("post", "/api/v1/assets/{asset_id}/rollback"),
+}
 
 
 def _link(paths: dict[str, Any]) -> None:

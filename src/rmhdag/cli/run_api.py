@@ -70,6 +70,7 @@ def api(
 
 def api_settings(dsn: str, settings: Settings) -> ApiSettings:
     from rmhdag.api.context import ApiSettings
+    from rmhdag.assets.identity import Platforms, read_platforms
     from rmhdag.cli.callback_settings import callback_settings
 
     return ApiSettings(
@@ -82,6 +83,7 @@ def api_settings(dsn: str, settings: Settings) -> ApiSettings:
         queues=frozenset(queue for queue in (settings.dag_worker_queue, settings.worker_queue) if queue),
         job_queue_name=settings.job_queue_name,
         callbacks=callback_settings(settings),
+        platforms=Platforms(read_platforms(settings.platforms)),
         submits_per_second=settings.submits_per_second,
         header_seconds=settings.api_header_seconds,
         body_seconds=settings.api_body_seconds,

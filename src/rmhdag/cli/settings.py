@@ -79,6 +79,13 @@ def refuse_unknown_options(options: dict[str, str]) -> dict[str, str]:
     return options
 
 
+def check_platforms(text: str) -> str:
+    from rmhdag.assets.identity import read_platforms
+
+    read_platforms(text)
+    return text
+
+
 QueueName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 SchemaName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,47}$"), AfterValidator(refuse_reserved)]
 Interval = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
@@ -318,6 +325,11 @@ class Settings(BaseSettings):
         default=None,
         validation_alias=named("RMHDAG_PUBLIC_URL"),
         description="How others reach the HTTP API; stands before the result URLs of callbacks",
+    )
+    platforms: Annotated[str, AfterValidator(check_platforms)] = Field(
+        default="",
+        validation_alias=named("RMHDAG_PLATFORMS"),
+        description="Platforms beside ddh and arcgis, and their references: `geonode=dataset,layer?; ckan=package`",
     )
     callback_hosts: HostList = Field(
         default="",

@@ -145,8 +145,9 @@ def _order(
         "digest": wanted.digest(),
         "payload": {"platform_refs": dict(wanted.platform_refs or {}), "input_params": dict(wanted.input_params)},
     }
+    if wanted.platform_id is not None and wanted.platform_refs is not None:
+        platforms.check(wanted.platform_id, wanted.platform_refs)
     if definition.produces is None:
-        # A platform may be named all the same; its references are then only kept.
         jobs.insert_jobs(conn, [row], source_app)
     else:
         request |= _order_asset(conn, wanted, platforms, AssetKind(definition.produces), row, source_app)

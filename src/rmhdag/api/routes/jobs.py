@@ -18,6 +18,7 @@ from rmhdag.api.problems import Problem, callback_refused, not_found, pointer_of
 from rmhdag.api.views.jobs import page_of_jobs, read_job, read_new_job
 from rmhdag.api.views.overviews import read_overview
 from rmhdag.api.views.pictures import JobOrder
+from rmhdag.assets.revisions import AssetConflict
 from rmhdag.engine.rerun import RerunError
 from rmhdag.models.api.jobs import (
     BatchAnswer,
@@ -109,7 +110,7 @@ def submit_job(
         found = read_job(conn, caller.namespace, answer.job_id, api.settings.orphan_seconds)
     if found is None:
         raise no_job(answer.job_id)
-    _say_repeated(response)
+    say_repeated(response)
     return found
 
 
@@ -293,12 +294,14 @@ def _rerun(
         except NothingToRerunError as error:
             remedy = "Rerun it with `everything` or `from_nodes`."
             raise Problem(409, "nothing_to_rerun", str(error), remedy=remedy) from None
+        except AssetConflict as error:
+            raise Problem(409, error.code, str(error), remedy=error.remedy) from None
         except OtherSubmissionError as error:
             raise key_reused(error) from None
     if made is None:
         response.status_code = 200
     elif made.is_repeat:
-        _say_repeated(response)
+        say_repeated(response)
     order = JobOrder(planned.definition)
     return RerunAnswer(
         job_id=None if made is None else made.job_id,
@@ -381,8 +384,8 @@ def one_key(in_body: str | None, in_header: str | None) -> str | None:
     return in_header if in_body is None else in_body
 
 
-def _submission(body: JobSubmission, caller: Caller, key: str | None) -> Submission:
-    if body.submitted_by not in (None, caller.name) and not caller.may(Scope.ADMIN):
+def check_submitter(caller: Caller, name: str | None) -> None:
+    if name not in (None, caller.name) and not caller.may(Scope.ADMIN):
         raise Problem(
             403,
             "scope_missing",
@@ -390,6 +393,10 @@ def _submission(body: JobSubmission, caller: Caller, key: str | None) -> Submiss
             remedy="Leave `submitted_by` out.",
             pointer="/submitted_by",
         )
+
+
+def _submission(body: JobSubmission, caller: Caller, key: str | None) -> Submission:
+    check_submitter(caller, body.submitted_by)
     return Submission(
         workflow_id=body.workflow_id,
         input_params=body.input_params,
@@ -409,14 +416,18 @@ def refusal(conn: Conn, namespace: str, answer: Refusal, body: JobSubmission) ->
     if isinstance(answer, CallbackRefused):
         return callback_refused(answer, "/callback_url")
     if isinstance(answer, UnknownWorkflowError):
-        known = {line.workflow_id: line.version for line in views.workflows(conn, namespace)}
-        newest = known.get(body.workflow_id)
-        remedy = did_you_mean(body.workflow_id, known) if newest is None else f"The newest version is {newest}."
-        what = f"there is no workflow {body.workflow_id!r}"
-        if newest is not None:
-            return Problem(404, "unknown_workflow", f"{what} version {body.version}", remedy=remedy, pointer="/version")
-        return Problem(404, "unknown_workflow", what, remedy=remedy if known else None, pointer="/workflow_id")
+        return unknown_workflow(conn, namespace, body.workflow_id, body.version)
     return key_reused(answer)
+
+
+def unknown_workflow(conn: Conn, namespace: str, workflow_id: str, version: int | None) -> Problem:
+    known = {line.workflow_id: line.version for line in views.workflows(conn, namespace)}
+    newest = known.get(workflow_id)
+    remedy = did_you_mean(workflow_id, known) if newest is None else f"The newest version is {newest}."
+    what = f"there is no workflow {workflow_id!r}"
+    if newest is not None:
+        return Problem(404, "unknown_workflow", f"{what} version {version}", remedy=remedy, pointer="/version")
+    return Problem(404, "unknown_workflow", what, remedy=remedy if known else None, pointer="/workflow_id")
 
 
 def invalid_parameters(error: InvalidInputs) -> Problem:
@@ -434,6 +445,6 @@ def _invalid(places: list[tuple[str, str]]) -> Problem:
     return Problem(422, "invalid_request", what, places=places)
 
 
-def _say_repeated(response: Response) -> None:
+def say_repeated(response: Response) -> None:
     response.status_code = 200
     response.headers[REPEATED] = "true"
