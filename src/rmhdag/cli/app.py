@@ -13,6 +13,7 @@ from rmhdag.cli.exit_codes import ExitCode, describe_codes
 # In the order of `--help`; each module has a `register(app)`.
 COMMANDS = {
     "up": "rmhdag.cli.up",
+    "demo": "rmhdag.cli.demo",
     "submit": "rmhdag.cli.submit",
     "jobs": "rmhdag.cli.jobs",
     "job": "rmhdag.cli.job",

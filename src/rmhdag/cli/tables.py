@@ -77,3 +77,11 @@ def show_age(moment: datetime, now: datetime | None = None) -> str:
 def show_moment(moment: datetime) -> str:
     """Local time, with its zone named."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def show_bytes(count: int) -> str:
+    """`812 B`, `8.8 MB`, `1.6 GB`; a kilobyte has 1,000."""
+    size, names = float(count), ["B", "kB", "MB", "GB", "TB", "PB"]
+    while size >= 999.5 and len(names) > 1:
+        size, names = size / 1_000, names[1:]
+    return f"{size:.1f} {names[0]}" if names[0] != "B" and size < 99.95 else f"{size:.0f} {names[0]}"

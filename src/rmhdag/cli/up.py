@@ -46,7 +46,10 @@ def up(
     run: Annotated[
         list[str] | None, typer.Option("--run", metavar="WORKFLOW", help="Run this and show it, once all is up.")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="End when what --run names has ended.")] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Process a sample raster and show what became of it, once all is up.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="End when what --run and --demo ask for has ended.")] = False,
     as_json: JsonOption = False,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
@@ -60,10 +63,14 @@ def up(
       rmhdag up
       rmhdag up --workflows workflows/ --concurrency 4
       rmhdag up --run hello_world --once
+      rmhdag up --demo
     """
+    from rmhdag.cli.sample_data import require_geo
     from rmhdag.cli.server import choose_server, data_folder, explained, name_server
     from rmhdag.cli.settings import load_settings
 
+    if demo:
+        require_geo()
     flags = {"database_url": database_url, "schema_name": schema}
     home = data_folder(load_settings(flags).settings)
     with only_one(home):
@@ -80,7 +87,8 @@ def up(
                     if not watcher.stopping:
                         web = {"url": address_of(listener), "login_url": link}
                         tell(watcher, server, settings, home, written, names, web, as_json=as_json)
-                    code = live(watcher, run or [], once=once)
+                    shows = [["submit", name, "--wait"] for name in run or []] + ([["demo"]] if demo else [])
+                    code = live(watcher, shows, once=once)
                     stop(watcher)
     say("stopped; nothing is left running")
     raise typer.Exit(code)
@@ -253,14 +261,14 @@ def tell(
     say("In another terminal: rmhdag submit hello_world name=Ada --wait.  Ctrl-C stops everything.")
 
 
-def live(watcher: Supervisor, run: list[str], *, once: bool) -> int:
-    """Show what was asked for, then stay; the exit code is that of the first that did not end well."""
+def live(watcher: Supervisor, shows: list[list[str]], *, once: bool) -> int:
+    """Run these commands for whoever looks, then stay; the exit code is that of the first that did not end well."""
     code = int(ExitCode.OK)
-    for workflow in run:
+    for words in shows:
         if watcher.stopping:
             break
-        say(f"\n{paint(f'rmhdag submit {workflow} --wait', '1', sys.stderr)}")
-        ended = watcher.run_to_end([sys.executable, "-m", "rmhdag.cli", "submit", workflow, "--wait"])
+        say(f"\n{paint(' '.join(['rmhdag', *words]), '1', sys.stderr)}")
+        ended = watcher.run_to_end([sys.executable, "-m", "rmhdag.cli", *words])
         code = code or ended or int(ExitCode.OK)
     while not once and not watcher.stopping:
         watcher.turn()

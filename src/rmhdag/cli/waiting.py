@@ -19,8 +19,24 @@ NAMED_CHILDREN = 5
 
 
 def wait_for_job(platform: Platform, job_id: str, *, timeout_seconds: float | None, as_json: bool) -> NoReturn:
+    ended = watch_it(platform, job_id, timeout_seconds=timeout_seconds, as_json=as_json)
+    tell_end(platform, ended, as_json=as_json)
+    raise typer.Exit(CODES[ended.status])
+
+
+def watch_to_end(platform: Platform, job_id: str) -> JobOverview:
+    """For commands that go on with what a job has made; one that did not complete ends the command."""
+    ended = watch_it(platform, job_id, timeout_seconds=None, as_json=False)
+    if ended.status != "completed":
+        tell_end(platform, ended, as_json=False)
+        raise typer.Exit(CODES[ended.status])
+    say(f"completed in {show_duration(ended.duration_seconds or 0.0)}")
+    return ended
+
+
+def watch_it(platform: Platform, job_id: str, *, timeout_seconds: float | None, as_json: bool) -> JobOverview:
     try:
-        ended = watch_job(platform, job_id, timeout_seconds=timeout_seconds)
+        return watch_job(platform, job_id, timeout_seconds=timeout_seconds)
     except Detached:
         say(f"\ndetached; job {job_id} goes on")
         say(f"  rmhdag job {job_id} --wait    look again")
@@ -33,12 +49,10 @@ def wait_for_job(platform: Platform, job_id: str, *, timeout_seconds: float | No
         if as_json:
             emit_json({"job_id": job_id, "status": "running", "timed_out": True})
         raise typer.Exit(ExitCode.WAIT_TIMEOUT) from None
-    tell_end(platform, ended, as_json=as_json)
-    raise typer.Exit(CODES[ended.status])
 
 
 def tell_end(platform: Platform, job: JobOverview, *, as_json: bool) -> None:
-    took = show_duration(job.duration_seconds) or "0.0s"
+    took = show_duration(job.duration_seconds or 0.0)
     done = f"{job.node_counts.completed} of {job.node_counts.total} nodes completed"
     if as_json:
         emit_json(as_facts(job))

@@ -1,0 +1,80 @@
+"""`rmhdag demo`: a raster comes in, is processed before your eyes, and what became of it is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.options import JsonOption, SchemaOption, ServerOption, UrlOption
+from rmhdag.cli.output import emit_json, say
+from rmhdag.cli.sample_data import CONTAINER, SeedOption, SizeOption, in_storage, require_geo, storage_of, wanted
+from rmhdag.sampledata.kinds import Kind
+
+if TYPE_CHECKING:
+    from rmhdag.cli.platform import Platform
+    from rmhdag.models.blobs import BlobRef
+
+WORKFLOW = "raster_processing"
+COLLECTION = "samples"
+
+
+def register(app: typer.Typer) -> None:
+    app.command(short_help="Process a sample raster before your eyes.")(demo)
+
+
+def demo(
+    kind: Annotated[Kind, typer.Option("--kind", "-k", help="Which sample; of a tile-set the first.")] = Kind.DEM,
+    size: SizeOption = None,
+    seed: SeedOption = 1,
+    as_json: JsonOption = False,
+    url: ServerOption = None,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """Write a sample raster into blob storage, run `raster_processing` on it, and show the COG, the STAC item, the
+    thumbnail and the asset's revision. Needs a running platform: `rmhdag up`.
+
+    \b
+    Examples:
+      rmhdag demo
+      rmhdag demo --kind multiband --size 4096 --seed 7
+      rmhdag demo --size 8192      large enough for the tiled branch
+    """
+    require_geo()
+    from rmhdag.cli.platform import connected
+    from rmhdag.cli.raster_results import results_of, show_results
+    from rmhdag.cli.submit import require_orchestrator
+    from rmhdag.cli.tables import show_bytes
+    from rmhdag.cli.waiting import watch_to_end
+
+    with connected(url, database_url, schema) as platform:
+        require_orchestrator(platform)
+        storage = storage_of(platform.settings)
+        (source, *_) = in_storage(storage, CONTAINER, wanted([kind], size)[:1], seed)
+        say(f"a raster comes in: {source.address}, {show_bytes(source.size_bytes)}")
+        job_id = submit_raster(platform, source, f"{kind.value}-{seed}")
+        ended = watch_to_end(platform, job_id)
+        results = results_of(platform, ended)
+        emit_json({"job_id": job_id, **results.as_facts()}) if as_json else show_results(results, storage)
+
+
+def submit_raster(platform: Platform, source: BlobRef, item_id: str) -> str:
+    from rmhdag.models.api.jobs import JobSubmission
+
+    if platform.workflow(WORKFLOW, None) is None:
+        raise CommandFailed(
+            f"there is no workflow {WORKFLOW}",
+            remedy="`rmhdag up` registers those that come with rmhdag.",
+            code=ExitCode.NOT_FOUND,
+        )
+    params = {
+        "container_name": source.container,
+        "blob_name": source.path,
+        "zone": str(source.zone),
+        "item_id": item_id,
+        "collection_id": COLLECTION,
+    }
+    return platform.submit(JobSubmission.model_validate({"workflow_id": WORKFLOW, "input_params": params}))
