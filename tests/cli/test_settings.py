@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from rmhdag.cli.output import mask_url
+from rmhdag.cli.run_worker import worker_settings
 from rmhdag.cli.settings import Settings, load_settings
+from rmhdag.handlers.raster_limits import RasterLimits
 from tests.cli.conftest import RunCli
 
 
@@ -144,3 +146,14 @@ def test_a_bad_file_is_named_with_its_line(call_cli: RunCli, home: Path) -> None
     missing = call_cli("config", "show", RMHDAG_CONFIG="nowhere.toml")
     assert missing.returncode == 4
     assert "RMHDAG_CONFIG names nowhere.toml" in missing.stderr
+
+
+def test_a_worker_gets_the_limits_for_rasters_that_are_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert load_settings().settings.raster_limits() == RasterLimits(), "one default in two places"
+    monkeypatch.setenv("RMHDAG_GDAL_CACHE_MB", "64")
+    (tmp_path / "rmhdag.toml").write_text('raster_max_pixels = 1000\ngdal_drivers = "netCDF"\n')
+    limits = worker_settings(load_settings().settings, ("heavy",), dsn="postgresql://").rasters
+    assert (limits.gdal_cache_mb, limits.raster_max_pixels) == (64, 1000)
+    told = limits.as_variables()
+    assert told["GDAL_CACHEMAX"] == "64MB"
+    assert "netCDF" not in told["GDAL_SKIP"].split(",")

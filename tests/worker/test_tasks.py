@@ -155,6 +155,12 @@ def test_a_child_sees_neither_database_nor_driver(shared_desk: Desk) -> None:
     assert "RMHDAG_DATABASE_URL" not in seen["environment"]
 
 
+def test_a_child_is_told_what_gdal_may_do_before_gdal_is_loaded(shared_desk: Desk) -> None:
+    seen = shared_desk.result(shared_desk.add("test.spy")).output
+    assert {"GDAL_CACHEMAX", "GDAL_NUM_THREADS", "GDAL_SKIP", "RMHDAG_RASTER_MAX_PIXELS"} <= set(seen["environment"])
+    assert "rasterio" not in seen["modules"]
+
+
 def test_many_light_tasks_share_one_process(shared_desk: Desk) -> None:
     """Forty waits of half a second would take ten seconds in two slots."""
     desk = shared_desk

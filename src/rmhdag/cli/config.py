@@ -27,11 +27,15 @@ def show_settings(as_json: Annotated[bool, typer.Option("--json", help="One JSON
     """
     import sys
 
+    from rmhdag.cli.raster_settings import RasterSettings
     from rmhdag.cli.settings import load_settings, show, variables_of
 
     settings, origins, warnings = load_settings()
     rows = []
-    for name, field in type(settings).model_fields.items():
+    # Inherited ones come first by nature, and matter least.
+    for name, field in sorted(
+        type(settings).model_fields.items(), key=lambda one: one[0] in RasterSettings.model_fields
+    ):
         rows.append(
             {
                 "name": name,

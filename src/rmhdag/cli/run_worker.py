@@ -149,6 +149,7 @@ def worker_settings(
         health_port=settings.worker_health_port,
         traces=trace_settings(settings),
         storage=settings.storage_settings(),
+        rasters=settings.raster_limits(),
         dsn=dsn,
         api_url=api_url,
         api_key=api_key,

@@ -26,6 +26,7 @@ from pydantic_settings import (
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import mask_url
+from rmhdag.cli.raster_settings import RasterSettings
 from rmhdag.models.records import Zone
 from rmhdag.models.scopes import Scope
 from rmhdag.storage.errors import StorageError
@@ -105,7 +106,7 @@ def named(*names: str) -> AliasChoices:
     return AliasChoices(*names)
 
 
-class Settings(BaseSettings):
+class Settings(RasterSettings):
     """Names of environment variables are ours first, then those that the platform's documents use."""
 
     model_config = SettingsConfigDict(

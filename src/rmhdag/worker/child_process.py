@@ -103,6 +103,7 @@ class ChildProcess:
                     **environment,
                     **settings.traces.as_variables(),
                     **settings.storage.as_variables(),
+                    **settings.rasters.as_variables(),
                     "PYTHONUNBUFFERED": "1",
                     "TMPDIR": str(scratch),
                 },

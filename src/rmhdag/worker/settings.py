@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rmhdag.handlers.raster_limits import RasterLimits
 from rmhdag.observability.traces import TraceSettings
 from rmhdag.storage.settings import StorageSettings
 
@@ -46,6 +47,8 @@ class WorkerSettings:
     traces: TraceSettings = field(default_factory=TraceSettings)
     # What handlers read and write; the parent itself opens none of it.
     storage: StorageSettings = field(default_factory=StorageSettings)
+    # What GDAL may do in children, and what a raster may be.
+    rasters: RasterLimits = field(default_factory=RasterLimits)
 
     def __post_init__(self) -> None:
         if not self.queues:
