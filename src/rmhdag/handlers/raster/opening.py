@@ -116,7 +116,7 @@ def check_header(read_at: ReadAt, size_bytes: int, name: str, limits: RasterLimi
 
 @contextmanager
 def reading(path: str, name: object) -> Iterator[None]:
-    """Around reads of an open dataset, whose name is `path`: what cannot be decoded is the file's fault, and stays so."""
+    """Around reads of an open dataset, whose name is `path`: what cannot be decoded is the fault of the file."""
     try:
         yield
     except GDAL_ERRORS as error:

@@ -75,7 +75,7 @@ def reproject(ctx: HandlerContext[ReprojectParams]) -> dict[str, Any]:
     local = ctx.scratch / "reprojected.tif"
     with open_raster(ctx, params.address) as dataset:
         plan = plan_reprojection(dataset, read_crs(params.crs), params.resolution, params.nodata)
-        with reading(params.place):
+        with reading(dataset.name, params.place):
             write_reprojected(dataset, local, plan, Resampling[params.resampling], watch(ctx))
     kept = keep_file(ctx.storage, local, params.container, params.item_id or item_id_of(params.place))
     return {"raster": kept.model_dump(mode="json"), **told_plan(plan)}

@@ -70,7 +70,7 @@ def stats_zonal(ctx: HandlerContext[ZonalStatisticsParams]) -> dict[str, Any]:
     """Statistics of a raster's pixels inside each of many zones; long results become a JSON file in silver."""
     params = ctx.params
     zones = list(read_zones(given_zones(ctx), params.id_property, read_crs(params.crs)))
-    with open_raster(ctx, params.address) as dataset, reading(params.place):
+    with open_raster(ctx, params.address) as dataset, reading(dataset.name, params.place):
         rows = zonal_statistics(
             dataset, zones, read_crs(params.crs), params.statistics, bands=params.bands, tell=watch(ctx)
         )

@@ -107,8 +107,8 @@ def catalog_container(ctx: HandlerContext[CatalogParams]) -> HandlerResult:
             failures.append({"blob_name": info.address.path, "error": str(error)[:500]})
     if files and 100 * len(failures) > params.most_failed_percent * len(files):
         raise NonRetryableError(
-            f"{len(failures)} of {len(files)} files cannot be described, more than the {params.most_failed_percent:g} % "
-            f"that are accepted, so nothing was published. The first: {failures[0]['error']}"
+            f"{len(failures)} of {len(files)} files cannot be described, more than the {params.most_failed_percent:g} "
+            f"% that are accepted, so nothing was published. The first: {failures[0]['error']}"
         )
     collection = build_collection(params.collection, items)
     return HandlerResult(
@@ -151,8 +151,8 @@ def item_id_for(path: str) -> StacId:
 
 
 def _describe(storage: Storage, info: BlobInfo, params: CatalogParams) -> Described:
-    with open_raster(storage, info.address) as dataset, reading(info.address):
-        is_cog, _ = cog_reasons(dataset, info.address)
+    with open_raster(storage, info.address) as dataset, reading(dataset.name, info.address):
+        is_cog, _ = cog_reasons(dataset)
         data = BlobRef(
             zone=info.address.zone,
             container=info.address.container,

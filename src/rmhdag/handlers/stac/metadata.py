@@ -101,7 +101,7 @@ def describe_cog(
     file_time: datetime,
 ) -> Described:
     """The item of a COG; its thumbnail and footprint are written, under names made from their content."""
-    with open_raster(storage, cog) as dataset, reading(cog.address):
+    with open_raster(storage, cog) as dataset, reading(dataset.name, cog.address):
         return describe_dataset(
             storage,
             dataset,
