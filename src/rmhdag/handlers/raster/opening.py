@@ -29,7 +29,7 @@ DRIVER = "GTiff"
 GDAL_ERRORS = (RasterioError, CRSError, CPLE_BaseError, UnicodeDecodeError)
 HEADER_PAGE_BYTES = 64 * 1024
 # Domains of metadata in which a TIFF can name other files that GDAL would then open.
-POINTING_DOMAINS = ("OVERVIEWS", "GEOLOCATION", "SUBDATASETS")
+POINTING_DOMAINS = ("OVERVIEWS", "GEOLOCATION")
 
 
 class RasterRefused(NonRetryableError):

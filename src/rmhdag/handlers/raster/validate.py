@@ -94,12 +94,19 @@ def describe(opened: OpenedRaster, name: object, nodata: float | None = None) ->
     except NotOnEarth as error:
         raise RasterRefused(f"{name} {error}.") from None
     warnings = list(found.warnings)
+    if dataset.subdatasets:
+        warnings.append(f"the file holds {len(dataset.subdatasets)} images, and only the first is used")
     types = sorted(set(dataset.dtypes))
     if len(types) > 1:
         raise RasterRefused(f"{name} has bands of different types ({', '.join(types)}): split it by bands.")
     (dtype,) = types
     if dtype.startswith("complex"):
         raise RasterRefused(f"{name} has complex numbers as pixels: export amplitude and phase as two bands.")
+    overviews = [int(factor) for factor in dataset.overviews(1)]
+    if min(overviews, default=1) < 1:
+        raise RasterRefused(
+            f"{name} is damaged: its overviews are larger than itself. Export it again from its source."
+        )
     declared = dataset.nodata
     if nodata is not None:
         check_nodata(nodata, dtype, name)
@@ -120,7 +127,7 @@ def describe(opened: OpenedRaster, name: object, nodata: float | None = None) ->
         "nodata": "nan" if declared is not None and math.isnan(declared) else declared,
         "block_shape": list(dataset.block_shapes[0]),
         "compression": dataset.compression.value.lower() if dataset.compression else None,
-        "overviews": [int(factor) for factor in dataset.overviews(1)],
+        "overviews": overviews,
         "warnings": warnings,
     }
 
