@@ -96,7 +96,8 @@ def _checked(value: dict[str, Any], *, is_geographic: bool) -> BaseGeometry:
         made = shape(value)
     except (ShapelyError, ValueError, TypeError, IndexError) as error:
         raise GeometryRefused(f"the shape is no proper GeoJSON ({error}): rings have at least four positions") from None
-    if made.is_empty or made.area == 0:
+    # The area of a shape that crosses itself may cancel out.
+    if made.is_empty or made.convex_hull.area == 0:
         raise GeometryRefused("the shape is empty: it covers no area; give a Polygon or MultiPolygon with an inside")
     if not made.is_valid:
         raise GeometryRefused(

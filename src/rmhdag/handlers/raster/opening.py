@@ -8,6 +8,7 @@ file meanwhile is noticed.
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import rasterio
-from rasterio._err import CPLE_BaseError
+from rasterio._err import CPLE_BaseError, CPLE_OutOfMemoryError
 from rasterio.errors import CRSError, NotGeoreferencedWarning, RasterioError
 
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
@@ -27,6 +28,7 @@ from rmhdag.storage import BlobNotFound, OutsideStorage, Storage
 DRIVER = "GTiff"
 # What rasterio raises, in its own words and in GDAL's.
 GDAL_ERRORS = (RasterioError, CRSError, CPLE_BaseError, UnicodeDecodeError)
+ABOUT_WRITING = re.compile(r"\b(writ(e|ing)|append|flush|no space left)", re.IGNORECASE)
 HEADER_PAGE_BYTES = 64 * 1024
 # Domains of metadata in which a TIFF can name other files that GDAL would then open.
 POINTING_DOMAINS = ("OVERVIEWS", "GEOLOCATION")
@@ -116,11 +118,19 @@ def check_header(read_at: ReadAt, size_bytes: int, name: str, limits: RasterLimi
 
 @contextmanager
 def reading(path: str, name: object) -> Iterator[None]:
-    """Around reads of an open dataset, whose name is `path`: what cannot be decoded is the fault of the file."""
+    """Around reads of the dataset called `path`: what cannot be decoded is the file's fault, unless it lies far away.
+
+    Writing goes on beside reading, and what goes wrong with that is not about this file.
+    """
     try:
         yield
     except GDAL_ERRORS as error:
-        reason = _reason(error).replace(path, str(name))
+        cause = _deepest(error)
+        if isinstance(cause, CPLE_OutOfMemoryError):
+            raise MemoryError(str(cause)) from error
+        if ABOUT_WRITING.search(str(cause)):
+            raise
+        reason = _reason(cause).replace(path, str(name))
         if path.startswith("/vsi"):
             raise RasterUnreadable(f"{name} cannot be read from its store, or is damaged ({reason})") from error
         raise RasterRefused(
@@ -180,10 +190,14 @@ def _paged(read_at: ReadAt, size_bytes: int) -> ReadAt:
     return read
 
 
-def _reason(error: BaseException) -> str:
-    """The deepest one says what it was; rasterio wraps GDAL's own words in `see previous exception`."""
+def _deepest(error: BaseException) -> BaseException:
+    """The one that says what it was; rasterio wraps GDAL's own words in `see previous exception`."""
     while error.__cause__ is not None or error.__context__ is not None:
         error = error.__cause__ or error.__context__ or error
+    return error
+
+
+def _reason(error: BaseException) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "a text in it is not UTF-8"
     return " ".join(str(error).split())[:300]
