@@ -23,7 +23,8 @@ from tests.handlers.raster.hostile_files import FILES, SECRET, Hostile, write_al
 from tests.handlers.raster.validating_process import Silent
 
 CONTAINER = "in"
-MUTATIONS = 240
+VALIDATE, CREATE_COG = "raster.validate", "raster.create_cog"
+MUTATIONS = 150
 LIBRARIES = (sys.prefix, sys.base_prefix, str(Path(rmhdag.__file__).parent))
 KERNEL = ("/proc/", "/sys/fs/cgroup/", os.devnull)
 SAFE_VARIABLES = ("PATH", "HOME", "LANG")
@@ -37,14 +38,16 @@ def validate_here(root: Path, name: str) -> Outcome:
     return run_plain(spec, HandlerContext[Any](Silent(), params, open_storage=lambda: storage))
 
 
-def run_validations(root: Path, names: list[str], before: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+def run_handlers(
+    root: Path, names: list[str], handlers: tuple[str, ...] = (VALIDATE,), before: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
     """What a fresh process made of the files, up to the one that killed it."""
     written = root.parent / "outcomes.json"
     repository = str(Path(__file__).parents[3])
     environment = {name: os.environ[name] for name in SAFE_VARIABLES if name in os.environ}
     ended = subprocess.run(
         [*before, sys.executable, validating_process.__file__, str(root), CONTAINER, str(written)],
-        input=json.dumps(names),
+        input=json.dumps([handlers, names]),
         capture_output=True,
         text=True,
         cwd=root.parent,
@@ -53,7 +56,7 @@ def run_validations(root: Path, names: list[str], before: tuple[str, ...] = ()) 
         check=False,
     )
     outcomes = [json.loads(line) for line in written.read_text().splitlines()]
-    assert ended.returncode == 0, (ended.returncode, ended.stderr[-2000:], names[len(outcomes) :][:1])
+    assert ended.returncode == 0, (ended.returncode, ended.stderr[-2000:], outcomes[-1:])
     return outcomes
 
 
@@ -66,7 +69,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def outcomes(root: Path) -> dict[str, dict[str, Any]]:
-    return {outcome["name"]: outcome for outcome in run_validations(root, [file.name for file in FILES])}
+    return {outcome["name"]: outcome for outcome in run_handlers(root, [file.name for file in FILES])}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name[:40])
@@ -128,7 +131,7 @@ def test_damaged_headers_are_refused_and_nothing_worse(tmp_path: Path) -> None:
         for place in chance.sample(places, chance.choice((1, 2, 8))):
             data[place] = chance.choice((0, 1, 0x7F, 0xFF, chance.randrange(256)))
         (container / f"{number}.tif").write_bytes(data)
-    outcomes = run_validations(tmp_path / "storage", [f"{number}.tif" for number in range(MUTATIONS)])
+    outcomes = run_handlers(tmp_path / "storage", [f"{number}.tif" for number in range(MUTATIONS)])
     assert [outcome for outcome in outcomes if outcome["kind"] not in (None, "non_retryable")] == []
     assert {outcome["kind"] for outcome in outcomes} == {None, "non_retryable"}
     assert max(outcome["peak_mb"] for outcome in outcomes) < 400
@@ -138,9 +141,10 @@ def test_nothing_outside_the_roots_is_read(root: Path) -> None:
     """The kernel is asked, not the code: no file is opened but these, and nobody is called."""
     require(shutil.which("strace"), "strace is not installed")
     trace = root.parent / "trace"
-    run_validations(
+    outcomes = run_handlers(
         root,
         [file.name for file in FILES],
+        (VALIDATE, CREATE_COG),
         (
             "strace",
             "-f",
@@ -164,10 +168,14 @@ def test_nothing_outside_the_roots_is_read(root: Path) -> None:
         ):
             result = re.search(r"^\d+<(.*)>$", found["end"])
             opened.append(result[1] if result else str(Path(found["folder"] or "/", found["name"])))
-    allowed = (str(root), str(root.parent / "outcomes.json"), "/etc/mime.types", *LIBRARIES, *KERNEL)
+    ours = [str(root), str(root.parent / "outcomes.json"), str(root.parent / "scratch")]
+    allowed = (*ours, "/etc/mime.types", *LIBRARIES, *KERNEL)
     assert [path for path in opened if not path.startswith(allowed)] == []
     processes = {path.split("/")[2] for path in opened if path.startswith("/proc/")}
     assert len(processes - {"self", "meminfo"}) <= 1
     # Something was seen at all, and it was what GDAL opens, too.
     assert sum(path.startswith(str(root)) for path in opened) > len(FILES)
     assert any(path.endswith("proj.db") for path in opened)
+    assert len(outcomes) == 2 * len(FILES)
+    # Whoever opens rasters gives the same answers: what is damaged is damaged for all.
+    assert [outcome for outcome in outcomes if outcome["kind"] == "handler_error"] == []

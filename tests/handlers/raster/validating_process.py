@@ -1,12 +1,14 @@
 """A process like a worker's child, with little memory and time: it validates files and writes down what came of it.
 
-Its arguments: the root of storage, the container, the file for the outcomes, and the names, as JSON on standard input.
+Its arguments: the root of storage, the container and the file for the outcomes; handlers and names of files come as
+JSON on standard input.
 """
 
 import json
 import resource
 import sys
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +35,20 @@ def main() -> None:
     from rmhdag.storage import StorageSettings, open_storage
 
     root, container, written = sys.argv[1:]
-    spec = load_handlers(["rmhdag.handlers.raster.validate"]).find("raster.validate")
-    assert spec is not None
+    handlers, names = json.load(sys.stdin)
+    registry = load_handlers(["rmhdag.handlers.raster.validate", "rmhdag.handlers.raster.cog"])
     storage = open_storage(StorageSettings(root))
     with Path(written).open("w") as outcomes:
-        for name in json.load(sys.stdin):
+        for handler, name in product(handlers, names):
+            spec = registry.find(handler)
+            assert spec is not None
             params = {"container_name": container, "blob_name": name}
+            scratch = Path(written).with_name("scratch")
             began = time.process_time()
-            outcome = run_plain(spec, HandlerContext[Any](Silent(), params, open_storage=lambda: storage))
+            context = HandlerContext[Any](Silent(), params, open_storage=lambda: storage, scratch=scratch)
+            outcome = run_plain(spec, context)
             line = {
+                "handler": handler,
                 "name": name,
                 "kind": outcome.error_kind,
                 "message": outcome.error_message,
