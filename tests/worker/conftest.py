@@ -205,6 +205,12 @@ def desk(server: EmbeddedPostgres, template: str) -> Iterator[Desk]:
         yield made
 
 
+# What a worker may know and its children must not.
+BAIT = dict.fromkeys(
+    "RMHDAG_DATABASE_URL RMHDAG_KEY RMHDAG_CALLBACK_SECRET_KEY SERVICE_BUS_CONNECTION_STRING".split(), "x"
+)
+
+
 class WorkerProcess:
     """A worker in a process of its own, with the fault handlers and with shorter times."""
 
@@ -225,7 +231,7 @@ class WorkerProcess:
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
         self.process = subprocess.Popen(
             [sys.executable, "-W", "error", "-c", RUN_WORKER, json.dumps(given, default=str)],
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, **BAIT, "PYTHONPATH": path},
             stderr=subprocess.PIPE,
             text=True,
         )

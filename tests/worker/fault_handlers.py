@@ -209,4 +209,8 @@ def tell_progress(ctx: Context) -> dict[str, Any]:
 
 @handler("test.spy")
 def look_around(ctx: Context) -> dict[str, Any]:
-    return {"environment": sorted(os.environ), "modules": sorted(sys.modules)}
+    return {
+        "environment": sorted(os.environ),
+        "modules": sorted(sys.modules),
+        "no_new_privileges": "NoNewPrivs:\t1" in Path("/proc/self/status").read_text(),
+    }

@@ -39,6 +39,7 @@ LOG_BYTES = 1024 * 1024
 PROGRESS_BURST = 20
 PROGRESS_PER_SECOND = 5.0
 PR_SET_PDEATHSIG = 1
+PR_SET_NO_NEW_PRIVS = 38
 
 
 class Start(NamedTuple):
@@ -234,6 +235,8 @@ def _settle_in(start: Start) -> None:
     """Die with the parent, be the first to go when memory is short, follow the parent's orders only."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    # Nothing that a handler starts can become more than it is, by setuid or capabilities.
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if os.getppid() != start.parent:
         os._exit(0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -25,10 +25,10 @@ from rmhdag.worker.lease import Lease
 from rmhdag.worker.settings import WorkerSettings
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-# Handlers have no business in the platform's database, nor with the worker's key.
+# Handlers have no business in the platform's database or broker, nor with the worker's key or its settings file.
 SECRET_VARIABLES = frozenset(
     "RMHDAG_DATABASE_URL DATABASE_URL POSTGIS_PASSWORD PGPASSWORD PGPASSFILE PGSERVICE PGSERVICEFILE "
-    "RMHDAG_API_KEY RMHDAG_KEY".split()
+    "RMHDAG_API_KEY RMHDAG_KEY RMHDAG_CALLBACK_SECRET_KEY RMHDAG_CONFIG SERVICE_BUS_CONNECTION_STRING".split()
 )
 
 
