@@ -1,5 +1,8 @@
 """Rasters from outside are opened as what they are, and only those that are whole and not too large."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +12,7 @@ import rasterio
 from rasterio.transform import from_origin
 
 from rmhdag.handlers.raster.opening import RasterChanged, RasterRefused, open_local, open_raster
-from rmhdag.handlers.raster_limits import RasterLimits
+from rmhdag.handlers.raster_limits import NEEDED_DRIVERS, RasterLimits
 from rmhdag.models.blobs import BlobAddress, BlobRef
 from rmhdag.models.records import Zone
 from rmhdag.storage import Storage, StorageSettings, open_storage
@@ -98,6 +101,18 @@ def test_a_file_that_is_replaced_while_it_is_read_is_noticed(storage: Storage, s
     assert seen == [7]  # still the one that was checked
 
 
+def test_a_file_that_is_changed_in_its_place_is_noticed(storage: Storage, stored: BlobRef, tmp_path: Path) -> None:
+    """Not by us: every write of ours makes a new file."""
+
+    def read() -> None:
+        with open_raster(storage, stored), (tmp_path / "storage" / str(ADDRESS)).open("r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"x")
+
+    with pytest.raises(RasterChanged, match="was replaced while it was read"):
+        read()
+
+
 def test_a_file_that_was_replaced_since_it_was_named_is_refused(
     storage: Storage, stored: BlobRef, tmp_path: Path
 ) -> None:
@@ -110,6 +125,15 @@ def test_what_is_not_there_is_named(storage: Storage) -> None:
     missing = BlobAddress(Zone.BRONZE, "in", "none.tif")
     with pytest.raises(RasterRefused, match=r"there is no file bronze/in/none\.tif"), open_raster(storage, missing):
         raise AssertionError("it was opened")
+
+
+def test_a_child_knows_no_driver_that_it_does_not_need() -> None:
+    """GDAL registers drivers once, so this takes a process."""
+    program = "import rasterio\nwith rasterio.Env() as env: print(*env.drivers(), sep=',')"
+    environment = {"PATH": os.environ["PATH"], **RasterLimits().as_variables()}
+    told = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert set(told.stdout.strip().split(",")) <= NEEDED_DRIVERS
+    assert told.stderr == ""
 
 
 def test_limits_travel_by_variables() -> None:
