@@ -89,11 +89,19 @@ class StaticCatalogue:
         return taken
 
     def find_collection(self, collection_id: str) -> Document | None:
-        return self._files.load(layout.collection_path(collection_id))
+        return _public(self._files.load(layout.collection_path(collection_id)))
 
     def find_item(self, collection_id: str, item_id: str) -> Document | None:
         found = self._files.load(layout.item_path(collection_id, item_id))
-        return None if found is None or found.get("type") == layout.REMOVED else found
+        return None if found is None or found.get("type") == layout.REMOVED else _public(found)
+
+    def is_removed(self, collection_id: str, item_id: str) -> bool:
+        """Whether it was there once and was taken out on purpose."""
+        try:
+            found = self._files.load(layout.item_path(collection_id, item_id))
+        except FileDamaged:
+            return False
+        return found is not None and found.get("type") == layout.REMOVED
 
     def collection_ids(self) -> list[str]:
         """Of those whose file can be read."""
@@ -134,7 +142,8 @@ class StaticCatalogue:
             found, faults = self._rebuild_collection(name, collection_id)
             items += found
             problems += faults
-        self._rebuild_root()
+        if names:
+            self._rebuild_root()
         return Rebuilt(len(names), items, tuple(problems))
 
     def _settle(self, collection_id: str, item_id: str, new: Document, version: int | None) -> bool:
@@ -148,7 +157,7 @@ class StaticCatalogue:
             taken = version is None or present is None or layout.rank(wanted) >= layout.rank(present)
             return wanted if taken else None
 
-        self._files.change(layout.item_path(collection_id, item_id), decide)
+        self._files.change(layout.item_path(collection_id, item_id), decide, heals=True)
         return taken
 
     def _grow(self, collection_id: str, item: Document) -> None:
@@ -224,7 +233,7 @@ class StaticCatalogue:
                 yield path, None
                 continue
             if item is not None and item.get("type") != layout.REMOVED:
-                yield path, item
+                yield path, _public(item)
 
     def _rebuild_collection(self, name: str, known_id: str | None) -> tuple[int, list[str]]:
         problems: list[str] = []
@@ -305,3 +314,8 @@ def _with_child(page: Document | None, href: str) -> Document | None:
 
 def _without_item(page: Document | None, href: str) -> Document | None:
     return page and layout.without_link(page, "item", href)
+
+
+def _public(document: Document | None) -> Document | None:
+    """Without what only the catalogue itself needs to know."""
+    return document and {key: value for key, value in document.items() if key != layout.VERSION_KEY}

@@ -44,11 +44,19 @@ class JsonFiles:
             raise FileDamaged(f"{self.address(path)} is damaged: it holds no JSON object; run stac.rebuild")
         return document
 
-    def change(self, path: str, decide: Callable[[Document | None], Document | None]) -> bool:
-        """Whether the file was written. `decide` gets what is there and says what shall be; None leaves it."""
+    def change(self, path: str, decide: Callable[[Document | None], Document | None], *, heals: bool = False) -> bool:
+        """Whether the file was written. `decide` gets what is there and says what shall be; None leaves it.
+
+        With `heals` a damaged file counts as none.
+        """
         for _ in range(ATTEMPTS):
             etag = self._etag(path)
-            present = None if etag is None else self.load(path)
+            try:
+                present = None if etag is None else self.load(path)
+            except FileDamaged:
+                if not heals:
+                    raise
+                present = None
             wanted = decide(present)
             if wanted is None or wanted == present:
                 return False

@@ -50,6 +50,7 @@ class ContainerParams(BaseModel):
 
 class ListParams(ContainerParams):
     limit: int = Field(5_000, ge=1, le=MOST_FILES, description="The most files of one page")
+    allow_empty: bool = Field(True, description="Whether it is well if there is nothing")
 
 
 @handler("stac.list_raster_files", aliases=["stac_list_raster_files"])
@@ -57,6 +58,8 @@ def list_raster_files(ctx: HandlerContext[ListParams]) -> dict[str, Any]:
     """Lists the rasters in a container, by path, a page at a time: something to fan out over."""
     found = list(islice(rasters_in(ctx.storage, ctx.params), ctx.params.limit + 1))
     files, more = found[: ctx.params.limit], len(found) > ctx.params.limit
+    if not files and not ctx.params.allow_empty:
+        raise NonRetryableError(_nothing_in(ctx.storage, ctx.params))
     ctx.logger.info("%d files%s", len(files), ", and more behind them" if more else "")
     return {
         "files": [
@@ -96,7 +99,7 @@ def catalog_container(ctx: HandlerContext[CatalogParams]) -> HandlerResult:
     records: list[AnyRecord] = []
     for number, info in enumerate(files):
         if ctx.cancelled:
-            raise NonRetryableError("told to stop before all files were described; nothing was published")
+            raise RuntimeError("told to stop before all files were described; nothing was published")
         ctx.progress(number, len(files), info.address.path)
         try:
             item = _describe(ctx.storage, info, params).item
@@ -107,8 +110,9 @@ def catalog_container(ctx: HandlerContext[CatalogParams]) -> HandlerResult:
             failures.append({"blob_name": info.address.path, "error": str(error)[:500]})
     if files and 100 * len(failures) > params.most_failed_percent * len(files):
         raise NonRetryableError(
-            f"{len(failures)} of {len(files)} files cannot be described, more than the {params.most_failed_percent:g} "
-            f"% that are accepted, so nothing was published. The first: {failures[0]['error']}"
+            f"{len(failures)} of {len(files)} files cannot be described, more than the "
+            f"{params.most_failed_percent:g} % that are accepted, so nothing was published. "
+            f"The first: {failures[0]['error']}"
         )
     collection = build_collection(params.collection, items)
     return HandlerResult(
@@ -138,6 +142,18 @@ def rasters_in(storage: Storage, params: ContainerParams) -> Iterator[BlobInfo]:
             and (params.most_bytes is None or info.size_bytes <= params.most_bytes)
         ):
             yield info
+
+
+def _nothing_in(storage: Storage, params: ContainerParams) -> str:
+    """Said with what is there instead, because names are easily mistaken."""
+    there = storage.containers(params.zone)
+    if params.container_name not in there:
+        others = f"there are {', '.join(there[:10])}" if there else "it has none at all"
+        return f"the zone {params.zone} has no container {params.container_name!r}: {others}"
+    return (
+        f"no raster in {params.zone}/{params.container_name} fits: its path begins with {params.prefix!r}, fits "
+        f"{params.pattern!r}, ends with {' or '.join(params.suffixes)}; look at these, and at `after` and the sizes"
+    )
 
 
 def item_id_for(path: str) -> StacId:

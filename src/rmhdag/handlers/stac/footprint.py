@@ -20,7 +20,8 @@ from shapely.geometry.polygon import orient
 from rmhdag.handlers.contract import NonRetryableError
 
 MASK_PIXELS = 512
-MOST_POINTS = 400
+MOST_POINTS = 200
+MOST_EDGES = 6_000
 DECIMALS = 6
 # A straight edge in the raster's CRS is a curve in degrees; GDAL too takes 21 points for it.
 POINTS_PER_EDGE = 21
@@ -47,7 +48,7 @@ def find_footprint(dataset: DatasetReader) -> Footprint:
     return _split(parts)
 
 
-def _valid_outline(dataset: DatasetReader) -> shapely.Geometry:
+def _valid_outline(dataset: DatasetReader) -> Any:
     """In the raster's CRS. Small holes and specks go: a footprint is for finding, not for measuring."""
     scale = max(dataset.width, dataset.height, MASK_PIXELS) / MASK_PIXELS
     height, width = max(1, round(dataset.height / scale)), max(1, round(dataset.width / scale))
@@ -56,17 +57,27 @@ def _valid_outline(dataset: DatasetReader) -> shapely.Geometry:
     mask = dataset.dataset_mask(out_shape=(height, width))
     if mask.all() or not mask.any():
         return whole
-    pixel_shapes = features.shapes((mask > 0).astype(np.uint8), mask=mask > 0, connectivity=8)
-    outline = shapely.union_all([shape(found) for found, _ in pixel_shapes])
-    for pixels in (1, 2, 4, 8, 16, 32):
-        # Growing before simplifying keeps every valid pixel inside.
-        simple = outline.buffer(pixels / 2, join_style="mitre").simplify(pixels).intersection(box(0, 0, width, height))
-        simple = shapely.union_all([_without_small_holes(part, 16 * pixels) for part in _polygons(simple)])
-        if shapely.get_num_coordinates(simple) <= MOST_POINTS:
-            break
-    else:
-        simple = outline.convex_hull
-    return shapely.transform(simple, lambda points: _apply(transform, points))
+    for pixels in (1, 2, 4, 8, 16, 32, 64):
+        simple = _outline(mask > 0, pixels)
+        if simple is not None and shapely.get_num_coordinates(simple) <= MOST_POINTS:
+            simple = simple.intersection(box(0, 0, width, height))
+            return shapely.transform(simple, lambda points: _apply(transform, points))
+    return whole
+
+
+def _outline(mask: Any, pixels: int) -> Any:
+    """Around valid pixels, to so many pixels exactly; None where it would have too many corners to be worked out."""
+    height, width = (-(-length // pixels) for length in mask.shape)
+    padded = np.zeros((height * pixels, width * pixels), dtype=bool)
+    padded[: mask.shape[0], : mask.shape[1]] = mask
+    coarse: Any = padded.reshape(height, pixels, width, pixels).any(axis=(1, 3))
+    if np.count_nonzero(np.diff(coarse, axis=0)) + np.count_nonzero(np.diff(coarse, axis=1)) > MOST_EDGES:
+        return None
+    found = features.shapes(coarse.astype(np.uint8), mask=coarse, connectivity=8, transform=Affine.scale(pixels))
+    outline = shapely.union_all([shape(one) for one, _ in found])
+    # Growing before simplifying keeps every valid pixel inside.
+    simple = outline.buffer(pixels / 2, join_style="mitre").simplify(pixels / 2)
+    return shapely.union_all([_without_small_holes(part, 16 * pixels**2) for part in _polygons(simple)])
 
 
 def _apply(transform: Affine, points: Any) -> Any:
@@ -139,6 +150,7 @@ def _split(parts: list[Polygon]) -> Footprint:
     together = shapely.union_all([_near(part, parts[0]) for part in parts])
     west, south, east, north = together.bounds
     together = together.simplify(max(east - west, north - south) * 1e-5)
+    west, south, east, north = together.bounds
     if east - west >= 360:
         bbox = [-180.0, south, 180.0, north]
     else:

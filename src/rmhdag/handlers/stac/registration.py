@@ -70,6 +70,7 @@ class RegisterItemsParams(BaseModel):
         None, max_length=MOST_ITEMS, description="Outputs of earlier nodes, each with an `item`"
     )
     collection_id: StacId | None = None
+    collection: CollectionWords | None = Field(None, description="Published with the items, instead of `collection_id`")
     expected: int | None = Field(None, ge=0, description="How many there would be if nothing had failed")
     failures: list[dict[str, Any]] = Field(default_factory=list, description="As a fan-in lists them")
     most_failed_percent: float = Field(0.0, ge=0, le=100, description="If more are missing, nothing is published")
@@ -78,6 +79,8 @@ class RegisterItemsParams(BaseModel):
     def _check_one_list(self) -> RegisterItemsParams:
         if (self.items is None) == (self.results is None):
             raise ValueError("give `items`, or `results` of earlier nodes")
+        if self.collection is not None and self.collection_id is not None:
+            raise ValueError("give `collection` or `collection_id`, not both")
         return self
 
 
@@ -90,8 +93,11 @@ def stac_register_items(ctx: HandlerContext[RegisterItemsParams]) -> HandlerResu
     _check_failures(params, failed, failed + len(items))
     seen: set[tuple[str, str]] = set()
     records: list[AnyRecord] = []
+    collection_id = params.collection.collection_id if params.collection is not None else params.collection_id
+    if params.collection is not None:
+        records.append(StacCollectionRecord(collection=build_collection(params.collection, items)))
     for number, given in enumerate(items):
-        item = in_collection(given, params.collection_id)
+        item = in_collection(given, collection_id)
         key = item["collection"], item["id"]
         if key in seen:
             raise NonRetryableError(f"the item {key[1]!r} occurs twice: item ids are unique in a collection")

@@ -1,0 +1,217 @@
+"""Handlers that look after a catalogue: build it again from ruins, find and mend what is wrong with its items.
+
+Links are mended at once. Items that change are handed over as records, like new ones.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from shapely import GEOSException
+from shapely.geometry import shape
+
+from rmhdag.handlers.contract import HandlerContext, NonRetryableError
+from rmhdag.handlers.registry import handler
+from rmhdag.handlers.stac.metadata import StacId
+from rmhdag.handlers.stac.registration import MOST_NAMED, blob_of, records_of
+from rmhdag.handlers.stac.remaking import Remains, remains_in, remake
+from rmhdag.handlers.stac.validation import find_faults
+from rmhdag.models.blobs import Container
+from rmhdag.models.handler_result import HandlerResult
+from rmhdag.models.records import AnyRecord, StacItemRecord
+from rmhdag.storage import Storage
+from rmhdag.storage.catalogue import StaticCatalogue
+from rmhdag.storage.catalogue_layout import item_links
+
+COGS = "cogs"
+MOST_CHECKED = 20_000
+BBOX_TOLERANCE = 1e-4
+
+Item = dict[str, Any]
+
+
+class RebuildParams(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    collection_id: StacId | None = Field(None, description="Only this one; else all")
+    cog_container: Container = Field(COGS, description="Where COGs lie in silver, in a folder per item")
+    from_cogs: bool = Field(True, description="Also make items again that are lost or damaged, from their COGs")
+    republish: bool = Field(False, description="Hand over all items, also sound ones: fills an empty database")
+
+
+@handler("stac.rebuild", aliases=["stac_rebuild"], timeout_seconds=7200)
+def rebuild(ctx: HandlerContext[RebuildParams]) -> HandlerResult:
+    """Builds the catalogue again, from its items and from COGs, whatever state its links are in."""
+    params, catalogue = ctx.params, StaticCatalogue(ctx.storage)
+    # First, so that a collection whose file is damaged can be told by its items.
+    rebuilt = catalogue.rebuild(params.collection_id)
+    known: set[tuple[str, str]] = set()
+    records: list[AnyRecord] = []
+    chosen = [params.collection_id] if params.collection_id else catalogue.collection_ids()
+    for collection_id in chosen:
+        for _, item in catalogue.items(collection_id):
+            if item is not None and not find_faults(item):
+                known.add((collection_id, item["id"]))
+                if params.republish:
+                    records.append(StacItemRecord(collection_id=collection_id, item=item))
+    remade: list[str] = []
+    problems = list(rebuilt.problems)
+    if params.from_cogs:
+        for remains in remains_in(ctx.storage, params.cog_container):
+            ctx.progress(len(known) + len(remade), None, remains.item_id)
+            if not _is_lost(catalogue, remains, params.collection_id, known):
+                continue
+            try:
+                item = remake(ctx.storage, remains, params.collection_id).item
+                records += records_of(ctx.storage, item)
+                remade.append(remains.item_id)
+            except NonRetryableError as error:
+                problems.append(str(error))
+    return HandlerResult(
+        output={
+            "collections": rebuilt.collections,
+            "items": rebuilt.items,
+            "remade": remade[:MOST_NAMED],
+            "remade_count": len(remade),
+            "problems": problems[:MOST_NAMED],
+            "problem_count": len(problems),
+        },
+        records=tuple(records),
+    )
+
+
+class RepairParams(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    collection_id: StacId
+    cog_container: Container = COGS
+    limit: int = Field(5_000, ge=1, le=MOST_CHECKED)
+    after: str = Field("", max_length=1024, description="Go on behind this file: `next_after` of the page before")
+
+
+@handler("stac.repair_items", aliases=["stac_repair_items"], timeout_seconds=7200)
+def repair_items(ctx: HandlerContext[RepairParams]) -> HandlerResult:
+    """Finds items with wrong links, boxes, files or fields, mends what can be mended, and tells the rest."""
+    params, catalogue = ctx.params, StaticCatalogue(ctx.storage)
+    found = ((path, item) for path, item in catalogue.items(params.collection_id) if path > params.after)
+    checked = list(islice(found, params.limit + 1))
+    more, checked = len(checked) > params.limit, checked[: params.limit]
+    repaired: list[dict[str, Any]] = []
+    unresolved: list[dict[str, Any]] = []
+    records: list[AnyRecord] = []
+    for number, (path, item) in enumerate(checked):
+        ctx.progress(number, len(checked), path)
+        name = _id_of(path, item)
+        try:
+            mended, new = _mend(ctx.storage, catalogue, params, path, item)
+        except NonRetryableError as error:
+            unresolved.append({"item_id": name, "problem": str(error)[:1000]})
+            continue
+        if new is not None:
+            records += records_of(ctx.storage, new)
+        if mended:
+            repaired.append({"item_id": name, "mended": mended})
+    return HandlerResult(
+        output={
+            "checked": len(checked),
+            "sound": len(checked) - len(repaired) - len(unresolved),
+            "repaired": repaired[:MOST_NAMED],
+            "repaired_count": len(repaired),
+            "unresolved": unresolved[:MOST_NAMED],
+            "unresolved_count": len(unresolved),
+            "truncated": more,
+            "next_after": checked[-1][0] if more else None,
+        },
+        records=tuple(records),
+    )
+
+
+def _is_lost(
+    catalogue: StaticCatalogue, remains: Remains, collection_id: str | None, known: set[tuple[str, str]]
+) -> bool:
+    """A COG whose item is neither in the catalogue nor taken out of it on purpose."""
+    own = remains.footprint.collection if remains.footprint is not None else None
+    if collection_id is not None and own not in (None, collection_id):
+        return False
+    home = own or collection_id
+    if home is None:
+        return not any(item_id == remains.item_id for _, item_id in known)
+    return (home, remains.item_id) not in known and not catalogue.is_removed(home, remains.item_id)
+
+
+def _mend(
+    storage: Storage, catalogue: StaticCatalogue, params: RepairParams, path: str, item: Item | None
+) -> tuple[list[str], Item | None]:
+    """What was wrong, and the item as it shall be if it has to change."""
+    if item is None or not isinstance(item.get("id"), str):
+        return ["made again: its file was damaged"], _remade(storage, params, _id_of(path, item))
+    wrong = _broken(storage, item)
+    if wrong:
+        return [f"made again: {wrong}"], _remade(storage, params, item["id"])
+    mended, new = [], dict(item)
+    if not catalogue.is_listed(params.collection_id, item["id"]):
+        catalogue.relink(params.collection_id, item["id"])
+        mended.append("listed in its collection")
+    if item.get("links") != item_links(item) or item.get("collection") != params.collection_id:
+        new |= {"links": item_links(item), "collection": params.collection_id}
+        mended.append("links")
+    bbox = _bbox_of(item["geometry"])
+    if not _agrees(item.get("bbox"), bbox):
+        new["bbox"] = bbox
+        mended.append("bbox")
+    return mended, new if new != item else None
+
+
+def _broken(storage: Storage, item: Item) -> str | None:
+    """What only the COG can mend."""
+    faults = [fault for fault in find_faults(item) if not fault.startswith(("/links", "/bbox", "/collection"))]
+    faults = [fault for fault in faults if "'bbox' is a required" not in fault and "'links' is a required" not in fault]
+    if faults:
+        return "; ".join(faults)[:300]
+    try:
+        for role, asset in item["assets"].items():
+            blob_of(storage, item["id"], role, asset)
+    except NonRetryableError as error:
+        return str(error)
+    return None
+
+
+def _remade(storage: Storage, params: RepairParams, item_id: str) -> Item:
+    remains = next(remains_in(storage, params.cog_container, item_id), None)
+    if remains is None:
+        raise NonRetryableError(
+            f"the item {item_id!r} is broken and there is no COG in silver/{params.cog_container}/{item_id} to make it "
+            "again from: process its source again"
+        )
+    return {**remake(storage, remains, params.collection_id).item, "collection": params.collection_id}
+
+
+def _bbox_of(geometry: dict[str, Any]) -> list[float]:
+    """Of a geometry that was split at the antimeridian it goes from the western part's edge to the eastern part's."""
+    try:
+        whole = shape(geometry)
+    except (GEOSException, ValueError, TypeError, KeyError) as error:
+        raise NonRetryableError(f"its geometry cannot be read: {error}") from None
+    west, south, east, north = whole.bounds
+    parts = list(getattr(whole, "geoms", [whole]))
+    touches = any(part.bounds[0] == -180 for part in parts) and any(part.bounds[2] == 180 for part in parts)
+    if touches and len(parts) > 1 and not any(part.bounds[0] == -180 and part.bounds[2] == 180 for part in parts):
+        west = min((part.bounds[0] for part in parts if part.bounds[0] >= 0), default=west)
+        east = max((part.bounds[2] for part in parts if part.bounds[2] <= 0), default=east)
+    return [round(float(value), 6) for value in (west, south, east, north)]
+
+
+def _agrees(bbox: Any, expected: list[float]) -> bool:
+    if not isinstance(bbox, list) or len(bbox) != 4:
+        return False
+    try:
+        return all(abs(float(one) - other) <= BBOX_TOLERANCE for one, other in zip(bbox, expected, strict=True))
+    except (TypeError, ValueError):
+        return False
+
+
+def _id_of(path: str, item: Item | None) -> str:
+    named = item.get("id") if item is not None else None
+    return named if isinstance(named, str) else path.rpartition("/")[2].removesuffix(".json")
