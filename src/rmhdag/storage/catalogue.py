@@ -34,6 +34,14 @@ class Rebuilt(NamedTuple):
     problems: tuple[str, ...]
 
 
+class _Seen(NamedTuple):
+    """Pages by their place: those that list an item, the first with room for it, those that do not lead further."""
+
+    listed: list[int]
+    room: int
+    leading_nowhere: list[int]
+
+
 class StaticCatalogue:
     """All methods may be called by several processes at once, and again after they were interrupted."""
 
@@ -120,7 +128,8 @@ class StaticCatalogue:
         yield from self._items_in(file_name(collection_id))
 
     def is_listed(self, collection_id: str, item_id: str) -> bool:
-        return bool(self._places(collection_id, item_id))
+        seen = self._look(collection_id, item_id)
+        return bool(seen.listed) and not [one for one in seen.leading_nowhere if one < seen.listed[0]]
 
     def relink(self, collection_id: str, item_id: str) -> None:
         """Change the links to an item until they agree with its file.
@@ -130,7 +139,7 @@ class StaticCatalogue:
         """
         for _ in range(ATTEMPTS):
             wanted = self.find_item(collection_id, item_id) is not None
-            if not (self._list_item(collection_id, item_id) if wanted else self._unlist(collection_id, item_id, 0)):
+            if not self._correct(collection_id, item_id, self._look(collection_id, item_id), wanted):
                 return
         raise StorageError(f"the links to item {item_id!r} are changed by too many at once: try again later")
 
@@ -175,52 +184,44 @@ class StaticCatalogue:
         href = f"./{layout.collection_path(collection_id)}"
         self._files.change(ROOT, lambda root: layout.with_link(root or layout.empty_root(self._title), "child", href))
 
-    def _list_item(self, collection_id: str, item_id: str) -> bool:
-        """Whether anything had to change until one page lists the item, and those above it lead to that page."""
-        listed = self._places(collection_id, item_id)
-        place = listed[0] if listed else self._first_room(collection_id, item_id)
+    def _correct(self, collection_id: str, item_id: str, seen: _Seen, wanted: bool) -> bool:
+        """Whether anything was wrong: one page shall list the item, and those above it lead there; or none."""
+        place = (seen.listed or [seen.room])[0]
+        wrong = False
+        if wanted:
+            wrong = not seen.listed
+            if wrong:
+                page = layout.empty_page(collection_id, item_id, place)
+                add = partial(_with_item, empty=page, href=layout.item_href(item_id, place), most=self._page_links)
+                self._files.change(layout.page_path(collection_id, item_id, place), add)
+            for above in [one for one in seen.leading_nowhere if one < place]:
+                href = layout.child_href(item_id, above)
+                self._files.change(layout.page_path(collection_id, item_id, above), partial(_with_child, href=href))
+                wrong = True
+        for extra in seen.listed[1:] if wanted else seen.listed:
+            href = layout.item_href(item_id, extra)
+            self._files.change(layout.page_path(collection_id, item_id, extra), partial(_without_item, href=href))
+            wrong = True
+        return wrong
 
-        def decide(present: Document | None) -> Document | None:
-            page = present or layout.empty_page(collection_id, item_id, place)
-            listing = layout.with_link(page, "item", layout.item_href(item_id, place))
-            # Filled by somebody else since it was looked at: the next look finds the page below.
-            return listing if listing is page or layout.count_items(page) < self._page_links else None
+    def _look(self, collection_id: str, item_id: str) -> _Seen:
+        """Down the pages on which the item may be listed.
 
-        changed = self._files.change(layout.page_path(collection_id, item_id, place), decide)
-        for above in range(place):
-            path, href = layout.page_path(collection_id, item_id, above), layout.child_href(item_id, above)
-            changed |= self._files.change(path, partial(_with_child, href=href))
-        changed |= self._unlist(collection_id, item_id, place + 1)
-        return changed or not listed
-
-    def _first_room(self, collection_id: str, item_id: str) -> int:
-        """Also a page that lists the item already, if its writer was gone before the page itself was listed."""
-        place = 0
+        Pages that nothing leads to are looked at as well while there is no room above: their writer was gone too soon.
+        """
+        listed, leading_nowhere, room, place = list[int](), list[int](), None, 0
         while (page := self._files.load(layout.page_path(collection_id, item_id, place))) is not None:
             listing = layout.has_link(page, "item", layout.item_href(item_id, place))
-            if listing or layout.count_items(page) < self._page_links:
-                break
-            place += 1
-        return place
-
-    def _unlist(self, collection_id: str, item_id: str, first: int) -> bool:
-        changed = False
-        for place in self._places(collection_id, item_id):
-            if place >= first:
-                path, href = layout.page_path(collection_id, item_id, place), layout.item_href(item_id, place)
-                changed |= self._files.change(path, partial(_without_item, href=href))
-        return changed
-
-    def _places(self, collection_id: str, item_id: str) -> list[int]:
-        """Of the pages that list the item, as far as they are listed themselves."""
-        found, place = [], 0
-        while (page := self._files.load(layout.page_path(collection_id, item_id, place))) is not None:
-            if layout.has_link(page, "item", layout.item_href(item_id, place)):
-                found.append(place)
+            if listing:
+                listed.append(place)
+            if room is None and (listing or layout.count_items(page) < self._page_links):
+                room = place
             if not layout.has_link(page, "child", layout.child_href(item_id, place)):
-                break
+                if room is not None:
+                    break
+                leading_nowhere.append(place)
             place += 1
-        return found
+        return _Seen(listed, place if room is None else room, leading_nowhere)
 
     def _collection_names(self) -> list[str]:
         return sorted({path.split("/", 1)[0] for path in self._files.paths() if "/" in path})
@@ -306,6 +307,13 @@ class StaticCatalogue:
 def _extended(present: Document, refused: Document) -> Document:
     """An older collection that comes late changes nothing but how far the newer one reaches."""
     return {**present, "extent": refused["extent"]}
+
+
+def _with_item(page: Document | None, empty: Document, href: str, most: int) -> Document | None:
+    """None if others have filled it since it was looked at: the next look finds the page below."""
+    present = page or empty
+    full = layout.count_items(present) >= most and not layout.has_link(present, "item", href)
+    return None if full else layout.with_link(present, "item", href)
 
 
 def _with_child(page: Document | None, href: str) -> Document | None:
