@@ -244,6 +244,33 @@ def test_a_result_beside_a_bad_one_is_recorded(station: Station, desk: Desk) -> 
     assert payloads.read_json(desk.conn, "default", reference["sha256"]) == {"text": "x" * 100_000}
 
 
+def test_records_come_with_the_result_inline_or_as_a_payload(station: Station, desk: Desk) -> None:
+    for _ in range(5):
+        desk.add("echo")
+    tasks = station.claim()
+    blob = {"type": "blob", "zone": "silver", "container": "c", "path": "a.tif", "size_bytes": 1, "role": "data"}
+    blob["sha256"] = "0" * 64
+    many = [{**blob, "path": f"{n}.tif"} for n in range(1_000)]
+    reference = payloads.write_json(desk.conn, "default", orjson.dumps(many))
+    results = [
+        done(tasks[0], records=[blob]),
+        done(tasks[1], records=many),
+        done(tasks[2], stored_records=reference),
+        done(tasks[3], stored_records={**reference, "size_bytes": 1}),
+        done(tasks[4], records=[]),
+    ]
+    told = station.say("callbacks/task-result", results=results)["outcomes"]
+    assert [one["outcome"] for one in told] == ["accepted"] * 3 + ["refused", "accepted"]
+    assert "stored_records: it refers to a payload that is not there" in told[3]["reason"]
+    query = "SELECT records FROM dag_task_results WHERE task_id = %s"
+    kept = [desk.conn.execute(query, [tasks[n]["task_id"]]).fetchone() for n in (0, 1, 2, 4)]
+    assert kept[0] == ([blob],)
+    assert kept[1] is not None
+    assert payloads.read_json(desk.conn, "default", kept[1][0]["sha256"]) == many
+    assert kept[2] == (reference,)
+    assert kept[3] == (None,)
+
+
 # Payloads.
 
 
@@ -315,6 +342,11 @@ ECHO = {"handler": "echo"}
         ("tasks/claim", {"queues": ["../x"]}, "/queues/0"),
         ("tasks/release", {"tasks": [{**LEASE, "delay_seconds": -1}]}, "/tasks/0/delay_seconds"),
         ("callbacks/task-result", {"results": []}, "/results"),
+        (
+            "callbacks/task-result",
+            {"results": [{**LEASE, "status": "completed", "records": [{"type": "x"}]}]},
+            "/results/0/records/0",
+        ),
         ("callbacks/task-result", {"results": [{**LEASE}]}, "/results/0/status"),
         ("callbacks/task-result", {"results": [{**LEASE, "status": "running"}]}, "/results/0/status"),
         ("callbacks/task-result", {"results": [{**LEASE, "status": "failed"}]}, "/results/0"),

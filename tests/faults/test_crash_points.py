@@ -33,6 +33,9 @@ ELSEWHERE = {
     "register_workflow": "tests/orchestrator/test_advance.py",
     "claim_callbacks": "tests/faults/test_callbacks.py",
     "settle_tries": "tests/faults/test_callbacks.py",
+    "claim_entries": "tests/orchestrator/test_catalogue.py",
+    "settle_entries": "tests/orchestrator/test_catalogue.py",
+    "settle_entries_in_pgstac": "tests/orchestrator/test_pgstac.py",
 }
 
 

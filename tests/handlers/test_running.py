@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from pydantic import BaseModel, Field
 
@@ -23,6 +24,7 @@ from rmhdag.handlers import (
 )
 from rmhdag.handlers.running import Outcome, run_async, run_plain
 from rmhdag.models.events import ErrorKind
+from rmhdag.models.records import BlobRecord, StacItemRecord, Zone, decode_records
 
 Context = HandlerContext[Any]
 
@@ -302,3 +304,25 @@ def test_chunk_processor_listens() -> None:
 def test_multi_phase_goes_on_after_its_checkpoint() -> None:
     outcome = run_example("multi_phase", {"phases": 3}, resume=Checkpoint("phase-2", {"done": [1, 2]}))
     assert json.loads(outcome.output) == {"phases": [1, 2, 3], "resumed_after": 2}
+
+
+BLOB = BlobRecord(zone=Zone.SILVER, container="cogs", path="a/a.tif", size_bytes=3, sha256="0" * 64, role="data")
+
+
+def test_records_travel_as_text_beside_the_output() -> None:
+    async def phases(ctx: Context) -> AsyncGenerator[Any, None]:
+        yield {"type": "result", "output": {"n": 1}, "records": [BLOB.model_dump(mode="json")]}
+
+    for outcome in (run(lambda ctx: HandlerResult(output={"n": 1}, records=(BLOB,))), run(phases)):
+        assert outcome.output == b'{"n":1}'
+        assert outcome.records is not None
+        assert decode_records(orjson.loads(outcome.records)) == (BLOB,)
+    assert run(lambda ctx: HandlerResult(output={"n": 1})).records is None
+
+
+def test_more_records_than_one_result_may_publish_are_refused() -> None:
+    item = StacItemRecord(collection_id="c", item={"id": "i", "text": "x" * 900_000})
+    outcome = run(lambda ctx: HandlerResult(records=(item,) * 20))
+    assert outcome.error_kind is ErrorKind.OUTPUT_REFUSED
+    assert "hand them over from several tasks" in str(outcome.error_message)
+    assert outcome.records is None

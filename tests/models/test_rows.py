@@ -27,7 +27,7 @@ WITHOUT_NAMESPACE = {
     "dag_inbox",
 }
 # Unique whatever the namespace: made at random, or from what is.
-GLOBAL_IDS = {"job_id", "task_id", "secret_hash"}
+GLOBAL_IDS = {"job_id", "task_id", "secret_hash", "collection_id"}
 
 ALL_COLUMNS = [
     pytest.param(row, column, id=f"{row.table.name}.{column.name}") for row in ROWS for column in columns_of(row)

@@ -33,6 +33,7 @@ EVENTS = """SELECT job_id, seq, event_type, node_id, task_id FROM dagapp.dag_job
 COMMANDS = """SELECT command_id, outcome FROM dagapp.dag_job_commands JOIN dagapp.dag_jobs USING (job_id)
     WHERE job_id = ANY(%s) AND completed_at IS NULL"""
 OF_PARENTS = "cancel-"
+PUBLISHED = "SELECT job_id, node_id, path FROM dagapp.dag_blob_assets WHERE job_id = ANY(%s)"
 DEAD_LETTERS = "SELECT task_id FROM dagapp.dag_dead_letters WHERE job_id = ANY(%s)"
 
 Rows = list[tuple[Any, ...]]
@@ -56,6 +57,13 @@ def differences(conn: Conn, store: Store, job_ids: Collection[str], now: datetim
             for row in store.events[job_id]
         ],
         COMMANDS: _commands(store, job_ids),
+        PUBLISHED: [
+            (row.job_id, row.node_id, record.path)
+            for task_id in store.published
+            for row in store.results[task_id]
+            if row.job_id in job_ids
+            for record in row.records
+        ],
         DEAD_LETTERS: [(task_id,) for task_id in store.dead_letters if _job_of(store, task_id) in job_ids],
     }
     with conn.pipeline():

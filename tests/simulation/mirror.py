@@ -19,6 +19,7 @@ from rmhdag.engine import effects as fx
 from rmhdag.engine import inputs
 from rmhdag.models.jobs import CommandKind
 from rmhdag.models.leases import ClaimedTask, TaskReport
+from rmhdag.models.records import encode_records
 from rmhdag.models.states import JOB_TERMINAL, TaskStatus
 from rmhdag.orchestrator.batch import Batch
 from rmhdag.orchestrator.owned_jobs import OwnedJob
@@ -456,7 +457,8 @@ class MirroredStore(Store):
         expected = self._held(worker_id, result.task_id, result.lease_epoch) is not None
         status = TaskStatus.COMPLETED if result.success else TaskStatus.FAILED
         output = None if result.output is None else orjson.dumps(result.output)
-        done = TaskReport(result.task_id, result.lease_epoch, status, result.error_kind, output=output)
+        records = encode_records(result.records) if result.records else None
+        done = TaskReport(result.task_id, result.lease_epoch, status, result.error_kind, output=output, records=records)
         heard = super().report(worker_id, result)
         there = self._perform(lambda conn: tasks.report_tasks(conn, worker_id, [done]), lambda _: touched)
         _agree("reported", expected, bool(there))

@@ -18,6 +18,7 @@ from rmhdag.models.assets import (
     GeospatialAsset,
 )
 from rmhdag.models.callbacks import Callback, CallbackEndpoint, CallbackStatus
+from rmhdag.models.catalogue import CatalogueEntry
 from rmhdag.models.columns import BooleanType, BytesType, FloatType, IntegerType, JsonType, TextType, TimestampType
 from rmhdag.models.history import JobEvent
 from rmhdag.models.jobs import Job, JobCommand, NodeState
@@ -169,6 +170,11 @@ def _lineage(row: dict[str, Any]) -> None:
     row["source_url"] = None if row["source_asset_id"] else "https://example.org/a.tif"
 
 
+def _entry(row: dict[str, Any]) -> None:
+    _of_asset(row)
+    row["version"] = row["published_version"] = row["version"] or 1
+
+
 def _approval(row: dict[str, Any]) -> None:
     row["decided_at"] = NOW if row["state"] in (ApprovalState.APPROVED, ApprovalState.REJECTED) else None
 
@@ -195,6 +201,7 @@ FITTING: dict[type[Row], Callable[[dict[str, Any]], None]] = {
     BlobAsset: _blob,
     DatasetRef: _lineage,
     Approval: _approval,
+    CatalogueEntry: _entry,
 }
 
 

@@ -272,3 +272,15 @@ def test_reports_find_their_rows_by_key_and_not_among_all_that_the_worker_holds(
         assert "dag_queue_messages_pkey" in plan, name
         assert "dag_queue_messages_held_idx" not in plan, name
         assert "Seq Scan on dag_queue_messages" not in plan, name
+
+
+def test_records_are_kept_with_the_result_and_announced_in_the_inbox(conn: Conn) -> None:
+    for task_id in ("plain", "publishing"):
+        add(conn, task_id, 1)
+    tasks.claim_tasks(conn, "w", QUEUE, 10)
+    tasks.report_tasks(conn, "w", [done("plain", 1), done("publishing", 1, records=b'[{"type":"blob"}]')])
+    kept = conn.execute("SELECT task_id, records FROM dag_task_results ORDER BY task_id").fetchall()
+    assert kept == [("plain", None), ("publishing", [{"type": "blob"}])]
+    [(_, _, plain)], [(_, _, publishing)] = inbox(conn, "plain"), inbox(conn, "publishing")
+    assert tasks.PUBLISHES not in plain
+    assert publishing[tasks.PUBLISHES] is True

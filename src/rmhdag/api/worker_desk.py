@@ -15,9 +15,16 @@ import psycopg
 from rmhdag.api.context import Api, Conn
 from rmhdag.api.identity import Caller
 from rmhdag.api.problems import Problem, not_found
-from rmhdag.models.api.worker_calls import LeasedTask, ReportedTask, TaskOutcome, TaskOutcomes, Verdict
+from rmhdag.models.api.worker_calls import (
+    LeasedTask,
+    ReportedTask,
+    TaskOutcome,
+    TaskOutcomes,
+    Verdict,
+)
 from rmhdag.models.columns import INLINE_BYTES
 from rmhdag.models.leases import PAYLOAD_MEDIA_TYPE, Pair, TaskReport
+from rmhdag.models.records import RecordsTooLargeError, encode_records
 from rmhdag.store import payloads, tasks, workers
 
 T = TypeVar("T")
@@ -112,13 +119,8 @@ def _as_report(conn: Conn, namespace: str, item: ReportedTask) -> TaskReport:
     output = None
     if item.output is not None:
         if item.output.keys() == REFERENCE_KEYS and item.output["media_type"] == PAYLOAD_MEDIA_TYPE:
-            digest = str(item.output["sha256"])
-            stored = payloads.find_payload(conn, namespace, digest)
-            if stored is None or stored.size_bytes != item.output["size_bytes"]:
-                raise RefusedResult("output: it refers to a payload that is not there: send that first")
-        output = orjson.dumps(item.output)
-        if len(output) > INLINE_BYTES:
-            output = orjson.dumps(payloads.write_json(conn, namespace, output))
+            _require_payload(conn, namespace, "output", str(item.output["sha256"]), item.output["size_bytes"])
+        output = _inline(conn, namespace, orjson.dumps(item.output))
     return TaskReport(
         item.task_id,
         item.lease_epoch,
@@ -129,7 +131,31 @@ def _as_report(conn: Conn, namespace: str, item: ReportedTask) -> TaskReport:
         output,
         item.metrics,
         item.started_ms_ago,
+        _records(conn, namespace, item),
     )
+
+
+def _records(conn: Conn, namespace: str, item: ReportedTask) -> bytes | None:
+    stored = item.stored_records
+    if stored is not None:
+        _require_payload(conn, namespace, "stored_records", stored.sha256, stored.size_bytes)
+        return stored.model_dump_json().encode()
+    if not item.records:
+        return None
+    try:
+        return _inline(conn, namespace, encode_records(item.records))
+    except RecordsTooLargeError as error:
+        raise RefusedResult(f"records: {error}") from None
+
+
+def _require_payload(conn: Conn, namespace: str, field: str, digest: str, size_bytes: object) -> None:
+    stored = payloads.find_payload(conn, namespace, digest)
+    if stored is None or stored.size_bytes != size_bytes:
+        raise RefusedResult(f"{field}: it refers to a payload that is not there: send that first")
+
+
+def _inline(conn: Conn, namespace: str, text: bytes) -> bytes:
+    return text if len(text) <= INLINE_BYTES else orjson.dumps(payloads.write_json(conn, namespace, text))
 
 
 def _record(at: Seat, reports: Sequence[TaskReport], refusals: dict[Pair, str]) -> set[str]:

@@ -92,6 +92,7 @@ def orchestrator(
         explained(settings),
         migrated(settings, name),
     ):
+        require_catalogue(settings, dsn)
         running = Orchestrator(
             dsn,
             settings.schema_name,
@@ -102,6 +103,8 @@ def orchestrator(
                 poll_seconds=settings.poll_seconds,
                 orphan_scan_seconds=settings.orphan_scan_seconds,
                 callbacks=callback_settings(settings),
+                catalogue=settings.catalogue,
+                storage=settings.storage_settings(),
             ),
             FreshHandlerQueues(dsn, settings),
             notify=settings.notify,
@@ -129,6 +132,23 @@ def require_queues(settings: Settings) -> None:
             remedy="Set each to the name of a queue; `rmhdag up` names its own. `rmhdag config show` lists settings.",
             code=ExitCode.INVALID,
         )
+
+
+def require_catalogue(settings: Settings, dsn: str) -> None:
+    """Told at once, not by the first node that publishes."""
+    from rmhdag.models.catalogue import CatalogueKind
+    from rmhdag.store.connection import connect
+    from rmhdag.store.pgstac import has_pgstac
+
+    if settings.catalogue is not CatalogueKind.PGSTAC:
+        return
+    with connect(dsn, "orchestrator:catalogue", autocommit=True, pooled=settings.database_pooled) as conn:
+        if not has_pgstac(conn):
+            raise CommandFailed(
+                "RMHDAG_CATALOGUE is pgstac, and the database has no pgSTAC",
+                remedy="Install PostGIS and pgSTAC in this database, or set RMHDAG_CATALOGUE=static.",
+                code=ExitCode.INVALID,
+            )
 
 
 def margin(settings: Settings) -> float:

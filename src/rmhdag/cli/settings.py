@@ -27,6 +27,7 @@ from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import mask_url
 from rmhdag.cli.raster_settings import RasterSettings
+from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.records import Zone
 from rmhdag.models.scopes import Scope
 from rmhdag.storage.errors import StorageError
@@ -230,6 +231,11 @@ class Settings(RasterSettings):
         default_factory=dict,
         validation_alias=named(OPTIONS_VARIABLE),
         description='Keys and endpoints: {"azure_account_key": "…", "silver.aws_region": "eu-central-1"}',
+    )
+    catalogue: CatalogueKind = Field(
+        default=CatalogueKind.STATIC,
+        validation_alias=named("RMHDAG_CATALOGUE"),
+        description="Where STAC items are published: static (files in zone gold) or pgstac (in the database)",
     )
     api_host: str = Field(
         default="127.0.0.1", validation_alias=named("RMHDAG_API_HOST"), description="Where the HTTP API listens"

@@ -25,6 +25,7 @@ from rmhdag.handlers.registry import HandlerSpec
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.handler_result import HandlerResult
 from rmhdag.models.json_values import NotJsonError, check_json
+from rmhdag.models.records import RecordsTooLargeError, encode_records
 from rmhdag.observability.secrets import mask_text
 
 MESSAGE_LENGTH = 2000
@@ -45,6 +46,7 @@ class Outcome(NamedTuple):
     metrics: dict[str, Any] | None = None
     delay_seconds: float | None = None
     stopped: bool = False
+    records: bytes | None = None
 
 
 def prepare(spec: HandlerSpec, ctx: HandlerContext[Any]) -> Outcome | None:
@@ -118,7 +120,7 @@ _YIELDED = {
 }
 PROTOCOL = (
     "yield {type: checkpoint, phase, data}, {type: progress, current, total, message} "
-    "or {type: result, output, metrics}"
+    "or {type: result, output, metrics, records}"
 )
 
 
@@ -127,9 +129,8 @@ def outcome_of(returned: Any) -> Outcome:
         if not returned.success:
             failed = _failed(ErrorKind.HANDLER_ERROR, str(returned.error_message))
             return failed._replace(metrics=returned.metrics)
-        if returned.records:
-            return _failed(ErrorKind.PUBLISH_FAILED, "records cannot be published yet: return what was made as output")
-        return _with_output(returned.output, returned.metrics or None)
+        outcome = _with_output(returned.output, returned.metrics or None)
+        return _with_records(outcome, returned) if returned.records and outcome.error_kind is None else outcome
     if returned is None or isinstance(returned, dict):
         return _with_output(returned, None)
     return _failed(
@@ -144,6 +145,13 @@ def _with_output(output: Any, metrics: dict[str, Any] | None) -> Outcome:
         return Outcome(output=orjson.dumps(check_json(output)), metrics=metrics)
     except NotJsonError as error:
         return _failed(ErrorKind.OUTPUT_REFUSED, f"output refused: {error}")
+
+
+def _with_records(outcome: Outcome, returned: HandlerResult) -> Outcome:
+    try:
+        return outcome._replace(records=encode_records(returned.records))
+    except RecordsTooLargeError as error:
+        return _failed(ErrorKind.OUTPUT_REFUSED, f"records refused: {error}")
 
 
 def _outcome_of_error(ctx: HandlerContext[Any], error: BaseException) -> Outcome:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rmhdag.models.columns import JsonObject, Message, jsonb
 from rmhdag.models.json_values import MAX_BYTES
-from rmhdag.models.records import AnyRecord
+from rmhdag.models.records import Records
 
 
 class HandlerResult(BaseModel):
@@ -20,7 +20,7 @@ class HandlerResult(BaseModel):
     output: Annotated[object, jsonb(MAX_BYTES)] = None
     error_message: Message | None = None
     metrics: JsonObject = Field(default_factory=dict)
-    records: tuple[AnyRecord, ...] = Field(default=(), max_length=100_000)
+    records: Records = ()
 
     @model_validator(mode="after")
     def _check_agreement(self) -> HandlerResult:

@@ -63,6 +63,10 @@ def lineage_id_of(owner: str, role: str, source: str) -> str:
     return _digest_of(owner, role, source)
 
 
+def approval_id_of(owner: str, namespace: str, asset_id: str, revision: int, content_hash: str) -> str:
+    return _digest_of(owner, namespace, asset_id, str(revision), content_hash)
+
+
 def revision_owner(namespace: str, asset_id: str, revision: int) -> str:
     return f"{namespace}/{asset_id}/{revision}"
 

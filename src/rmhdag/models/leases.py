@@ -36,7 +36,7 @@ class ClaimedTask(NamedTuple):
 
 
 class TaskReport(NamedTuple):
-    """What became of a lease. `output` is JSON text already: it is encoded once, where it is checked."""
+    """What became of a lease. `output` and `records` are JSON text already: encoded once, where they are checked."""
 
     task_id: str
     lease_epoch: int
@@ -47,6 +47,7 @@ class TaskReport(NamedTuple):
     output: bytes | None = None
     metrics: dict[str, Any] | None = None
     started_ms_ago: float = 0.0
+    records: bytes | None = None
 
 
 class HeldTask(NamedTuple):

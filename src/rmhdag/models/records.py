@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from rmhdag.models.columns import Id, LargeJsonObject, Message, Name, Number, Url, varchar
 
@@ -112,6 +112,31 @@ AnyRecord = Annotated[
     BlobRecord | StacItemRecord | StacCollectionRecord | LineageRecord | PromotionRecord | ApprovalRequestRecord,
     Field(discriminator="type"),
 ]
+
+MOST_RECORDS = 100_000
+RECORDS_BYTES = 16 * 1024 * 1024
+Records = Annotated[tuple[AnyRecord, ...], Field(max_length=MOST_RECORDS)]
+_RECORDS: TypeAdapter[Records] = TypeAdapter(Records)
+
+
+class RecordsTooLargeError(ValueError):
+    """More than one result may publish."""
+
+
+def encode_records(records: Records) -> bytes:
+    """JSON text, as it travels from the handler to whoever applies the records."""
+    text = _RECORDS.dump_json(records, exclude_none=True)
+    if len(text) > RECORDS_BYTES:
+        raise RecordsTooLargeError(
+            f"the records take {len(text)} bytes, more than the {RECORDS_BYTES} that one result may publish: "
+            "hand them over from several tasks"
+        )
+    return text
+
+
+def decode_records(value: object) -> Records:
+    """Records from JSON values; ValidationError if they are none."""
+    return _RECORDS.validate_python(value)
 
 
 def _require_text(value: dict[str, Any], key: str, where: str) -> None:

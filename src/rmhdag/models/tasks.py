@@ -86,6 +86,8 @@ class TaskResult(Row):
     metrics: JsonObject = Field(default_factory=dict)
     checkpoint_data: JsonValue | None = None
     output: JsonValue | None = None
+    # What the handler wants published, or a reference to it.
+    records: JsonValue | None = None
 
 
 class Checkpoint(Row):

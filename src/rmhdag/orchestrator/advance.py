@@ -18,6 +18,7 @@ from rmhdag.engine.effects import AggregationRequested
 from rmhdag.engine.inputs import Continue, Input, SetWindow, Start, TimerDue
 from rmhdag.engine.loading import resume
 from rmhdag.engine.plan import Plan
+from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.events import EventStatus, EventType
 from rmhdag.models.states import JobStatus
 from rmhdag.observability.logs import get_logger
@@ -25,7 +26,7 @@ from rmhdag.orchestrator.batch import Batch
 from rmhdag.orchestrator.figures import Figures, in_short
 from rmhdag.orchestrator.job_spans import record_job
 from rmhdag.orchestrator.owned_jobs import OwnedJob, OwnedJobs, Unloadable
-from rmhdag.orchestrator.readings import read_entry
+from rmhdag.orchestrator.readings import read_entry, unpublished
 from rmhdag.orchestrator.reruns import start_of
 from rmhdag.orchestrator.submissions import UnknownWorkflowError, child_job_row
 from rmhdag.orchestrator.turns import Turns
@@ -33,7 +34,9 @@ from rmhdag.orchestrator.waiting_entries import WaitingEntries
 from rmhdag.store import inbox, jobs, poison, tasks
 from rmhdag.store.channels import NEW_JOBS
 from rmhdag.store.inbox import InboxEntry
+from rmhdag.store.publishing import PublishFailed
 from rmhdag.store.settle import settle
+from rmhdag.store.tasks import PUBLISHES
 from rmhdag.workflow import InvalidInputs
 
 log = get_logger(__name__)
@@ -62,10 +65,11 @@ Item = InboxEntry | LocalInput
 class Advance:
     """One connection, one batch at a time. Whatever goes wrong, the aggregates concerned are loaded again."""
 
-    def __init__(self, conn: Conn, me: str, owned: OwnedJobs) -> None:
+    def __init__(self, conn: Conn, me: str, owned: OwnedJobs, catalogue: CatalogueKind = CatalogueKind.STATIC) -> None:
         self._conn = conn
         self._me = me
         self.owned = owned
+        self._catalogue = catalogue
         self._turns = Turns(lambda queue, after: tasks.first_waiting(self._conn, queue, after))
         self._jitter = Random()
         self._waiting = WaitingEntries()
@@ -76,6 +80,7 @@ class Advance:
         self.aggregations: deque[tuple[str, Plan, str, AggregationRequested]] = deque()
         self.aggregation_wanted = threading.Event()
         self.callbacks_written = threading.Event()
+        self.catalogue_written = threading.Event()
         self.windows: dict[str, int] = {}
         self.figures = Figures()
         # Jobs with results that their rows do not yet show as processed.
@@ -138,17 +143,21 @@ class Advance:
             self.figures.phase = "idle"
             return False
         items: dict[str, list[Item]] = defaultdict(list)
+        publishing: set[str] = set()
         # Timers come after the inbox.
         for entry in self._without_late_news(entries):
             items[entry.job_id].append(entry)
             if "order_key" in entry.payload:
                 self._turns.queue_is_at(entry.payload["queue"], entry.payload["order_key"])
+                if PUBLISHES in entry.payload:
+                    publishing.add(entry.job_id)
         for item in local:
             items[item.job_id].append(item)
         large = self._large_outputs(entries)
         # A job that has spoilt a batch goes alone until it is well or buried: the others have been halved once for it.
-        spoilers = [job_id for job_id in items if job_id in self._failures]
-        alone = [{job_id: items.pop(job_id)} for job_id in spoilers]
+        # One that publishes goes alone as well: what the catalogue takes, or refuses, is not the others' affair.
+        apart = [job_id for job_id in items if job_id in self._failures or job_id in publishing]
+        alone = [{job_id: items.pop(job_id)} for job_id in apart]
         try:
             for part in (items, *alone):
                 if part:
@@ -166,7 +175,7 @@ class Advance:
         self.figures.phase = "deciding"
         for unloadable in self.owned.load(self._conn, items.keys()):
             self._blame(unloadable, unloadable.error)
-        batch = Batch(self._turns)
+        batch = Batch(self._turns, self._catalogue)
         held: dict[str, OwnedJob] = {}
         for job_id, todo in items.items():
             job = self.owned.get(job_id)
@@ -176,6 +185,9 @@ class Advance:
             return
         try:
             self._write(now, items, batch, held)
+        except PublishFailed as error:
+            self.owned.drop(held)
+            self._unpublish(now, items, large, error)
         except DATA_ERRORS as error:
             self.owned.drop(held)
             if len(held) == 1:
@@ -187,6 +199,17 @@ class Advance:
         except psycopg.Error:
             self.owned.drop(held)
             raise
+
+    def _unpublish(
+        self, now: datetime, items: Mapping[str, list[Item]], large: dict[str, Any], error: PublishFailed
+    ) -> None:
+        """Nothing was written. One by one, until the report whose records are refused stands alone: it has failed."""
+        for job_id, todo in items.items():
+            for item in todo:
+                if len(items) == len(todo) == 1 and isinstance(item, InboxEntry) and PUBLISHES in item.payload:
+                    log.warning("records_refused", job_id=job_id, node_id=item.node_id, error=str(error))
+                    item = unpublished(item, str(error))
+                self._handle(now, {job_id: [item]}, large)
 
     def _decide(self, job: OwnedJob, todo: list[Item], now: datetime, batch: Batch, large: dict[str, Any]) -> bool:
         try:
@@ -201,6 +224,8 @@ class Advance:
                 if isinstance(item, LocalInput):
                     local = self._start_of(job) if isinstance(item.given, Start) else item.given
                     batch.take(job, job.run.apply(local, now, self._jitter.random()))
+                    if isinstance(local, Start):
+                        batch.take_over(job.job_id, local)
                 else:
                     given = read_entry(self._conn, job, item, large)
                     effects = job.run.apply(given, now, self._jitter.random())
@@ -269,6 +294,8 @@ class Advance:
             if job_id not in lost:
                 self.aggregations.append((job_id, held[job_id].run.plan, held[job_id].namespace, wanted))
                 self.aggregation_wanted.set()
+        if batch.publishes:
+            self.catalogue_written.set()
         if any(held[job_id].callback_url is not None for job_id in batch.ended):
             self.callbacks_written.set()
         for job_id in batch.ended:

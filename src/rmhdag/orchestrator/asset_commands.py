@@ -11,6 +11,7 @@ from rmhdag.models.assets import ProcessingStatus
 from rmhdag.orchestrator.requests import state_of
 from rmhdag.store import assets
 from rmhdag.store.asset_states import RevisionKey, show_revision
+from rmhdag.store.publishing import publish_again, withdraw_asset
 
 Conn = psycopg.Connection[Any]
 
@@ -31,7 +32,8 @@ def roll_back(conn: Conn, namespace: str, asset_id: str, revision: int, *, issue
         status = None if found is None else ProcessingStatus(found.status)
         number = check_rollback(state_of(locked), revision, status, locked.current_revision)
         key = RevisionKey(namespace, asset_id, number)
-        assets.copy_revision(conn, key, revision, source=rollback_source(revision), created_by=issued_by)
+        shown = assets.copy_revision(conn, key, revision, source=rollback_source(revision), created_by=issued_by)
+        publish_again(conn, namespace, asset_id, number, shown)
         show_revision(conn, key)
     return number
 
@@ -44,3 +46,4 @@ def delete_asset(conn: Conn, namespace: str, asset_id: str, *, issued_by: str) -
             raise UnknownAssetError(f"there is no asset {asset_id}")
         check_idle(state_of(locked), "it cannot be deleted now")
         assets.delete_asset(conn, namespace, asset_id, issued_by)
+        withdraw_asset(conn, namespace, asset_id)

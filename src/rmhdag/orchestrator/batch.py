@@ -9,10 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rmhdag.engine import effects as fx
+from rmhdag.engine.inputs import Start
+from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.states import JOB_TERMINAL, JobStatus, NodeStatus
 from rmhdag.store.asset_states import RevisionOfJob
 from rmhdag.store.channels import JOBS_ENDED, NEW_JOBS, queue_channel
 from rmhdag.store.identity import new_id
+from rmhdag.store.publishing import Publication, TakeOver
 from rmhdag.store.settle import Writes
 
 if TYPE_CHECKING:
@@ -59,8 +62,10 @@ class JobWrites:
 class Batch:
     """Collects what one turn of the orchestrator wants written, and what it has to do once that is committed."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: Turns, catalogue: CatalogueKind = CatalogueKind.STATIC) -> None:
         self._turns = turns
+        self._catalogue = catalogue
+        self.publishes = False
         self.jobs: dict[str, JobWrites] = {}
         self.continues: list[tuple[str, str]] = []
         self.aggregations: list[tuple[str, fx.AggregationRequested]] = []
@@ -81,6 +86,12 @@ class Batch:
                 self._queue(job, mine, effect)
             else:
                 self._take_rare(job, mine, effect, command_id)
+
+    def take_over(self, job_id: str, start: Start) -> None:
+        """What a rerun does not do again was published before, and belongs to it too."""
+        kept = [node_id for node_id, node in start.reused.items() if node.status is NodeStatus.COMPLETED]
+        if kept or start.reused_children:
+            self.jobs[job_id].rare.taken_over.append(TakeOver(job_id, kept, list(start.reused_children)))
 
     def forget(self, job_id: str) -> None:
         """Leave out a job whose decision broke half-way."""
@@ -162,8 +173,11 @@ class Batch:
                 writes.channels.add(NEW_JOBS)
             case fx.TaskDeadLettered():
                 writes.dead_letters.append(_dead_letter(job, effect))
-            case fx.ApprovalRequested() | fx.RecordsPublished():
-                pass  # the node row says that it waits; records are applied by the publish lane
+            case fx.RecordsPublished():
+                self.publishes = True
+                writes.publications.append(Publication(job_id, effect.node_id, effect.records, self._catalogue))
+            case fx.ApprovalRequested():
+                pass  # the node row says that it waits
             case fx.CommandAnswered():
                 if command_id is not None:
                     outcome = "applied" if effect.applied else "refused"

@@ -9,9 +9,11 @@ from typing import Any
 
 import psycopg
 
+from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.orchestrator.advance import Advance
 from rmhdag.orchestrator.callbacks.settings import CallbackSettings
 from rmhdag.orchestrator.trust import SilenceWatch
+from rmhdag.storage.settings import StorageSettings
 from rmhdag.store import upkeep
 from rmhdag.workflow.definition import WorkflowDefinition
 
@@ -39,6 +41,8 @@ class OrchestratorSettings:
     cache_bytes: int = 256 * 1024 * 1024
     source_app: str = "orchestrator"
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
+    catalogue: CatalogueKind = CatalogueKind.STATIC
+    storage: StorageSettings = field(default_factory=StorageSettings)
 
 
 @dataclass

@@ -9,7 +9,8 @@ import psycopg
 from rmhdag.models.jobs import CommandOutcome
 from rmhdag.orchestrator.commands import retry_node
 from rmhdag.orchestrator.reruns import JobNotFinishedError, plan_rerun_of, rerun_job
-from rmhdag.store.dead_letters import DeadLetterLine, settle_dead_letter
+from rmhdag.store import catalogue_entries
+from rmhdag.store.dead_letters import DeadLetterLine, read_dead_letter, settle_dead_letter
 
 Conn = psycopg.Connection[Any]
 
@@ -29,6 +30,8 @@ def requeue(conn: Conn, namespace: str, letter: DeadLetterLine, *, issued_by: st
     """Once per letter: whoever is second finds it settled."""
     if letter.settled_at is not None:
         raise NotRequeuedError(f"it was {letter.settled_as} by {letter.settled_by}")
+    if letter.reason == catalogue_entries.REASON:
+        return _tell_catalogue_again(conn, namespace, letter, issued_by)
     if letter.job_id is None:
         raise NotRequeuedError("it belongs to no job; whoever sent it has to send it again")
     try:
@@ -45,6 +48,17 @@ def requeue(conn: Conn, namespace: str, letter: DeadLetterLine, *, issued_by: st
         if not settle_dead_letter(conn, namespace, letter.dead_letter_id, issued_by, "requeued", {"job_id": new_id}):
             raise NotRequeuedError("somebody else was first")
     return Requeued(new_id, True)
+
+
+def _tell_catalogue_again(conn: Conn, namespace: str, letter: DeadLetterLine, issued_by: str) -> Requeued:
+    found = read_dead_letter(conn, namespace, letter.dead_letter_id)
+    body = None if found is None else found["body"]
+    with conn.transaction():
+        if body is None or not catalogue_entries.revive_entry(conn, namespace, body["collection_id"], body["item_id"]):
+            raise NotRequeuedError("the catalogue has a newer entry in its place")
+        if not settle_dead_letter(conn, namespace, letter.dead_letter_id, issued_by, "requeued", {}):
+            raise NotRequeuedError("somebody else was first")
+    return Requeued(letter.job_id or "", False)
 
 
 def _retry_in_place(conn: Conn, namespace: str, letter: DeadLetterLine, job_id: str, issued_by: str) -> Requeued:

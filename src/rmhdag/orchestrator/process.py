@@ -27,9 +27,10 @@ from rmhdag.orchestrator import duties
 from rmhdag.orchestrator.advance import Advance, LocalInput
 from rmhdag.orchestrator.aggregation import reduce_children
 from rmhdag.orchestrator.context import Context, OrchestratorSettings
-from rmhdag.orchestrator.duties import callbacks
+from rmhdag.orchestrator.duties import callbacks, catalogue
 from rmhdag.orchestrator.owned_jobs import OwnedJobs
 from rmhdag.orchestrator.trust import SilenceWatch, Trust
+from rmhdag.storage.errors import StorageError
 from rmhdag.store import jobs, processes
 from rmhdag.store.channels import NEW_JOBS, owner_channel
 from rmhdag.store.connection import connect, enter_schema
@@ -115,7 +116,7 @@ class Life:
         self._trust = Trust(settings.ttl_seconds, settings.margin_seconds)
         self._conn = self._connect("advance")
         self._owned = OwnedJobs(self.me, handler_queues, settings.cache_bytes)
-        self.advance = Advance(self._conn, self.me, self._owned)
+        self.advance = Advance(self._conn, self.me, self._owned, settings.catalogue)
         self._doorbell = Doorbell(dsn, schema, [NEW_JOBS, owner_channel(self.me)], notify)
         self._claim_now = threading.Event()
         self._looked_at = 0.0
@@ -137,7 +138,7 @@ class Life:
         processes.record_orchestrator_event(
             self._conn, self.me, EventType.ORCHESTRATOR_STARTED, EventStatus.INFO, {"version": __version__}
         )
-        for target in (self._beat, self._do_duties, self._aggregate, self._deliver):
+        for target in (self._beat, self._do_duties, self._aggregate, self._deliver, self._tell_catalogue):
             thread = threading.Thread(target=target, name=target.__name__, daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -195,6 +196,7 @@ class Life:
         self._over.set()
         self._claim_now.set()
         self.advance.callbacks_written.set()
+        self.advance.catalogue_written.set()
         for thread in self._threads:
             thread.join(5)
         self._doorbell.close()
@@ -293,6 +295,26 @@ class Life:
                 continue
             self.advance.aggregations.popleft()
             self.advance.give([LocalInput(job_id, answer)])
+        if conn is not None:
+            conn.close()
+
+    def _tell_catalogue(self) -> None:
+        """Like callbacks: each claim is a lease of its own."""
+        conn: Conn | None = None
+        woken = self.advance.catalogue_written
+        relay = catalogue.Relay(self._settings.catalogue, self._settings.storage)
+        while not self._over.is_set():
+            try:
+                conn = conn or self._connect("catalogue")
+                woken.clear()
+                if not catalogue.run_once(conn, relay):
+                    woken.wait(self._settings.poll_seconds)
+            except (psycopg.Error, StorageError) as error:
+                log.warning("catalogue_failed", owner_id=self.me, error=str(error).strip())
+                if conn is not None:
+                    conn.close()
+                conn = None
+                self._over.wait(self._settings.poll_seconds)
         if conn is not None:
             conn.close()
 

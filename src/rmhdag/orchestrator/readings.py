@@ -6,15 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 import psycopg
+from pydantic import ValidationError
 
 from rmhdag.engine import inputs as given
 from rmhdag.models.events import ErrorKind
+from rmhdag.models.json_values import json_pointer
+from rmhdag.models.leases import PayloadMissingError
+from rmhdag.models.records import Records, decode_records
 from rmhdag.models.states import JobStatus
-from rmhdag.orchestrator.owned_jobs import OwnedJob, read_output
+from rmhdag.orchestrator.owned_jobs import OwnedJob, as_reference, read_output
+from rmhdag.store import payloads
 from rmhdag.store.inbox import InboxEntry
+from rmhdag.store.tasks import PUBLISHES, read_records
 from rmhdag.store.workers import read_checkpoint
 
 Conn = psycopg.Connection[Any]
+MESSAGE_LETTERS = 2_000
 
 
 def read_entry(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
@@ -28,6 +35,12 @@ def _reported(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, A
     if told["ok"]:
         value = told["out"] if "out" in told else outputs.get(str(entry.task_id))
         output = read_output(conn, job.run.plan, job.namespace, str(entry.node_id), value)
+    records: Records = ()
+    if PUBLISHES in told:
+        try:
+            records = _records(conn, job, entry)
+        except (PayloadMissingError, ValidationError) as error:
+            return _reported(conn, job, unpublished(entry, f"the records cannot be read: {_first(error)}"), outputs)
     return given.TaskReported(
         str(entry.node_id),
         told["attempt"],
@@ -39,7 +52,30 @@ def _reported(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, A
         ErrorKind(told["kind"]) if "kind" in told else None,
         told.get("worker_id"),
         told.get("ms"),
+        records,
     )
+
+
+def unpublished(entry: InboxEntry, message: str) -> InboxEntry:
+    """The same report, as the failure of its attempt."""
+    kept = {name: value for name, value in entry.payload.items() if name not in (PUBLISHES, "out")}
+    failed = {"ok": False, "kind": ErrorKind.PUBLISH_FAILED, "error": message[:MESSAGE_LETTERS]}
+    return entry._replace(payload=kept | failed)
+
+
+def _records(conn: Conn, job: OwnedJob, entry: InboxEntry) -> Records:
+    value = read_records(conn, str(entry.task_id), entry.lease_epoch or 0)
+    reference = as_reference(value)
+    if reference is not None:
+        value = payloads.read_json(conn, job.namespace, reference.sha256)
+    return decode_records(value)
+
+
+def _first(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        found = error.errors(include_url=False, include_input=False)[0]
+        return f"{found['msg']} at {json_pointer(*found['loc'])}"
+    return str(error)
 
 
 def _started(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:

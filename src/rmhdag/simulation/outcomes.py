@@ -7,6 +7,7 @@ from enum import StrEnum
 from random import Random
 
 from rmhdag.models.events import ErrorKind
+from rmhdag.models.records import BlobRecord, Zone
 from rmhdag.simulation.rows import QueueRow, ResultRow
 
 
@@ -72,8 +73,12 @@ def outcome_of(seed: int, row: QueueRow) -> Outcome:
         }
         result.is_large = rng.random() < 0.15
         if rng.random() < 0.1:
-            result.records = ({"type": "blob", "path": made_by},)
+            result.records = (_file(made_by),)
     if fate in (Fate.HANGS, Fate.HANGS_UNNOTICED):
         seconds = float(row.timeout_seconds)
         marks_start = True
     return Outcome(fate, seconds, marks_start, checkpoints, result)
+
+
+def _file(path: str) -> BlobRecord:
+    return BlobRecord(zone=Zone.SILVER, container="made", path=path, size_bytes=1, sha256="0" * 64, role="data")

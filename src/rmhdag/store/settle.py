@@ -17,6 +17,7 @@ import psycopg
 from rmhdag.store import callbacks, jobs
 from rmhdag.store.asset_states import RevisionOfJob, follow_jobs
 from rmhdag.store.crash_points import SITES, reach
+from rmhdag.store.publishing import Publication, TakeOver, keep_catalogue, publish, take_over
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -48,6 +49,8 @@ class Writes:
     parents: list[list[Any]] = field(default_factory=list)
     cancelled_child_jobs: list[list[Any]] = field(default_factory=list)
     answers: list[list[Any]] = field(default_factory=list)
+    taken_over: list[TakeOver] = field(default_factory=list)
+    publications: list[Publication] = field(default_factory=list)
     channels: set[str] = field(default_factory=set)
 
 
@@ -70,7 +73,8 @@ def settle(
 ) -> Settled:
     """Write one batch. Jobs that are no longer mine drop out and the rest goes on; a torn inbox writes nothing.
 
-    The connection is in autocommit mode. Two round trips: the fence must have answered before anything is written.
+    Raises PublishFailed, with nothing written, if that is why it cannot be. The connection is in autocommit mode. Two
+    round trips: the fence must have answered before anything is written.
     """
     settled: Settled | None = None
     try:
@@ -102,13 +106,20 @@ def settle(
 
 
 def _write(conn: psycopg.Connection[Any], me: str, now: datetime, writes: Writes) -> None:
-    """Updates, then inserts, then what ends a job; a statement without rows is not sent."""
+    """What is published, updates, then inserts, then what ends a job; a statement without rows is not sent.
+
+    Publishing comes first: what fails there cannot be the fault of anything else.
+    """
 
     def send(query: bytes, rows: Sequence[Any], name: str, **more: Any) -> None:
         if rows:
             text = orjson.dumps(rows, default=str).decode()
             conn.execute(query, {name: text, "now": now, **more}, prepare=True)
 
+    if writes.publications:
+        publish(conn, writes.publications)
+    for begun in writes.taken_over:
+        take_over(conn, begun)
     send(SQL["update_jobs"], writes.started_jobs, "jobs")
     send(SQL["update_jobs"], writes.jobs, "jobs")
     if writes.revoked:
@@ -130,6 +141,7 @@ def _write(conn: psycopg.Connection[Any], me: str, now: datetime, writes: Writes
     send(SQL["insert_dead_letters"], writes.dead_letters, "letters")
     # After all that they publish, and before callbacks: requests may still join a job while its asset is not locked.
     if writes.revisions:
+        keep_catalogue(conn, [one.job_id for one in writes.revisions])
         follow_jobs(conn, writes.revisions)
     send(CALLBACKS_SQL["insert_callbacks"], writes.callbacks, "callbacks")
     send(SQL["notify_parents"], writes.parents, "parents")

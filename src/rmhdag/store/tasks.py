@@ -17,6 +17,8 @@ SQL = load_queries(__file__)
 Conn = psycopg.Connection[Any]
 # A small output travels in the inbox row too, which spares the owner a look at the result.
 INBOX_OUTPUT_BYTES = 2_048
+# In the inbox row of a result with records: it is settled in a transaction of its own.
+PUBLISHES = "publishes"
 
 
 class QueueDepth(NamedTuple):
@@ -40,7 +42,7 @@ def claim_tasks(
 @commit_site
 def report_tasks(conn: Conn, worker_id: str, reports: Sequence[TaskReport]) -> set[str]:
     """Record results, one statement for all; returns the tasks whose lease still matched."""
-    rows = [
+    rows: list[list[Any]] = [
         [
             report.task_id,
             report.lease_epoch,
@@ -56,6 +58,9 @@ def report_tasks(conn: Conn, worker_id: str, reports: Sequence[TaskReport]) -> s
         ]
         for position, report in enumerate(reports)
     ]
+    for row, report in zip(rows, reports, strict=True):
+        if report.records is not None:
+            row.append(orjson.Fragment(report.records))
     given = {"worker_id": worker_id, "reports": orjson.dumps(rows).decode()}
     return _matched(conn.execute(SQL["report_tasks"], given, prepare=True))
 
@@ -67,6 +72,8 @@ def _told(report: TaskReport) -> dict[str, Any]:
         told["error"] = report.error_message
     if report.output is not None and len(report.output) <= INBOX_OUTPUT_BYTES:
         told["out"] = orjson.Fragment(report.output)
+    if report.records is not None:
+        told[PUBLISHES] = True
     return told
 
 
@@ -95,6 +102,13 @@ def report_lost_tasks(conn: Conn, workers: Sequence[str]) -> int:
     row = conn.execute(SQL["report_lost_tasks"], {"workers": list(workers)}).fetchone()
     assert row is not None
     return int(row[0])
+
+
+def read_records(conn: Conn, task_id: str, lease_epoch: int) -> Any:
+    """What was handed over with a result, or a reference to it."""
+    given = {"task_id": task_id, "lease_epoch": lease_epoch}
+    row = conn.execute(SQL["read_records"], given, prepare=True).fetchone()
+    return None if row is None else row[0]
 
 
 def tasks_told_to_stop(conn: Conn, worker_id: str) -> list[tuple[str, int]]:

@@ -179,6 +179,7 @@ def send_outcome(channel: Channel, key: int, outcome: Outcome, began_ns: int) ->
         outcome.metrics,
         outcome.delay_seconds,
         outcome.stopped,
+        None if outcome.records is None else outcome.records.decode(),
     )
 
 

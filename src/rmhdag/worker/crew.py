@@ -132,7 +132,7 @@ class Crew:
         raise HandlersBrokenError(frame[1])
 
     def _hear_done(self, child: ChildProcess, frame: Frame) -> None:
-        _, key, kind, message, began_ns, took_ns, output, metrics, delay_seconds, stopped = frame
+        _, key, kind, message, began_ns, took_ns, output, metrics, delay_seconds, stopped, records = frame
         lease = child.leases.pop(key, None)
         if lease is None:
             return
@@ -147,7 +147,8 @@ class Crew:
             self._finish(lease, TaskStatus.FAILED, ErrorKind(kind), message, took_ns // 1_000_000, metrics=metrics)
         else:
             text = None if output is None else output.encode()
-            self._finish(lease, TaskStatus.COMPLETED, None, None, took_ns // 1_000_000, text, metrics)
+            published = None if records is None else records.encode()
+            self._finish(lease, TaskStatus.COMPLETED, None, None, took_ns // 1_000_000, text, metrics, published)
 
     def _hear_skipped(self, child: ChildProcess, frame: Frame) -> None:
         lease = child.leases.pop(frame[1], None)
@@ -217,6 +218,7 @@ class Crew:
         took_ms: int = 0,
         output: bytes | None = None,
         metrics: dict[str, Any] | None = None,
+        records: bytes | None = None,
     ) -> None:
         self._forget(lease)
         self.tasks_done += 1
@@ -226,7 +228,9 @@ class Crew:
             log.info("task_failed", error_kind=kind, error=message, **lease.ids)
         elif log.is_enabled_for(logging.DEBUG):
             log.debug("task_ended", status=status, duration_ms=took_ms, **lease.ids)
-        self._exchange.report(Finished(lease.task, status, kind, message, lease.began_ns, took_ms, output, metrics))
+        self._exchange.report(
+            Finished(lease.task, status, kind, message, lease.began_ns, took_ms, output, metrics, records)
+        )
 
     def release(self, lease: Lease, delay_seconds: float | None) -> None:
         """None says that it never ran."""

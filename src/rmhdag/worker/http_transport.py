@@ -279,9 +279,7 @@ class HttpTransport(HttpLink):
         self.say("/callbacks/task-logs", {"worker_id": worker_id, "chunks": said})
 
     def report(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
-        said = [
-            {**one._asdict(), "output": None if one.output is None else orjson.Fragment(one.output)} for one in reports
-        ]
+        said = [_said(one) for one in reports]
         heard = self.say("/callbacks/task-result", {"worker_id": worker_id, "results": said})
         refused = next((one for one in heard["outcomes"] if one["outcome"] == "refused"), None)
         if refused is not None:
@@ -331,6 +329,15 @@ class HttpTransport(HttpLink):
         if sha256(text).hexdigest() != digest:
             raise Unreachable(f"payload {digest} arrived damaged")
         return text
+
+
+def _said(report: TaskReport) -> dict[str, Any]:
+    told = {**report._asdict(), "output": None if report.output is None else orjson.Fragment(report.output)}
+    del told["records"]  # unless there are some: an API of an older version does not know the field
+    if report.records is not None:
+        is_stored = report.records.startswith(b"{")
+        told["stored_records" if is_stored else "records"] = orjson.Fragment(report.records)
+    return told
 
 
 def newest(given: Sequence[T], pair_of: Callable[[T], Pair]) -> list[T]:

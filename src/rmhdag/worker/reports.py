@@ -31,6 +31,7 @@ class Finished(NamedTuple):
     duration_ms: int = 0
     output: bytes | None = None
     metrics: dict[str, Any] | None = None
+    records: bytes | None = None
 
 
 def take_batch(waiting: Sequence[Finished]) -> list[Finished]:
@@ -38,7 +39,7 @@ def take_batch(waiting: Sequence[Finished]) -> list[Finished]:
     batch: list[Finished] = []
     size = 0
     for one in waiting[:BATCH]:
-        size += min(len(one.output or b""), INLINE_BYTES)
+        size += min(len(one.output or b""), INLINE_BYTES) + min(len(one.records or b""), INLINE_BYTES)
         if batch and size > BATCH_BYTES:
             break
         batch.append(one)
@@ -78,9 +79,7 @@ def _report_refused(transport: Transport, worker_id: str, one: Finished, error: 
 
 
 def _as_report(transport: Transport, one: Finished) -> TaskReport:
-    output = one.output
-    if output is not None and len(output) > INLINE_BYTES:
-        output = orjson.dumps(transport.write_payload(one.task.namespace, output))
+    output = _inline(transport, one, one.output)
     return TaskReport(
         one.task.task_id,
         one.task.lease_epoch,
@@ -91,7 +90,15 @@ def _as_report(transport: Transport, one: Finished) -> TaskReport:
         output,
         one.metrics,
         max(0.0, (time.monotonic_ns() - one.began_ns) / 1e6) if one.began_ns else 0.0,
+        _inline(transport, one, one.records),
     )
+
+
+def _inline(transport: Transport, one: Finished, text: bytes | None) -> bytes | None:
+    """As it is, or a reference to where it is stored apart."""
+    if text is None or len(text) <= INLINE_BYTES:
+        return text
+    return orjson.dumps(transport.write_payload(one.task.namespace, text))
 
 
 def _ids(one: Finished) -> dict[str, str]:

@@ -15,6 +15,7 @@ from rmhdag.models.columns import INLINE_BYTES, LOG_CHUNK_BYTES, RESULT_BYTES
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.json_values import MAX_INTEGER, NotJsonError, check_json
 from rmhdag.models.messages import SCHEMA_VERSION, SchemaVersion
+from rmhdag.models.records import Records
 from rmhdag.models.states import TaskStatus
 
 MOST_CLAIMED = 500
@@ -223,6 +224,14 @@ class StartedTasks(WorkerCall):
     tasks: Annotated[list[LeasedTask], Field(min_length=1, max_length=MOST_HELD)]
 
 
+class StoredRecords(Said):
+    """The reference of a payload that was sent before."""
+
+    sha256: Sha256
+    size_bytes: Annotated[int, Field(ge=0, le=64 * 1024 * 1024)]
+    media_type: Literal["application/json"]
+
+
 class ReportedTask(LeasedTask):
     """`output` of more than 64 KB is stored apart; one of many megabytes is sent as a payload before."""
 
@@ -242,11 +251,17 @@ class ReportedTask(LeasedTask):
     started_ms_ago: Annotated[float, Field(ge=0, le=30 * 86_400_000, allow_inf_nan=False)] = 0.0
     output: dict[str, Any] | None = None
     metrics: Annotated[dict[str, Any], _bounded(INLINE_BYTES)] | None = None
+    records: Records = Field(default=(), description="Changes of the business domain, applied when the node completes")
+    stored_records: StoredRecords | None = Field(default=None, description="Instead, if they were sent as a payload")
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> Self:
         if (self.status is TaskStatus.FAILED) != (self.error_kind is not None):
             raise ValueError("a failed task has an error_kind, and no other has")
+        if (self.records or self.stored_records) and self.status is not TaskStatus.COMPLETED:
+            raise ValueError("only a completed task publishes records")
+        if self.records and self.stored_records:
+            raise ValueError("records and stored_records: give one of them")
         return self
 
 

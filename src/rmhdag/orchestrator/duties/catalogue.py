@@ -1,0 +1,122 @@
+"""Tell the catalogue what it is to show: claim entries that are due, write them, write down what became of it.
+
+This duty has a thread and a connection of its own: blob storage may be slow or away, and no job waits for it. A claim
+is a lease in the row, so several orchestrators share the work and nobody has to notice that one of them is gone. No
+transaction is open while a file is written. Each file decides by the version between two writers, so that whoever was
+held up does not put an older entry in the place of a newer one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import psycopg
+
+from rmhdag.models.catalogue import CatalogueKind, EntryStatus
+from rmhdag.observability.logs import get_logger
+from rmhdag.observability.secrets import mask_text
+from rmhdag.storage.catalogue import StaticCatalogue
+from rmhdag.storage.errors import OutsideStorage, StorageError
+from rmhdag.storage.settings import StorageSettings
+from rmhdag.storage.zones import open_storage
+from rmhdag.store.catalogue_entries import (
+    ClaimedEntry,
+    TriedEntry,
+    claim_entries,
+    has_due,
+    settle_entries,
+    settle_entries_in_pgstac,
+)
+from rmhdag.store.pgstac import CollectionMissing
+
+log = get_logger(__name__)
+Conn = psycopg.Connection[Any]
+BITE = 50
+LEASE_SECONDS = 300.0
+MOST_DELAY_SECONDS = 900.0
+# Storage that is away comes back, within a day or so; what an entry says stays as it is.
+MOST_TRIES_OF_STORAGE = 100
+MOST_TRIES_OF_DATA = 3
+MESSAGE_LETTERS = 2_000
+
+
+@dataclass
+class Relay:
+    """What one orchestrator needs to reach the catalogue. Storage is opened when there is something to tell."""
+
+    kind: CatalogueKind
+    storage: StorageSettings
+    jitter: Random = field(default_factory=Random)
+    opened: StaticCatalogue | None = None
+    was_warned: bool = False
+
+    def catalogue(self) -> StaticCatalogue | None:
+        """None if no blob storage is configured: then entries wait."""
+        if self.opened is None and self.storage.is_given:
+            self.opened = StaticCatalogue(open_storage(self.storage))
+        return self.opened
+
+
+def run_once(conn: Conn, relay: Relay) -> int:
+    """How many entries were tried."""
+    if not has_due(conn):
+        return 0
+    if relay.kind is CatalogueKind.PGSTAC:
+        return _tell_pgstac(conn, relay)
+    catalogue = relay.catalogue()
+    if catalogue is None:
+        if not relay.was_warned:
+            relay.was_warned = True
+            log.warning("catalogue_waits", error="no blob storage is configured: set RMHDAG_STORAGE")
+        return 0
+    claimed = claim_entries(conn, limit=BITE, lease_seconds=LEASE_SECONDS)
+    tried = [_try(relay, catalogue, one) for one in claimed]
+    if tried:
+        settle_entries(conn, tried)
+    return len(tried)
+
+
+def _tell_pgstac(conn: Conn, relay: Relay) -> int:
+    """Together if possible; one by one if that is refused, so that the one at fault stands alone."""
+    claimed = claim_entries(conn, limit=BITE, lease_seconds=LEASE_SECONDS)
+    try:
+        if claimed and settle_entries_in_pgstac(conn, claimed) == len(claimed):
+            return len(claimed)
+    except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError, CollectionMissing):
+        pass
+    for one in claimed:
+        try:
+            settle_entries_in_pgstac(conn, [one])
+        except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError, CollectionMissing) as error:
+            said = error.diag.message_primary if isinstance(error, psycopg.Error) else str(error)
+            settle_entries(conn, [_failed(relay, one, said or type(error).__name__, MOST_TRIES_OF_DATA)])
+    return len(claimed)
+
+
+def _try(relay: Relay, catalogue: StaticCatalogue, one: ClaimedEntry) -> TriedEntry:
+    try:
+        if not one.item_id:
+            catalogue.put_collection(one.body, version=one.version)
+        elif one.removed:
+            catalogue.remove_item(one.collection_id, one.item_id, version=one.version)
+        else:
+            catalogue.put_item(one.collection_id, one.body, version=one.version)
+    except StorageError as error:
+        most = MOST_TRIES_OF_DATA if isinstance(error, OutsideStorage) else MOST_TRIES_OF_STORAGE
+        return _failed(relay, one, str(error), most)
+    except Exception as error:  # whatever is wrong with this entry is wrong with this entry alone
+        return _failed(relay, one, f"{type(error).__name__}: {error}", MOST_TRIES_OF_DATA)
+    return TriedEntry(one, EntryStatus.PUBLISHED)
+
+
+def _failed(relay: Relay, one: ClaimedEntry, message: str, most_tries: int) -> TriedEntry:
+    told = mask_text(message)[:MESSAGE_LETTERS]
+    is_dead = one.attempts >= most_tries
+    names = {"collection_id": one.collection_id, "item_id": one.item_id, "times": one.attempts, "error": told}
+    log.warning("catalogue_entry_dead" if is_dead else "catalogue_entry_not_told", **names)
+    if is_dead:
+        return TriedEntry(one, EntryStatus.DEAD, None, told)
+    delay = min(MOST_DELAY_SECONDS, 2.0 ** min(one.attempts - 1, 20)) * relay.jitter.uniform(0.5, 1.0)
+    return TriedEntry(one, EntryStatus.PENDING, delay, told)

@@ -1,0 +1,117 @@
+"""The catalogue's outbox: entries that are to be told, claimed for a while, settled by whoever holds the claim."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import orjson
+import psycopg
+
+from rmhdag.models.catalogue import EntryStatus
+from rmhdag.store.crash_points import commit_site
+from rmhdag.store.pgstac import ToldEntry, tell_pgstac
+from rmhdag.store.queries import load_queries
+
+SQL = load_queries(__file__)
+Conn = psycopg.Connection[Any]
+REASON = "catalogue"
+
+
+class ClaimedEntry(NamedTuple):
+    collection_id: str
+    item_id: str
+    removed: bool
+    body: dict[str, Any]
+    version: int
+    lease_epoch: int
+    attempts: int
+    namespace: str
+    job_id: str | None
+    node_id: str | None
+
+    @property
+    def told(self) -> ToldEntry:
+        return ToldEntry(self.collection_id, self.item_id, self.removed, self.body)
+
+
+class TriedEntry(NamedTuple):
+    """What became of one try; `delay_seconds` is for those that stay pending."""
+
+    claimed: ClaimedEntry
+    status: EntryStatus
+    delay_seconds: float | None = None
+    error: str | None = None
+
+
+def has_due(conn: Conn) -> bool:
+    row = conn.execute(SQL["has_due"], prepare=True).fetchone()
+    return row is not None and bool(row[0])
+
+
+@commit_site
+def claim_entries(conn: Conn, *, limit: int, lease_seconds: float) -> list[ClaimedEntry]:
+    """What is due and nobody else is telling."""
+    given = {"limit": limit, "lease_seconds": lease_seconds}
+    return [ClaimedEntry(*row) for row in conn.execute(SQL["claim_entries"], given, prepare=True).fetchall()]
+
+
+@commit_site
+def settle_entries(conn: Conn, tried: Sequence[TriedEntry]) -> int:
+    """How many were still as they were claimed. What is dead becomes a dead letter, in the same transaction."""
+    with conn.transaction():
+        return _settle(conn, tried)
+
+
+@commit_site
+def settle_entries_in_pgstac(conn: Conn, claimed: Sequence[ClaimedEntry]) -> int:
+    """Tell pgSTAC and settle, together; whoever has lost a claim tells nothing of it."""
+    settled = 0
+    with conn.transaction() as transaction:
+        if _settle(conn, [TriedEntry(one, EntryStatus.PUBLISHED) for one in claimed]) < len(claimed):
+            raise psycopg.Rollback(transaction)
+        tell_pgstac(conn, [one.told for one in claimed])
+        settled = len(claimed)
+    return settled
+
+
+def revive_entry(conn: Conn, namespace: str, collection_id: str, item_id: str) -> bool:
+    """A dead one gets another chance."""
+    given = {"namespace": namespace, "collection_id": collection_id, "item_id": item_id}
+    return conn.execute(SQL["revive_entry"], given).rowcount == 1
+
+
+def _settle(conn: Conn, tried: Sequence[TriedEntry]) -> int:
+    rows = [
+        [
+            one.claimed.collection_id,
+            one.claimed.item_id,
+            one.claimed.lease_epoch,
+            one.claimed.version,
+            one.status,
+            one.delay_seconds,
+            one.error,
+        ]
+        for one in tried
+    ]
+    found = conn.execute(SQL["settle_entries"], {"tries": orjson.dumps(rows).decode()}).fetchall()
+    settled = {(row[0], row[1]) for row in found}
+    for one in tried:
+        claimed = one.claimed
+        if one.status is EntryStatus.DEAD and (claimed.collection_id, claimed.item_id) in settled:
+            place = {"collection_id": claimed.collection_id, "item_id": claimed.item_id, "version": claimed.version}
+            text = orjson.dumps([*place.values(), claimed.lease_epoch])
+            conn.execute(
+                SQL["bury_entry"],
+                {
+                    "letter": f"dl-{hashlib.sha256(text).hexdigest()[:56]}",
+                    "namespace": claimed.namespace,
+                    "reason": REASON,
+                    "error": one.error,
+                    "job_id": claimed.job_id,
+                    "node_id": claimed.node_id,
+                    "body": orjson.dumps(place).decode(),
+                },
+            )
+    return len(settled)

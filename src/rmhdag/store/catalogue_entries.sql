@@ -1,0 +1,44 @@
+-- name: has_due
+SELECT EXISTS (SELECT FROM dag_catalogue_entries WHERE status = 'pending' AND next_attempt_at <= clock_timestamp())
+
+-- name: claim_entries
+-- Collections before items, so that readers find what items are linked from.
+WITH chosen AS MATERIALIZED (
+    SELECT collection_id, item_id
+    FROM dag_catalogue_entries
+    WHERE status = 'pending' AND next_attempt_at <= clock_timestamp()
+    ORDER BY item_id <> '', next_attempt_at, collection_id, item_id
+    LIMIT %(limit)s
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE dag_catalogue_entries AS e
+SET lease_epoch = e.lease_epoch + 1, attempts = e.attempts + 1,
+    next_attempt_at = clock_timestamp() + %(lease_seconds)s * interval '1 second'
+FROM chosen
+WHERE e.collection_id = chosen.collection_id AND e.item_id = chosen.item_id
+RETURNING
+    e.collection_id, e.item_id, e.removed, e.body, e.version, e.lease_epoch, e.attempts, e.namespace, e.job_id, e.node_id
+
+-- name: settle_entries
+-- Who was overtaken by a newer version, or has lost the lease, finds no row.
+-- 0 collection_id, 1 item_id, 2 lease_epoch, 3 version, 4 status, 5 delay in seconds, 6 error
+UPDATE dag_catalogue_entries AS e
+SET status = s.status,
+    published_version = CASE WHEN s.status = 'published' THEN e.version ELSE e.published_version END,
+    published_at = CASE WHEN s.status = 'published' THEN clock_timestamp() ELSE e.published_at END,
+    next_attempt_at = clock_timestamp() + COALESCE((r->>5)::float8, 0) * interval '1 second',
+    last_error = r->>6
+FROM jsonb_array_elements(%(tries)s::jsonb) AS r, LATERAL (SELECT (r->>4)::entry_status AS status) AS s
+WHERE e.collection_id = r->>0 AND e.item_id = r->>1 AND e.lease_epoch = (r->>2)::bigint AND e.version = (r->>3)::bigint
+    AND e.status = 'pending'
+RETURNING e.collection_id, e.item_id
+
+-- name: bury_entry
+INSERT INTO dag_dead_letters (dead_letter_id, namespace, reason, error_message, job_id, node_id, body)
+VALUES (%(letter)s, %(namespace)s, %(reason)s, %(error)s, %(job_id)s, %(node_id)s, %(body)s::jsonb)
+ON CONFLICT (dead_letter_id) DO NOTHING
+
+-- name: revive_entry
+UPDATE dag_catalogue_entries
+SET status = 'pending', attempts = 0, next_attempt_at = clock_timestamp(), lease_epoch = lease_epoch + 1
+WHERE namespace = %(namespace)s AND collection_id = %(collection_id)s AND item_id = %(item_id)s AND status = 'dead'
