@@ -42,7 +42,7 @@ class Seat:
         self.conn = open_connection(dsn)
         self.settings = settings or OrchestratorSettings()
         processes.register_orchestrator(self.conn, self.me, "here", 1, "0")
-        self.advance = Advance(self.conn, self.me, OwnedJobs(self.me, {}, 10**8))
+        self.advance = Advance(self.conn, self.me, OwnedJobs(self.me, {}, 10**8), self.settings.catalogue)
         ttl = self.settings.ttl_seconds
         self.context = Context(
             self.conn, self.me, "dagapp", self.settings, self.advance, SilenceWatch(ttl), SilenceWatch(ttl)

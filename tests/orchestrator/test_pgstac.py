@@ -1,0 +1,189 @@
+"""The publish lane with pgSTAC: the catalogue commits with the node, in one transaction, or the node fails."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from rmhdag.embedded import EmbeddedPostgres
+from rmhdag.models.catalogue import CatalogueKind
+from rmhdag.models.records import Records, StacCollectionRecord, StacItemRecord
+from rmhdag.orchestrator.context import OrchestratorSettings
+from rmhdag.orchestrator.duties.catalogue import Relay, run_once
+from rmhdag.storage import StorageSettings
+from rmhdag.store import crash_points
+from rmhdag.store.migration import apply
+from rmhdag.store.pgstac import has_pgstac
+from rmhdag.store.publishing import EntryChange, put_in_catalogue
+from tests.conftest import require, required_binaries
+from tests.orchestrator.platform import Platform, Seat
+from tests.orchestrator.test_publishing import blob, one_task, report
+
+EXTENSIONS = ("postgis", "btree_gist", "unaccent")
+SETTINGS = OrchestratorSettings(catalogue=CatalogueKind.PGSTAC)
+
+
+class Killed(BaseException):
+    """Nothing catches it."""
+
+
+def pgstac_script() -> Path:
+    """Only the file: the package that brings it is never imported."""
+    found = find_spec("pypgstac")
+    require(found is not None and found.submodule_search_locations, "the package pypgstac is not installed")
+    assert found is not None
+    assert found.submodule_search_locations
+    scripts = Path(found.submodule_search_locations[0], "migrations").glob("pgstac.*.sql")
+    whole = [path for path in scripts if "-" not in path.name and "unreleased" not in path.name]
+    return max(whole, key=lambda path: [int(part) for part in path.name.split(".")[1:-1]])
+
+
+@pytest.fixture(scope="module")
+def catalogue_server() -> Iterator[tuple[EmbeddedPostgres, str]]:
+    with EmbeddedPostgres.temporary(binaries=required_binaries("debian15")) as server:
+        dsn = server.create_database("template_pgstac")
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            known = conn.execute("SELECT count(*) FROM pg_available_extensions WHERE name = 'postgis'").fetchone()
+            require(known == (1,), "Debian's postgresql-15-postgis-3 is not installed")
+            for name in EXTENSIONS:
+                conn.execute(f"CREATE EXTENSION {name}".encode())
+            conn.execute(pgstac_script().read_bytes())
+        apply(dsn)
+        yield server, "template_pgstac"
+
+
+@pytest.fixture
+def platform(catalogue_server: tuple[EmbeddedPostgres, str]) -> Iterator[Platform]:
+    server, template = catalogue_server
+    name = f"test_{uuid.uuid4().hex}"
+    made = Platform(server.create_database(name, template=template))
+    yield made
+    crash_points.disarm()
+    made.close()
+    server.drop_database(name)
+
+
+def collection(**more: Any) -> StacCollectionRecord:
+    extent = {"spatial": {"bbox": [[0, 0, 1, 1]]}, "temporal": {"interval": [["2020-01-01T00:00:00Z", None]]}}
+    body = {"id": "c", "type": "Collection", "stac_version": "1.0.0", "description": "d", "license": "x", "links": []}
+    return StacCollectionRecord(collection={**body, "extent": extent, **more})
+
+
+def item(number: int = 1, item_id: str = "i", **more: Any) -> StacItemRecord:
+    body = {
+        "id": item_id,
+        "type": "Feature",
+        "stac_version": "1.0.0",
+        "collection": "c",
+        "geometry": {"type": "Point", "coordinates": [0.5, 0.5]},
+        "bbox": [0.5, 0.5, 0.5, 0.5],
+        "properties": {"datetime": "2020-01-02T00:00:00Z", "n": number},
+        "links": [],
+        "assets": {},
+    }
+    return StacItemRecord(collection_id="c", item={**body, **more})
+
+
+def found(platform: Platform) -> list[Any]:
+    row = platform.conn.execute("SET search_path = pgstac, public; SELECT pgstac.search('{}')")
+    row.nextset()
+    answer = row.fetchone()
+    platform.conn.execute("SET search_path TO dagapp")
+    assert answer is not None
+    return [one["properties"]["n"] for one in answer[0]["features"]]
+
+
+def run(platform: Platform, seat: Seat, records: Records) -> str:
+    job_id = platform.submit(one_task())
+    seat.work()
+    report(platform, platform.claim()[0], records)
+    seat.work()
+    return job_id
+
+
+def test_an_item_is_in_the_catalogue_when_its_node_is_completed(platform: Platform) -> None:
+    seat = platform.seat(SETTINGS)
+    assert has_pgstac(platform.conn)
+    assert platform.job(run(platform, seat, (blob(), collection(), item())))["status"] == "completed"
+    assert found(platform) == [1]
+    run(platform, seat, (collection(title="again"), item(2)))
+    assert found(platform) == [2]
+    state = platform.conn.execute(
+        "SELECT item_id, version, published_version, status::text FROM dag_catalogue_entries ORDER BY 1"
+    ).fetchall()
+    assert state == [("", 2, 2, "published"), ("i", 2, 2, "published")]
+
+
+def test_what_pgstac_refuses_fails_the_node_and_leaves_nothing(platform: Platform) -> None:
+    seat = platform.seat(SETTINGS)
+    alone = platform.job(run(platform, seat, (blob(), item())))
+    assert alone["status"] == "failed"
+    assert "there is no collection 'c': make it before its items" in alone["error_message"]
+    run(platform, seat, (collection(),))
+    broken = platform.job(run(platform, seat, (blob(), item(geometry={"type": "Nonsense"}))))
+    assert broken["status"] == "failed"
+    assert "the database refused it" in broken["error_message"]
+    assert platform.count("dag_blob_assets") == 0
+    assert platform.count("dag_catalogue_entries") == 1
+    assert found(platform) == []
+    assert platform.job(run(platform, seat, (blob(), item())))["status"] == "completed"
+
+
+@pytest.mark.parametrize(("point", "before"), [("settle.before_commit", []), ("settle.after_commit", [1])])
+def test_an_orchestrator_that_dies_publishes_exactly_once(platform: Platform, point: str, before: list[int]) -> None:
+    doomed = platform.seat(SETTINGS)
+    run(platform, doomed, (collection(),))
+    job_id = platform.submit(one_task())
+    doomed.work()
+    report(platform, platform.claim()[0], (blob(), item()))
+
+    def die() -> None:
+        doomed.conn.close()
+        raise Killed
+
+    crash_points.arm(point, die)
+    with pytest.raises(Killed):
+        doomed.work()
+    assert found(platform) == before
+    heir = platform.seat(SETTINGS)
+    platform.conn.execute(
+        "UPDATE dag_jobs SET owner_id = %s, owner_epoch = owner_epoch + 1 WHERE completed_at IS NULL", [heir.me]
+    )
+    platform.conn.execute("UPDATE dag_inbox SET owner_id = %s", [heir.me])
+    heir.work()
+    assert platform.job(job_id)["status"] == "completed"
+    assert found(platform) == [1]
+    assert platform.count("dag_blob_assets") == 1
+
+
+@pytest.mark.parametrize("point", ["settle_entries_in_pgstac.before_commit", "settle_entries_in_pgstac.after_commit"])
+def test_what_is_published_without_a_node_is_told_by_the_relay(platform: Platform, point: str) -> None:
+    """A rollback: its entries wait; whoever tells them may die."""
+    relay = Relay(CatalogueKind.PGSTAC, StorageSettings())
+    run(platform, platform.seat(SETTINGS), (collection(), item(1)))
+
+    def put(*, removed: bool) -> None:
+        with platform.conn.transaction():
+            change = EntryChange("c", "i", "default", removed, item(5).item)
+            put_in_catalogue(platform.conn, CatalogueKind.STATIC, [change])
+
+    def die() -> None:
+        raise Killed
+
+    put(removed=False)
+    crash_points.arm(point, die)
+    with pytest.raises(Killed):
+        run_once(platform.conn, relay)
+    platform.conn.execute("UPDATE dag_catalogue_entries SET next_attempt_at = '2000-01-01'")
+    run_once(platform.conn, relay)
+    assert found(platform) == [5]
+    put(removed=True)
+    assert run_once(platform.conn, relay) == 1
+    assert found(platform) == []
+    assert run_once(platform.conn, relay) == 0
