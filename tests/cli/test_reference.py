@@ -30,6 +30,8 @@ WITH_ROWS = {"dead-letters list", "dead-letters requeue", "dead-letters discard"
 # Compared in test_keys.
 OF_KEYS = {"keys create", "keys list", "keys rotate", "keys revoke"}
 WITH_ROWS |= {"callbacks list", "callbacks redeliver"}
+# Compared in test_assets.
+WITH_ROWS |= {"assets", "asset", "rollback", "submit --platform"}
 # Compared in test_runtime_jobs.
 ON_A_RUNNING_PLATFORM = {
     *("up", "submit", "submit --dry-run", "submit --wait", "jobs", "job", "job --node", "job --events", "logs"),

@@ -9,12 +9,15 @@ from typing import Any
 
 import psycopg
 
+from rmhdag.api.views import assets as asset_views
 from rmhdag.api.views import processes
 from rmhdag.api.views.jobs import page_of_jobs
 from rmhdag.api.views.logs import task_ids_of
 from rmhdag.api.views.nodes import read_node
 from rmhdag.api.views.overviews import read_overview
 from rmhdag.api.views.pictures import JobOrder, order_of, read_definition
+from rmhdag.assets.identity import InvalidReferences, Platforms, read_platforms
+from rmhdag.assets.revisions import AssetConflict
 from rmhdag.cli.callback_settings import callback_rules
 from rmhdag.cli.database import Conn, migrated, open_connection
 from rmhdag.cli.exit_codes import ExitCode
@@ -25,11 +28,13 @@ from rmhdag.cli.platform import (
     NOT_FINISHED,
     NOT_ROTATED,
     NOTHING_TO_RERUN,
+    AssetQuery,
     JobQuery,
     NotRequeued,
     Platform,
     PlatformLost,
     Watch,
+    no_asset,
     no_callback,
     no_cursor,
     no_key,
@@ -41,6 +46,14 @@ from rmhdag.cli.server import explained, opened
 from rmhdag.cli.settings import Settings
 from rmhdag.engine.rerun import RerunError
 from rmhdag.messaging.doorbell import Doorbell
+from rmhdag.models.api.assets import (
+    AssetSummary,
+    AssetView,
+    OrderAccepted,
+    RevisionSummary,
+    RevisionView,
+    WorkOrderBody,
+)
 from rmhdag.models.api.callbacks import CallbackView
 from rmhdag.models.api.jobs import CommandAnswerBody, JobSubmission, JobSummary, RerunAnswer, RerunRequest
 from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, RotationRequest
@@ -51,11 +64,19 @@ from rmhdag.models.api.queues import DeadLetterSummary, QueueStatus, Requeued
 from rmhdag.models.api.timeline import TimelineEvent, read_event
 from rmhdag.models.api.workflows import Registration, WorkflowDetail, WorkflowSummary
 from rmhdag.models.callbacks import CallbackStatus
-from rmhdag.orchestrator import commands, reruns
+from rmhdag.orchestrator import asset_commands, commands, requests, reruns
 from rmhdag.orchestrator import dead_letters as chances
 from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
-from rmhdag.orchestrator.submissions import OtherSubmissionError, Submission, Submitted, submit_many
+from rmhdag.orchestrator.submissions import (
+    OtherSubmissionError,
+    Submission,
+    Submitted,
+    UnknownWorkflowError,
+    submit_many,
+)
 from rmhdag.store import api_keys, callbacks, dead_letters, views
+from rmhdag.store.asset_states import RevisionKey
+from rmhdag.store.assets import AssetFilters
 from rmhdag.store.channels import JOBS_ENDED
 from rmhdag.store.job_lists import Cursor, JobFilters
 from rmhdag.workflow import InvalidInputs
@@ -223,6 +244,8 @@ class LocalPlatform(Platform):
             raise CommandFailed(str(error), remedy=NOT_FINISHED, code=ExitCode.CONFLICT) from None
         except reruns.NothingToRerunError as error:
             raise CommandFailed(str(error), remedy=NOTHING_TO_RERUN, code=ExitCode.CONFLICT) from None
+        except AssetConflict as error:
+            raise conflict(error) from None
         except OtherSubmissionError as error:
             raise CommandFailed(str(error), code=ExitCode.CONFLICT) from None
         except (RerunError, reruns.UnknownJobError) as error:
@@ -237,6 +260,68 @@ class LocalPlatform(Platform):
             reused=order.sort_names(scope.reused),
             keeps_children=order.sort_names(scope.keeps_children),
         )
+
+    # -- assets --------------------------------------------------------------------------------------------------------
+
+    def order(self, wanted: WorkOrderBody) -> OrderAccepted:
+        given = wanted.model_dump() | {"submitted_by": wanted.submitted_by or self._name, "client_id": self._name}
+        try:
+            ordered = requests.order(
+                self.conn,
+                requests.WorkOrder(**given),
+                namespace=self._namespace,
+                platforms=Platforms(read_platforms(self.settings.platforms)),
+                callback_rules=callback_rules(self.settings),
+                source_app="cli",
+            )
+        except InvalidInputs as error:
+            raise refuse_inputs(error, wanted.workflow_id) from None
+        except CallbackRefused as error:
+            raise CommandFailed(str(error), remedy=CALLBACK_REFUSED, code=ExitCode.INVALID) from None
+        except (InvalidReferences, requests.PlatformMissingError) as error:
+            raise CommandFailed(str(error), code=ExitCode.INVALID) from None
+        except UnknownWorkflowError as error:
+            raise CommandFailed(str(error), code=ExitCode.NOT_FOUND) from None
+        except requests.OtherRequestError as error:
+            raise CommandFailed(str(error), code=ExitCode.CONFLICT) from None
+        except AssetConflict as error:
+            raise conflict(error) from None
+        return asset_views.accepted(ordered.request)
+
+    def assets(self, query: AssetQuery) -> tuple[list[AssetSummary], str | None]:
+        filters = AssetFilters(
+            platform_id=query.platform_id,
+            kind=query.kind,
+            processing_status=query.processing_status,
+            refs=query.refs or None,
+            deleted_too=query.deleted_too,
+            before=None if query.after is None else read_cursor(query.after),
+            limit=query.limit + 1,
+        )
+        found = asset_views.page_of_assets(self.conn, self._namespace, filters)
+        shown = found[: query.limit]
+        last = shown[-1] if len(found) > query.limit else None
+        return shown, None if last is None else f"{last.created_at.isoformat()}/{last.asset_id}"
+
+    def asset(self, asset_id: str) -> AssetView:
+        found = asset_views.read_asset(self.conn, self._namespace, asset_id)
+        if found is None:
+            raise no_asset(asset_id)
+        return found
+
+    def revisions(self, asset_id: str, limit: int) -> list[RevisionSummary]:
+        return asset_views.page_of_revisions(self.conn, self._namespace, asset_id, before=None, limit=limit)
+
+    def rollback(self, asset_id: str, revision: int) -> RevisionView:
+        try:
+            number = asset_commands.roll_back(self.conn, self._namespace, asset_id, revision, issued_by=self._name)
+        except asset_commands.UnknownAssetError:
+            raise no_asset(asset_id) from None
+        except AssetConflict as error:
+            raise conflict(error) from None
+        made = asset_views.read_revision(self.conn, RevisionKey(self._namespace, asset_id, number))
+        assert made is not None
+        return made
 
     # -- workflows -----------------------------------------------------------------------------------------------------
 
@@ -382,6 +467,10 @@ def read_cursor(text: str) -> Cursor:
     except ValueError:
         raise no_cursor(text) from None
     return Cursor(created_at, job_id)
+
+
+def conflict(error: AssetConflict) -> CommandFailed:
+    return CommandFailed(str(error), remedy=error.remedy, code=ExitCode.CONFLICT)
 
 
 def log_chunk(line: views.LogChunk) -> LogChunk:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import getpass
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,14 @@ from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.settings import Settings, load_settings
 
 if TYPE_CHECKING:
+    from rmhdag.models.api.assets import (
+        AssetSummary,
+        AssetView,
+        OrderAccepted,
+        RevisionSummary,
+        RevisionView,
+        WorkOrderBody,
+    )
     from rmhdag.models.api.callbacks import CallbackView
     from rmhdag.models.api.jobs import CommandAnswerBody, JobSubmission, JobSummary, RerunAnswer, RerunRequest
     from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, RotationRequest
@@ -49,6 +57,19 @@ class JobQuery:
     submitted_by: str | None = None
     correlation_id: str | None = None
     since: datetime | None = None
+    after: str | None = None
+    limit: int = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssetQuery:
+    """`after` is what the page before gave as the next."""
+
+    platform_id: str | None = None
+    kind: str | None = None
+    processing_status: str | None = None
+    refs: Mapping[str, str] = field(default_factory=dict)
+    deleted_too: bool = False
     after: str | None = None
     limit: int = 20
 
@@ -147,6 +168,25 @@ class Platform(ABC):
 
     @abstractmethod
     def rerun(self, job_id: str, wanted: RerunRequest) -> RerunAnswer: ...
+
+    # -- assets --------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def order(self, wanted: WorkOrderBody) -> OrderAccepted: ...
+
+    @abstractmethod
+    def assets(self, query: AssetQuery) -> tuple[list[AssetSummary], str | None]:
+        """A page, newest first, and what to ask the next one with."""
+
+    @abstractmethod
+    def asset(self, asset_id: str) -> AssetView: ...
+
+    @abstractmethod
+    def revisions(self, asset_id: str, limit: int) -> list[RevisionSummary]:
+        """Newest first."""
+
+    @abstractmethod
+    def rollback(self, asset_id: str, revision: int) -> RevisionView: ...
 
     # -- workflows -----------------------------------------------------------------------------------------------------
 
@@ -262,6 +302,12 @@ def no_node(job_id: str, node_id: str, remedy: str) -> CommandFailed:
 def no_key(key_id: str) -> CommandFailed:
     return CommandFailed(
         f"there is no key {key_id!r}", remedy="`rmhdag keys list --all` shows them.", code=ExitCode.NOT_FOUND
+    )
+
+
+def no_asset(asset_id: str) -> CommandFailed:
+    return CommandFailed(
+        f"there is no asset {asset_id!r}", remedy="`rmhdag assets` lists them.", code=ExitCode.NOT_FOUND
     )
 
 

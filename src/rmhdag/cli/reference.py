@@ -25,8 +25,9 @@ stand anywhere. `-` as a file name reads stdin. Settings come from flags, then t
 ## Far away
 
 With `RMHDAG_URL` (or `--url`) and the key in `RMHDAG_KEY`, which is never given on the command line, the commands
-`submit`, `jobs`, `job`, `logs`, `cancel`, `retry`, `decide`, `workflows`, `queues`, `dead-letters`, `callbacks`,
-`orchestrators`, `workers` and `keys` talk to that server and need no database; output, JSON and exit codes are alike.
+`submit`, `jobs`, `job`, `logs`, `cancel`, `retry`, `decide`, `assets`, `asset`, `rollback`, `workflows`, `queues`,
+`dead-letters`, `callbacks`, `orchestrators`, `workers` and `keys` talk to that server and need no database; output,
+JSON and exit codes are alike.
 If a database is named in the environment or a file, too, the server counts; `--database-url` on the command line counts
 before `RMHDAG_URL`. All is done in the namespace of the key and in the name of its holder; `--as` is for `submit` with
 the scope `admin`. The other commands work on the database, and say so if only a server is named.
@@ -48,11 +49,18 @@ KEY = (
     "key_id, namespace, name, kind, state, scopes, rotated_from, created_by, created_at, expires_at, revoked_at, "
     "last_used_at"
 )
+ASSET = (
+    "asset_id, platform_id, platform_refs, kind, processing_status, latest_revision, current_revision, "
+    "current_job_id, content_hash, approval_state, classification, created_by, created_at, updated_at, deleted_at, "
+    "deleted_by"
+)
+REVISION = "revision, status, source, job_id, content_hash, created_by, created_at, completed_at, error_message"
 
 # The objects of `--json`; fields may be added, those that are here keep their meaning. A test compares.
 JSON_OBJECTS = {
     "up": "up, database, schema, url, login_url, queues, workflows, processes, logs",
     "submit": "job_id, workflow_id, workflow_version",
+    "submit --platform": "job_id, workflow_id, workflow_version, request_id, asset_id, revision, joined",
     "submit --dry-run": "workflow_id, workflow_version, input_params, dry_run",
     "submit --wait": f"{JOB}, node_counts, nodes [{NODE}]",
     "jobs": "jobs [job_id, workflow_id, workflow_version, status, ending, priority, submitted_by, correlation_id, "
@@ -71,6 +79,9 @@ JSON_OBJECTS = {
     "retry": "job_id, rerun_of, again, reused",
     "retry --dry-run": "rerun_of, input_params, again, reused, keeps_children, dry_run",
     "retry --node": "job_id, command_id, outcome, reason",
+    "assets": f"assets [{ASSET}], next",
+    "asset": f"{ASSET}, current, revisions [{REVISION}]",
+    "rollback": f"{REVISION}, asset_id, outputs, footprint",
     "workflows": "workflows [workflow_id, version, hash, name, description, registered_by, registered_at]",
     "workflows show": "workflow_id, version, hash, definition",
     "workflows register": "registered [workflow_id, version, nodes]",

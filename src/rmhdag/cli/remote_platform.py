@@ -17,11 +17,13 @@ from rmhdag.cli.platform import (
     NOT_FINISHED,
     NOT_ROTATED,
     NOTHING_TO_RERUN,
+    AssetQuery,
     JobQuery,
     NotRequeued,
     Platform,
     PlatformLost,
     Watch,
+    no_asset,
     no_callback,
     no_cursor,
     no_key,
@@ -38,6 +40,14 @@ from rmhdag.client import (
     RmhdagError,
     Unavailable,
     calls,
+)
+from rmhdag.models.api.assets import (
+    AssetSummary,
+    AssetView,
+    OrderAccepted,
+    RevisionSummary,
+    RevisionView,
+    WorkOrderBody,
 )
 from rmhdag.models.api.callbacks import CallbackView
 from rmhdag.models.api.jobs import CommandAnswerBody, JobSubmission, JobSummary, RerunAnswer, RerunRequest
@@ -225,6 +235,59 @@ class RemotePlatform(Platform):
                 raise
             wrong = [(place.pointer.removeprefix("/input_params"), place.detail) for place in error.errors]
             raise refuse(wrong, self._call(calls.get_job(job_id)).workflow_id) from None
+
+    # -- assets --------------------------------------------------------------------------------------------------------
+
+    def order(self, wanted: WorkOrderBody) -> OrderAccepted:
+        made = wanted.model_copy(update={"submitted_by": self._name} if self._name else {})
+        given = made.model_dump(exclude={"workflow_id", "input_params"})
+        try:
+            return self._client.submit_request(made.workflow_id, made.input_params, **given)
+        except InvalidRequest as error:
+            if error.code != "invalid_parameters":
+                raise
+            wrong = [(place.pointer.removeprefix("/input_params"), place.detail) for place in error.errors]
+            raise refuse(wrong, made.workflow_id) from None
+
+    def assets(self, query: AssetQuery) -> tuple[list[AssetSummary], str | None]:
+        found: list[AssetSummary] = []
+        cursor = query.after
+        while True:
+            call = calls.list_assets(
+                cursor,
+                min(query.limit - len(found), calls.PAGE),
+                platform_id=query.platform_id,
+                kind=query.kind,
+                processing_status=query.processing_status,
+                ref=[f"{name}={value}" for name, value in query.refs.items()],
+                deleted_too=query.deleted_too,
+            )
+            try:
+                page = self._call(call)
+            except InvalidRequest as error:
+                if error.code == "invalid_cursor":
+                    raise no_cursor(query.after or "") from None
+                raise
+            found += page.assets
+            cursor = page.next_cursor
+            if cursor is None or len(found) >= query.limit:
+                return found, cursor
+
+    def asset(self, asset_id: str) -> AssetView:
+        try:
+            return self._client.asset(asset_id)
+        except NotFound:
+            raise no_asset(asset_id) from None
+
+    def revisions(self, asset_id: str, limit: int) -> list[RevisionSummary]:
+        return list(islice(self._client.revisions(asset_id), limit))
+
+    def rollback(self, asset_id: str, revision: int) -> RevisionView:
+        self._refuse_name()
+        try:
+            return self._client.rollback(asset_id, revision)
+        except NotFound:
+            raise no_asset(asset_id) from None
 
     # -- workflows -----------------------------------------------------------------------------------------------------
 

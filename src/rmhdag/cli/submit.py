@@ -50,6 +50,18 @@ def submit(
         str | None, typer.Option("--correlation-id", metavar="ID", help="Your own name for it.")
     ] = None,
     callback_url: Annotated[str | None, typer.Option("--callback-url", metavar="URL", help="Told of the end.")] = None,
+    platform_id: Annotated[
+        str | None,
+        typer.Option(
+            "--platform", metavar="ID", help="Order it for this platform: the job makes a revision of its asset."
+        ),
+    ] = None,
+    refs: Annotated[
+        list[str] | None, typer.Option("--ref", metavar="NAME=VALUE", help="What that platform calls the asset.")
+    ] = None,
+    supersede: Annotated[
+        bool, typer.Option("--supersede", help="Cancel what processes that asset with other parameters.")
+    ] = False,
     submitted_by: AsOption = None,
     namespace: NamespaceOption = None,
     dry_run: DryRunOption = False,
@@ -66,6 +78,7 @@ def submit(
       rmhdag submit fan_out_test 'items=["a", "b"]' --wait
       rmhdag submit flow.yaml --params @params.json --priority 5
       id=$(rmhdag submit echo_test count=3)
+      rmhdag submit raster_processing --params @params.json --platform arcgis --ref item_id=a1
 
     Values are read as the declared type of the input; lists and objects as JSON, @file.json reads a value from a file.
     With --wait the exit code is 0 if the job completed, 1 if it failed, 7 if it was cancelled, 8 after --timeout.
@@ -84,6 +97,13 @@ def submit(
         "correlation_id": checked(correlation_id, "--correlation-id", 64),
         "callback_url": checked(callback_url, "--callback-url", 512),
     }
+    if platform_id is None and (refs or supersede):
+        raise CommandFailed("--ref and --supersede go with --platform", code=ExitCode.USAGE)
+    if platform_id is not None and (version is not None or correlation_id is not None):
+        raise CommandFailed(
+            "an order takes the newest version, and its request is its correlation: leave these out",
+            code=ExitCode.USAGE,
+        )
     with (
         connected(url, database_url, schema, namespace=namespace, name=submitted_by) as platform,
         traced(platform.settings, "rmhdag-cli"),
@@ -100,13 +120,19 @@ def submit(
             show_dry_run(stored, complete, as_json=as_json)
             return
         with span("submit", {"rmhdag.workflow_id": stored.workflow_id}):
-            wanted = {"workflow_id": stored.workflow_id, "version": stored.version, "input_params": given, **options}
-            job_id = platform.submit(JobSubmission.model_validate(wanted))
+            wanted = {"workflow_id": stored.workflow_id, "input_params": given, **options}
+            if platform_id is None:
+                job_id = platform.submit(JobSubmission.model_validate({**wanted, "version": stored.version}))
+                made: dict[str, Any] = {}
+            else:
+                job_id, made = order(platform, wanted, platform_id, refs or [], supersede=supersede)
         told = f"job {job_id} of {stored.workflow_id} v{stored.version}"
+        if made.get("asset_id"):
+            told += f", revision {made['revision']} of asset {made['asset_id']}"
         if not wait:
             if not platform.orchestrators_alive():
                 say("no orchestrator is running, so the job waits until there is one (`rmhdag up`)")
-            facts = {"job_id": job_id, "workflow_id": stored.workflow_id, "workflow_version": stored.version}
+            facts = {"job_id": job_id, "workflow_id": stored.workflow_id, "workflow_version": stored.version, **made}
             emit_json(facts) if as_json else emit(f"{job_id}\n")
             say(f"submitted {told}; `rmhdag job {job_id}` shows it")
             return
@@ -114,6 +140,27 @@ def submit(
 
         say(told)
         wait_for_job(platform, job_id, timeout_seconds=timeout, as_json=as_json)
+
+
+def order(
+    platform: Platform, wanted: dict[str, Any], platform_id: str, refs: list[str], *, supersede: bool
+) -> tuple[str, dict[str, Any]]:
+    """The job that was made or joined, and what it makes."""
+    from pydantic import ValidationError
+
+    from rmhdag.cli.assets import read_refs
+    from rmhdag.models.api.assets import WorkOrderBody
+
+    given = {k: v for k, v in wanted.items() if k != "correlation_id"}
+    try:
+        body = WorkOrderBody.model_validate(
+            {**given, "platform_id": platform_id, "platform_refs": read_refs(refs), "supersede": supersede}
+        )
+    except ValidationError as error:
+        raise CommandFailed(f"--ref: {error.errors()[0]['msg']}", code=ExitCode.USAGE) from None
+    made = platform.order(body)
+    assert made.job_id is not None
+    return made.job_id, made.model_dump(include={"request_id", "asset_id", "revision", "joined"})
 
 
 def require_orchestrator(platform: Platform) -> None:

@@ -10,6 +10,18 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
+from rmhdag.models.api.assets import (
+    AssetPage,
+    AssetView,
+    BlobPage,
+    Lineage,
+    OrderAccepted,
+    RequestView,
+    RevisionPage,
+    RevisionView,
+    RollbackRequest,
+    WorkOrderBody,
+)
 from rmhdag.models.api.callbacks import CallbackPage, CallbackView
 from rmhdag.models.api.health import Health
 from rmhdag.models.api.jobs import (
@@ -205,6 +217,51 @@ def rotate_key(key_id: str, body: RotationRequest) -> Call[KeyMade]:
 
 def revoke_key(key_id: str) -> Call[KeyView]:
     return _post(f"keys/{_part(key_id)}/revoke", KeyView, None)
+
+
+def submit_request(body: WorkOrderBody) -> Call[OrderAccepted]:
+    repeatable = body.request_id is not None or body.idempotency_key is not None
+    return _post("submit", OrderAccepted, body, repeatable=repeatable)
+
+
+def get_request(request_id: str) -> Call[RequestView]:
+    return _get(f"requests/{_part(request_id)}", RequestView)
+
+
+def list_assets(cursor: str | None = None, limit: int = PAGE, **filters: Any) -> Call[AssetPage]:
+    return _get("assets", AssetPage, cursor=cursor, limit=limit, **filters)
+
+
+def get_asset(asset_id: str) -> Call[AssetView]:
+    return _get(f"assets/{_part(asset_id)}", AssetView)
+
+
+def delete_asset(asset_id: str) -> Call[AssetView]:
+    return Call("DELETE", f"/api/v1/assets/{_part(asset_id)}", AssetView)
+
+
+def rollback(asset_id: str, body: RollbackRequest) -> Call[RevisionView]:
+    return _post(f"assets/{_part(asset_id)}/rollback", RevisionView, body, repeatable=False)
+
+
+def list_revisions(asset_id: str, cursor: str | None = None, limit: int = PAGE) -> Call[RevisionPage]:
+    return _get(f"assets/{_part(asset_id)}/revisions", RevisionPage, cursor=cursor, limit=limit)
+
+
+def get_revision(asset_id: str, revision: int) -> Call[RevisionView]:
+    return _get(_revision(asset_id, revision), RevisionView)
+
+
+def list_blobs(asset_id: str, revision: int, cursor: str | None = None) -> Call[BlobPage]:
+    return _get(f"{_revision(asset_id, revision)}/blobs", BlobPage, cursor=cursor, limit=PAGE)
+
+
+def get_lineage(asset_id: str, revision: int) -> Call[Lineage]:
+    return _get(f"{_revision(asset_id, revision)}/lineage", Lineage)
+
+
+def _revision(asset_id: str, revision: int) -> str:
+    return f"assets/{_part(asset_id)}/revisions/{revision}"
 
 
 def _get(path: str, model: type[M], **query: Any) -> Call[M]:

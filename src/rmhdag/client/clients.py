@@ -13,10 +13,11 @@ from uuid import uuid4
 
 import httpx
 import orjson
-from pydantic import ValidationError
 
 import rmhdag
 from rmhdag.client import calls
+from rmhdag.client.assets import AssetOperations
+from rmhdag.client.bodies import checked
 from rmhdag.client.errors import AuthenticationError, InvalidRequest, RmhdagError, error_of
 from rmhdag.client.jobs import AsyncJob, Job, JobOperations
 from rmhdag.client.listening import listen
@@ -26,12 +27,10 @@ from rmhdag.models.api.callbacks import CallbackView
 from rmhdag.models.api.health import Health
 from rmhdag.models.api.jobs import MOST_IN_A_BATCH, JobSubmission, JobSummary, JobView
 from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, Me, RotationRequest
-from rmhdag.models.api.problems import ProblemPlace
 from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
 from rmhdag.models.api.queues import DeadLetterSummary, Discarded, QueueStatus, Requeued
 from rmhdag.models.api.timeline import StreamedEvent
 from rmhdag.models.api.workflows import Registration, WorkflowCheck, WorkflowDetail, WorkflowSummary
-from rmhdag.models.json_values import json_pointer
 from rmhdag.models.scopes import Scope
 
 J = TypeVar("J", bound=JobOperations[Any])
@@ -52,7 +51,7 @@ class BatchRefused(InvalidRequest, Generic[J]):
         self.refused = refused
 
 
-class ClientOperations(ABC, Generic[J]):
+class ClientOperations(AssetOperations, ABC, Generic[J]):
     @abstractmethod
     def _handle(self, job_id: str, view: JobView | None = None) -> J:
         """A job as this side has it."""
@@ -337,22 +336,6 @@ def batches(bodies: Iterable[JobSubmission]) -> Iterator[list[JobSubmission]]:
         size_bytes += more_bytes
     if batch:
         yield batch
-
-
-B = TypeVar("B", JobSubmission, KeyRequest, RotationRequest)
-
-
-def checked(model: type[B], given: dict[str, Any]) -> B:
-    """What the server would refuse is refused here, in the same way."""
-    try:
-        return model.model_validate(given)
-    except ValidationError as error:
-        places = [
-            ProblemPlace(pointer=json_pointer(*found["loc"]), detail=str(found["msg"]))
-            for found in error.errors(include_url=False, include_input=False)
-        ]
-        what = places[0].detail if len(places) == 1 else f"{len(places)} things are wrong with it"
-        raise InvalidRequest("invalid_request", what, errors=places) from None
 
 
 def written(source: Source) -> tuple[bytes, str]:

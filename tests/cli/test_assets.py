@@ -1,0 +1,84 @@
+"""Orders and assets on the command line, beside the database and far away: the same words, JSON and exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.reference import JSON_OBJECTS
+from rmhdag.models.scopes import Scope
+from tests.api.serving import served
+from tests.cli.conftest import RunCli
+from tests.cli.test_reference import compare
+from tests.orchestrator.assets import raster_workflow
+from tests.orchestrator.platform import Platform
+
+ORDER = ("submit", "make_raster", "--platform", "ddh", "--ref", "dataset_id=0038272", "--ref", "resource_id=r")
+
+
+@pytest.fixture
+def platform(migrated_database: str) -> Iterator[Platform]:
+    made = Platform(migrated_database)
+    made.register(raster_workflow())
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["near", "far"])
+def cli(request: pytest.FixtureRequest, platform: Platform, call_cli: RunCli) -> Iterator[RunCli]:
+    if request.param == "near":
+        yield lambda *words, **more: call_cli(*words, RMHDAG_DATABASE_URL=platform.dsn)
+        return
+    with served(platform.dsn) as api:
+        key = api.key(Scope.ADMIN, name="ada")
+        yield lambda *words, **more: call_cli(*words, RMHDAG_URL=api.url, RMHDAG_KEY=key)
+
+
+def read(cli: RunCli, name: str, *words: str) -> dict[str, Any]:
+    done = cli(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    compare(found, JSON_OBJECTS[name])
+    return found
+
+
+def test_from_an_order_to_a_rollback(cli: RunCli, platform: Platform) -> None:
+    seat = platform.seat()
+    for number in (1, 2):
+        made = read(cli, "submit --platform", *ORDER, f"n={number}")
+        assert (made["revision"], made["joined"]) == (number, False)
+        platform.finish(seat)
+    asset_id = made["asset_id"]
+    assert [one["asset_id"] for one in read(cli, "assets", "assets", "--ref", "resource_id=r")["assets"]] == [asset_id]
+    assert read(cli, "assets", "assets", "--status", "failed")["assets"] == []
+    assert read(cli, "rollback", "rollback", asset_id, "1")["source"] == "rollback of 1"
+    found = read(cli, "asset", "asset", asset_id)
+    assert [one["revision"] for one in found["revisions"]] == [3, 2, 1]
+    assert (found["current_revision"], found["current"]["outputs"]) == (3, {"n": 1})
+    shown = cli("asset", asset_id).stdout
+    assert "rollback of 1" in shown
+    assert "dataset_id=0038272" in shown
+    assert asset_id in cli("assets").stdout
+    refused = cli("rollback", asset_id, "3")
+    assert (refused.returncode, "is the current one already" in refused.stderr) == (ExitCode.CONFLICT, True)
+
+
+def test_what_is_refused(cli: RunCli) -> None:
+    nobody = "0" * 32
+    for words in (("asset", nobody), ("rollback", nobody, "1")):
+        unknown = cli(*words)
+        assert (unknown.returncode, "rmhdag assets" in unknown.stderr) == (ExitCode.NOT_FOUND, True)
+    assert cli("assets", "--kind", "roster").returncode == ExitCode.USAGE
+    assert cli("assets", "--after", "nonsense").returncode == ExitCode.USAGE
+    assert cli("assets", "--ref", "nonsense").returncode == ExitCode.USAGE
+    assert cli("submit", "make_raster", "--ref", "a=b").returncode == ExitCode.USAGE
+    wrong = cli("submit", "make_raster", "--platform", "ddh", "--ref", "dataset_id=1")
+    assert (wrong.returncode, "resource_id" in wrong.stderr) == (ExitCode.INVALID, True)
+    assert cli(*ORDER).returncode == 0
+    other = cli(*ORDER, "n=2")
+    assert (other.returncode, "with other parameters" in other.stderr) == (ExitCode.CONFLICT, True)
+    assert cli(*ORDER, "n=2", "--supersede").returncode == 0
