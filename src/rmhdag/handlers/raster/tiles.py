@@ -1,0 +1,99 @@
+"""The pixels of tiles: cut from a raster into files of their own, and put together again. No storage, no tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import numpy as np
+import rasterio
+from rasterio.crs import CRS
+from rasterio.enums import ColorInterp
+from rasterio.io import DatasetReader
+from rasterio.transform import Affine
+from rasterio.vrt import WarpedVRT
+from rasterio.windows import Window
+
+from rmhdag.handlers.contract import NonRetryableError
+from rmhdag.handlers.raster.tiling_scheme import Tile, TilingScheme
+from rmhdag.handlers.raster.writing import Pixels, RasterPlan, describe_like, passing_options
+
+
+def write_tile(view: DatasetReader | WarpedVRT, scheme: TilingScheme, tile: Tile, path: Path) -> bool:
+    """Write the tile, or say that it holds nothing: what is only nodata is noted and not written."""
+    pixels: Pixels = view.read(window=tile.window)
+    mask: Pixels | None = view.dataset_mask(window=tile.window) if scheme.masked else None
+    if is_empty(pixels, mask, scheme, view.colorinterp):
+        return False
+    with (
+        rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True),
+        rasterio.open(path, "w", **passing_options(plan_of(scheme, tile.window))) as target,
+    ):
+        target.write(pixels)
+        if mask is not None:
+            target.write_mask(mask)
+    return True
+
+
+def is_empty(pixels: Pixels, mask: Pixels | None, scheme: TilingScheme, colours: tuple[ColorInterp, ...] = ()) -> bool:
+    """Nothing is lost by leaving it out: a mosaic has the same values where no tile was written."""
+    nodata = scheme.nodata_value
+    if nodata is not None:
+        return bool(np.isnan(pixels).all() if np.isnan(nodata) else (pixels == nodata).all())
+    if mask is None and ColorInterp.alpha not in colours:
+        return False
+    return not pixels.any() and (mask is None or not mask.any())
+
+
+def mosaic_tiles(
+    scheme: TilingScheme,
+    tiles: Iterable[tuple[int, int]],
+    open_tile: Callable[[int, int], AbstractContextManager[DatasetReader]],
+    path: Path,
+    *,
+    like: DatasetReader | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> None:
+    """One file from the tiles (col, row), in the grid's order whatever the order given; the rest is nodata.
+
+    One tile is in memory at a time. What a raster says beside its pixels is taken from `like`.
+    """
+    wanted = sorted({scheme.tile(col, row) for col, row in tiles}, key=lambda tile: tile.number)
+    with (
+        rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True),
+        rasterio.open(path, "w", **passing_options(plan_of(scheme)), sparse_ok=True) as target,
+    ):
+        if like is not None:
+            describe_like(like)(target)
+        for done, tile in enumerate(wanted, 1):
+            with open_tile(tile.col, tile.row) as source:
+                _check_tile(scheme, tile, source)
+                target.write(source.read(), window=tile.window)
+                if scheme.masked:
+                    target.write_mask(source.dataset_mask(), window=tile.window)
+            progress(done)
+
+
+def plan_of(scheme: TilingScheme, window: Window | None = None) -> RasterPlan:
+    """The file that holds the whole grid, or a window of it."""
+    window = window or Window(0, 0, scheme.width, scheme.height)
+    return RasterPlan(
+        window.width,
+        window.height,
+        CRS.from_wkt(scheme.crs) if scheme.crs else None,
+        scheme.affine @ Affine.translation(window.col_off, window.row_off),
+        scheme.bands,
+        scheme.dtype,
+        scheme.nodata_value,
+        scheme.masked,
+    )
+
+
+def _check_tile(scheme: TilingScheme, tile: Tile, source: DatasetReader) -> None:
+    found = (source.width, source.height, source.count, source.dtypes[0])
+    wanted = (tile.window.width, tile.window.height, scheme.bands, scheme.dtype)
+    if found != wanted:
+        raise NonRetryableError(
+            f"tile {tile.col}/{tile.row} has another size, type or number of bands ({found}) than the scheme ({wanted})"
+        )
