@@ -11,7 +11,7 @@ from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.options import JsonOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit_json, say
 from rmhdag.cli.sample_data import CONTAINER, SeedOption, SizeOption, in_storage, require_geo, storage_of, wanted
-from rmhdag.sampledata.kinds import Kind
+from rmhdag.sampledata.kinds import DEFAULT_SEED, Kind
 
 if TYPE_CHECKING:
     from rmhdag.cli.platform import Platform
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def demo(
     kind: Annotated[Kind, typer.Option("--kind", "-k", help="Which sample; of a tile-set the first.")] = Kind.DEM,
     size: SizeOption = None,
-    seed: SeedOption = 1,
+    seed: SeedOption = DEFAULT_SEED,
     as_json: JsonOption = False,
     url: ServerOption = None,
     database_url: UrlOption = None,

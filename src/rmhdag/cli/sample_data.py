@@ -14,7 +14,7 @@ from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.options import JsonOption
 from rmhdag.cli.output import emit, emit_json, write
-from rmhdag.sampledata.kinds import DEFAULT_SIZES, LEAST_SIZE, MOST_SIZE, SAMPLES, Kind, Sample
+from rmhdag.sampledata.kinds import DEFAULT_SEED, DEFAULT_SIZES, LEAST_SIZE, MOST_SIZE, SAMPLES, Kind, Sample
 
 if TYPE_CHECKING:
     from rmhdag.cli.settings import Settings
@@ -39,7 +39,7 @@ def sample_data(
     container: Annotated[str, typer.Option("--container", metavar="NAME", help="Of the zone.")] = CONTAINER,
     kind: Annotated[list[Kind] | None, typer.Option("--kind", "-k", help="Only these; may be repeated.")] = None,
     size: SizeOption = None,
-    seed: SeedOption = 1,
+    seed: SeedOption = DEFAULT_SEED,
     as_json: JsonOption = False,
 ) -> None:
     """Write rasters that look like real ones, without network: the same seed gives the same bytes. Their paths go to

@@ -8,6 +8,8 @@ from enum import StrEnum
 # Pixels along each side.
 LEAST_SIZE = 16
 MOST_SIZE = 100_000
+# A mountain range around a bay.
+DEFAULT_SEED = 9
 # As TIFF writes it. Never the clock: the same seed gives the same bytes.
 DATETIME = "2024:06:15 10:30:00"
 

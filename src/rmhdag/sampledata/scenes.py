@@ -41,9 +41,9 @@ TREE_LINE = 1300.0
 
 def heights(window: Window, seed: int, extent: int) -> Field:
     """Metres above the sea; below 0 is sea. `extent` is how many pixels a mountain range is wide."""
-    land = fractal(window, seed, 1, extent / 2)
-    land += np.float32(0.55)
-    crests = fractal(window, seed, 2, extent / 4, gain=0.55, ridged=True)
+    land = fractal(window, seed, 1, extent / 3)
+    land += np.float32(0.6)
+    crests = fractal(window, seed, 2, extent / 5, gain=0.55, ridged=True)
     np.clip(crests, 0, None, out=crests)
     crests += np.float32(0.25)
     # Flat at the coast, steep inland.
