@@ -19,13 +19,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from rmhdag.models.blobs import check_path
-from rmhdag.observability.logs import get_logger
 from rmhdag.storage.errors import BlobConflict, BlobNotFound, OutsideStorage, StorageError
 from rmhdag.storage.gdal import CLOSED
-from rmhdag.storage.root import PIECE_BYTES, Condition, Entry, GdalSource, Head
+from rmhdag.storage.root import PIECE_BYTES, Condition, Entry, GdalSource, Head, is_usable
 
-log = get_logger(__name__)
 PART_PREFIX = ".rmhdag-part-"
 # Between being made and being locked a part is defenceless.
 PART_GRACE_SECONDS = 3600.0
@@ -52,6 +49,10 @@ class LocalRoot:
             while piece := os.read(descriptor, PIECE_BYTES):
                 yield piece
 
+    def read_range(self, key: str, offset: int, length: int) -> bytes:
+        with self._opened(key) as descriptor, told(key):
+            return os.pread(descriptor, length, offset)
+
     def write(
         self,
         key: str,
@@ -61,7 +62,7 @@ class LocalRoot:
         sha256: str | None,
         media_type: str | None,
         condition: Condition,
-    ) -> Head:
+    ) -> None:
         above, _, name = key.rpartition("/")
         refuse_part(name, key)
         with self._part(above, key) as (folder, part, descriptor):
@@ -74,7 +75,6 @@ class LocalRoot:
                     check(folder, name, condition, key)
                     os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
                 os.fsync(folder)
-                return head_of(os.fstat(descriptor))
 
     def delete(self, key: str) -> None:
         """Folders that are left empty go with it: in a store of objects there would be none either."""
@@ -107,8 +107,8 @@ class LocalRoot:
             with suppress(FileNotFoundError):
                 if name.startswith(PART_PREFIX):
                     sweep_part(folder, name)
-                elif not is_usable(name.rstrip("/")):
-                    log.warning("blob_not_listed", folder=above, name=ascii(name), remedy="rename it")
+                elif not is_usable(name.rstrip("/"), above):
+                    continue
                 elif name.endswith("/"):
                     inner = os.open(name.rstrip("/"), FOLDER_FLAGS, dir_fd=folder)
                     try:
@@ -122,8 +122,8 @@ class LocalRoot:
 
     def folders(self) -> Iterator[str]:
         try:
-            with self._folder("", "") as folder, os.scandir(folder) as found:
-                names = [one.name for one in found if one.is_dir(follow_symlinks=False) and is_usable(one.name)]
+            with told(""), self._folder("", "") as folder, os.scandir(folder) as found:
+                names = [one.name for one in found if one.is_dir(follow_symlinks=False) and is_usable(one.name, "")]
         except BlobNotFound:
             return
         yield from sorted(names)
@@ -288,14 +288,6 @@ def sweep_part(folder: int, name: str) -> None:
             os.unlink(name, dir_fd=folder)
     finally:
         os.close(descriptor)
-
-
-def is_usable(name: str) -> bool:
-    try:
-        check_path(name)
-    except ValueError:
-        return False
-    return True
 
 
 def head_of(status: os.stat_result) -> Head:

@@ -10,6 +10,10 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+from rmhdag.models.blobs import check_path
+from rmhdag.observability.logs import get_logger
+
+log = get_logger(__name__)
 PIECE_BYTES = 1024 * 1024
 
 
@@ -54,6 +58,9 @@ class Root(Protocol):
     def pieces(self, key: str) -> Iterator[bytes]:
         """The content; what is read is one version of it, even if it is replaced meanwhile."""
 
+    def read_range(self, key: str, offset: int, length: int) -> bytes:
+        """Less than the length at the end of the content."""
+
     def write(
         self,
         key: str,
@@ -63,7 +70,7 @@ class Root(Protocol):
         sha256: str | None,
         media_type: str | None,
         condition: Condition,
-    ) -> Head:
+    ) -> None:
         """Visible as a whole or not at all."""
 
     def delete(self, key: str) -> None: ...
@@ -79,3 +86,13 @@ class Root(Protocol):
     def gdal_source(self, key: str) -> AbstractContextManager[GdalSource]: ...
 
     def gdal_options(self) -> dict[str, str]: ...
+
+
+def is_usable(name: str, folder: str) -> bool:
+    """Whether something found in a folder can be addressed; what cannot is told to whoever reads the log."""
+    try:
+        check_path(name)
+    except ValueError:
+        log.warning("blob_not_listed", folder=folder, name=ascii(name), remedy="rename it")
+        return False
+    return True

@@ -1,0 +1,53 @@
+"""A real HTTP server that speaks S3 (moto's), started on a free port and kept in memory."""
+
+import hashlib
+import os
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.conftest import require
+
+ROOT = Path(__file__).resolve().parents[2]
+S3_OPTIONS = {"aws_access_key_id": "somebody", "aws_secret_access_key": "kept-secret", "aws_region": "us-east-1"}
+
+
+def find_moto() -> Path | None:
+    """Where scripts/setup has put it: in an environment of its own, named after what it was made from."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    made_from = hashlib.sha256((ROOT / "requirements" / "s3-server.txt").read_bytes()).hexdigest()
+    python = cache / "rmhdag" / f"s3-{made_from[:12]}" / "ready" / "bin" / "python"
+    return python if python.is_file() else None
+
+
+@contextmanager
+def running_s3() -> Iterator[str]:
+    """The endpoint."""
+    python = find_moto()
+    require(python, "moto's S3 server is not installed: scripts/setup dev does it")
+    command = [str(python), "-u", "-m", "moto.server", "--host", "127.0.0.1", "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        yield _listening_at(process)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _listening_at(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if "Running on " in line:
+            return line.split("Running on ")[1].split()[0]
+    raise AssertionError(f"the S3 server did not start:\n{said}")
+
+
+def create_bucket(endpoint: str, name: str) -> None:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    request = urllib.request.Request(f"{endpoint}/{name}", method="PUT")
+    request.add_header("Authorization", "AWS4-HMAC-SHA256 Credential=somebody/20260101/us-east-1/s3/aws4_request")
+    opener.open(request, timeout=30).close()
