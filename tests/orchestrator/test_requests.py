@@ -182,6 +182,22 @@ def test_while_it_is_processed_the_same_order_joins_and_another_is_refused(ready
     assert place_order(ready.conn, request_id="r-3", input_params={"n": 2}).request.revision == 2
 
 
+def test_whoever_joined_is_told_of_the_end_too(ready: Platform) -> None:
+    seat = ready.seat()
+    url = "https://example.org/told"
+    place_order(ready.conn, request_id="quiet")
+    for request_id in ("r-1", "r-2"):
+        assert place_order(ready.conn, request_id=request_id, callback_url=f"{url}?who={request_id}").request.joined
+    ready.finish(seat)
+    told = rows(ready, "SELECT request_id, url, body FROM dag_callbacks ORDER BY request_id")
+    assert [(one["request_id"], one["url"]) for one in told] == [
+        ("r-1", f"{url}?who=r-1"),
+        ("r-2", f"{url}?who=r-2"),
+    ]
+    assert told[1]["body"]["request_id"] == "r-2"
+    assert told[1]["body"]["status"] == "completed"
+
+
 def test_superseding_cancels_the_job_and_makes_the_next_revision(ready: Platform) -> None:
     seat = ready.seat()
     first = place_order(ready.conn)

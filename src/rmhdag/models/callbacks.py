@@ -13,6 +13,7 @@ from rmhdag.models.columns import (
     Name,
     Namespace,
     Number,
+    OptionalName,
     SealedText,
     SmallJsonObject,
     Stamped,
@@ -40,8 +41,8 @@ class Callback(Row):
         name="dag_callbacks",
         key=("callback_id",),
         indexes=(
-            # Endings are told once per job, whatever is written twice.
-            Index("job", ("job_id",), unique=True),
+            # Endings are told once per job and request, whatever is written twice.
+            Index("job", ("job_id", "request_id"), unique=True),
             Index("due", ("next_attempt_at", "callback_id"), where="status = 'pending'"),
             Index("list", ("namespace", "callback_id")),
             Index("status", ("namespace", "status", "callback_id"), where="status <> 'delivered'"),
@@ -57,6 +58,7 @@ class Callback(Row):
     callback_id: Id
     namespace: Namespace = "default"
     job_id: Id
+    request_id: OptionalName = ""  # '' for a job that nobody ordered
     status: CallbackStatus = CallbackStatus.PENDING
     attempts: Count = 0
     lease_epoch: Number = 0

@@ -296,7 +296,7 @@ class Advance:
                 self.aggregation_wanted.set()
         if batch.publishes:
             self.catalogue_written.set()
-        if any(held[job_id].callback_url is not None for job_id in batch.ended):
+        if any(held[job_id].tells_end for job_id in batch.ended):
             self.callbacks_written.set()
         for job_id in batch.ended:
             self._tell_end(held[job_id], job_id in lost)

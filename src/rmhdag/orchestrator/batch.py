@@ -157,7 +157,7 @@ class Batch:
                 if effect.status in JOB_TERMINAL:
                     self.ended.append(job_id)
                     writes.channels.add(JOBS_ENDED)
-                    if job.callback_url is not None:
+                    if job.tells_end:
                         writes.callbacks.append([job_id, new_id()])
             case fx.ContinueLater():
                 self.continues.append((job_id, effect.node_id))

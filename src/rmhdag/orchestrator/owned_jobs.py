@@ -48,6 +48,11 @@ class OwnedJob:
     rerun: Mapping[str, Any] | None = None  # what to do again, as `orchestrator.reruns` wrote it
     is_new: bool = False  # just loaded: `resume` has to be asked what is owed
 
+    @property
+    def tells_end(self) -> bool:
+        """Whether somebody may want to be told of its end: requests that joined it have callbacks of their own."""
+        return self.callback_url is not None or self.revision is not None
+
     def size_bytes(self) -> int:
         fans = [slot.fan for slot in self.run.slots if slot.fan is not None]
         children = sum(2 * fan.total + 400 * len(fan.active) for fan in fans)

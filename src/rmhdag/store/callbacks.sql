@@ -1,24 +1,36 @@
 -- name: insert_callbacks
 -- After the jobs' rows say how they ended, in the same transaction. Who submitted by request knows no job id, and of a
--- cancelled job only that it failed. 0 job_id, 1 callback_id
-INSERT INTO dag_callbacks (callback_id, namespace, job_id, url, endpoint_url, host, body)
+-- cancelled job only that it failed. Requests that joined a job are told each by itself. 0 job_id, 1 callback_id
+INSERT INTO dag_callbacks (callback_id, namespace, job_id, request_id, url, endpoint_url, host, body)
 SELECT
-    r->>1, j.namespace, j.job_id, j.callback_url,
-    COALESCE(substring(j.callback_url FROM '^[^?#]+'), j.callback_url),
-    COALESCE(substring(j.callback_url FROM '^[^/]*//[^/?#]+'), j.callback_url),
-    CASE WHEN j.request_id IS NULL
+    t.callback_id, t.namespace, t.job_id, COALESCE(t.request_id, ''), t.callback_url,
+    COALESCE(substring(t.callback_url FROM '^[^?#]+'), t.callback_url),
+    COALESCE(substring(t.callback_url FROM '^[^/]*//[^/?#]+'), t.callback_url),
+    CASE WHEN t.request_id IS NULL
         THEN jsonb_build_object(
-            'job_id', j.job_id, 'status', j.status, 'result_url', '/api/v1/jobs/' || j.job_id)
+            'job_id', t.job_id, 'status', t.status, 'result_url', '/api/v1/jobs/' || t.job_id)
         ELSE jsonb_build_object(
-            'request_id', j.request_id,
-            'status', CASE j.status WHEN 'cancelled' THEN 'failed' ELSE j.status::text END,
-            'result_url', '/platform/results/' || j.request_id)
+            'request_id', t.request_id,
+            'status', CASE t.status WHEN 'cancelled' THEN 'failed' ELSE t.status::text END,
+            'result_url', '/platform/results/' || t.request_id)
     END || jsonb_build_object(
-        'workflow_id', j.workflow_id,
-        'occurred_at', to_char(j.completed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
-FROM jsonb_array_elements(%(callbacks)s::jsonb) AS r
-JOIN dag_jobs AS j ON j.job_id = r->>0 AND jsonb_typeof(r) = 'array'
-WHERE j.callback_url IS NOT NULL AND j.completed_at IS NOT NULL
+        'workflow_id', t.workflow_id,
+        'occurred_at', to_char(t.completed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+FROM (
+    SELECT r->>1 AS callback_id, j.namespace, j.job_id, j.request_id, j.callback_url, j.status, j.workflow_id, j.completed_at
+    FROM jsonb_array_elements(%(callbacks)s::jsonb) AS r
+    JOIN dag_jobs AS j ON j.job_id = r->>0 AND jsonb_typeof(r) = 'array'
+    UNION ALL
+    -- Ids keep the time at their beginning, by which lists are ordered.
+    SELECT
+        left(r->>1, 12) || left(md5(r->>1 || q.request_id), 20), j.namespace, j.job_id, q.request_id, q.callback_url,
+        j.status, j.workflow_id, j.completed_at
+    FROM jsonb_array_elements(%(callbacks)s::jsonb) AS r
+    JOIN dag_jobs AS j ON j.job_id = r->>0 AND jsonb_typeof(r) = 'array'
+    JOIN dag_api_requests AS q
+        ON q.job_id = j.job_id AND q.namespace = j.namespace AND q.request_id IS DISTINCT FROM j.request_id
+) AS t
+WHERE t.callback_url IS NOT NULL AND t.completed_at IS NOT NULL
 ON CONFLICT DO NOTHING
 
 -- name: claim_callbacks
