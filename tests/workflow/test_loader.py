@@ -273,8 +273,8 @@ def test_many_problems_are_cut_off() -> None:
 
 class TestFolders:
     def test_shipped_workflows_load(self) -> None:
-        loaded = load_folder(SHIPPED, handlers=shipped_handlers(), queues={"light-tasks"})
-        assert {"hello_world.yaml", "echo_test.yaml", "fan_out_test.yaml"} <= loaded.keys()
+        loaded = load_folder(SHIPPED, handlers=shipped_handlers(), queues={"light-tasks", "heavy-tasks"})
+        assert {"hello_world.yaml", "echo_test.yaml", "fan_out_test.yaml", "raster_processing.yaml"} <= loaded.keys()
         for name, found in loaded.items():
             assert found.definition.workflow_id == Path(name).stem
 
