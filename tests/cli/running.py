@@ -18,6 +18,8 @@ SHORT_LEASES = {
     "ORPHAN_THRESHOLD_SEC": "2",
     "ORPHAN_SCAN_INTERVAL_SEC": "0.3",
     "POLL_INTERVAL_SEC": "0.5",
+    # Whoever needs the libraries for rasters waits for them.
+    "RMHDAG_WARM": "0",
 }
 SLOW = {
     "workflow_id": "slow",

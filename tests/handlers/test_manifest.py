@@ -77,3 +77,23 @@ def test_a_promise_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert found.function(None) == {}
     assert [one["handler"] for one in registry.manifests()].count("my.kept") == 1
     sys.modules.pop("my_kept_handlers")
+
+
+def test_promises_can_be_kept_ahead_of_time_while_others_ask() -> None:
+    """In a process of its own: what is imported here is imported for all tests."""
+    code = (
+        "import threading\n"
+        "from rmhdag.handlers.manifest import shipped_manifest\n"
+        "from rmhdag.handlers.registry import load_handlers\n"
+        "registry = load_handlers([])\n"
+        "ahead = threading.Thread(target=registry.keep_promises)\n"
+        "ahead.start()\n"
+        "asked = registry.find('raster.validate')\n"
+        "ahead.join()\n"
+        "assert asked is not None and asked.params is not None, asked\n"
+        "declared = {spec.name for spec in registry}\n"
+        "print(sorted(entry['handler'] for entry in shipped_manifest() if entry['handler'] not in declared))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[]\n"

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from rmhdag.store import payloads
+from tests.store.waiting import wait_until
 from tests.worker.conftest import BAIT, Desk, Gate, StartWorker, WorkerProcess
 
 OVER_BOTH_TRANSPORTS = True
@@ -160,6 +161,16 @@ def test_a_child_is_told_what_gdal_may_do_before_gdal_is_loaded(shared_desk: Des
     seen = shared_desk.result(shared_desk.add("test.spy")).output
     assert {"GDAL_CACHEMAX", "GDAL_NUM_THREADS", "GDAL_SKIP", "RMHDAG_RASTER_MAX_PIXELS"} <= set(seen["environment"])
     assert "rasterio" not in seen["modules"]
+
+
+def test_a_warm_worker_has_the_libraries_before_a_task_asks(start_worker: StartWorker, desk: Desk) -> None:
+    start_worker(warm=True, concurrency=1)
+
+    def has_rasterio() -> bool:
+        seen = desk.result(desk.add("test.spy")).output
+        return "rmhdag.handlers.raster.validate" in seen["modules"]
+
+    assert wait_until(has_rasterio)
 
 
 def test_many_light_tasks_share_one_process(shared_desk: Desk) -> None:

@@ -47,6 +47,9 @@ def worker(
             "--via-http", metavar="URL", help="Reach the platform by its HTTP API, with the key in RMHDAG_KEY."
         ),
     ] = None,
+    warm: Annotated[
+        bool, typer.Option("--warm", help="Load the libraries for rasters before the first task asks for them.")
+    ] = False,
     no_notify: NoNotifyOption = False,
     heartbeat: HeartbeatOption = None,
     poll: PollOption = None,
@@ -80,6 +83,7 @@ def worker(
         "concurrency": concurrency,
         "task_memory_mb": task_memory_mb,
         "handlers": handlers,
+        "warm": warm or None,
         "worker_health_port": health_port,
         "notify": False if no_notify else None,
     }
@@ -140,6 +144,7 @@ def worker_settings(
         schema=settings.schema_name,
         concurrency=settings.concurrency or processors(),
         handler_modules=tuple(split_modules(settings.handlers)),
+        warm=bool(settings.warm),
         memory_limit_mb=settings.task_memory_mb,
         heartbeat_seconds=settings.heartbeat_seconds,
         poll_seconds=settings.poll_seconds,

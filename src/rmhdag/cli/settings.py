@@ -212,6 +212,11 @@ class Settings(RasterSettings):
         validation_alias=named("RMHDAG_HANDLERS"),
         description="Modules that declare handlers, besides ours; separated by commas",
     )
+    warm: bool | None = Field(
+        default=None,
+        validation_alias=named("RMHDAG_WARM"),
+        description="Workers load the libraries for rasters before the first task asks; if not given, those of `up` do",
+    )
 
     storage: StorageUrl | None = Field(
         default=None,

@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +19,7 @@ from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.options import JsonOption, SchemaOption, UrlOption
 from rmhdag.cli.output import emit_json, paint, say
 from rmhdag.cli.run_api import address_of
+from rmhdag.cli.run_worker import processors
 
 if TYPE_CHECKING:
     from rmhdag.cli.database import Conn
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 READY_SECONDS = 60.0
 MOST_DEATHS = 3
+LEAST_TASK_MEMORY_MB = 1024
 PATIENCE_SECONDS = {"worker": 35.0, "orchestrator": 10.0, "api": 10.0}
 
 
@@ -81,7 +83,7 @@ def up(
             with explained(settings), server:
                 guard_server(watcher, server)
                 names = prepare(server.dsn(), settings, [str(path) for path in workflows or []])
-                start_processes(watcher, concurrency, listener)
+                start_processes(watcher, settings, concurrency, listener)
                 wait_until_ready(watcher, server.dsn(), settings, listener)
                 with login_link(server.dsn(), settings, home, listener) as link:
                     if not watcher.stopping:
@@ -186,13 +188,24 @@ def prepare(dsn: str, settings: Settings, paths: list[str]) -> list[str]:
     return [f"{one.workflow_id} v{one.version}" for one in found]
 
 
-def start_processes(watcher: Supervisor, concurrency: int | None, listener: socket.socket) -> None:
+def start_processes(watcher: Supervisor, settings: Settings, concurrency: int | None, listener: socket.socket) -> None:
     command = [sys.executable, "-m", "rmhdag.cli"]
     parent = ["--parent", str(os.getpid())]
     slots = [] if concurrency is None else ["--concurrency", str(concurrency)]
+    slots += ["--warm"] if settings.warm is None else []
+    if settings.task_memory_mb is None:
+        slots += ["--task-memory", str(fair_memory_mb(concurrency or settings.concurrency or processors()))]
     watcher.start("orchestrator", [*command, "orchestrator", *parent])
     watcher.start("worker", [*command, "worker", *parent, *slots])
     watcher.start("api", api_command(os.getpid(), listener), [listener.fileno()])
+
+
+def fair_memory_mb(slots: int) -> int:
+    """What a task may use so that all together leave the machine a fifth of its memory, or of its container's."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):
+        total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return max(LEAST_TASK_MEMORY_MB, total * 4 // 5 // 2**20 // slots)
 
 
 def wait_until_ready(watcher: Supervisor, dsn: str, settings: Settings, listener: socket.socket) -> None:

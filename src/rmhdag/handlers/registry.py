@@ -10,7 +10,9 @@ import importlib.util
 import inspect
 import pkgutil
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -70,6 +72,8 @@ class Registry:
     def __init__(self) -> None:
         self._specs: dict[str, HandlerSpec] = {}
         self._promised: dict[str, ManifestEntry] = {}
+        # Two threads that import parts of one library at once may each see half of it.
+        self._importing = threading.Lock()
 
     def __iter__(self) -> Iterator[HandlerSpec]:
         """Those that are declared."""
@@ -87,10 +91,17 @@ class Registry:
         entry = self._promised.get(name)
         if entry is not None:
             try:
-                import_handlers(entry["module"])
+                with self._importing:
+                    import_handlers(entry["module"])
             except RegistrationError as error:
                 return HandlerSpec(entry["handler"], failing(error))
         return self._specs.get(name)
+
+    def keep_promises(self) -> None:
+        """Import all that is promised, before anybody asks. One that fails says so when its first task comes."""
+        for module in sorted({entry["module"] for entry in self._promised.values()}):
+            with suppress(RegistrationError), self._importing:
+                import_handlers(module)
 
     def promise(self, entry: ManifestEntry) -> None:
         """A handler that its module will declare."""

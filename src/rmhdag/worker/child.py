@@ -53,6 +53,7 @@ class Start(NamedTuple):
     memory_limit_mb: int | None
     shared: bool
     traced: bool
+    warm: bool
 
 
 class ParentGone(Exception):
@@ -276,6 +277,9 @@ def main() -> None:
             traces.configure_traces("rmhdag-worker", traces.TraceSettings.from_variables(), quiet=True)
     channel = Channel(start.socket)
     registry = _load(channel, start.modules)
+    if start.warm:
+        # Beside the first tasks: those that need nothing of it do not wait for it.
+        threading.Thread(target=registry.keep_promises, name="imports", daemon=True).start()
     try:
         if start.shared:
             from rmhdag.worker.shared import run_side_by_side

@@ -88,6 +88,7 @@ class ChildProcess:
             settings.memory_limit_mb,
             kind is ChildKind.SHARED,
             settings.traces.is_wanted,
+            settings.warm and kind is ChildKind.ALONE,
         ]
         told_apart = SECRET_VARIABLES | STORAGE_VARIABLES
         environment = {name: value for name, value in os.environ.items() if name not in told_apart}

@@ -22,6 +22,8 @@ class WorkerSettings:
     concurrency: int = 2
     light_concurrency: int = 50
     handler_modules: tuple[str, ...] = ()
+    # Children import the libraries of geospatial handlers at once, and not when the first task asks for one.
+    warm: bool = False
     scratch_root: Path | None = None
     memory_limit_mb: int | None = None
     heartbeat_seconds: float = 2.0
