@@ -266,6 +266,32 @@ def test_memory_does_not_grow_with_the_raster(tmp_path: Path) -> None:
     assert peaks[1] - peaks[0] < 160, peaks
 
 
+def test_a_full_disk_is_no_fault_of_the_source(bench: Bench) -> None:
+    """A limit on the size of files stands for the disk. The error is a plain one: worth another attempt."""
+    noise = np.random.default_rng(1).random((1, 600, 600)).astype("float32")
+    bench.put(write_raster(bench.folder / "in.tif", noise))
+    program = (
+        "import resource, sys\n"
+        "from pathlib import Path\n"
+        "from rmhdag.handlers.raster.writing import NotWritten\n"
+        "from tests.handlers.raster.rasters import Bench\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))\n"
+        "try:\n"
+        "    Bench(Path(sys.argv[1])).run('raster.create_cog', container_name='in', blob_name='in.tif')\n"
+        "except NotWritten as error:\n"
+        "    print(error)\n"
+    )
+    for most_bytes in (300_000, 1_450_000, 1_550_000):
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(bench.folder), str(most_bytes)],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert "is the worker's disk full?" in done.stdout
+    assert bench.files(Zone.SILVER) == []
+
+
 def test_resampling_may_be_chosen(bench: Bench) -> None:
     pixels = hills(1024, 1024)
     _, cog = make(bench, write_raster(bench.folder / "in.tif", pixels), resampling="nearest")

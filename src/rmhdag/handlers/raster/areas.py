@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import shapely
-from rasterio._err import CPLE_BaseError
 from rasterio.crs import CRS
-from rasterio.errors import RasterioError
 from rasterio.io import DatasetReader
 from rasterio.warp import transform_geom
 from shapely.geometry import MultiPolygon, Polygon, box, mapping, shape
 
 from rmhdag.handlers.raster.geometry import GeometryRefused
+from rmhdag.handlers.raster.opening import GDAL_ERRORS
 
 WGS84 = "EPSG:4326"
 # A straight edge in one system is a curve in another: the longer side is cut into so many pieces.
@@ -49,7 +48,7 @@ def transformed(part: Polygon, crs: CRS, target: CRS) -> Area:
     fine = part.segmentize(max(east - west, north - south) / PIECES)
     try:
         moved = shape(transform_geom(crs, target, mapping(fine)))
-    except (RasterioError, CPLE_BaseError) as error:
+    except GDAL_ERRORS as error:
         raise GeometryRefused(f"the shape cannot be brought into the raster's coordinate system ({error})") from error
     if not all(map(math.isfinite, moved.bounds)):
         raise GeometryRefused(

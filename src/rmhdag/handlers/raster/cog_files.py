@@ -22,7 +22,9 @@ from rio_cogeo.cogeo import cog_validate
 
 from rmhdag.handlers.contract import NonRetryableError
 from rmhdag.handlers.raster.crs import crs_name
+from rmhdag.handlers.raster.opening import open_local
 from rmhdag.handlers.raster.writing import (
+    NotWritten,
     Pixels,
     RasterPlan,
     Watch,
@@ -32,6 +34,7 @@ from rmhdag.handlers.raster.writing import (
     predictor_of,
     unwatched,
     write_windows,
+    writing,
 )
 
 # Shares of the time that copying, overviews and the final order take; measured on 4,096² float32.
@@ -101,14 +104,20 @@ def write_cog(
             tell=lambda done, message: tell(done * COPIED, message),
             message="reading",
         )
-        overviews = add_overviews(passing, options, tell)
+        with writing(passing):
+            overviews = add_overviews(passing, options, tell)
         tell(REDUCED, "writing the COG")
-        rasterio.shutil.copy(passing, target, strict=False, **creation_options(plan, options), copy_src_overviews="YES")
+        with writing(target):
+            rasterio.shutil.copy(
+                passing, target, strict=False, **creation_options(plan, options), copy_src_overviews="YES"
+            )
     finally:
         passing.unlink(missing_ok=True)
-    require_valid_cog(target)
-    with rasterio.open(target, driver="GTiff") as written:
-        layout = layout_of(written, overviews)
+    with writing(target):
+        require_valid_cog(target)
+        # Whoever opens a file from outside finds what is missing of it; so do we.
+        with open_local(target) as written:
+            layout = layout_of(written, overviews)
     tell(1.0, "the COG is valid")
     return layout
 
@@ -249,4 +258,4 @@ def require_valid_cog(path: Path) -> None:
     """As strictly as rio-cogeo can: nothing is published that a reader could stumble over."""
     is_valid, errors, warnings = cog_validate(path, strict=True, quiet=True)
     if not is_valid:
-        raise RuntimeError(f"the file that was written is no valid COG: {'; '.join([*errors, *warnings])}")
+        raise NotWritten(f"the file that was written is no valid COG: {'; '.join([*errors, *warnings])}")

@@ -9,10 +9,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
-from rasterio._err import CPLE_BaseError
 from rasterio.crs import CRS
 from rasterio.enums import Resampling
-from rasterio.errors import RasterioError
 from rasterio.io import DatasetReader
 from rasterio.vrt import WarpedVRT
 from rasterio.warp import calculate_default_transform
@@ -21,7 +19,7 @@ from rasterio.windows import Window
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
 from rmhdag.handlers.raster.cog_files import json_nodata, require_crs, require_fitting
 from rmhdag.handlers.raster.crs import CrsRefused, crs_name, read_crs
-from rmhdag.handlers.raster.opening import open_raster, reading
+from rmhdag.handlers.raster.opening import GDAL_ERRORS, open_raster, reading
 from rmhdag.handlers.raster.outputs import WORK, ItemId, item_id_of, keep_file
 from rmhdag.handlers.raster.writing import (
     RasterPlan,
@@ -33,12 +31,12 @@ from rmhdag.handlers.raster.writing import (
     watch,
     write_windows,
 )
+from rmhdag.handlers.raster_limits import RasterLimits
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.sources import SourceParams
 from rmhdag.models.blobs import Container
 
 WARP_MEMORY_MB = 64
-MOST_PIXELS = 10**11
 
 
 def check_crs(text: str) -> str:
@@ -93,14 +91,15 @@ def plan_reprojection(
         transform, width, height = calculate_default_transform(
             source.crs, crs, source.width, source.height, *source.bounds, resolution=resolution
         )
-    except (RasterioError, CPLE_BaseError) as error:
+    except GDAL_ERRORS as error:
         raise NonRetryableError(
             f"the raster cannot be brought into {crs_name(crs)[:80]}: {error}; "
             "does it lie where that coordinate system is meant for?"
         ) from error
-    if not (width and height and math.isfinite(transform.a)) or width * height > MOST_PIXELS:
+    most = RasterLimits.from_variables().raster_max_pixels
+    if not (width and height and math.isfinite(transform.a)) or width * height > most:
         raise NonRetryableError(
-            f"the result would have {width} × {height} pixels, at most {MOST_PIXELS:,} are possible: "
+            f"the result would have {width} × {height} pixels, at most {most:,} are allowed: "
             "give a coarser `resolution`, in the units of the target"
         )
     value = source.nodata if nodata is None else float(nodata)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -20,6 +21,7 @@ from rasterio.transform import Affine
 from rasterio.windows import Window
 
 from rmhdag.handlers.contract import HandlerContext, TaskInterrupted
+from rmhdag.handlers.raster.opening import GDAL_ERRORS, RasterRefused
 
 BLOCK = 512
 WINDOW_BYTES = 48 * 2**20
@@ -28,6 +30,20 @@ MOST_PIXEL_INTERLEAVED = 4
 PASSING = {"compress": "ZSTD", "zstd_level": "1"}
 
 Pixels = NDArray[Any]
+
+
+class NotWritten(Exception):
+    """A file of ours could not be written. No fault of the raster that is read: worth another attempt."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Around what is done to a file of ours, so that a full disk is not taken for a damaged source."""
+    try:
+        yield
+    except (*GDAL_ERRORS, RasterRefused) as error:
+        reason = str(error.__cause__ or error).replace(f"{path.parent}/", "")
+        raise NotWritten(f"{path.name} could not be written ({reason}): is the worker's disk full?") from error
 
 
 class Watch(Protocol):
@@ -164,18 +180,33 @@ def write_windows(
     message: str = "writing",
 ) -> None:
     """A passing file, window by window. `read_mask` is asked if the plan has a mask."""
-    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(path, "w", **passing_options(plan)) as target:
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), created(path, plan) as target:
         if describe is not None:
             describe(target)
         done = 0
         for window in windows_of(plan, source_block_height):
             for bands in band_groups(plan, window):
                 tell(done / (plan.width * plan.height), message)
-                target.write(read(bands, window), bands, window=window)
+                pixels = read(bands, window)
+                with writing(path):
+                    target.write(pixels, bands, window=window)
             if plan.masked and read_mask is not None:
-                target.write_mask(read_mask(window), window=window)
+                mask = read_mask(window)
+                with writing(path):
+                    target.write_mask(mask, window=window)
             done += window.width * window.height
     tell(1.0, message)
+
+
+@contextmanager
+def created(path: Path, plan: RasterPlan) -> Iterator[DatasetWriter]:
+    with writing(path):
+        target = rasterio.open(path, "w", **passing_options(plan))
+    try:
+        yield target
+    finally:
+        with writing(path):
+            target.close()
 
 
 def describe_like(source: DatasetReader, *, bands: list[int] | None = None) -> Callable[[DatasetWriter], None]:
