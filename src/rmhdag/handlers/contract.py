@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rmhdag.storage import Storage
 
 Params = TypeVar("Params")
+PartParams = TypeVar("PartParams")
 CHECKPOINT_BYTES = 60 * 1024
 PHASE_LENGTH = 64
 
@@ -166,6 +167,23 @@ class HandlerContext(Generic[Params]):
     def stop_reason(self) -> StopReason | None:
         return self._link.stop_reason()
 
+    def part(self, params: PartParams, first: float, last: float) -> HandlerContext[PartParams]:
+        """The same run for another handler that does a part of it, from `first` to `last` percent of the whole."""
+        return HandlerContext(
+            _PartLink(self._link, first, last),
+            params,
+            task_id=self.task_id,
+            job_id=self.job_id,
+            node_id=self.node_id,
+            attempt=self.attempt,
+            lease_epoch=self.lease_epoch,
+            timeout_seconds=self.timeout_seconds,
+            namespace=self.namespace,
+            trace_parent=self.trace_parent,
+            scratch=self.scratch,
+            open_storage=self._open_storage,
+        )
+
     def progress(self, current: float, total: float | None = None, message: str | None = None) -> None:
         """How far the run is. Told a few times per second at most; calling it more often costs little."""
         for name, number in (("current", current), ("total", total)):
@@ -207,6 +225,24 @@ def checked_checkpoint(phase: Any, data: Any, artifact: str | os.PathLike[str] |
             raise ValueError("a checkpoint with an artifact has an object as its data")
         data = {**(data or {}), "artifact": {"path": os.fspath(artifact)}}
     return phase, check_json(sealed_data(data), max_bytes=CHECKPOINT_BYTES)
+
+
+class _PartLink:
+    """What a part of a run says, as the whole run says it. Only the whole has checkpoints."""
+
+    def __init__(self, whole: Link, first: float, last: float) -> None:
+        self._whole = whole
+        self._first = first
+        self._share = (last - first) / 100
+        self.log = whole.log
+        self.stop_reason = whole.stop_reason
+
+    def progress(self, current: float, total: float | None, message: str | None) -> None:
+        done = 100 * min(current / total, 1.0) if total else 0.0
+        self._whole.progress(self._first + self._share * done, 100.0, message)
+
+    def checkpoint(self, phase: str, data: Any) -> None:
+        raise RuntimeError(f"checkpoint {phase!r}: this handler runs as a part of another, which saves its own")
 
 
 class _LinkHandler(logging.Handler):

@@ -1,0 +1,101 @@
+"""raster.process_complete: check, COG and STAC item in one task, by the handlers that do each of them alone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from rmhdag.handlers.contract import HandlerContext
+from rmhdag.handlers.raster.cog import CreateCogParams, create_cog
+from rmhdag.handlers.raster.cog_files import CogOptions
+from rmhdag.handlers.raster.outputs import COGS, ItemId, item_id_of, lineage_from
+from rmhdag.handlers.raster.validate import ValidateParams, validate
+from rmhdag.handlers.registry import handler
+from rmhdag.handlers.sources import SourceParams
+from rmhdag.handlers.stac.items import ItemWords
+from rmhdag.handlers.stac.metadata import ExtractParams, StacId, extract_stac_metadata
+from rmhdag.models.blobs import BlobRef, Container
+from rmhdag.models.handler_result import HandlerResult
+from rmhdag.storage import BlobNotFound, Storage
+
+VALIDATED, CONVERTED = "validated", "converted"
+
+
+class ProcessCompleteParams(SourceParams, CogOptions, ItemWords):
+    """The source, how its COG is to be written, and what people say about the item."""
+
+    item_id: ItemId | None = None
+    collection_id: Annotated[StacId, Field(description="To which the item belongs")] = "rasters"
+    container: Container = COGS
+
+
+@handler("raster.process_complete", aliases=["raster_process_complete"])
+async def process_complete(ctx: HandlerContext[ProcessCompleteParams]) -> AsyncGenerator[Any, None]:
+    """Checks a raster, writes its COG and describes it as a STAC item; goes on after the last phase that was saved."""
+    params = ctx.params
+    item_id = params.item_id or item_id_of(params.place)
+    done = resumed(ctx)
+    if VALIDATED not in done:
+        done = {VALIDATED: validate(ctx.part(validate_params(params), 0, 10))}
+        yield {"type": "checkpoint", "phase": VALIDATED, "data": done}
+    source = BlobRef.model_validate(done[VALIDATED]["source"])
+    if CONVERTED not in done:
+        wanted = CreateCogParams(
+            source=source,
+            item_id=item_id,
+            container=params.container,
+            **{name: getattr(params, name) for name in CogOptions.model_fields},
+        )
+        done = {**done, CONVERTED: create_cog(ctx.part(wanted, 10, 85)).output}
+        yield {"type": "checkpoint", "phase": CONVERTED, "data": done}
+    cog = BlobRef.model_validate(done[CONVERTED]["cog"])
+    words = {name: getattr(params, name) for name in ItemWords.model_fields}
+    described = extract_stac_metadata(
+        ctx.part(
+            ExtractParams(
+                cog=cog, collection_id=params.collection_id, item_id=item_id, source=source, file_time=None, **words
+            ),
+            85,
+            100,
+        )
+    )
+    ctx.progress(100, 100, "described")
+    yield HandlerResult(
+        output={"validation": done[VALIDATED], **done[CONVERTED], **described, "item_id": item_id},
+        records=(
+            cog.record("data"),
+            BlobRef.model_validate(described["thumbnail"]).record("thumbnail"),
+            BlobRef.model_validate(described["footprint_file"]).record("footprint"),
+            *lineage_from(ctx.storage, source.address),
+        ),
+    )
+
+
+def validate_params(params: ProcessCompleteParams) -> ValidateParams:
+    """With the value that is to stand for nothing, where that is a number."""
+    given = {name: getattr(params, name) for name in SourceParams.model_fields}
+    return ValidateParams(**given, nodata=params.nodata if isinstance(params.nodata, float) else None)
+
+
+def resumed(ctx: HandlerContext[ProcessCompleteParams]) -> dict[str, Any]:
+    """What earlier runs have left that still holds: files must be there, and be what they were."""
+    saved: dict[str, Any] = dict(ctx.resume.data) if ctx.resume is not None else {}
+    if VALIDATED in saved and not holds(ctx.storage, saved[VALIDATED]["source"]):
+        ctx.logger.warning("the source is not what was checked before: starting from the beginning")
+        return {}
+    if CONVERTED in saved and not holds(ctx.storage, saved[CONVERTED]["cog"]):
+        ctx.logger.warning("the COG of an earlier run is gone or changed: it is made again")
+        del saved[CONVERTED]
+    if saved:
+        ctx.logger.info("going on after %s", ", ".join(saved))
+    return saved
+
+
+def holds(storage: Storage, given: Any) -> bool:
+    file = BlobRef.model_validate(given)
+    try:
+        return storage.info(file.address).size_bytes == file.size_bytes and storage.sha256(file.address) == file.sha256
+    except BlobNotFound:
+        return False
