@@ -21,7 +21,7 @@ from rasterio.transform import Affine
 from rasterio.windows import Window
 
 from rmhdag.handlers.contract import HandlerContext, TaskInterrupted
-from rmhdag.handlers.raster.opening import GDAL_ERRORS, RasterRefused
+from rmhdag.handlers.raster.opening import GDAL_ERRORS, RasterRefused, open_local
 
 BLOCK = 512
 WINDOW_BYTES = 48 * 2**20
@@ -195,7 +195,14 @@ def write_windows(
                 with writing(path):
                     target.write_mask(mask, window=window)
             done += window.width * window.height
+    check_written(path)
     tell(1.0, message)
+
+
+def check_written(path: Path) -> None:
+    """What GDAL could not write when it closed a file, it tells nobody: look whether all that it names is there."""
+    with writing(path), open_local(path):
+        pass
 
 
 @contextmanager

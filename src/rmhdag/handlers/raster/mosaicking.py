@@ -1,0 +1,269 @@
+"""raster.mosaic: many rasters of one grid become one; tiles are put where their scheme says, others where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from rasterio.io import DatasetReader
+from rasterio.transform import Affine
+from rasterio.windows import Window
+
+from rmhdag.handlers.contract import HandlerContext, NonRetryableError
+from rmhdag.handlers.raster.cog_files import require_crs
+from rmhdag.handlers.raster.opening import open_raster
+from rmhdag.handlers.raster.outputs import WORK, ItemId, keep_file
+from rmhdag.handlers.raster.reprojection import told_plan
+from rmhdag.handlers.raster.tiles import mosaic_tiles, plan_of
+from rmhdag.handlers.raster.tiling_scheme import TilingScheme
+from rmhdag.handlers.raster.writing import (
+    Pixels,
+    RasterPlan,
+    Watch,
+    alpha_band,
+    check_written,
+    common_dtype,
+    describe_like,
+    plan_like,
+    unwatched,
+    watch,
+    write_windows,
+)
+from rmhdag.handlers.registry import handler
+from rmhdag.handlers.sources import NamedBlob
+from rmhdag.models.blobs import BlobAddress, BlobRef, Container
+
+MOST_RASTERS = 100_000
+# Of a pixel: what two grids may differ by and still be one.
+ALIGNED = 0.01
+
+Opener = Callable[[int], AbstractContextManager[DatasetReader]]
+
+
+class TileRef(BaseModel):
+    """A tile as raster.process_tile_batch puts it out."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    col: Annotated[int, Field(ge=0)]
+    row: Annotated[int, Field(ge=0)]
+    blob: BlobRef
+
+
+class EmptyTile(BaseModel):
+    """A tile that was not written because it holds nothing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    col: Annotated[int, Field(ge=0)]
+    row: Annotated[int, Field(ge=0)]
+
+
+class TileBatch(BaseModel):
+    """What one batch has made; what else it says is not needed here."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    tiles: list[TileRef]
+    empty: list[EmptyTile] = Field(default_factory=list)
+
+
+class MosaicParams(BaseModel):
+    """Tiles with their scheme, or any rasters of one grid (`sources`, of which the first that has a value counts)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tiles: Annotated[list[TileRef] | None, Field(max_length=MOST_RASTERS)] = None
+    results: Annotated[list[TileBatch] | None, Field(description="Of a fan-in over batches")] = None
+    scheme: TilingScheme | None = None
+    sources: Annotated[list[BlobRef | NamedBlob] | None, Field(min_length=1, max_length=MOST_RASTERS)] = None
+    source: Annotated[
+        BlobRef | NamedBlob | None, Field(description="What tiles were cut from: colours, names and tags")
+    ] = None
+    item_id: ItemId = "mosaic"
+    container: Container = WORK
+
+    @model_validator(mode="after")
+    def _check_one_kind(self) -> Self:
+        tiled = self.tiles is not None or self.results is not None
+        if tiled == (self.sources is not None) or tiled != (self.scheme is not None):
+            raise ValueError("give `tiles` or `results` with their `scheme`, or `sources`")
+        return self
+
+    def all_tiles(self, scheme: TilingScheme) -> dict[tuple[int, int], BlobRef]:
+        """Those of batches must be complete: a hole that nobody knows of would be published as nodata."""
+        results = self.results or []
+        batches = [self.tiles or [], *(batch.tiles for batch in results)]
+        found = {(tile.col, tile.row): tile.blob for batch in batches for tile in batch}
+        known = found.keys() | {(tile.col, tile.row) for batch in results for tile in batch.empty}
+        if self.results is not None and len(known) != scheme.tile_count:
+            raise NonRetryableError(
+                f"{scheme.tile_count - len(known)} of {scheme.tile_count} tiles are missing: "
+                "retry the batches that failed, then the mosaic"
+            )
+        return found
+
+
+@handler("raster.mosaic", aliases=["raster_mosaic"])
+def mosaic(ctx: HandlerContext[MosaicParams]) -> dict[str, Any]:
+    """Puts tiles or rasters of one grid together, window by window, and keeps the result in silver."""
+    params = ctx.params
+    local = ctx.scratch / "mosaic.tif"
+    if params.scheme is not None:
+        plan, count = join_tiles(ctx, params.scheme, params.all_tiles(params.scheme), local)
+    else:
+        places = [opened_at(one) for one in params.sources or []]
+        count = len(places)
+        plan = join_rasters(lambda number: open_raster(ctx, places[number]), count, local, watch(ctx))
+    kept = keep_file(ctx.storage, local, params.container, params.item_id)
+    return {"mosaic": kept.model_dump(mode="json"), "count": count, **told_plan(plan)}
+
+
+def opened_at(source: BlobRef | NamedBlob) -> BlobRef | BlobAddress:
+    return source if isinstance(source, BlobRef) else source.address
+
+
+def join_tiles(
+    ctx: HandlerContext[MosaicParams], scheme: TilingScheme, tiles: dict[tuple[int, int], BlobRef], local: Path
+) -> tuple[RasterPlan, int]:
+    tell = watch(ctx)
+    with ExitStack() as stack:
+        source = ctx.params.source
+        mosaic_tiles(
+            scheme,
+            tiles,
+            lambda col, row: open_raster(ctx, tiles[col, row]),
+            local,
+            like=None if source is None else stack.enter_context(open_raster(ctx, opened_at(source))),
+            progress=lambda done: tell(done / max(len(tiles), 1), "joining tiles"),
+        )
+    check_written(local)
+    return plan_of(scheme), len(tiles)
+
+
+class Placed(NamedTuple):
+    """Where a raster lies in the mosaic."""
+
+    number: int
+    left: int
+    top: int
+    width: int
+    height: int
+
+    def meets(self, window: Window) -> bool:
+        return bool(
+            self.left < window.col_off + window.width
+            and window.col_off < self.left + self.width
+            and self.top < window.row_off + window.height
+            and window.row_off < self.top + self.height
+        )
+
+
+def join_rasters(open_one: Opener, count: int, target: Path, tell: Watch = unwatched) -> RasterPlan:
+    """One raster from many of one grid, in the order given: where two have a value, that of the first counts.
+
+    A window of one of them is in memory at a time. Each is opened anew for each window: what GDAL may do while a file
+    is open is undone in the order in which they were opened.
+    """
+    with open_one(0) as first:
+        require_crs(first)
+        grid = plan_like(first)
+        frames = []
+        for number in range(count):
+            with open_one(number) as one:
+                frames.append(frame_in(grid, one, number))
+        plan = plan_around(grid, frames, first)
+        origin = (min(frame.left for frame in frames), min(frame.top for frame in frames))
+        placed = [frame._replace(left=frame.left - origin[0], top=frame.top - origin[1]) for frame in frames]
+        write_windows(
+            target,
+            plan,
+            lambda bands, window: joined(open_one, placed, plan, bands, window),
+            lambda window: joined_mask(open_one, placed, window),
+            describe=describe_like(first),
+            tell=tell,
+            message="joining rasters",
+        )
+    return plan
+
+
+def frame_in(grid: RasterPlan, dataset: DatasetReader, number: int) -> Placed:
+    """In pixels of the first raster's grid. Raises NonRetryableError if it is on another."""
+    found = (dataset.crs, dataset.count, common_dtype(dataset))
+    if found != (grid.crs, grid.bands, grid.dtype):
+        raise NonRetryableError(
+            f"raster {number + 1} has another coordinate system, type or number of bands than the first one: "
+            "bring them together with raster.reproject"
+        )
+    step = ~grid.transform @ dataset.transform
+    skewed = max(abs(step.a - 1) * dataset.width, abs(step.e - 1) * dataset.height, abs(step.b), abs(step.d))
+    left, top = round(step.c), round(step.f)
+    if skewed > ALIGNED or abs(step.c - left) > ALIGNED or abs(step.f - top) > ALIGNED:
+        raise NonRetryableError(
+            f"the pixels of raster {number + 1} do not lie on those of the first one: "
+            "bring them onto one grid with raster.reproject"
+        )
+    return Placed(number, left, top, dataset.width, dataset.height)
+
+
+def plan_around(grid: RasterPlan, frames: Sequence[Placed], first: DatasetReader) -> RasterPlan:
+    left, top = min(frame.left for frame in frames), min(frame.top for frame in frames)
+    width = max(frame.left + frame.width for frame in frames) - left
+    height = max(frame.top + frame.height for frame in frames) - top
+    covered = sum(frame.width * frame.height for frame in frames) >= width * height
+    return grid._replace(
+        width=width,
+        height=height,
+        transform=grid.transform @ Affine.translation(left, top),
+        masked=grid.masked or (grid.nodata is None and alpha_band(first) is None and not covered),
+    )
+
+
+def joined(open_one: Opener, placed: list[Placed], plan: RasterPlan, bands: list[int], window: Window) -> Pixels:
+    result = np.full(
+        (len(bands), window.height, window.width), 0 if plan.nodata is None else plan.nodata, dtype=plan.dtype
+    )
+    empty = np.ones(result.shape, dtype=bool)
+    for one in placed:
+        if one.meets(window):
+            here, there = overlap(one, window)
+            with open_one(one.number) as dataset:
+                pixels: Pixels = dataset.read(bands, window=there)
+                masks = masks_of(dataset, bands, there)
+            place = (slice(None), *here)
+            wanted = (masks > 0) & empty[place]
+            result[place][wanted] = pixels[wanted]
+            empty[place] &= ~wanted
+    return result
+
+
+def masks_of(dataset: DatasetReader, bands: list[int], window: Window) -> Pixels:
+    """Band by band; an alpha band speaks for all of them, itself included."""
+    if alpha_band(dataset) is None:
+        return np.asarray(dataset.read_masks(bands, window=window))
+    return np.broadcast_to(dataset.dataset_mask(window=window), (len(bands), window.height, window.width))
+
+
+def joined_mask(open_one: Opener, placed: list[Placed], window: Window) -> NDArray[np.uint8]:
+    result = np.zeros((window.height, window.width), dtype=np.uint8)
+    for one in placed:
+        if one.meets(window):
+            here, there = overlap(one, window)
+            with open_one(one.number) as dataset:
+                result[here] |= dataset.dataset_mask(window=there)
+    return result
+
+
+def overlap(one: Placed, window: Window) -> tuple[tuple[slice, slice], Window]:
+    """The part that they share: as rows and columns of the window, and as a window of the raster."""
+    left, top = max(one.left, window.col_off), max(one.top, window.row_off)
+    right = min(one.left + one.width, window.col_off + window.width)
+    bottom = min(one.top + one.height, window.row_off + window.height)
+    rows = slice(top - window.row_off, bottom - window.row_off)
+    columns = slice(left - window.col_off, right - window.col_off)
+    return (rows, columns), Window(left - one.left, top - one.top, right - left, bottom - top)
