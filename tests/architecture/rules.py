@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "bench": frozenset(
         {"models", "workflow", "engine", "store", "messaging", "orchestrator", "worker", "handlers", "embedded", "api"}
     )
-    | {"observability"},
+    | {"observability", "storage"},
     "chaos": frozenset(
         {
             "models",

@@ -85,11 +85,14 @@ def open_server(url: str | None) -> Iterator[Server]:
 class Platform:
     """One orchestrator and one worker on a database of their own, ready when the `with` block begins."""
 
-    def __init__(self, server: Server, *, concurrency: int = 1, **settings: Any) -> None:
+    def __init__(
+        self, server: Server, *, concurrency: int = 1, worker: dict[str, Any] | None = None, **settings: Any
+    ) -> None:
+        """`settings` are the orchestrator's; `worker` are what the worker is told beside the usual."""
         self.dsn = server.create_database()
         self.conn = open_bench_connection(self.dsn)
         self.log = server.folder / "processes.log"
-        self._concurrency = concurrency
+        self._told_worker = {"queues": [workflows.QUEUE], "concurrency": concurrency, **(worker or {})}
         self._settings = settings
         self.orchestrator: subprocess.Popen[bytes] | None = None
         self.worker: subprocess.Popen[bytes] | None = None
@@ -110,9 +113,8 @@ class Platform:
 
     def start(self) -> None:
         told = {"dsn": self.dsn, "schema": SCHEMA}
-        worker = {"queues": [workflows.QUEUE], "concurrency": self._concurrency, **told}
         self.orchestrator = spawn("orchestrator", told | self._settings, self.log)
-        self.worker = spawn("worker", worker, self.log)
+        self.worker = spawn("worker", self._told_worker | told, self.log)
         self.wait_until("SELECT EXISTS (SELECT FROM dag_orchestrators) AND EXISTS (SELECT FROM dag_workers)", 30)
 
     def stop(self) -> None:

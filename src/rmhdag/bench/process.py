@@ -76,13 +76,15 @@ def run_orchestrator(
     orchestrator.run()
 
 
-def run_worker(scratch_root: str | None = None, **settings: Any) -> None:
+def run_worker(scratch_root: str | None = None, storage: str | None = None, **settings: Any) -> None:
+    from rmhdag.storage.settings import StorageSettings
     from rmhdag.worker.settings import WorkerSettings
     from rmhdag.worker.worker import Worker
 
     settings["queues"] = tuple(settings["queues"])
     settings["handler_modules"] = tuple(settings.get("handler_modules", ()))
-    Worker(WorkerSettings(scratch_root=Path(scratch_root) if scratch_root else None, **settings)).run()
+    folder = Path(scratch_root) if scratch_root else None
+    Worker(WorkerSettings(scratch_root=folder, storage=StorageSettings(storage), **settings)).run()
 
 
 if __name__ == "__main__":
