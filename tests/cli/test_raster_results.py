@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from rmhdag.cli.raster_results import RasterResults, show_results
+from rmhdag.cli.raster_results import RasterResults, show_results, wait_for_catalogue
 from rmhdag.cli.tables import show_bytes
 from rmhdag.models.blobs import BlobAddress
 from rmhdag.models.records import Zone
@@ -51,17 +51,21 @@ def test_it_says_where_everything_is(
     results: RasterResults, storage: Storage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show_results(results, storage)
+    assert "STAC item  samples/dem-1\n" in capsys.readouterr().out
+    listed = storage.write(BlobAddress(Zone.GOLD, "catalogue", "samples/items/dem-1.json"), b"{}")
+    wait_for_catalogue(results, storage)
+    show_results(results, storage)
     told = capsys.readouterr().out
     files = tmp_path / "files" / "silver" / "cogs" / "dem-1"
     assert told.splitlines() == [
         f"COG        {files}/dem-1-0123.tif",
         "           1.2 kB · 2048 × 2048 pixels · EPSG:32632 · overviews 2, 4",
-        "STAC item  samples/dem-1",
+        f"STAC item  {tmp_path}/files/{listed.address}",
         "           8.123 46.4 8.9 47 · 2024-06-15T10:30:00Z · assets data, thumbnail",
         f"thumbnail  {files}/dem-1-0123.png",
         f"asset      {'a' * 32}, revision 3, content {'b' * 16}",
     ]
-    assert all(Path(line.split()[1]).is_file() for line in told.splitlines() if "/cogs/" in line)
+    assert all(Path(line.split()[-1]).is_file() for line in told.splitlines() if "/files/" in line)
 
 
 def test_a_terminal_gets_the_picture_too(
@@ -78,7 +82,7 @@ def test_a_terminal_gets_the_picture_too(
 
 def test_what_is_not_there_is_not_told(storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     cog = storage.write(BlobAddress(Zone.SILVER, "cogs", "a.tif"), b"x")
-    bare = RasterResults(cog=cog, item={"id": "a"}, thumbnail=None)
+    bare = RasterResults(cog=cog, item={"id": "a", "collection": "b"}, thumbnail=None)
     show_results(bare, storage)
     told = capsys.readouterr().out
     assert "thumbnail" not in told

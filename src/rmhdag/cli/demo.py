@@ -15,6 +15,7 @@ from rmhdag.sampledata.kinds import DEFAULT_SEED, Kind
 
 if TYPE_CHECKING:
     from rmhdag.cli.platform import Platform
+    from rmhdag.models.api.assets import OrderAccepted
     from rmhdag.models.blobs import BlobRef
 
 WORKFLOW = "raster_processing"
@@ -45,7 +46,7 @@ def demo(
     """
     require_geo()
     from rmhdag.cli.platform import connected
-    from rmhdag.cli.raster_results import results_of, show_results
+    from rmhdag.cli.raster_results import results_of, show_results, wait_for_catalogue
     from rmhdag.cli.submit import require_orchestrator
     from rmhdag.cli.tables import show_bytes
     from rmhdag.cli.waiting import watch_to_end
@@ -55,14 +56,16 @@ def demo(
         storage = storage_of(platform.settings)
         (source, *_) = in_storage(storage, CONTAINER, wanted([kind], size)[:1], seed)
         say(f"a raster comes in: {source.address}, {show_bytes(source.size_bytes)}")
-        job_id = submit_raster(platform, source, f"{kind.value}-{seed}")
-        ended = watch_to_end(platform, job_id)
-        results = results_of(platform, ended)
-        emit_json({"job_id": job_id, **results.as_facts()}) if as_json else show_results(results, storage)
+        ordered = order_raster(platform, source, kind, seed)
+        ended = watch_to_end(platform, str(ordered.job_id))
+        results = results_of(platform, ended, ordered)
+        wait_for_catalogue(results, storage)
+        emit_json({"job_id": ordered.job_id, **results.as_facts()}) if as_json else show_results(results, storage)
 
 
-def submit_raster(platform: Platform, source: BlobRef, item_id: str) -> str:
-    from rmhdag.models.api.jobs import JobSubmission
+def order_raster(platform: Platform, source: BlobRef, kind: Kind, seed: int) -> OrderAccepted:
+    """As a data platform orders it: the same references are the same asset, so each time makes its next revision."""
+    from rmhdag.models.api.assets import WorkOrderBody
 
     if platform.workflow(WORKFLOW, None) is None:
         raise CommandFailed(
@@ -70,11 +73,17 @@ def submit_raster(platform: Platform, source: BlobRef, item_id: str) -> str:
             remedy="`rmhdag up` registers those that come with rmhdag.",
             code=ExitCode.NOT_FOUND,
         )
-    params = {
-        "container_name": source.container,
-        "blob_name": source.path,
-        "zone": str(source.zone),
-        "item_id": item_id,
-        "collection_id": COLLECTION,
-    }
-    return platform.submit(JobSubmission.model_validate({"workflow_id": WORKFLOW, "input_params": params}))
+    return platform.order(
+        WorkOrderBody(
+            platform_id="ddh",
+            platform_refs={"dataset_id": "rmhdag-samples", "resource_id": kind.value, "version_id": str(seed)},
+            workflow_id=WORKFLOW,
+            input_params={
+                "container_name": source.container,
+                "blob_name": source.path,
+                "zone": str(source.zone),
+                "item_id": f"{kind.value}-{seed}",
+                "collection_id": COLLECTION,
+            },
+        )
+    )

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rmhdag.cli.output import emit, has_colour, paint
 from rmhdag.cli.tables import show_bytes
-from rmhdag.models.blobs import BlobRef
+from rmhdag.models.blobs import BlobAddress, BlobRef
+from rmhdag.models.records import Zone
+from rmhdag.storage.catalogue import CONTAINER
+from rmhdag.storage.catalogue_layout import item_path
 
 if TYPE_CHECKING:
     from rmhdag.cli.platform import Platform
+    from rmhdag.models.api.assets import OrderAccepted
     from rmhdag.models.api.overviews import JobOverview
     from rmhdag.storage import Storage
 
@@ -21,6 +25,7 @@ PICTURE_COLUMNS = 56
 LABEL_WIDTH = 11
 # Nobody draws a larger one in a terminal.
 THUMBNAIL_BYTES = 4 * 1024 * 1024
+CATALOGUE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +47,36 @@ class RasterResults:
         }
 
 
-def results_of(platform: Platform, job: JobOverview) -> RasterResults:
+def results_of(platform: Platform, job: JobOverview, ordered: OrderAccepted) -> RasterResults:
     outputs = job.result_data or {}
     thumbnail = outputs.get("thumbnail")
+    asset = None
+    if ordered.asset_id is not None:
+        made = next(one for one in platform.revisions(ordered.asset_id, 100) if one.revision == ordered.revision)
+        asset = {"asset_id": ordered.asset_id, "revision": made.revision, "content_hash": made.content_hash}
     return RasterResults(
         cog=BlobRef.model_validate(outputs["cog"]),
         item=outputs["item"],
         thumbnail=None if thumbnail is None else BlobRef.model_validate(thumbnail),
         facts=platform.node(job.job_id, "cog").output or {},
+        asset=asset,
     )
 
 
+def item_address(item: dict[str, Any]) -> BlobAddress:
+    """Where the static catalogue has it."""
+    return BlobAddress(Zone.GOLD, CONTAINER, item_path(item["collection"], item["id"]))
+
+
+def wait_for_catalogue(results: RasterResults, storage: Storage) -> None:
+    """A static catalogue is told after the job has ended, within a second if all is well."""
+    deadline = time.monotonic() + CATALOGUE_SECONDS
+    while not storage.exists(item_address(results.item)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
 def show_results(results: RasterResults, storage: Storage) -> None:
-    rows = describe(results, lambda ref: place_of(storage, ref))
+    rows = describe(results, storage)
     emit("".join(f"{paint(f'{label:<{LABEL_WIDTH}}', '1', sys.stdout)}{text}\n" for label, text in rows))
     if results.thumbnail is not None and has_colour(sys.stdout):
         from rmhdag.cli.terminal_picture import draw_picture
@@ -64,17 +86,22 @@ def show_results(results: RasterResults, storage: Storage) -> None:
         emit("\n" + "".join(f"{'':<{LABEL_WIDTH}}{line}\n" for line in lines) + "\n")
 
 
-def place_of(storage: Storage, ref: BlobRef) -> str:
+def place_of(storage: Storage, address: BlobAddress) -> str:
     """A path that can be pasted where files are files, else a URL."""
-    return storage.url(ref.address).removeprefix("file://")
+    return storage.url(address).removeprefix("file://")
 
 
-def describe(results: RasterResults, place: Callable[[BlobRef], str]) -> list[tuple[str, str]]:
-    facts, item = results.facts, results.item
-    rows = [("COG", place(results.cog)), ("", " · ".join(cog_facts(results.cog, facts)))]
-    rows += [("STAC item", f"{item.get('collection')}/{item['id']}"), ("", " · ".join(item_facts(item)))]
+def describe(results: RasterResults, storage: Storage) -> list[tuple[str, str]]:
+    item, listed = results.item, item_address(results.item)
+    name = f"{item['collection']}/{item['id']}"
+    rows = [
+        ("COG", place_of(storage, results.cog.address)),
+        ("", " · ".join(cog_facts(results.cog, results.facts))),
+        ("STAC item", place_of(storage, listed) if storage.exists(listed) else name),
+        ("", " · ".join(item_facts(item))),
+    ]
     if results.thumbnail is not None:
-        rows.append(("thumbnail", place(results.thumbnail)))
+        rows.append(("thumbnail", place_of(storage, results.thumbnail.address)))
     if results.asset is not None:
         asset = results.asset
         content = f", content {asset['content_hash'][:16]}" if asset.get("content_hash") else ""
