@@ -17,6 +17,7 @@ BAD = ROOT / "tests" / "workflows" / "invalid" / "unknown_field_typo.yaml"
 COMMANDS = {
     "validate": f"validate {FILE} {BAD} --json",
     "graph": f"graph {FILE} --json",
+    "sample-data": "sample-data HERE --kind dem --size 16 --json",
     "simulate": "simulate --seeds 1 --json",
     "simulate --seed": "simulate --seed 0 --json",
     "db migrate": "db migrate --dry-run --json --database-url DATABASE",
@@ -32,6 +33,8 @@ OF_KEYS = {"keys create", "keys list", "keys rotate", "keys revoke"}
 WITH_ROWS |= {"callbacks list", "callbacks redeliver"}
 # Compared in test_assets.
 WITH_ROWS |= {"assets", "asset", "rollback", "submit --platform"}
+# Compared in test_sample_data and test_demo.
+WITH_ROWS |= {"sample-data --to-storage", "demo"}
 # Compared in test_runtime_jobs.
 ON_A_RUNNING_PLATFORM = {
     *("up", "submit", "submit --dry-run", "submit --wait", "jobs", "job", "job --node", "job --events", "logs"),

@@ -9,7 +9,9 @@ from pathlib import Path
 import rasterio
 
 from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.reference import JSON_OBJECTS
 from tests.cli.conftest import RunCli
+from tests.cli.test_reference import compare
 
 
 def test_a_folder_is_made_and_filled(call_cli: RunCli, home: Path) -> None:
@@ -28,6 +30,7 @@ def test_storage_gets_the_same_bytes(call_cli: RunCli, home: Path) -> None:
     call_cli("sample-data", "here", *given)
     done = call_cli("sample-data", "--to-storage", *given, RMHDAG_STORAGE=str(home / "files"))
     assert done.returncode == 0, done.stderr
+    compare(json.loads(done.stdout), JSON_OBJECTS["sample-data --to-storage"])
     (made,) = json.loads(done.stdout)["files"]
     assert (made["zone"], made["container"], made["path"]) == ("bronze", "samples", "landcover.tif")
     content = (home / "files" / "bronze" / "samples" / "landcover.tif").read_bytes()

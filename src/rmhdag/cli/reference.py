@@ -58,7 +58,8 @@ REVISION = "revision, status, source, job_id, content_hash, created_by, created_
 
 # The objects of `--json`; fields may be added, those that are here keep their meaning. A test compares.
 JSON_OBJECTS = {
-    "up": "up, database, schema, url, login_url, queues, workflows, processes, logs",
+    "up": "up, database, schema, url, login_url, queues, storage, workflows, processes, logs",
+    "demo": "job_id, cog, item, thumbnail, asset",
     "submit": "job_id, workflow_id, workflow_version",
     "submit --platform": "job_id, workflow_id, workflow_version, request_id, asset_id, revision, joined",
     "submit --dry-run": "workflow_id, workflow_version, input_params, dry_run",
@@ -106,6 +107,8 @@ JSON_OBJECTS = {
     "graph": "title, description, direction, width, height, "
     "nodes [id, type, label, detail, description, layer, x, y, width, height], "
     "edges [source, target, kind, label, label_at, points]",
+    "sample-data": "files [path, size_bytes]",
+    "sample-data --to-storage": "files [zone, container, path, size_bytes, sha256, media_type]",
     "simulate": "ok, start, seeds, steps, failures [seed, invariant, message, trace_tail], operations",
     "simulate --seed": "ok, seed, steps, virtual_seconds, failure, operations, trace",
     "db migrate": "database, schema, applied, up_to_date, steps [kind, title, statements], "
