@@ -143,7 +143,7 @@ def test_any_order_ends_alike(storage: Storage, tmp_path: Path) -> None:
         ("remove", "back", 7),
     ]
     endings = []
-    for seed in range(6):
+    for seed in range(4):
         order = steps * 2
         random.Random(seed).shuffle(order)
         catalogue = StaticCatalogue(storage, container=f"c{seed}")
@@ -179,7 +179,7 @@ def test_an_older_item_comes_too_late(storage: Storage) -> None:
 
 def test_no_file_grows_with_the_collection(storage: Storage, folder: Path) -> None:
     catalogue = StaticCatalogue(storage, page_links=2)
-    names = [f"tile-{number}" for number in range(24)]
+    names = [f"tile-{number}" for number in range(12)]
     for name in names:
         catalogue.put_item("dem", item(name))
     assert ids_in(folder) == sorted(names)
