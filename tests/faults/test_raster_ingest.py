@@ -1,0 +1,64 @@
+"""`raster_ingest` by real processes: a container of many kinds of rasters becomes a catalogue."""
+
+from pathlib import Path
+
+from stac_pydantic import Item as IndependentItem
+
+from rmhdag.handlers.stac.validation import find_faults
+from rmhdag.models.blobs import BlobAddress
+from rmhdag.models.records import Zone
+from rmhdag.sampledata.files import write_sample
+from rmhdag.sampledata.kinds import SAMPLES
+from rmhdag.storage import StorageSettings, open_storage
+from rmhdag.storage.catalogue import StaticCatalogue
+from rmhdag.workflow import load_file
+from tests.faults.processes import Cluster
+
+WORKFLOW = Path(__file__).resolve().parents[2] / "src" / "rmhdag" / "workflows" / "raster_ingest.yaml"
+QUEUES = {"DAG_WORKER_QUEUE": "light-tasks", "WORKER_QUEUE": "heavy-tasks"}
+
+
+def test_a_container_becomes_a_collection(cluster: Cluster, tmp_path: Path) -> None:
+    root = f"file://{tmp_path / 'blobs'}"
+    storage = open_storage(StorageSettings(root=root))
+    names = []
+    for sample in (one for samples in SAMPLES.values() for one in samples):
+        write_sample(tmp_path / sample.name, sample, 128, seed=3)
+        storage.upload(tmp_path / sample.name, BlobAddress(Zone.BRONZE, "survey", sample.name))
+        names.append(sample.name.removesuffix(".tif"))
+    storage.write(BlobAddress(Zone.BRONZE, "survey", "broken.tif"), b"II*\0")
+    definition = load_file(WORKFLOW).definition
+    cluster.orchestrator(RMHDAG_STORAGE=root, **QUEUES)
+    cluster.worker(RMHDAG_STORAGE=root, GDAL_NUM_THREADS="1", **QUEUES)
+    inputs = {"container_name": "survey", "collection_id": "survey", "license": "CC0-1.0"}
+
+    strict = cluster.submit(definition, {**inputs, "pattern": "[bd]*.tif"})
+    assert cluster.wait_for_end(strict) == ["failed"]
+    told = cluster.one("SELECT error_message FROM dag_jobs WHERE job_id = %s", strict)
+    assert "1 of 3 files failed" in told
+    assert StaticCatalogue(storage).collection_ids() == [], "nothing is published"
+
+    lenient = cluster.submit(definition, {**inputs, "most_failed_percent": 10})
+    assert cluster.wait_for_end(lenient) == ["completed"]
+    result = cluster.one("SELECT result_data FROM dag_jobs WHERE job_id = %s", lenient)
+    assert (result["registered"], result["failed"], result["next_after"]) == (12, 1, None)
+    assert "broken.tif" in result["failures"][0]["error"]
+
+    catalogue = StaticCatalogue(storage)
+    cluster.wait_for(lambda: len(list(catalogue.items("survey"))) == 12, "the catalogue shows all items")
+    items = [item for _, item in catalogue.items("survey") if item is not None]
+    assert sorted(item["id"] for item in items) == sorted(names)
+    for item in items:
+        assert find_faults(item) == []
+        IndependentItem.model_validate(item)
+        assert all(storage.exists(storage.address_of(asset["href"])) for asset in item["assets"].values())
+    cluster.wait_for(lambda: all(catalogue.is_listed("survey", name) for name in names), "all items are linked")
+    codes = {item["properties"]["proj:code"] for item in items}
+    assert codes == {"EPSG:32632", "EPSG:32733", "EPSG:4326", "EPSG:3857", "EPSG:3031", "EPSG:3832"}
+    over_the_antimeridian = next(item for item in items if item["id"] == "antimeridian")
+    assert over_the_antimeridian["bbox"][0] > over_the_antimeridian["bbox"][2]
+    collection = catalogue.find_collection("survey")
+    assert collection is not None
+    assert collection["license"] == "CC0-1.0"
+    assert set(collection["summaries"]["proj:code"]) == codes
+    cluster.check_rows()
