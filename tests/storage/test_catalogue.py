@@ -207,33 +207,45 @@ def test_two_levels_of_pages(storage: Storage, folder: Path) -> None:
     assert set(files_in(folder)) >= {path for path in before if "/items/" in path}
 
 
-def test_many_writers_at_once(storage: Storage, folder: Path) -> None:
-    names = [f"tile-{number}" for number in range(24)]
-
-    def publish(seed: int) -> None:
-        catalogue = StaticCatalogue(storage, page_links=4)
-        order = list(enumerate(names))
-        random.Random(seed).shuffle(order)
-        for number, name in order:
-            if number % 3 == 0:
-                catalogue.remove_item("dem", name, version=2)
-            catalogue.put_item("dem", item(name), version=1)
-
+def publish_by_many(storage: Storage, names: list[str], writers: int) -> list[BaseException]:
+    """Several writers, each in an order of its own; every third item is removed by a newer entry."""
     failures: list[BaseException] = []
 
-    def guarded(seed: int) -> None:
+    def publish(seed: int) -> None:
+        catalogue = StaticCatalogue(storage, page_links=3)
+        order = list(enumerate(names))
+        random.Random(seed).shuffle(order)
         try:
-            publish(seed)
+            for number, name in order:
+                if number % 3 == 0:
+                    catalogue.remove_item("dem", name, version=2)
+                catalogue.put_item("dem", item(name), version=1)
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=guarded, args=(seed,)) for seed in range(4)]
+    threads = [threading.Thread(target=publish, args=(seed,)) for seed in range(writers)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert failures == []
+    return failures
+
+
+def test_many_writers_at_once(storage: Storage, folder: Path) -> None:
+    names = [f"tile-{number}" for number in range(24)]
+    assert publish_by_many(storage, names, 4) == []
     assert ids_in(folder) == sorted(name for number, name in enumerate(names) if number % 3)
+
+
+@pytest.mark.parametrize("store", ["azure", "s3"])
+def test_many_writers_far_away(request: pytest.FixtureRequest, store: str) -> None:
+    settings: StorageSettings = request.getfixturevalue(f"{store}_settings")
+    far = open_storage(settings)
+    names = [f"tile-{number}" for number in range(5)]
+    assert publish_by_many(far, names, 2) == []
+    files = {info.address.path: orjson.loads(far.read(info.address)) for info in far.list(Zone.GOLD, CONTAINER)}
+    found = sorted(walk(files))
+    assert found == sorted(name for number, name in enumerate(names) if number % 3)
 
 
 class Killed(BaseException):
