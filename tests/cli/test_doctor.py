@@ -10,7 +10,18 @@ from rmhdag.cli.checks import check_disk, check_packages, find_fault, judge_geo,
 from rmhdag.cli.settings import Settings
 from tests.cli.conftest import RunCli
 
-ALWAYS = ["python", "packages", "rasters", "encoding", "settings", "disk", "ports", "postgresql", "connection"]
+ALWAYS = [
+    "python",
+    "packages",
+    "rasters",
+    "encoding",
+    "settings",
+    "disk",
+    "storage",
+    "ports",
+    "postgresql",
+    "connection",
+]
 CONNECTED = ["server version", "durability", "connections", "clock", "schema"]
 
 
@@ -54,7 +65,7 @@ def test_as_text_with_remedies(call_cli: RunCli, database: str) -> None:
     settings = next(number for number, line in enumerate(lines) if " settings " in line)
     assert lines[settings].startswith("warning  settings        RMHDAG_SCHEMAA is set but means nothing")
     assert lines[settings + 1].strip().startswith("Correct the name")
-    assert done.stderr == "2 of 14 checks failed\n"
+    assert done.stderr == "2 of 15 checks failed\n"
 
 
 def test_the_embedded_server_that_is_not_made_yet_is_only_a_warning(call_cli: RunCli, home: Path) -> None:

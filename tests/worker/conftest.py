@@ -31,6 +31,7 @@ OWNER = "owner1"
 RUN_WORKER = """
 import json, logging, sys
 from pathlib import Path
+from rmhdag.storage import StorageSettings
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.worker import Worker
 logging.basicConfig(level=logging.INFO)
@@ -38,6 +39,7 @@ given = json.loads(sys.argv[1])
 for name in ("queues", "handler_modules"):
     given[name] = tuple(given[name])
 given["scratch_root"] = Path(given["scratch_root"])
+given["storage"] = StorageSettings(given.pop("storage_root", None))
 Worker(WorkerSettings(**given)).run()
 """
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rmhdag.handlers import HandlerContext, HandlerResult, RetryLater, TaskInterrupted, handler
+from rmhdag.models.blobs import BlobAddress
+from rmhdag.models.records import Zone
 
 Context = HandlerContext[dict[str, Any]]
 
@@ -214,3 +216,11 @@ def look_around(ctx: Context) -> dict[str, Any]:
         "modules": sorted(sys.modules),
         "no_new_privileges": "NoNewPrivs:\t1" in Path("/proc/self/status").read_text(),
     }
+
+
+@handler("test.store")
+def store(ctx: Context) -> dict[str, Any]:
+    """Writes a blob and says what it reads there."""
+    address = BlobAddress(Zone.SILVER, "made", ctx.task_id)
+    ref = ctx.storage.write(address, ctx.params["text"].encode())
+    return {"ref": ref.model_dump(mode="json"), "read": ctx.storage.read(ref.address).decode()}

@@ -29,6 +29,7 @@ class Finding(NamedTuple):
 
 def examine(loaded: Loaded) -> list[Finding]:
     from rmhdag.cli.database_checks import check_database
+    from rmhdag.cli.storage_checks import check_storage
 
     return [
         check_python(),
@@ -37,6 +38,7 @@ def examine(loaded: Loaded) -> list[Finding]:
         check_encoding(),
         check_settings(loaded),
         check_disk(loaded.settings),
+        check_storage(loaded.settings),
         check_loopback(),
         *check_database(loaded.settings),
     ]

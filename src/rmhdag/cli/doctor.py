@@ -26,7 +26,8 @@ def doctor(
         str | None, typer.Option("--database-url", metavar="URL", help="Instead of RMHDAG_DATABASE_URL.")
     ] = None,
 ) -> None:
-    """Check this machine and the database: versions, settings, clock, disk. Changes nothing; exit code 1 on a failure.
+    """Check this machine, the database and blob storage: versions, settings, clock, disk, rights. Changes nothing that
+    stays; exit code 1 on a failure.
 
     \b
     Examples:

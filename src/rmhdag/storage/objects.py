@@ -228,8 +228,10 @@ def open_s3(url: str, options: Mapping[str, str]) -> ObjectRoot:
         with told(url):
             return S3Store(name, config=config, client_options=client_options(endpoint), retry_config=RETRIES)  # type: ignore[arg-type]
 
-    # In small letters, which GDAL does not mind: rasterio wants those in capitals from a library of Amazon's alone.
-    gdal = {name: value for name, value in options.items() if name.startswith("aws_") and name != "aws_endpoint"}
+    # GDAL does not mind how they are spelt; rasterio takes them in capitals from a library of Amazon's alone.
+    gdal = {
+        name.title(): value for name, value in options.items() if name.startswith("aws_") and name != "aws_endpoint"
+    }
     if endpoint is not None:
         is_plain = urlsplit(endpoint).scheme == "http"
         gdal |= {"AWS_S3_ENDPOINT": endpoint.split("://", 1)[-1].rstrip("/"), "AWS_VIRTUAL_HOSTING": "FALSE"}

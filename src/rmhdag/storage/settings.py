@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -52,6 +53,10 @@ class StorageSettings:
         if zone in self.zones:
             return self.zones[zone].rstrip("/")
         return None if self.root is None else f"{self.root.rstrip('/')}/{zone}"
+
+    def is_account(self, zone: Zone) -> bool:
+        """Whether its containers are those of an Azure account."""
+        return re.fullmatch(r"az://[^/]*", self.url_of(zone) or "") is not None
 
     def options_of(self, zone: Zone) -> dict[str, str]:
         named = [(*split_option(name), value) for name, value in self.options.items()]
