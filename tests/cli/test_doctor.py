@@ -8,6 +8,7 @@ import pytest
 
 from rmhdag.cli.checks import check_disk, check_packages, find_fault, judge_geo, numbers
 from rmhdag.cli.settings import Settings
+from rmhdag.cli.storage_checks import check_storage
 from tests.cli.conftest import RunCli
 
 ALWAYS = [
@@ -76,6 +77,20 @@ def test_the_embedded_server_that_is_not_made_yet_is_only_a_warning(call_cli: Ru
     assert checks["postgresql"]["value"].startswith("embedded ")
     assert checks["connection"]["status"] == "warning"
     assert not (home / "data").exists()
+
+
+def test_storage_is_tried_and_left_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RMHDAG_HOME", str(tmp_path / "home"))
+    assert check_storage(Settings()).status == "warning"
+    good = check_storage(Settings(storage=str(tmp_path / "files")))
+    assert (good.status, good.value) == ("ok", str(tmp_path / "files"))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    (tmp_path / "file").write_text("no folder")
+    bad = check_storage(Settings(storage=str(tmp_path / "files"), storage_gold=str(tmp_path / "file")))
+    assert bad.status == "failed"
+    assert bad.value.startswith("gold: ")
+    nested = check_storage(Settings(storage=str(tmp_path), storage_gold=str(tmp_path / "silver" / "gold")))
+    assert "lie in one another" in nested.value
 
 
 def test_a_server_that_is_not_there(call_cli: RunCli) -> None:

@@ -71,6 +71,7 @@ def test_it_runs_workflows_before_your_eyes_and_names_its_queues(shared_home: Pa
     origins = {setting["name"]: (setting["value"], setting["origin"]) for setting in shown}
     assert origins["dag_worker_queue"] == ("light-tasks", f"file {written}")
     assert origins["development"] == (True, f"file {written}")
+    assert origins["storage"] == (str(shared_home / "data" / "storage"), f"file {written}")
     # What happened can be read afterwards, with nothing running.
     listed = json.loads(start_cli(shared_home, "jobs", "--json", "--limit", "2").stdout)["jobs"]
     assert [(job["workflow_id"], job["status"]) for job in listed] == [

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import mask_url
 from rmhdag.cli.run_worker import worker_settings
 from rmhdag.cli.settings import Settings, load_settings
 from rmhdag.handlers.raster_limits import RasterLimits
+from rmhdag.models.records import Zone
+from rmhdag.storage import StorageSettings
 from tests.cli.conftest import RunCli
 
 
@@ -157,3 +160,43 @@ def test_a_worker_gets_the_limits_for_rasters_that_are_set(monkeypatch: pytest.M
     told = limits.as_variables()
     assert told["GDAL_CACHEMAX"] == "64MB"
     assert "netCDF" not in told["GDAL_SKIP"].split(",")
+
+
+def test_storage_is_told_to_workers_and_its_secrets_to_nobody_else(call_cli: RunCli, tmp_path: Path) -> None:
+    (tmp_path / "rmhdag.toml").write_text(
+        'storage = "s3://bucket/place"\nstorage_gold = "az://account/gold"\n'
+        '[storage_options]\naws_region = "eu-central-1"\n"gold.azure_account_key" = "c2VjcmV0"\n'
+    )
+    settings = load_settings().settings
+    told = worker_settings(settings, ("q",), dsn="postgresql://x").storage
+    assert [told.url_of(zone) for zone in Zone] == [
+        "s3://bucket/place/bronze",
+        "s3://bucket/place/silver",
+        "az://account/gold",
+    ]
+    assert told.options_of(Zone.GOLD) == {"aws_region": "eu-central-1", "azure_account_key": "c2VjcmV0"}
+    assert told.options_of(Zone.SILVER) == {"aws_region": "eu-central-1"}
+    assert StorageSettings.from_variables(told.as_variables()) == told
+    for output in ([], ["--json"]):
+        shown = call_cli("config", "show", *output, RMHDAG_CONFIG=str(tmp_path / "rmhdag.toml")).stdout
+        assert "eu-central-1" in shown
+        assert "c2VjcmV0" not in shown
+    assert "c2VjcmV0" not in repr(told)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("RMHDAG_STORAGE", "relative/folder", "give a folder from / down"),
+        ("RMHDAG_STORAGE_GOLD", "s3://key:hushed@bucket", "no credentials"),
+        ("RMHDAG_STORAGE_OPTIONS", '{"azure_acount_key": "hushed"}', "there is no storage option"),
+        ("RMHDAG_STORAGE_OPTIONS", '{"lead.aws_region": "x"}', "there is no storage option"),
+    ],
+)
+def test_storage_that_cannot_be_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(CommandFailed, match=message) as caught:
+        load_settings()
+    assert "hushed" not in str(caught.value)

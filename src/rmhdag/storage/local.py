@@ -136,9 +136,9 @@ class LocalRoot:
     def gdal_source(self, key: str) -> Iterator[GdalSource]:
         """By descriptor: GDAL gets the very file that was checked, and finds nothing beside it."""
         with self._opened(key) as descriptor:
-            yield GdalSource(f"/proc/self/fd/{descriptor}", self.gdal_options())
+            yield GdalSource(f"/proc/self/fd/{descriptor}", self.gdal_options(key))
 
-    def gdal_options(self) -> dict[str, str]:
+    def gdal_options(self, key: str) -> dict[str, str]:
         return dict(CLOSED)
 
     @contextmanager

@@ -149,14 +149,13 @@ class ObjectRoot:
 
     @contextmanager
     def gdal_source(self, key: str) -> Iterator[GdalSource]:
-        path = self.gdal_path(key)
-        yield GdalSource(path, self.gdal_options() | {"CPL_VSIL_CURL_ALLOWED_FILENAME": path})
+        yield GdalSource(self.gdal_path(key), self.gdal_options(key))
 
-    def gdal_options(self) -> dict[str, str]:
-        # The way to the store is open; to which of its files is said by whoever names one.
+    def gdal_options(self, key: str) -> dict[str, str]:
+        """The way to the store is open, for this blob alone."""
         way = os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy") or ""
-        options = {**CLOSED, "GDAL_HTTP_PROXY": way, "GDAL_HTTPS_PROXY": way, "GDAL_HTTP_MAX_RETRY": "3"}
-        return options | self._service.gdal_options
+        ours = {"GDAL_HTTP_PROXY": way, "GDAL_HTTPS_PROXY": way, "GDAL_HTTP_MAX_RETRY": "3"}
+        return CLOSED | ours | self._service.gdal_options | {"CPL_VSIL_CURL_ALLOWED_FILENAME": self.gdal_path(key)}
 
     def _named(self, key: str) -> tuple[str, str]:
         if self._bucket is not None:

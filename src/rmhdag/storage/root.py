@@ -11,9 +11,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from rmhdag.models.blobs import check_path
-from rmhdag.observability.logs import get_logger
 
-log = get_logger(__name__)
 PIECE_BYTES = 1024 * 1024
 
 
@@ -85,7 +83,7 @@ class Root(Protocol):
 
     def gdal_source(self, key: str) -> AbstractContextManager[GdalSource]: ...
 
-    def gdal_options(self) -> dict[str, str]: ...
+    def gdal_options(self, key: str) -> dict[str, str]: ...
 
 
 def is_usable(name: str, folder: str) -> bool:
@@ -93,6 +91,9 @@ def is_usable(name: str, folder: str) -> bool:
     try:
         check_path(name)
     except ValueError:
-        log.warning("blob_not_listed", folder=folder, name=ascii(name), remedy="rename it")
+        # Not loaded by commands that only read settings.
+        from rmhdag.observability.logs import get_logger
+
+        get_logger(__name__).warning("blob_not_listed", folder=folder, name=ascii(name), remedy="rename it")
         return False
     return True

@@ -19,6 +19,7 @@ from urllib.parse import quote, unquote, urlsplit
 from rmhdag.models.blobs import BlobAddress, BlobRef, check_container, check_path
 from rmhdag.models.records import Zone
 from rmhdag.storage.errors import BlobNotFound, OutsideStorage, StorageError
+from rmhdag.storage.gdal import CLOSED
 from rmhdag.storage.local import LocalRoot
 from rmhdag.storage.root import ALWAYS, PIECE_BYTES, Condition, GdalSource, Head, Root
 from rmhdag.storage.settings import StorageSettings
@@ -194,15 +195,16 @@ class Storage:
         raise OutsideStorage("this URL is in none of the configured zones")
 
     def gdal_path(self, address: BlobAddress) -> str:
-        """What GDAL opens. `gdal_source` is safer where others may write: it cannot be swapped."""
+        """What GDAL opens. `gdal_source` is safer where others may write: its file cannot be swapped."""
         root, key = self._find(address)
         return root.gdal_path(key)
 
-    def gdal_options(self, zone: Zone | None = None) -> dict[str, str]:
-        """The options for a zone's files; without one, those that let GDAL into no network at all."""
-        from rmhdag.storage.gdal import CLOSED
-
-        return dict(CLOSED) if zone is None else self._root(zone).gdal_options()
+    def gdal_options(self, address: BlobAddress | None = None) -> dict[str, str]:
+        """Options under which GDAL reads this blob; without one, those that let it into no network at all."""
+        if address is None:
+            return dict(CLOSED)
+        root, key = self._find(address)
+        return root.gdal_options(key)
 
     def gdal_source(self, address: BlobAddress) -> AbstractContextManager[GdalSource]:
         """A path that stands for this very blob while the context lasts, and options that allow it alone."""
