@@ -12,12 +12,14 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import rasterio
 from rasterio._err import CPLE_BaseError, CPLE_OutOfMemoryError
 from rasterio.errors import CRSError, NotGeoreferencedWarning, RasterioError
+from rasterio.session import Session
 
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
 from rmhdag.handlers.raster.tiff_header import BadTiff, ReadAt, TiffHeader, read_header
@@ -26,6 +28,8 @@ from rmhdag.models.blobs import BlobAddress, BlobRef
 from rmhdag.storage import BlobNotFound, OutsideStorage, Storage
 
 DRIVER = "GTiff"
+FAR_AWAY = "/vsi"
+KEYS_OF_S3 = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_region")
 # What rasterio raises, in its own words and in GDAL's.
 GDAL_ERRORS = (RasterioError, CRSError, CPLE_BaseError, UnicodeDecodeError)
 ABOUT_WRITING = re.compile(r"\b(writ(e|ing)|append|flush|no space left)", re.IGNORECASE)
@@ -88,8 +92,10 @@ def open_with_header(
     with storage.gdal_source(place) as source:
         with _readable(storage, place, source.path) as (read_at, size_bytes):
             header = check_header(read_at, size_bytes, str(place), limits)
-        options = {**limits.gdal_options(), **source.options}
-        with rasterio.Env(**options), _opened(source.path, str(place), header) as dataset:
+        with (
+            _environment({**limits.gdal_options(), **source.options}),
+            _opened(source.path, str(place), header) as dataset,
+        ):
             if size_bytes != info.size_bytes or storage.info(place).etag != info.etag:
                 raise _changed(place)
             yield OpenedRaster(dataset, header)
@@ -104,7 +110,7 @@ def open_local(path: Path, *, limits: RasterLimits | None = None) -> Iterator[ra
     with path.open("rb") as file:
         descriptor = file.fileno()
         header = check_header(_reading(descriptor), os.fstat(descriptor).st_size, path.name, limits)
-        with rasterio.Env(**limits.gdal_options()), _opened(str(path), path.name, header) as dataset:
+        with _environment(limits.gdal_options()), _opened(str(path), path.name, header) as dataset:
             yield dataset
 
 
@@ -131,11 +137,33 @@ def reading(path: str, name: object) -> Iterator[None]:
         if ABOUT_WRITING.search(str(cause)):
             raise
         reason = _reason(cause).replace(path, str(name))
-        if path.startswith("/vsi"):
+        if path.startswith(FAR_AWAY):
             raise RasterUnreadable(f"{name} cannot be read from its store, or is damaged ({reason})") from error
         raise RasterRefused(
             f"{name} is damaged: it cannot be read ({reason}). Export it again from its source."
         ) from error
+
+
+class _Credentials(Session):  # type: ignore[misc]
+    """Keys of S3 as they were given. Rasterio refuses them as options and wants a library of Amazon's for them."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._options = options
+
+    @classmethod
+    def hascreds(cls, config: object) -> bool:
+        return True
+
+    def get_credential_options(self) -> dict[str, str]:
+        return self._options
+
+
+def _environment(options: dict[str, str]) -> rasterio.Env:
+    keys = {name.upper(): value for name, value in options.items() if name.lower().startswith(KEYS_OF_S3)}
+    others = {name: value for name, value in options.items() if not name.lower().startswith(KEYS_OF_S3)}
+    # What was read of a file is forgotten when it is closed: the next time it may be another one.
+    others["CPL_VSIL_CURL_NON_CACHED"] = "/vsiaz/:/vsis3/"
+    return rasterio.Env(_Credentials(keys) if keys else None, **others)
 
 
 @contextmanager
@@ -164,6 +192,9 @@ def _opened(path: str, name: str, header: TiffHeader) -> Iterator[rasterio.Datas
 @contextmanager
 def _readable(storage: Storage, address: BlobAddress, gdal_path: str) -> Iterator[tuple[ReadAt, int]]:
     """The bytes that GDAL will see."""
+    if gdal_path.startswith(FAR_AWAY):
+        yield partial(storage.read_range, address), storage.info(address).size_bytes
+        return
     descriptor = os.open(gdal_path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield _reading(descriptor), os.fstat(descriptor).st_size
