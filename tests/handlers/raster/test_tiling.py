@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import rasterio
 
 from rmhdag.handlers import Checkpoint
+from rmhdag.handlers.raster.mosaicking import mosaic
 from rmhdag.handlers.raster.tiling import generate_tiling_scheme, process_tile_batch
 from rmhdag.handlers.running import Outcome
 from rmhdag.models.blobs import BlobAddress, BlobRef
@@ -141,3 +143,49 @@ def test_a_cancelled_batch_ends_at_its_next_tile(storage: Storage, tmp_path: Pat
     paper = Paper(told_at_checkpoint="tiles")
     assert call(process_tile_batch, storage, tmp_path / "scratch", batch_params(told), paper=paper).stopped
     assert len(tile_times(storage)) == 1
+
+
+def test_a_block_that_cannot_be_read_is_the_fault_of_the_file(storage: Storage, tmp_path: Path) -> None:
+    path = write(tmp_path / "terrain.tif", terrain("float32"), compress="deflate")
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2 : len(whole) // 2 + 200_000] = bytes(200_000)
+    storage.write(SOURCE, bytes(whole))
+    told = scheme_of(storage, tmp_path / "scratch", batch_size=9)
+    refused = call(process_tile_batch, storage, tmp_path / "scratch", batch_params(told))
+    assert refused.error_kind is ErrorKind.NON_RETRYABLE
+    assert "bronze/incoming/terrain.tif is damaged: it cannot be read" in str(refused.error_message)
+    assert str(tmp_path) not in str(refused.error_message)
+    assert not list((tmp_path / "scratch").iterdir())
+
+
+def test_a_tile_that_the_disk_has_no_room_for_is_not_kept(storage: Storage, tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk; GDAL says nothing of what it cannot write at the end."""
+    told = scheme_of(storage, tmp_path / "scratch", batch_size=1)
+    first = output(call(process_tile_batch, storage, tmp_path / "scratch", batch_params(told)))
+    blob = BlobRef.model_validate(first["tiles"][0]["blob"])
+    storage.delete(blob.address)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (blob.size_bytes - 1_000, before[1]))
+    try:
+        failed = call(process_tile_batch, storage, tmp_path / "scratch", batch_params(told))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert failed.error_kind is ErrorKind.HANDLER_ERROR
+    assert "is the worker's disk full?" in str(failed.error_message)
+    assert not tile_times(storage)
+
+
+def test_the_batches_together_are_the_raster(storage: Storage, tmp_path: Path) -> None:
+    """The fan-in's output is handed over whole, as the shipped workflow does."""
+    told = scheme_of(storage, tmp_path / "scratch", batch_size=4)
+    results = [
+        output(call(process_tile_batch, storage, tmp_path / "scratch", batch_params(told, number)))
+        for number in range(len(told["batches"]))
+    ]
+    params = {"results": {"results": results, "count": 3}, "scheme": told["scheme"], "source": told["source"]}
+    made = BlobRef.model_validate(output(call(mosaic, storage, tmp_path / "scratch", params))["mosaic"])
+    with (
+        rasterio.open(storage.gdal_path(made.address)) as after,
+        rasterio.open(storage.gdal_path(SOURCE)) as before,
+    ):
+        np.testing.assert_array_equal(after.read(), before.read())

@@ -26,7 +26,6 @@ from rmhdag.handlers.raster.writing import (
     RasterPlan,
     Watch,
     alpha_band,
-    check_written,
     common_dtype,
     describe_like,
     plan_like,
@@ -73,13 +72,24 @@ class TileBatch(BaseModel):
     empty: list[EmptyTile] = Field(default_factory=list)
 
 
+class Gathered(BaseModel):
+    """The output of a fan-in that collects."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    results: list[TileBatch]
+
+
 class MosaicParams(BaseModel):
     """Tiles with their scheme, or any rasters of one grid (`sources`, of which the first that has a value counts)."""
 
     model_config = ConfigDict(extra="forbid")
 
     tiles: Annotated[list[TileRef] | None, Field(max_length=MOST_RASTERS)] = None
-    results: Annotated[list[TileBatch] | None, Field(description="Of a fan-in over batches")] = None
+    results: Annotated[
+        list[TileBatch] | Gathered | None,
+        Field(description="Of a fan-in over batches, or its whole output, which may be too large to look into"),
+    ] = None
     scheme: TilingScheme | None = None
     sources: Annotated[list[BlobRef | NamedBlob] | None, Field(min_length=1, max_length=MOST_RASTERS)] = None
     source: Annotated[
@@ -97,7 +107,7 @@ class MosaicParams(BaseModel):
 
     def all_tiles(self, scheme: TilingScheme) -> dict[tuple[int, int], BlobRef]:
         """Those of batches must be complete: a hole that nobody knows of would be published as nodata."""
-        results = self.results or []
+        results = self.results.results if isinstance(self.results, Gathered) else self.results or []
         batches = [self.tiles or [], *(batch.tiles for batch in results)]
         found = {(tile.col, tile.row): tile.blob for batch in batches for tile in batch}
         known = found.keys() | {(tile.col, tile.row) for batch in results for tile in batch.empty}
@@ -142,7 +152,6 @@ def join_tiles(
             like=None if source is None else stack.enter_context(open_raster(ctx, opened_at(source))),
             progress=lambda done: tell(done / max(len(tiles), 1), "joining tiles"),
         )
-    check_written(local)
     return plan_of(scheme), len(tiles)
 
 

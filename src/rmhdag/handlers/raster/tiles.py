@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import rasterio
 from rasterio.crs import CRS
 from rasterio.enums import ColorInterp
-from rasterio.io import DatasetReader
+from rasterio.io import DatasetReader, DatasetWriter
 from rasterio.transform import Affine
 from rasterio.vrt import WarpedVRT
 from rasterio.windows import Window
 
 from rmhdag.handlers.contract import NonRetryableError
 from rmhdag.handlers.raster.tiling_scheme import Tile, TilingScheme
-from rmhdag.handlers.raster.writing import Pixels, RasterPlan, describe_like, passing_options
+from rmhdag.handlers.raster.writing import Pixels, RasterPlan, check_written, created, describe_like, writing
 
 
 def write_tile(view: DatasetReader | WarpedVRT, scheme: TilingScheme, tile: Tile, path: Path) -> bool:
@@ -26,13 +27,9 @@ def write_tile(view: DatasetReader | WarpedVRT, scheme: TilingScheme, tile: Tile
     mask: Pixels | None = view.dataset_mask(window=tile.window) if scheme.masked else None
     if is_empty(pixels, mask, scheme, view.colorinterp):
         return False
-    with (
-        rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True),
-        rasterio.open(path, "w", **passing_options(plan_of(scheme, tile.window))) as target,
-    ):
-        target.write(pixels)
-        if mask is not None:
-            target.write_mask(mask)
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), created(path, plan_of(scheme, tile.window)) as target:
+        _put(target, pixels, mask, path)
+    check_written(path)
     return True
 
 
@@ -60,19 +57,16 @@ def mosaic_tiles(
     One tile is in memory at a time. What a raster says beside its pixels is taken from `like`.
     """
     wanted = sorted({scheme.tile(col, row) for col, row in tiles}, key=lambda tile: tile.number)
-    with (
-        rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True),
-        rasterio.open(path, "w", **passing_options(plan_of(scheme)), sparse_ok=True) as target,
-    ):
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), created(path, plan_of(scheme), sparse_ok=True) as target:
         if like is not None:
             describe_like(like)(target)
         for done, tile in enumerate(wanted, 1):
             with open_tile(tile.col, tile.row) as source:
                 _check_tile(scheme, tile, source)
-                target.write(source.read(), window=tile.window)
-                if scheme.masked:
-                    target.write_mask(source.dataset_mask(), window=tile.window)
+                mask = source.dataset_mask() if scheme.masked else None
+                _put(target, source.read(), mask, path, window=tile.window)
             progress(done)
+    check_written(path)
 
 
 def plan_of(scheme: TilingScheme, window: Window | None = None) -> RasterPlan:
@@ -88,6 +82,13 @@ def plan_of(scheme: TilingScheme, window: Window | None = None) -> RasterPlan:
         scheme.nodata_value,
         scheme.masked,
     )
+
+
+def _put(target: DatasetWriter, pixels: Pixels, mask: Pixels | None, path: Path, **where: Any) -> None:
+    with writing(path):
+        target.write(pixels, **where)
+        if mask is not None:
+            target.write_mask(mask, **where)
 
 
 def _check_tile(scheme: TilingScheme, tile: Tile, source: DatasetReader) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,7 +12,7 @@ from rasterio.io import DatasetReader
 from rasterio.vrt import WarpedVRT
 
 from rmhdag.handlers import Checkpoint, HandlerContext, handler
-from rmhdag.handlers.raster.opening import open_raster
+from rmhdag.handlers.raster.opening import open_raster, reading
 from rmhdag.handlers.raster.outputs import TIFF
 from rmhdag.handlers.raster.tiles import write_tile
 from rmhdag.handlers.raster.tiling_scheme import (
@@ -92,47 +93,49 @@ async def process_tile_batch(ctx: HandlerContext[TileBatchParams]) -> AsyncItera
     """Make the tiles of a batch, one after the other, straight from the store; tiles of nodata only are just noted."""
     params = ctx.params
     notes = _Notes(ctx.storage, params, ctx.resume)
-    with _OpenedLate(ctx) as opened:
+    with _Source(ctx) as source:
         for tile in params.scheme.tiles(params.batch):
             if not notes.knows(tile):
-                notes.add(tile, _make(ctx, opened.view(), tile))
+                notes.add(tile, _make(ctx, source, tile))
                 yield {"type": "checkpoint", "phase": PHASE, "data": notes.data()}
             yield {"type": "progress", "current": len(notes), "total": params.batch.count, "message": "tiles"}
     ctx.logger.info("%(made)d tiles made, %(found)d found, %(empty)d empty", notes.metrics())
     yield {"type": "result", "output": notes.output(), "metrics": notes.metrics()}
 
 
-def _make(ctx: HandlerContext[TileBatchParams], view: DatasetReader | WarpedVRT, tile: Tile) -> BlobRef | None:
+def _make(ctx: HandlerContext[TileBatchParams], source: _Source, tile: Tile) -> BlobRef | None:
     params = ctx.params
     path = ctx.scratch / f"{tile.number}.tif"
-    if not write_tile(view, params.scheme, tile, path):
-        return None
     try:
+        if not source.write(tile, path):
+            return None
         return ctx.storage.upload(path, params.scheme.address(params.source, tile), media_type=TIFF)
     finally:
-        path.unlink()
+        path.unlink(missing_ok=True)
 
 
-class _OpenedLate:
-    """The source, opened when the first tile has to be made: a batch that is finished already reads nothing."""
+class _Source:
+    """Opened when the first tile has to be made: a batch that is finished already reads nothing."""
 
     def __init__(self, ctx: HandlerContext[TileBatchParams]) -> None:
         self._ctx = ctx
         self._stack = ExitStack()
-        self._view: DatasetReader | WarpedVRT | None = None
+        self._opened: tuple[str, DatasetReader | WarpedVRT] | None = None
 
-    def __enter__(self) -> _OpenedLate:
+    def __enter__(self) -> _Source:
         return self
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def view(self) -> DatasetReader | WarpedVRT:
-        if self._view is None:
-            params = self._ctx.params
+    def write(self, tile: Tile, path: Path) -> bool:
+        params = self._ctx.params
+        if self._opened is None:
             dataset = self._stack.enter_context(open_raster(self._ctx, params.source))
-            self._view = self._stack.enter_context(viewed(dataset, params.scheme))
-        return self._view
+            self._opened = dataset.name, self._stack.enter_context(viewed(dataset, params.scheme))
+        name, view = self._opened
+        with reading(name, params.source.address):
+            return write_tile(view, params.scheme, tile, path)
 
 
 class _Notes:

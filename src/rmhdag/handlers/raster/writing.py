@@ -206,9 +206,9 @@ def check_written(path: Path) -> None:
 
 
 @contextmanager
-def created(path: Path, plan: RasterPlan) -> Iterator[DatasetWriter]:
+def created(path: Path, plan: RasterPlan, **options: Any) -> Iterator[DatasetWriter]:
     with writing(path):
-        target = rasterio.open(path, "w", **passing_options(plan))
+        target = rasterio.open(path, "w", **passing_options(plan), **options)
     try:
         yield target
     finally:
