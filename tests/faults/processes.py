@@ -138,17 +138,18 @@ class Cluster:
     def status(self, job_id: str) -> str:
         return str(self.one("SELECT status FROM dag_jobs WHERE job_id = %s", job_id))
 
-    def wait_for(self, condition: Callable[[], object], what: str) -> None:
+    def wait_for(self, condition: Callable[[], object], what: str, *, seconds: float = PATIENCE_SECONDS) -> None:
         """Look at the rows until it is so; if it never is, show what the processes said."""
         try:
-            wait_until(lambda: condition() or None, PATIENCE_SECONDS)
+            wait_until(lambda: condition() or None, seconds)
         except AssertionError:
             raise AssertionError(f"never came true: {what}\n{self.logs()}") from None
 
-    def wait_for_end(self, *job_ids: str) -> list[str]:
+    def wait_for_end(self, *job_ids: str, seconds: float = PATIENCE_SECONDS) -> list[str]:
         self.wait_for(
             lambda: all(self.status(job_id) in ("completed", "failed", "cancelled") for job_id in job_ids),
             "the end of the jobs",
+            seconds=seconds,
         )
         return [self.status(job_id) for job_id in job_ids]
 
