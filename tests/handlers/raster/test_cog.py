@@ -68,6 +68,15 @@ def test_the_result_says_what_was_made_and_from_what(bench: Bench) -> None:
     assert lineage.source_url == bench.storage.url(source.address)
 
 
+def test_lineage_names_what_came_in_and_not_what_lies_between(bench: Bench) -> None:
+    came_in = bench.put(write_raster(bench.folder / "came-in.tif", hills()))
+    between = bench.put(write_raster(bench.folder / "between.tif", hills()))
+    sources: dict[str, Any] = {"source": between.model_dump(mode="json"), "made_from": came_in.model_dump(mode="json")}
+    _, lineage = bench.run("raster.create_cog", **sources).records
+    assert isinstance(lineage, LineageRecord)
+    assert lineage.source_url == bench.storage.url(came_in.address)
+
+
 def test_the_same_again_is_the_same_file(bench: Bench) -> None:
     local = write_raster(bench.folder / "hills.tif", hills(1100, 1300), nodata=-1)
     first, cog = make(bench, local)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from rmhdag.handlers.contract import HandlerContext
 from rmhdag.handlers.raster.cog_files import CogLayout, CogOptions, write_cog
@@ -10,7 +12,7 @@ from rmhdag.handlers.raster.opening import open_raster, reading
 from rmhdag.handlers.raster.outputs import COG, COGS, ItemId, item_id_of, keep_file, lineage_from
 from rmhdag.handlers.raster.writing import Watch, watch
 from rmhdag.handlers.registry import handler
-from rmhdag.handlers.sources import SourceParams
+from rmhdag.handlers.sources import NamedBlob, SourceParams
 from rmhdag.models.blobs import BlobAddress, BlobRef, Container
 from rmhdag.models.handler_result import HandlerResult
 
@@ -20,6 +22,10 @@ class CreateCogParams(SourceParams, CogOptions):
 
     item_id: ItemId | None = None
     container: Container = COGS
+    made_from: Annotated[
+        BlobRef | NamedBlob | None,
+        Field(description="What the source was made from, if it lies between two steps: named in lineage"),
+    ] = None
 
 
 @handler("raster.create_cog", aliases=["raster_create_cog", "create_cog", "raster_cog_docker"])
@@ -28,9 +34,10 @@ def create_cog(ctx: HandlerContext[CreateCogParams]) -> HandlerResult:
     params = ctx.params
     item_id = params.item_id or item_id_of(params.place)
     cog, layout = make_cog(ctx, params.address, item_id, params.container, params, watch(ctx))
+    origin = params.place if params.made_from is None else params.made_from.address
     return HandlerResult(
         output=cog_output(cog, layout),
-        records=(cog.record("data"), *lineage_from(ctx.storage, params.place)),
+        records=(cog.record("data"), *lineage_from(ctx.storage, origin)),
     )
 
 
