@@ -13,6 +13,7 @@ from rmhdag.assets.revisions import AssetConflict, content_hash_of, status_after
 from rmhdag.models.ids import blob_id_of
 from rmhdag.models.states import JobStatus
 from rmhdag.orchestrator import commands
+from rmhdag.orchestrator.asset_commands import delete_asset, roll_back
 from rmhdag.orchestrator.requests import OtherRequestError, PlatformMissingError
 from rmhdag.orchestrator.reruns import plan_rerun_of, rerun_job
 from rmhdag.store import poison
@@ -21,6 +22,7 @@ from rmhdag.store.crash_points import arm, disarm
 from rmhdag.workflow import InvalidInputs
 from tests.orchestrator.assets import REFS, asset_of, place_order, raster_workflow, revisions_of, rows
 from tests.orchestrator.platform import Platform, open_connection
+from tests.orchestrator.test_publishing import blob, collection, item, report
 
 
 @pytest.fixture
@@ -322,3 +324,31 @@ def test_what_a_jobs_state_means_is_the_same_in_sql(ready: Platform) -> None:
                     ready.conn.execute("UPDATE dag_geospatial_assets SET latest_revision = 2")
                 follow_job_if_asset(ready.conn, str(request.job_id))
                 assert revisions_of(ready, ordered)[0]["status"] == status_after(status, is_latest=is_latest)
+
+
+def test_the_catalogue_shows_what_the_current_revision_published(ready: Platform) -> None:
+    seat = ready.seat()
+
+    def place(x: float) -> dict[str, Any]:
+        return {"type": "Point", "coordinates": [x, 0.0]}
+
+    def shown() -> list[tuple[Any, ...]]:
+        query = "SELECT body->>'made', revision FROM dag_catalogue_entries WHERE item_id <> '' AND NOT removed"
+        return ready.conn.execute(query).fetchall()
+
+    for number in (1, 2):
+        made = place_order(ready.conn, input_params={"n": number})
+        seat.work()
+        (task,) = ready.claim()
+        report(ready, task, (collection(), item(made=str(number), geometry=place(number)), blob(sha=str(number) * 64)))
+        seat.work()
+        assert shown() == [(str(number), number)]
+        assert revisions_of(ready, made)[-1]["footprint"] == place(number)
+    asset_id = str(made.request.asset_id)
+    assert roll_back(ready.conn, "default", asset_id, 1, issued_by="ann") == 3
+    assert shown() == [("1", 3)]
+    one, two, three = revisions_of(ready, made)
+    assert three["content_hash"] == one["content_hash"] != two["content_hash"]
+    assert (three["footprint"], three["catalogue"]) == (place(1), one["catalogue"])
+    delete_asset(ready.conn, "default", asset_id, issued_by="ann")
+    assert shown() == []

@@ -104,8 +104,11 @@ def check_idle(asset: AssetState, what: str) -> None:
         )
 
 
-def check_rollback(asset: AssetState, revision: int, status: ProcessingStatus | None, current: int | None) -> int:
-    """The number of the revision that takes the old one's content."""
+def check_rollback(
+    asset: AssetState, revision: int, status: ProcessingStatus | None, current: int | None, source: str | None
+) -> int:
+    """The number of the revision that takes the old one's content. `source` is that of the current one: whoever asks
+    twice, for want of an answer, has it already."""
     check_free(asset, "it cannot be rolled back now")
     if status is None:
         raise AssetConflict(
@@ -119,11 +122,11 @@ def check_rollback(asset: AssetState, revision: int, status: ProcessingStatus | 
             f"revision {revision} of asset {asset.asset_id} is {status}: there is nothing to go back to",
             "Choose a completed one.",
         )
-    if revision == current:
+    if revision == current or source == rollback_source(revision):
         raise AssetConflict(
             "revision_is_current",
-            f"revision {revision} of asset {asset.asset_id} is the current one already",
-            "Choose an earlier one.",
+            f"the content of revision {revision} of asset {asset.asset_id} is the current one already",
+            "Choose another one.",
         )
     return asset.latest_revision + 1
 

@@ -30,7 +30,7 @@ def roll_back(conn: Conn, namespace: str, asset_id: str, revision: int, *, issue
             raise UnknownAssetError(f"there is no asset {asset_id}")
         found = assets.find_revision(conn, RevisionKey(namespace, asset_id, revision))
         status = None if found is None else ProcessingStatus(found.status)
-        number = check_rollback(state_of(locked), revision, status, locked.current_revision)
+        number = check_rollback(state_of(locked), revision, status, locked.current_revision, locked.current_source)
         key = RevisionKey(namespace, asset_id, number)
         shown = assets.copy_revision(conn, key, revision, source=rollback_source(revision), created_by=issued_by)
         publish_again(conn, namespace, asset_id, number, shown)

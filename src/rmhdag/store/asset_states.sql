@@ -17,6 +17,14 @@ SET status = s.status,
             WHERE b.namespace = v.namespace AND b.asset_id = v.asset_id AND b.revision = v.revision AND b.role = 'data'
         ), v.content_hash) END,
     outputs = CASE WHEN s.status = 'completed' THEN COALESCE(s.result_data, v.outputs) ELSE v.outputs END,
+    -- Where the items lie that it shows in the catalogue; a hundred at most, for more of them say nothing to anybody.
+    footprint = CASE
+        WHEN s.status <> 'completed' OR jsonb_array_length(v.catalogue) NOT BETWEEN 1 AND 100 THEN v.footprint
+        WHEN jsonb_array_length(v.catalogue) = 1 THEN NULLIF(v.catalogue->0->'item'->'geometry', 'null')
+        ELSE jsonb_build_object(
+            'type', 'GeometryCollection',
+            'geometries', jsonb_path_query_array(v.catalogue, '$[*].item.geometry ? (@ != null)'))
+    END,
     error_message = s.error_message,
     completed_at = s.completed_at,
     updated_at = clock_timestamp()

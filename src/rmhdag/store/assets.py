@@ -35,6 +35,7 @@ class LockedAsset(NamedTuple):
     request_id: str | None
     is_ending: bool
     current_revision: int | None
+    current_source: str | None
 
 
 class StoredRequest(NamedTuple):

@@ -19,10 +19,12 @@ SELECT
         WHERE q.namespace = a.namespace AND q.asset_id = a.asset_id AND q.revision = a.latest_revision
         ORDER BY q.created_at LIMIT 1
     ),
-    COALESCE(j.ending IS NOT NULL OR j.completed_at IS NOT NULL, v.job_id IS NOT NULL), a.current_revision
+    COALESCE(j.ending IS NOT NULL OR j.completed_at IS NOT NULL, v.job_id IS NOT NULL), a.current_revision, c.source
 FROM dag_geospatial_assets AS a
 JOIN dag_asset_revisions AS v
     ON v.namespace = a.namespace AND v.asset_id = a.asset_id AND v.revision = a.latest_revision
+LEFT JOIN dag_asset_revisions AS c
+    ON c.namespace = a.namespace AND c.asset_id = a.asset_id AND c.revision = a.current_revision
 LEFT JOIN dag_jobs AS j ON j.job_id = v.job_id
 WHERE a.namespace = %(namespace)s AND a.asset_id = %(asset_id)s
 
