@@ -91,7 +91,9 @@ class Batch:
         """What a rerun does not do again was published before, and belongs to it too."""
         kept = [node_id for node_id, node in start.reused.items() if node.status is NodeStatus.COMPLETED]
         if kept or start.reused_children:
-            self.jobs[job_id].rare.taken_over.append(TakeOver(job_id, kept, list(start.reused_children)))
+            # A fan-out that is kept as a whole brings all its children.
+            fan_outs = [*kept, *start.reused_children]
+            self.jobs[job_id].rare.taken_over.append(TakeOver(job_id, kept, fan_outs))
 
     def forget(self, job_id: str) -> None:
         """Leave out a job whose decision broke half-way."""
