@@ -98,7 +98,7 @@ def test_every_valid_workflow_can_be_drawn(file: Path) -> None:
 
 
 IMAGES = ROOT / "docs" / "images"
-PICTURES = {"fan_out_test": FAN_OUT, "raster_processing": IMAGES / "raster_processing.yaml"}
+PICTURES = {"fan_out_test": FAN_OUT, "raster_processing": SHIPPED / "raster_processing.yaml"}
 
 
 @pytest.mark.parametrize("name", PICTURES)
