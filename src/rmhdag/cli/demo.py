@@ -50,6 +50,7 @@ def demo(
     from rmhdag.cli.submit import require_orchestrator
     from rmhdag.cli.tables import show_bytes
     from rmhdag.cli.waiting import watch_to_end
+    from rmhdag.models.catalogue import CatalogueKind
 
     with connected(url, database_url, schema) as platform:
         require_orchestrator(platform)
@@ -59,7 +60,8 @@ def demo(
         ordered = order_raster(platform, source, kind, seed)
         ended = watch_to_end(platform, str(ordered.job_id))
         results = results_of(platform, ended, ordered)
-        wait_for_catalogue(results, storage)
+        if platform.settings.catalogue is CatalogueKind.STATIC:
+            wait_for_catalogue(results, storage)
         emit_json({"job_id": ordered.job_id, **results.as_facts()}) if as_json else show_results(results, storage)
 
 

@@ -279,10 +279,11 @@ def live(watcher: Supervisor, shows: list[list[str]], *, once: bool) -> int:
     code = int(ExitCode.OK)
     for words in shows:
         if watcher.stopping:
+            code = code or int(ExitCode.INTERRUPTED)
             break
         say(f"\n{paint(' '.join(['rmhdag', *words]), '1', sys.stderr)}")
         ended = watcher.run_to_end([sys.executable, "-m", "rmhdag.cli", *words])
-        code = code or ended or int(ExitCode.OK)
+        code = code or (int(ExitCode.INTERRUPTED) if ended is None else ended)
     while not once and not watcher.stopping:
         watcher.turn()
     return code if once else int(ExitCode.OK)
