@@ -134,6 +134,13 @@ def give_output(ctx: Context) -> Any:
     return outputs[ctx.params["kind"]]()
 
 
+@handler("test.publish")
+def publish(ctx: Context) -> HandlerResult:
+    place = {"zone": "silver", "container": "made", "size_bytes": 1, "sha256": "0" * 64, "role": "data"}
+    records = [{"type": "blob", "path": f"{number}.tif", **place} for number in range(ctx.params["files"])]
+    return HandlerResult.model_validate({"output": {"ok": 1}, "records": records})
+
+
 @handler("test.accept_anything")
 def pretend(ctx: Context) -> HandlerResult:
     """A result that passes our checks and that PostgreSQL refuses: past validation on purpose."""

@@ -85,6 +85,19 @@ def test_large_outputs_are_stored_apart_and_given_as_parameters_again(shared_des
     assert whole["other"] == {"sha256": "is a word"}
 
 
+def test_records_are_reported_with_the_output_and_stored_apart_if_there_are_many(shared_desk: Desk) -> None:
+    desk = shared_desk
+    query = "SELECT records FROM dag_task_results WHERE task_id = %s"
+    for files in (1, 2_000):
+        task_id = desk.add("test.publish", {"files": files})
+        assert desk.result(task_id).output == {"ok": 1}
+        [(kept,)] = desk.conn.execute(query, [task_id]).fetchall()
+        if files > 1:
+            kept = payloads.read_json(desk.conn, "default", kept["sha256"])
+        assert [record["path"] for record in kept] == [f"{number}.tif" for number in range(files)]
+        assert desk.inbox(task_id)[-1][1]["publishes"] is True
+
+
 def test_a_reference_to_nothing_names_its_place(shared_desk: Desk) -> None:
     nothing = {"sha256": "0" * 64, "size_bytes": 1, "media_type": "application/json"}
     result = shared_desk.result(shared_desk.add("echo", {"a": [nothing]}))

@@ -143,7 +143,7 @@ def _records(conn: Conn, namespace: str, item: ReportedTask) -> bytes | None:
     if not item.records:
         return None
     try:
-        return _inline(conn, namespace, encode_records(item.records))
+        return _inline(conn, namespace, encode_records(tuple(item.records)))
     except RecordsTooLargeError as error:
         raise RefusedResult(f"records: {error}") from None
 

@@ -15,7 +15,7 @@ from rmhdag.models.columns import INLINE_BYTES, LOG_CHUNK_BYTES, RESULT_BYTES
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.json_values import MAX_INTEGER, NotJsonError, check_json
 from rmhdag.models.messages import SCHEMA_VERSION, SchemaVersion
-from rmhdag.models.records import Records
+from rmhdag.models.records import MOST_RECORDS, AnyRecord
 from rmhdag.models.states import TaskStatus
 
 MOST_CLAIMED = 500
@@ -251,7 +251,11 @@ class ReportedTask(LeasedTask):
     started_ms_ago: Annotated[float, Field(ge=0, le=30 * 86_400_000, allow_inf_nan=False)] = 0.0
     output: dict[str, Any] | None = None
     metrics: Annotated[dict[str, Any], _bounded(INLINE_BYTES)] | None = None
-    records: Records = Field(default=(), description="Changes of the business domain, applied when the node completes")
+    records: list[AnyRecord] = Field(
+        default=[],
+        max_length=MOST_RECORDS,
+        description="Changes of the business domain, applied when the node completes",
+    )
     stored_records: StoredRecords | None = Field(default=None, description="Instead, if they were sent as a payload")
 
     @model_validator(mode="after")
