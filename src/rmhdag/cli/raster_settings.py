@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import AliasChoices, Field
@@ -67,6 +68,12 @@ class RasterSettings(BaseSettings):
         pattern=r"^[\w .,-]*$",
         validation_alias=AliasChoices("RMHDAG_GDAL_DRIVERS"),
         description="Further drivers of GDAL for handlers of your own, separated by commas; ours use none of them",
+    )
+
+    mount: Path | None = Field(
+        default=None,
+        validation_alias=AliasChoices("RMHDAG_MOUNT"),
+        description="A folder that workers share, into which raster.blob_to_mount copies files",
     )
 
     def raster_limits(self) -> RasterLimits:

@@ -155,6 +155,7 @@ def worker_settings(
         traces=trace_settings(settings),
         storage=settings.storage_settings(),
         rasters=settings.raster_limits(),
+        mount_folder=settings.mount,
         dsn=dsn,
         api_url=api_url,
         api_key=api_key,

@@ -105,6 +105,7 @@ class ChildProcess:
                     **settings.traces.as_variables(),
                     **settings.storage.as_variables(),
                     **settings.rasters.as_variables(),
+                    **({} if settings.mount_folder is None else {"RMHDAG_MOUNT": str(settings.mount_folder)}),
                     "PYTHONUNBUFFERED": "1",
                     "TMPDIR": str(scratch),
                 },

@@ -51,6 +51,8 @@ class WorkerSettings:
     storage: StorageSettings = field(default_factory=StorageSettings)
     # What GDAL may do in children, and what a raster may be.
     rasters: RasterLimits = field(default_factory=RasterLimits)
+    # A folder that several machines share, into which files are copied for programs that want a path.
+    mount_folder: Path | None = None
 
     def __post_init__(self) -> None:
         if not self.queues:
