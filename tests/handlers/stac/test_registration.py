@@ -80,6 +80,9 @@ def test_many_items(run: Run, storage: Storage, tmp_path: Path) -> None:
         run("raster.stac_register_items", results=results, expected=3, failures=failures, most_failed_percent=10)
     accepted = run("raster.stac_register_items", results=results, expected=3, failures=failures, most_failed_percent=34)
     assert output_of(accepted)["failed"] == 1
+    gathered = {"results": results, "count": 2, "failures": failures}
+    whole = run("raster.stac_register_items", gathered=gathered, expected=3, most_failed_percent=34)
+    assert (whole.records, whole.output) == (accepted.records, accepted.output)
     together = run("raster.stac_register_items", results=results, collection={"collection_id": "hills"})
     assert [record.type for record in together.records].count("stac_collection") == 1
     assert {record.collection_id for record in together.records if record.type == "stac_item"} == {"hills"}

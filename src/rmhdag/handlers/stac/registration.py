@@ -62,6 +62,15 @@ def stac_register_item(ctx: HandlerContext[RegisterItemParams]) -> HandlerResult
     )
 
 
+class Gathered(BaseModel):
+    """The output of a fan-in that collects. Handed over whole: of some hundred files it is too large to look into."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    results: list[dict[str, Any]] = Field(max_length=MOST_ITEMS)
+    failures: list[dict[str, Any]] = Field(default_factory=list)
+
+
 class RegisterItemsParams(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -69,6 +78,7 @@ class RegisterItemsParams(BaseModel):
     results: list[dict[str, Any]] | None = Field(
         None, max_length=MOST_ITEMS, description="Outputs of earlier nodes, each with an `item`"
     )
+    gathered: Gathered | None = Field(None, description="A fan-in's whole output, instead of `results` and `failures`")
     collection_id: StacId | None = None
     collection: CollectionWords | None = Field(None, description="Published with the items, instead of `collection_id`")
     expected: int | None = Field(None, ge=0, description="How many there would be if nothing had failed")
@@ -77,8 +87,10 @@ class RegisterItemsParams(BaseModel):
 
     @model_validator(mode="after")
     def _check_one_list(self) -> RegisterItemsParams:
-        if (self.items is None) == (self.results is None):
-            raise ValueError("give `items`, or `results` of earlier nodes")
+        if [self.items, self.results, self.gathered].count(None) != 2:
+            raise ValueError("give `items`, or `results` of earlier nodes, or `gathered` of a fan-in")
+        if self.gathered is not None:
+            self.results, self.failures = self.gathered.results, self.gathered.failures
         if self.collection is not None and self.collection_id is not None:
             raise ValueError("give `collection` or `collection_id`, not both")
         return self
