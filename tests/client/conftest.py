@@ -25,6 +25,13 @@ def postgres() -> Iterator[EmbeddedPostgres]:
 
 
 @pytest.fixture(scope="session")
+def migrated_template(postgres: EmbeddedPostgres) -> str:
+    """On the server above; the fixture of all tests may be on another one in the same process."""
+    apply(postgres.create_database("client_template"))
+    return "client_template"
+
+
+@pytest.fixture(scope="session")
 def up(postgres: EmbeddedPostgres) -> Iterator[Running]:
     folder = scratch()
     dsn = postgres.create_database("client")
