@@ -8,7 +8,8 @@ from pathlib import Path
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.registration import HEAVY, LIGHT
-from rmhdag.cli.settings import CONFIG_VARIABLE, Settings, development_file, load_settings, read_file, variables_of
+from rmhdag.cli.settings import Settings, load_settings, variables_of
+from rmhdag.cli.settings_files import CONFIG_VARIABLE, development_file, read_file
 
 JOBS = "jobs"
 QUEUES = {"job_queue_name": JOBS, "dag_worker_queue": LIGHT, "worker_queue": HEAVY}
@@ -29,7 +30,7 @@ def ensure_configuration(flags: dict[str, str | None], home: Path) -> tuple[Sett
     if not missing:
         return settings, None
     path = development_file(home)
-    values = missing | (read_file(path).values if path.is_file() else {})
+    values = missing | (read_file(path, Settings.model_fields).values if path.is_file() else {})
     lines = [
         f"{name} = {'true' if value is True else 'false' if value is False else quote(value)}"
         for name, value in values.items()

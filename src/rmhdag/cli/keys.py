@@ -54,7 +54,7 @@ def create(
     from pydantic import TypeAdapter, ValidationError
 
     from rmhdag.cli.platform import connected
-    from rmhdag.cli.settings import Name
+    from rmhdag.cli.setting_types import Name
     from rmhdag.models.api.keys import KeyRequest
 
     try:

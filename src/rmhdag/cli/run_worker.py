@@ -170,7 +170,7 @@ def announce(worker: Worker, name: str) -> None:
 def find_queues(settings: Settings, given: list[str]) -> tuple[str, ...]:
     from pydantic import TypeAdapter, ValidationError
 
-    from rmhdag.cli.settings import QueueName
+    from rmhdag.cli.setting_types import QueueName
 
     for name in given:
         try:

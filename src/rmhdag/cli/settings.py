@@ -6,15 +6,13 @@ This is the only place that reads the environment for the platform; everything e
 from __future__ import annotations
 
 import os
-import re
-import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
-from urllib.parse import quote, urlsplit
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
 
-from pydantic import AfterValidator, AliasChoices, Field, SecretStr, StringConstraints, ValidationError
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -27,10 +25,25 @@ from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import mask_url
 from rmhdag.cli.raster_settings import RasterSettings
+from rmhdag.cli.setting_types import (
+    Algorithm,
+    HostList,
+    Interval,
+    Name,
+    NumberList,
+    Platforms,
+    PostgresUrl,
+    QueueName,
+    SafeUrl,
+    SchemaName,
+    StorageOptions,
+    StorageUrl,
+    WebUrl,
+)
+from rmhdag.cli.settings_files import CONFIG_VARIABLE, ReadFile, read_files
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.records import Zone
 from rmhdag.models.scopes import Scope
-from rmhdag.storage.errors import StorageError
 from rmhdag.storage.settings import (
     OPEN_OPTIONS,
     OPTIONS_VARIABLE,
@@ -41,66 +54,8 @@ from rmhdag.storage.settings import (
 )
 
 PREFIX = "RMHDAG_"
-CONFIG_VARIABLE = "RMHDAG_CONFIG"
-DEVELOPMENT_FILE = "development.toml"
 # Read by others: the tests, the scripts, the command line itself.
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "RMHDAG_TEST_PROCESSES"})
-
-
-def refuse_reserved(name: str) -> str:
-    if name.startswith("pg_"):
-        raise ValueError("PostgreSQL keeps names that begin with pg_ for itself")
-    return name
-
-
-def refuse_unsafe(url: str) -> str:
-    """What anybody on the way could change is worth nothing; only this machine is near enough."""
-    parts = urlsplit(url)
-    if not parts.hostname or parts.scheme not in ("https", "http"):
-        raise ValueError("this is no URL of a server: https://…")
-    if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
-        raise ValueError("only https is safe here")
-    return url
-
-
-def refuse_unusable(url: str) -> str:
-    """Credentials in it would be shown wherever a file is named."""
-    if not re.fullmatch(r"/[^\x00-\x1f]*|(file://(localhost)?/|az://|s3://)[^\s@?#]*", url):
-        raise ValueError(
-            "give a folder from / down, file://…, az://account/container or s3://bucket, and no credentials"
-        )
-    return url
-
-
-def refuse_unknown_options(options: dict[str, str]) -> dict[str, str]:
-    for name in options:
-        try:
-            split_option(name)
-        except StorageError as error:
-            raise ValueError(str(error)) from None
-    return options
-
-
-def check_platforms(text: str) -> str:
-    from rmhdag.assets.identity import read_platforms
-
-    read_platforms(text)
-    return text
-
-
-QueueName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-SchemaName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,47}$"), AfterValidator(refuse_reserved)]
-Interval = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-SafeUrl = Annotated[str, AfterValidator(refuse_unsafe)]
-# None of those for which whoever can check a token can also make one.
-Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
-NumberList = Annotated[str, StringConstraints(pattern=r"^\s*\d+(\.\d+)?(\s*,\s*\d+(\.\d+)?)*\s*$")]
-HostList = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:,\[\] -]*$")]
-WebUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]+$")]
-StorageUrl = Annotated[str, AfterValidator(refuse_unusable)]
-StorageOptions = Annotated[dict[str, str], AfterValidator(refuse_unknown_options)]
-PostgresUrl = Annotated[str, StringConstraints(pattern=r"^postgres(ql)?://")]
 
 
 def named(*names: str) -> AliasChoices:
@@ -338,7 +293,7 @@ class Settings(RasterSettings):
         validation_alias=named("RMHDAG_PUBLIC_URL"),
         description="How others reach the HTTP API; stands before the result URLs of callbacks",
     )
-    platforms: Annotated[str, AfterValidator(check_platforms)] = Field(
+    platforms: Platforms = Field(
         default="",
         validation_alias=named("RMHDAG_PLATFORMS"),
         description="Platforms beside ddh and arcgis, and their references: `geonode=dataset,layer?; ckan=package`",
@@ -399,7 +354,7 @@ class Settings(RasterSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        layers = [InitSettingsSource(settings_cls, init_kwargs=layer.values) for layer in read_files()]
+        layers = [InitSettingsSource(settings_cls, init_kwargs=layer.values) for layer in read_files(cls.model_fields)]
         return init_settings, env_settings, *layers
 
     @property
@@ -418,11 +373,6 @@ class Settings(RasterSettings):
         return StorageSettings(self.storage, given, self.storage_options)
 
 
-class ReadFile(NamedTuple):
-    path: Path
-    values: dict[str, Any]
-
-
 class Loaded(NamedTuple):
     settings: Settings
     origins: dict[str, str]
@@ -432,7 +382,7 @@ class Loaded(NamedTuple):
 def load_settings(flags: Mapping[str, Any] | None = None) -> Loaded:
     """`flags` are those that were given on the command line; None counts as not given."""
     given = {name: value for name, value in (flags or {}).items() if value is not None}
-    layers = read_files()
+    layers = read_files(Settings.model_fields)
     origins = {name: find_origin(name, given, layers) for name in Settings.model_fields}
     try:
         settings = Settings(**given)
@@ -479,66 +429,6 @@ def find_misspelt() -> list[str]:
         close = get_close_matches(name, known, n=1)
         warnings.append(f"{name} is set but means nothing to rmhdag" + (f"; did you mean {close[0]}?" if close else ""))
     return warnings
-
-
-def find_file() -> Path | None:
-    """The file that is named; else ./rmhdag.toml; else the user's own."""
-    named_path = os.environ.get(CONFIG_VARIABLE)
-    if named_path:
-        if not Path(named_path).is_file():
-            raise CommandFailed(
-                f"{CONFIG_VARIABLE} names {named_path}, which is not a file",
-                remedy=f"Correct or unset {CONFIG_VARIABLE}.",
-                code=ExitCode.NOT_FOUND,
-            )
-        return Path(named_path)
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return next((path for path in (Path("rmhdag.toml"), Path(home, "rmhdag", "config.toml")) if path.is_file()), None)
-
-
-def read_files() -> list[ReadFile]:
-    """The settings file, and beneath it the one that `rmhdag up` has left in the data folder.
-
-    Whoever names a file by RMHDAG_CONFIG means that one alone: nothing of a development set-up may leak into it.
-    """
-    path = find_file()
-    files = [] if path is None else [read_file(path)]
-    if not os.environ.get(CONFIG_VARIABLE):
-        home = os.environ.get("RMHDAG_HOME") or next(
-            (file.values["home"] for file in files if "home" in file.values), None
-        )
-        development = development_file(None if home is None else Path(home))
-        if development.is_file():
-            files.append(read_file(development))
-    return files
-
-
-def development_file(home: Path | None) -> Path:
-    from rmhdag.embedded.choice import default_folder
-
-    return (home or default_folder()) / DEVELOPMENT_FILE
-
-
-def read_file(path: Path) -> ReadFile:
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CommandFailed(f"{path} cannot be read: {error}", code=ExitCode.INVALID) from None
-    for name in values:
-        if name not in Settings.model_fields:
-            close = get_close_matches(name, Settings.model_fields, n=1)
-            raise CommandFailed(
-                f"{path}:{line_of(path, name)}: unknown setting {name!r}",
-                remedy=f"Did you mean {close[0]!r}?" if close else "`rmhdag config show` lists all settings.",
-                code=ExitCode.INVALID,
-            )
-    return ReadFile(path, values)
-
-
-def line_of(path: Path, name: str) -> int:
-    pattern = re.compile(rf"^\s*\[?\s*[\"']?{re.escape(name)}[\"']?\s*[\]=.]")
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return next((number for number, line in enumerate(lines, 1) if pattern.match(line)), 1)
 
 
 def show(field: str, value: object) -> object:

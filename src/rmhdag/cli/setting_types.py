@@ -1,0 +1,69 @@
+"""What the value of a setting may be, so that a wrong one is refused before anything starts."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from rmhdag.storage.errors import StorageError
+from rmhdag.storage.settings import split_option
+
+
+def refuse_reserved(name: str) -> str:
+    if name.startswith("pg_"):
+        raise ValueError("PostgreSQL keeps names that begin with pg_ for itself")
+    return name
+
+
+def refuse_unsafe(url: str) -> str:
+    """What anybody on the way could change is worth nothing; only this machine is near enough."""
+    parts = urlsplit(url)
+    if not parts.hostname or parts.scheme not in ("https", "http"):
+        raise ValueError("this is no URL of a server: https://…")
+    if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
+        raise ValueError("only https is safe here")
+    return url
+
+
+def refuse_unusable(url: str) -> str:
+    """Credentials in it would be shown wherever a file is named."""
+    if not re.fullmatch(r"/[^\x00-\x1f]*|(file://(localhost)?/|az://|s3://)[^\s@?#]*", url):
+        raise ValueError(
+            "give a folder from / down, file://…, az://account/container or s3://bucket, and no credentials"
+        )
+    return url
+
+
+def refuse_unknown_options(options: dict[str, str]) -> dict[str, str]:
+    for name in options:
+        try:
+            split_option(name)
+        except StorageError as error:
+            raise ValueError(str(error)) from None
+    return options
+
+
+def check_platforms(text: str) -> str:
+    from rmhdag.assets.identity import read_platforms
+
+    read_platforms(text)
+    return text
+
+
+QueueName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+SchemaName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,47}$"), AfterValidator(refuse_reserved)]
+Interval = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+SafeUrl = Annotated[str, AfterValidator(refuse_unsafe)]
+# None of those for which whoever can check a token can also make one.
+Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+NumberList = Annotated[str, StringConstraints(pattern=r"^\s*\d+(\.\d+)?(\s*,\s*\d+(\.\d+)?)*\s*$")]
+HostList = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:,\[\] -]*$")]
+WebUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]+$")]
+StorageUrl = Annotated[str, AfterValidator(refuse_unusable)]
+StorageOptions = Annotated[dict[str, str], AfterValidator(refuse_unknown_options)]
+PostgresUrl = Annotated[str, StringConstraints(pattern=r"^postgres(ql)?://")]
+Platforms = Annotated[str, AfterValidator(check_platforms)]

@@ -1,0 +1,82 @@
+"""Files with settings: which ones count, and what is wrong with them by line."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Collection
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+
+CONFIG_VARIABLE = "RMHDAG_CONFIG"
+DEVELOPMENT_FILE = "development.toml"
+
+
+class ReadFile(NamedTuple):
+    path: Path
+    values: dict[str, Any]
+
+
+def find_file() -> Path | None:
+    """The file that is named; else ./rmhdag.toml; else the user's own."""
+    named_path = os.environ.get(CONFIG_VARIABLE)
+    if named_path:
+        if not Path(named_path).is_file():
+            raise CommandFailed(
+                f"{CONFIG_VARIABLE} names {named_path}, which is not a file",
+                remedy=f"Correct or unset {CONFIG_VARIABLE}.",
+                code=ExitCode.NOT_FOUND,
+            )
+        return Path(named_path)
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return next((path for path in (Path("rmhdag.toml"), Path(home, "rmhdag", "config.toml")) if path.is_file()), None)
+
+
+def read_files(known: Collection[str]) -> list[ReadFile]:
+    """The settings file, and beneath it the one that `rmhdag up` has left in the data folder.
+
+    Whoever names a file by RMHDAG_CONFIG means that one alone: nothing of a development set-up may leak into it.
+    """
+    path = find_file()
+    files = [] if path is None else [read_file(path, known)]
+    if not os.environ.get(CONFIG_VARIABLE):
+        home = os.environ.get("RMHDAG_HOME") or next(
+            (file.values["home"] for file in files if "home" in file.values), None
+        )
+        development = development_file(None if home is None else Path(home))
+        if development.is_file():
+            files.append(read_file(development, known))
+    return files
+
+
+def development_file(home: Path | None) -> Path:
+    from rmhdag.embedded.choice import default_folder
+
+    return (home or default_folder()) / DEVELOPMENT_FILE
+
+
+def read_file(path: Path, known: Collection[str]) -> ReadFile:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CommandFailed(f"{path} cannot be read: {error}", code=ExitCode.INVALID) from None
+    for name in values:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            raise CommandFailed(
+                f"{path}:{line_of(path, name)}: unknown setting {name!r}",
+                remedy=f"Did you mean {close[0]!r}?" if close else "`rmhdag config show` lists all settings.",
+                code=ExitCode.INVALID,
+            )
+    return ReadFile(path, values)
+
+
+def line_of(path: Path, name: str) -> int:
+    pattern = re.compile(rf"^\s*\[?\s*[\"']?{re.escape(name)}[\"']?\s*[\]=.]")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return next((number for number, line in enumerate(lines, 1) if pattern.match(line)), 1)
