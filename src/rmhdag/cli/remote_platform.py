@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from itertools import islice
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from rmhdag.cli.exit_codes import ExitCode
@@ -71,6 +73,8 @@ REMEDIES = {
     "not_rotated": NOT_ROTATED,
 }
 CODES = {"no_queues": ExitCode.INVALID}
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -145,25 +149,29 @@ class RemotePlatform(Platform):
         return list(islice(fitting, MOST_FOUND))
 
     def jobs(self, query: JobQuery) -> tuple[list[JobSummary], str | None]:
-        found: list[JobSummary] = []
+        asked: dict[str, Any] = {
+            "status": list(query.statuses),
+            "workflow_id": query.workflow_id,
+            "submitted_by": query.submitted_by,
+            "correlation_id": query.correlation_id,
+            "since": query.since,
+        }
+        return self._pages(query, partial(calls.list_jobs, **asked), lambda page: page.jobs)
+
+    def _pages(
+        self, query: JobQuery | AssetQuery, call: Callable[[str | None, int], Any], things: Callable[[Any], list[T]]
+    ) -> tuple[list[T], str | None]:
+        """As many as are wanted, in as many calls as that takes; and where the next page begins."""
+        found: list[T] = []
         cursor = query.after
         while True:
-            call = calls.list_jobs(
-                cursor,
-                min(query.limit - len(found), calls.PAGE),
-                status=list(query.statuses),
-                workflow_id=query.workflow_id,
-                submitted_by=query.submitted_by,
-                correlation_id=query.correlation_id,
-                since=query.since,
-            )
             try:
-                page = self._call(call)
+                page = self._call(call(cursor, min(query.limit - len(found), calls.PAGE)))
             except InvalidRequest as error:
                 if error.code == "invalid_cursor":
                     raise no_cursor(query.after or "") from None
                 raise
-            found += page.jobs
+            found += things(page)
             cursor = page.next_cursor
             if cursor is None or len(found) >= query.limit:
                 return found, cursor
@@ -250,28 +258,14 @@ class RemotePlatform(Platform):
             raise refuse(wrong, made.workflow_id) from None
 
     def assets(self, query: AssetQuery) -> tuple[list[AssetSummary], str | None]:
-        found: list[AssetSummary] = []
-        cursor = query.after
-        while True:
-            call = calls.list_assets(
-                cursor,
-                min(query.limit - len(found), calls.PAGE),
-                platform_id=query.platform_id,
-                kind=query.kind,
-                processing_status=query.processing_status,
-                ref=[f"{name}={value}" for name, value in query.refs.items()],
-                deleted_too=query.deleted_too,
-            )
-            try:
-                page = self._call(call)
-            except InvalidRequest as error:
-                if error.code == "invalid_cursor":
-                    raise no_cursor(query.after or "") from None
-                raise
-            found += page.assets
-            cursor = page.next_cursor
-            if cursor is None or len(found) >= query.limit:
-                return found, cursor
+        asked: dict[str, Any] = {
+            "platform_id": query.platform_id,
+            "kind": query.kind,
+            "processing_status": query.processing_status,
+            "ref": [f"{name}={value}" for name, value in query.refs.items()],
+            "deleted_too": query.deleted_too,
+        }
+        return self._pages(query, partial(calls.list_assets, **asked), lambda page: page.assets)
 
     def asset(self, asset_id: str) -> AssetView:
         try:
