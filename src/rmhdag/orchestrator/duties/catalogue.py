@@ -98,16 +98,19 @@ def _tell_pgstac(conn: Conn, relay: Relay) -> int:
 def _try(relay: Relay, catalogue: StaticCatalogue, one: ClaimedEntry) -> TriedEntry:
     try:
         if not one.item_id:
-            catalogue.put_collection(one.body, version=one.version)
+            is_shown = catalogue.put_collection(one.body, version=one.version)
         elif one.removed:
-            catalogue.remove_item(one.collection_id, one.item_id, version=one.version)
+            is_shown = catalogue.remove_item(one.collection_id, one.item_id, version=one.version)
         else:
-            catalogue.put_item(one.collection_id, one.body, version=one.version)
+            is_shown = catalogue.put_item(one.collection_id, one.body, version=one.version)
     except StorageError as error:
         most = MOST_TRIES_OF_DATA if isinstance(error, OutsideStorage) else MOST_TRIES_OF_STORAGE
         return _failed(relay, one, str(error), most)
     except Exception as error:  # whatever is wrong with this entry is wrong with this entry alone
         return _failed(relay, one, f"{type(error).__name__}: {error}", MOST_TRIES_OF_DATA)
+    if not is_shown:
+        # Another orchestrator was quicker with a newer one; or the catalogue is older than this database.
+        log.warning("catalogue_has_newer", collection_id=one.collection_id, item_id=one.item_id, version=one.version)
     return TriedEntry(one, EntryStatus.PUBLISHED)
 
 
