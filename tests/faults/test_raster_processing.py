@@ -25,6 +25,7 @@ from rmhdag.storage import Storage, StorageSettings, open_storage
 from rmhdag.workflow import load
 from rmhdag.workflow.definition import WorkflowDefinition
 from tests.faults.processes import Cluster
+from tests.memory import peak_mb
 
 SOURCE = BlobAddress(Zone.BRONZE, "incoming", "large.tif")
 MOST_MEMORY_MB = 700
@@ -100,11 +101,6 @@ def children_of(process: subprocess.Popen[bytes]) -> list[int]:
     return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
 
 
-def peak_memory_mb(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-
 def tile_files(storage: Storage) -> dict[str, str]:
     """Tiles in storage with what tells one writing from another; mosaics lie beside them under the item's name."""
     found = storage.list(Zone.SILVER, "work")
@@ -140,7 +136,7 @@ def undisturbed(cluster: Cluster, folder: Path, size: int) -> Iterator[Finished]
     worker = start_worker(cluster, folder / "storage")
     job_id = cluster.submit(workflow(), params(size))
     assert cluster.wait_for_end(job_id, seconds=PATIENCE_SECONDS) == ["completed"], errors(cluster, job_id)
-    memory = [peak_memory_mb(pid) for pid in children_of(worker)]
+    memory = [peak_mb(pid) for pid in children_of(worker)]
     yield Finished(source, storage, result_of(cluster, job_id), memory)
 
 

@@ -18,13 +18,14 @@ from tests.storage.conftest import at
 
 MEGABYTE = 1024 * 1024
 OPEN = """
-import json, os, resource, sys
+import json, os, sys
 from pathlib import Path
 from rmhdag.models.blobs import BlobAddress
 from rmhdag.models.records import Zone
 from rmhdag.storage import StorageSettings
 from rmhdag.storage.root import ALWAYS
 from rmhdag.storage.zones import open_root, open_storage
+from tests.memory import peak_mb
 settings = StorageSettings.from_variables(os.environ)
 """
 WRITE_WITHOUT_END = """
@@ -40,11 +41,11 @@ MOVE_ABOUT = """
 storage = open_storage(settings)
 first, second = (BlobAddress(zone, "rasters", "big.tif") for zone in (Zone.BRONZE, Zone.GOLD))
 storage.write(first, b"warm up"); storage.read(first)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_mb()
 local = Path(sys.argv[1])
 refs = [storage.upload(local, first), storage.copy(first, second), storage.download(second, local.with_name("back"))]
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps({"grown_mb": (after - before) // 1024, "hashes": sorted({ref.sha256 for ref in refs})}))
+after = peak_mb()
+print(json.dumps({"grown_mb": after - before, "hashes": sorted({ref.sha256 for ref in refs})}))
 """
 
 

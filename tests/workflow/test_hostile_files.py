@@ -18,6 +18,7 @@ CHECKER = """
 import json, resource, sys
 from pathlib import Path
 from rmhdag.workflow import InvalidWorkflow, load_file, shipped_handlers
+from tests.memory import peak_mb
 try:
     load_file(Path(sys.argv[1]), handlers=shipped_handlers())
     problems = []
@@ -27,7 +28,7 @@ usage = resource.getrusage(resource.RUSAGE_SELF)
 print(json.dumps({
     "problems": problems,
     "seconds": usage.ru_utime + usage.ru_stime,
-    "megabytes": int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024,
+    "megabytes": peak_mb(),
 }))
 """
 

@@ -12,6 +12,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from tests.memory import peak_mb
+
 MEMORY_BYTES = 700 * 1024 * 1024
 CPU_SECONDS = 60
 
@@ -54,7 +56,7 @@ def main() -> None:
                 "message": outcome.error_message,
                 "output": None if outcome.output is None else json.loads(outcome.output),
                 "cpu_seconds": time.process_time() - began,
-                "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+                "peak_mb": peak_mb(),
             }
             outcomes.write(json.dumps(line) + "\n")
             outcomes.flush()
