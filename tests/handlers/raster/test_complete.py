@@ -32,7 +32,7 @@ def run(
     spec = load_handlers([]).find("raster.process_complete")
     assert spec is not None
     assert spec.params is not None
-    ctx = bench.context(read_params(spec.params, params), ear, resume)
+    ctx = bench.context(read_params(spec.params, {"checkpoint_seconds": 0, **params}), ear, resume)
     saved: list[Checkpoint] = []
 
     async def drive() -> HandlerResult | None:
@@ -68,6 +68,12 @@ def test_all_of_it_at_once(bench: Bench) -> None:
     said = [current for current, _, _ in ear.progress_said]
     assert said == sorted(said)
     assert said[-1] == 100
+
+
+def test_what_is_quickly_done_again_is_not_saved(bench: Bench) -> None:
+    saved, result = run(bench, {**put(bench), "item_id": "dem", "datetime": WHEN, "checkpoint_seconds": 600})
+    assert saved == []
+    assert result is not None
 
 
 @pytest.mark.parametrize("until", ["validated", "converted"])

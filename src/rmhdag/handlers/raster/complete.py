@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
@@ -29,6 +30,10 @@ class ProcessCompleteParams(SourceParams, CogOptions, ItemWords):
     item_id: ItemId | None = None
     collection_id: Annotated[StacId, Field(description="To which the item belongs")] = "rasters"
     container: Container = COGS
+    checkpoint_seconds: Annotated[
+        float,
+        Field(ge=0, le=3600, allow_inf_nan=False, description="A phase that took less is done again rather than saved"),
+    ] = 1.0
 
 
 @handler("raster.process_complete", aliases=["raster_process_complete"])
@@ -37,9 +42,12 @@ async def process_complete(ctx: HandlerContext[ProcessCompleteParams]) -> AsyncG
     params = ctx.params
     item_id = params.item_id or item_id_of(params.place)
     done = resumed(ctx)
+    saved_at = time.monotonic()
     if VALIDATED not in done:
         done = {VALIDATED: validate(ctx.part(validate_params(params), 0, 10))}
-        yield {"type": "checkpoint", "phase": VALIDATED, "data": done}
+        if time.monotonic() - saved_at >= params.checkpoint_seconds:
+            yield {"type": "checkpoint", "phase": VALIDATED, "data": done}
+            saved_at = time.monotonic()
     source = BlobRef.model_validate(done[VALIDATED]["source"])
     if CONVERTED not in done:
         wanted = CreateCogParams(
@@ -49,7 +57,8 @@ async def process_complete(ctx: HandlerContext[ProcessCompleteParams]) -> AsyncG
             **{name: getattr(params, name) for name in CogOptions.model_fields},
         )
         done = {**done, CONVERTED: create_cog(ctx.part(wanted, 10, 85)).output}
-        yield {"type": "checkpoint", "phase": CONVERTED, "data": done}
+        if time.monotonic() - saved_at >= params.checkpoint_seconds:
+            yield {"type": "checkpoint", "phase": CONVERTED, "data": done}
     cog = BlobRef.model_validate(done[CONVERTED]["cog"])
     words = {name: getattr(params, name) for name in ItemWords.model_fields}
     described = extract_stac_metadata(

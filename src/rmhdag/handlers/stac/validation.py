@@ -70,5 +70,6 @@ def _validator(uri: str) -> Draft7Validator | None:
         (known, Resource.from_contents(contents, default_specification=DRAFT7))
         for known, contents in _schemas().items()
     ]
-    registry: Registry[Any] = Registry().with_resources(resources_at_hand)
+    # Looked through once; else every check would do it again for every reference.
+    registry: Registry[Any] = Registry().with_resources(resources_at_hand).crawl()
     return Draft7Validator(schema, registry=registry, format_checker=FormatChecker())
