@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from rmhdag.api.streams.listener import StreamLimits
 from tests.api.serving import ServedHere, served
 from tests.orchestrator.platform import Platform
 
@@ -23,8 +24,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture
-def api(migrated_database: str) -> Iterator[ServedHere]:
-    with served(migrated_database) as running:
+def stream_limits() -> StreamLimits:
+    """Tests ask for others by parametrizing this."""
+    return StreamLimits()
+
+
+@pytest.fixture
+def api(migrated_database: str, stream_limits: StreamLimits) -> Iterator[ServedHere]:
+    with served(migrated_database, stream_limits=stream_limits) as running:
         yield running
 
 

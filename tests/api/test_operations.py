@@ -192,9 +192,8 @@ def test_a_handler_is_tried_by_a_real_worker(migrated_database: str, tmp_path: P
         cluster.close()
 
 
-def test_a_trial_without_a_worker_ends(migrated_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rmhdag.api.routes.handler_trials.GRACE_SECONDS", 0.1)
-    with served(migrated_database, development=True) as api:
+def test_a_trial_without_a_worker_ends(migrated_database: str) -> None:
+    with served(migrated_database, development=True, trial_grace_seconds=0.1) as api:
         body = {"handler": "echo", "queue": "light", "timeout_seconds": 1}
         told = api.client(Scope.OPERATE).post("/api/v1/test/handler", json=body).json()
         assert (told["status"], told["error_message"]) == ("timed_out", "no worker took it in time")

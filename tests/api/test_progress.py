@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from rmhdag.api.views import fan_outs
+from rmhdag.api.views.fan_outs import ChildCounts
 from rmhdag.models.leases import TaskProgress
 from rmhdag.models.scopes import Scope
 from rmhdag.orchestrator.duties import rollups
@@ -94,19 +94,17 @@ def test_the_end_is_estimated_from_earlier_jobs(api: Served, platform: Platform)
     assert 180 < left[0] < 220
 
 
-def test_children_are_counted_once_for_many_callers(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fan_outs, "MANY", 4)
-    monkeypatch.setattr(fan_outs, "PAUSE_FACTOR", 1e9)
-    monkeypatch.setattr(fan_outs, "LONGEST_PAUSE_SECONDS", 600)
+def test_children_are_counted_once_for_many_callers(platform: Platform) -> None:
+    child_counts = ChildCounts(many=4, pause_factor=1e9, longest_pause_seconds=600)
     job_id = platform.submit(fan(), {"items": [1, 2, 3, 4]})
     seat = platform.seat()
     seat.work()
-    first = fan_outs.child_counts(platform.conn, job_id, has_ended=False)
+    first = child_counts(platform.conn, job_id, has_ended=False)
     assert first["split"] == {"dispatched": 4}
     platform.finish(seat)
-    assert fan_outs.child_counts(platform.conn, job_id, has_ended=False) is first
+    assert child_counts(platform.conn, job_id, has_ended=False) is first
     # Whoever saw the job's end must not be shown what was before it.
-    assert fan_outs.child_counts(platform.conn, job_id, has_ended=True)["split"] == {"completed": 4}
+    assert child_counts(platform.conn, job_id, has_ended=True)["split"] == {"completed": 4}
 
 
 FILL = """

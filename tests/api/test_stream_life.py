@@ -15,10 +15,8 @@ import pytest
 import websockets.exceptions
 from websockets.sync.client import ClientConnection, connect
 
-from rmhdag.api.streams import listener as listener_module
-from rmhdag.api.streams import responses
 from rmhdag.api.streams.chunks import Chunk, Message
-from rmhdag.api.streams.listener import Backlog, Listener
+from rmhdag.api.streams.listener import Backlog, Listener, StreamLimits
 from rmhdag.models.scopes import Scope
 from tests.api.listening import Conn, Listening, add_events, add_job, all_events, end_job, open_connection
 from tests.api.serving import ServedHere, served
@@ -150,12 +148,9 @@ def lasting_threads() -> Counter[str]:
     return Counter(one.name for one in threading.enumerate() if not one.name.startswith(("AnyIO", "api-")))
 
 
-def test_a_listener_that_does_not_read_keeps_its_place_and_little_memory(
-    api: ServedHere, conn: Conn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("stream_limits", [StreamLimits(most_chunks=2, send_seconds=300)])
+def test_a_listener_that_does_not_read_keeps_its_place_and_little_memory(api: ServedHere, conn: Conn) -> None:
     """It holds no more than its queue; when it reads again, the rest comes from the table."""
-    monkeypatch.setattr(listener_module, "MOST_CHUNKS", 2)
-    monkeypatch.setattr(responses, "SEND_SECONDS", 300)
     key = api.key(Scope.READ)
     host, port = api.url.removeprefix("http://").split(":")
     waiting = []
@@ -176,10 +171,8 @@ def test_a_listener_that_does_not_read_keeps_its_place_and_little_memory(
     assert quick.reader.names == all_events(conn)
 
 
-def test_a_quiet_stream_shows_that_it_is_alive_and_where_it_is(
-    api: ServedHere, conn: Conn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(listener_module, "PING_SECONDS", 0.1)
+@pytest.mark.parametrize("stream_limits", [StreamLimits(ping_seconds=0.1)])
+def test_a_quiet_stream_shows_that_it_is_alive_and_where_it_is(api: ServedHere, conn: Conn) -> None:
     with Listening(api.client(Scope.READ), f"{ALL}?event_types=job_failed") as listening:
         place = listening.reader.last_id
         add_events(conn, "j1", 1)  # nothing for this listener, but it has passed it
@@ -206,10 +199,8 @@ def test_a_stream_ends_when_its_key_is_revoked(api: ServedHere, conn: Conn) -> N
         assert not live.over.is_set()
 
 
-def test_a_stream_ends_after_some_time_so_that_tokens_are_looked_at_again(
-    api: ServedHere, conn: Conn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(responses, "MOST_SECONDS", 0.2)
+@pytest.mark.parametrize("stream_limits", [StreamLimits(most_seconds=0.2)])
+def test_a_stream_ends_after_some_time_so_that_tokens_are_looked_at_again(api: ServedHere, conn: Conn) -> None:
     client = api.client(Scope.READ)
     with Listening(client, ALL) as listening:
         assert listening.over.wait(30)
@@ -266,7 +257,7 @@ def test_a_listener_takes_each_event_once_whatever_it_is_offered() -> None:
 
     async def play() -> list[int]:
         nonlocal table
-        listener = Listener(3, read)
+        listener = Listener(3, read, StreamLimits())
         got: list[int] = []
         listener.offer(chunk(4, 5))
         listener.greet()

@@ -19,6 +19,7 @@ from rmhdag.api.bells import Bells
 from rmhdag.api.claims import Claims
 from rmhdag.api.rate_limits import RateLimit
 from rmhdag.api.streams.hub import Hub
+from rmhdag.api.streams.listener import StreamLimits
 from rmhdag.assets.identity import Platforms
 from rmhdag.orchestrator.callbacks.settings import CallbackSettings
 from rmhdag.store.connection import connect, enter_schema
@@ -56,6 +57,9 @@ class ApiSettings:
     platforms: Platforms = field(default_factory=Platforms)
     max_listeners: int = 1_000
     max_listeners_per_key: int = 100
+    stream_limits: StreamLimits = field(default_factory=StreamLimits)
+    # When a handler is tried: for what is not the handler, being taken up, reported and decided.
+    trial_grace_seconds: float = 5.0
     # Pages of other sites that may open WebSockets, as in `https://ops.example.org`; our own always may.
     origins: frozenset[str] = frozenset()
 

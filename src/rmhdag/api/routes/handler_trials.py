@@ -20,8 +20,6 @@ from rmhdag.store import views
 router = APIRouter(prefix="/api/v1/test", tags=["development"])
 
 LOOK_SECONDS = 0.05
-# For what is not the handler: being taken up, reported and decided.
-GRACE_SECONDS = 5.0
 LOG_CHARACTERS = 64 * 1024
 
 
@@ -45,7 +43,7 @@ def try_handler(caller: Operator, api: ApiContext, wanted: HandlerTrialRequest) 
             namespace=caller.namespace,
             submitted_by=caller.name,
         )
-    ended = wait_for_end(api, caller, job_id, wanted.timeout_seconds + GRACE_SECONDS)
+    ended = wait_for_end(api, caller, job_id, wanted.timeout_seconds + api.settings.trial_grace_seconds)
     with api.connection() as conn:
         if not ended:
             cancel_job(

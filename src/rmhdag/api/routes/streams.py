@@ -84,7 +84,8 @@ def stream_events(
             page = streams.read_all(conn, place, wanted)
         return Backlog(chunk_of_all(place, page), page.is_last)
 
-    listener = Listener(place, lambda place: api.streams.reads.read(audience, place, page_after))
+    read = partial(api.streams.reads.read, audience, page_after=page_after)
+    listener = Listener(place, read, api.settings.stream_limits)
     return EventStream(listener, partial(api.streams.listening, listener, _key(caller), audience=audience))
 
 
@@ -117,7 +118,8 @@ def _follow_job(api: Api, caller: Caller, job_id: str, after: int) -> tuple[List
     with api.connection() as conn:
         if "\0" in job_id or not streams.has_job(conn, caller.namespace, job_id):
             raise not_found("job with this id", remedy="`GET /api/v1/jobs` lists them.")
-    listener = Listener(after, lambda place: api.streams.reads.read((caller.namespace, job_id), place, page_after))
+    read = partial(api.streams.reads.read, (caller.namespace, job_id), page_after=page_after)
+    listener = Listener(after, read, api.settings.stream_limits)
     return listener, partial(api.streams.listening, listener, _key(caller), job_id=job_id)
 
 

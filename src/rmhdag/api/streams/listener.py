@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import Generic, NamedTuple
 
 import psycopg
@@ -13,13 +14,24 @@ from psycopg_pool import PoolClosed, PoolTimeout
 from rmhdag.api.streams.chunks import Chunk, P
 from rmhdag.observability.logs import get_logger
 
-PING_SECONDS = 15.0
 RETRY_SECONDS = 1.0
-# What a listener that does not read may keep waiting in memory; mostly shared with the others.
-MOST_BYTES = 512 * 1024
-MOST_CHUNKS = 64
 
 log = get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamLimits:
+    """What is granted to one listener."""
+
+    # After so long without an event a comment shows that the stream is alive.
+    ping_seconds: float = 15.0
+    # What a listener that does not read may keep waiting in memory; mostly shared with the others.
+    most_bytes: int = 512 * 1024
+    most_chunks: int = 64
+    # Whoever takes nothing for so long is gone.
+    send_seconds: float = 30.0
+    # Then the client comes back with its token, which may have expired meanwhile, and perhaps to another server.
+    most_seconds: float = 600.0
 
 
 class Alarm:
@@ -70,8 +82,9 @@ class Listener(Generic[P]):
     missed something, and reads the table from its own place until it has caught up. Nothing else has to be in step.
     """
 
-    def __init__(self, place: P, read: Callable[[P], Awaitable[Backlog[P]]]) -> None:
+    def __init__(self, place: P, read: Callable[[P], Awaitable[Backlog[P]]], limits: StreamLimits) -> None:
         self.place: P = place
+        self.limits = limits
         self._read: Callable[[P], Awaitable[Backlog[P]]] = read
         self._queue: deque[Chunk[P]] = deque()
         self._queued_bytes = 0
@@ -92,12 +105,13 @@ class Listener(Generic[P]):
         self._stirred.set()
 
     def offer(self, chunk: Chunk[P]) -> None:
-        if self._queue and (len(self._queue) >= MOST_CHUNKS or self._queued_bytes + chunk.size_bytes > MOST_BYTES):
+        size = self._queued_bytes + chunk.size_bytes
+        if self._queue and (len(self._queue) >= self.limits.most_chunks or size > self.limits.most_bytes):
             self._drop_queue()
             self._behind = True
         else:
             self._queue.append(chunk)
-            self._queued_bytes += chunk.size_bytes
+            self._queued_bytes = size
         self._stirred.set()
 
     def pass_silence(self, until: P) -> None:
@@ -111,7 +125,7 @@ class Listener(Generic[P]):
 
     async def chunks(self) -> AsyncIterator[Chunk[P]]:
         """Until somebody closes it, or the job has ended; an empty chunk when there was nothing for some time."""
-        quiet = Alarm(PING_SECONDS, self._note_quiet)
+        quiet = Alarm(self.limits.ping_seconds, self._note_quiet)
         try:
             while not self._closed:
                 if self._greeted and self._behind:

@@ -19,10 +19,6 @@ from rmhdag.api.streams.chunks import Chunk
 from rmhdag.api.streams.listener import Alarm, Listener
 
 RETRY_MILLISECONDS = 2_000
-# Then the client comes back with its token, which may have expired meanwhile, and perhaps to another server.
-MOST_SECONDS = 600.0
-# Whoever takes nothing for so long is gone.
-SEND_SECONDS = 30.0
 PIECE_BYTES = 64 * 1024
 TRY_AGAIN = 1012
 
@@ -61,7 +57,7 @@ class EventStream(Response):
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         task = asyncio.current_task()
         assert task is not None
-        patience = Alarm(SEND_SECONDS, partial(self._give_up, task))
+        patience = Alarm(self._listener.limits.send_seconds, partial(self._give_up, task))
 
         async def tell(body: bytes, more: bool = True) -> None:
             patience.put_off()
@@ -121,7 +117,7 @@ async def _send_messages(websocket: WebSocket, listener: Listener[int], job_id: 
     """True if the job has ended."""
     async for chunk in listener.chunks():
         for text in _texts(chunk, job_id):
-            async with asyncio.timeout(SEND_SECONDS):
+            async with asyncio.timeout(listener.limits.send_seconds):
                 await websocket.send_text(text)
         if chunk.end is not None:
             return True
@@ -145,7 +141,8 @@ async def _wait_until_closed(websocket: WebSocket, listener: Listener[int]) -> N
 @asynccontextmanager
 async def limited(listener: Listener[Any]) -> AsyncIterator[None]:
     """Closes the listener when its time is over; not for all at the same moment who came at the same moment."""
-    timer = asyncio.get_running_loop().call_later(MOST_SECONDS * random.uniform(0.8, 1.2), listener.close)
+    seconds = listener.limits.most_seconds * random.uniform(0.8, 1.2)
+    timer = asyncio.get_running_loop().call_later(seconds, listener.close)
     try:
         yield
     finally:

@@ -18,10 +18,6 @@ from rmhdag.store import views
 
 Conn = psycopg.Connection[Any]
 Counts = Mapping[str, Mapping[str, int]]
-# At most a twentieth of one connection's time goes into counting the same children, and no answer is older than 2 s.
-PAUSE_FACTOR = 20
-LONGEST_PAUSE_SECONDS = 2.0
-MANY = 10_000
 
 
 class Counted(NamedTuple):
@@ -29,20 +25,32 @@ class Counted(NamedTuple):
     good_until: float
 
 
-def child_counts(conn: Conn, job_id: str, *, has_ended: bool) -> Counts:
-    """fan-out → status → children. `has_ended`: the job was seen to have ended, so nothing will change."""
-    with _locks[hash(job_id) % len(_locks)]:
-        known = _counted.recall((job_id, has_ended))
-        if known is not None and time.monotonic() < known.good_until:
-            return known.counts
-        began = time.monotonic()
-        counts = views.child_counts(conn, job_id)
-        if sum(sum(by_status.values()) for by_status in counts.values()) >= MANY:
-            took = time.monotonic() - began
-            pause = float("inf") if has_ended else min(took * PAUSE_FACTOR, LONGEST_PAUSE_SECONDS)
-            _counted.keep((job_id, has_ended), Counted(counts, began + pause))
-        return counts
+class ChildCounts:
+    """At most one part in `pause_factor` of a connection's time goes into counting the same children, and no answer is
+    older than `longest_pause_seconds`. Fewer than `many` are counted for every caller.
+    """
+
+    def __init__(self, *, many: int = 10_000, pause_factor: float = 20, longest_pause_seconds: float = 2.0) -> None:
+        self._many = many
+        self._pause_factor = pause_factor
+        self._longest_pause_seconds = longest_pause_seconds
+        self._counted: Memory[tuple[str, bool], Counted] = Memory(1_000)
+        self._locks = tuple(threading.Lock() for _ in range(64))
+
+    def __call__(self, conn: Conn, job_id: str, *, has_ended: bool) -> Counts:
+        """fan-out → status → children. `has_ended`: the job was seen to have ended, so nothing will change."""
+        with self._locks[hash(job_id) % len(self._locks)]:
+            known = self._counted.recall((job_id, has_ended))
+            if known is not None and time.monotonic() < known.good_until:
+                return known.counts
+            began = time.monotonic()
+            counts = views.child_counts(conn, job_id)
+            if sum(sum(by_status.values()) for by_status in counts.values()) >= self._many:
+                took = time.monotonic() - began
+                pause = min(took * self._pause_factor, self._longest_pause_seconds)
+                kept = Counted(counts, float("inf") if has_ended else began + pause)
+                self._counted.keep((job_id, has_ended), kept)
+            return counts
 
 
-_counted: Memory[tuple[str, bool], Counted] = Memory(1_000)
-_locks = tuple(threading.Lock() for _ in range(64))
+child_counts = ChildCounts()

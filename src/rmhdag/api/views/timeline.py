@@ -16,8 +16,6 @@ from rmhdag.store import views
 
 Conn = psycopg.Connection[Any]
 MOST_RETRIED = 100
-# A fan-out of 100,000 leaves half a million events: such a summary is remembered, and only what is new is read.
-REMEMBERED_EVENTS = 2_000
 
 
 def timeline(
@@ -75,12 +73,21 @@ class Counted:
         )
 
 
-def summarise(conn: Conn, job_id: str, node_id: str | None = None) -> TimelineSummary:
-    before = _summaries.recall((job_id, node_id)) or Counted()
-    now = before.plus(views.timeline_summary(conn, job_id, node_id, before.last_seq))
-    if sum(now.counts.values()) >= REMEMBERED_EVENTS:
-        _summaries.keep((job_id, node_id), now)
-    return now.as_summary()
+class Summaries:
+    """A fan-out of 100,000 leaves half a million events: the summary of so many is remembered, and only what is new is
+    read.
+    """
+
+    def __init__(self, *, remembered_events: int = 2_000) -> None:
+        self._remembered_events = remembered_events
+        self._known: Memory[tuple[str, str | None], Counted] = Memory(500)
+
+    def __call__(self, conn: Conn, job_id: str, node_id: str | None = None) -> TimelineSummary:
+        before = self._known.recall((job_id, node_id)) or Counted()
+        now = before.plus(views.timeline_summary(conn, job_id, node_id, before.last_seq))
+        if sum(now.counts.values()) >= self._remembered_events:
+            self._known.keep((job_id, node_id), now)
+        return now.as_summary()
 
 
-_summaries: Memory[tuple[str, str | None], Counted] = Memory(500)
+summarise = Summaries()
