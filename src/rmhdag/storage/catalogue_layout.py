@@ -2,6 +2,9 @@
 
 An item's place says how many pages lie above the one that lists it: 0 is its collection's own file, each further one
 goes by two more digits of the hash of its id.
+
+Every link is relative, so that the catalogue may be moved as a whole; that is why nothing has a link `self`, which STAC
+wants absolute.
 """
 
 from __future__ import annotations
@@ -54,14 +57,13 @@ def item_links(item: Mapping[str, Any]) -> list[Document]:
         link("root", "../../catalog.json"),
         link("parent", "../collection.json"),
         link("collection", "../collection.json"),
-        link("self", f"./{file_name(item['id'])}.json", GEOJSON),
         *_other_links(item),
     ]
 
 
 def collection_links(collection: Mapping[str, Any], listed: list[Document]) -> list[Document]:
     """With those that list items and pages."""
-    fixed = [link("root", "../catalog.json"), link("parent", "../catalog.json"), link("self", "./collection.json")]
+    fixed = [link("root", "../catalog.json"), link("parent", "../catalog.json")]
     return sorted_links([*fixed, *_other_links(collection), *listed])
 
 
@@ -76,7 +78,7 @@ def empty_root(title: str) -> Document:
         "title": title,
         "description": f"Everything that {title} has published",
         "stac_version": STAC_VERSION,
-        "links": [link("root", "./catalog.json"), link("self", "./catalog.json")],
+        "links": [link("root", "./catalog.json")],
     }
 
 
@@ -90,11 +92,7 @@ def empty_page(collection_id: str, item_id: str, place: int) -> Document:
         "id": f"{collection_id}-{digits}",
         "description": f"Items of {collection_id} whose hashed id begins with {digits}",
         "stac_version": STAC_VERSION,
-        "links": [
-            link("root", f"{'../' * (place + 1)}catalog.json"),
-            link("parent", parent),
-            link("self", f"./{digits[-_DIGITS:]}.json"),
-        ],
+        "links": [link("root", f"{'../' * (place + 1)}catalog.json"), link("parent", parent)],
     }
 
 

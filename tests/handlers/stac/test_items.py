@@ -1,6 +1,7 @@
 """Items from COGs: valid by schema, true to the file, the same every time."""
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from stac_pydantic import Collection as IndependentCollection
 from stac_pydantic import Item as IndependentItem
 
 from rmhdag.handlers import NonRetryableError
-from rmhdag.handlers.stac.validation import find_faults
+from rmhdag.handlers.stac.validation import STAC_VERSION, _explainer, find_faults
 from rmhdag.models.blobs import BlobRef
 from rmhdag.storage import Storage
 from tests.handlers.stac.conftest import Run
@@ -221,3 +222,37 @@ def test_collections_are_valid(run: Run, cog: BlobRef) -> None:
     assert [record.type for record in result.records] == ["stac_collection"]
     with pytest.raises(NonRetryableError, match="/license"):
         run("raster.stac_ensure_collection", collection_id="dem", license="my own!")
+
+
+def test_who_judges_and_who_explains_agree(run: Run, cog: BlobRef) -> None:
+    """Every place of an item, made wrong in every way: what jsonschema refuses is refused, with a place."""
+    item = extract(run, cog, datetime=MOMENT)["item"]
+    refused = 0
+    for path in places(item):
+        for wrong in (None, True, -1, 0.5, "", "x", [], [1], {}, {"type": "Polygon"}):
+            broken = replaced(item, path, wrong)
+            told = find_faults(broken)
+            refused += bool(told)
+            if told == []:
+                assert all(explainer.is_valid(broken) for explainer in map(_explainer, schemas_of(broken)))
+            assert all(one.startswith("/") for one in told)
+    assert refused > 500
+
+
+def schemas_of(item: dict[str, Any]) -> list[str]:
+    return [f"https://schemas.stacspec.org/v{STAC_VERSION}/item-spec/json-schema/item.json", *item["stac_extensions"]]
+
+
+def places(value: Any, above: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for key, one in inside:
+        yield (*above, key)
+        yield from places(one, (*above, key))
+
+
+def replaced(value: Any, path: tuple[str | int, ...], by: Any) -> Any:
+    if not path:
+        return by
+    copied = value.copy()
+    copied[path[0]] = replaced(value[path[0]], path[1:], by)
+    return copied

@@ -2,14 +2,19 @@
 
 The core schemas come with pystac; those of the extensions lie beside this module. A schema that is not at hand is a
 fault of the object: what cannot be checked is not published.
+
+jsonschema-rs judges, in a hundredth of the time that jsonschema takes; jsonschema explains, in words that people know,
+what was refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 from typing import Any
 
+import jsonschema_rs
 import orjson
 from jsonschema import Draft7Validator, FormatChecker
 from jsonschema.exceptions import best_match
@@ -32,22 +37,32 @@ MOST_FAULTS = 20
 
 def find_faults(value: Any) -> list[str]:
     """What is wrong with an item, collection or catalogue, each with its place; empty if it is valid."""
-    if not isinstance(value, dict) or value.get("type") not in _CORE:
+    kind = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(kind, str) or kind not in _CORE:
         return ["/type: neither Feature, Collection nor Catalog: this is no STAC object"]
     if value.get("stac_version") != STAC_VERSION:
         return [f"/stac_version: is not {STAC_VERSION}, the only one that can be checked here"]
     faults = []
     extensions = value.get("stac_extensions", [])
     named = [uri for uri in extensions if isinstance(uri, str)] if isinstance(extensions, list) else []
-    for uri in (_CORE[value["type"]], *named):
-        validator = _validator(uri)
-        if validator is None:
+    for uri in (_CORE[kind], *named):
+        judge = _judge(uri)
+        if judge is None:
             faults.append(f"/stac_extensions: there is no schema here for {uri}; leave that extension out")
-            continue
-        for error in validator.iter_errors(value):
-            told = best_match([error]) or error
-            faults.append(f"{json_pointer(*told.absolute_path) or '/'}: {told.message[:300]}")
+        elif not judge.is_valid(value):
+            faults += _explain(uri, value) or [
+                _told(one.instance_path, one.message) for one in judge.iter_errors(value)
+            ]
     return faults[:MOST_FAULTS]
+
+
+def _explain(uri: str, value: Any) -> list[str]:
+    told = [best_match([error]) or error for error in _explainer(uri).iter_errors(value)]
+    return [_told(error.absolute_path, error.message) for error in told]
+
+
+def _told(path: Iterable[str | int], message: str) -> str:
+    return f"{json_pointer(*path) or '/'}: {message[:300]}"
 
 
 @cache
@@ -62,14 +77,20 @@ def _schemas() -> dict[str, Any]:
 
 
 @cache
-def _validator(uri: str) -> Draft7Validator | None:
+def _judge(uri: str) -> jsonschema_rs.Draft7Validator | None:
     schema = _schemas().get(uri)
     if schema is None:
         return None
-    resources_at_hand = [
+    at_hand = jsonschema_rs.Registry(list(_schemas().items()), draft=jsonschema_rs.Draft7)
+    return jsonschema_rs.Draft7Validator(schema, registry=at_hand, validate_formats=True, offline=True)
+
+
+@cache
+def _explainer(uri: str) -> Draft7Validator:
+    at_hand = [
         (known, Resource.from_contents(contents, default_specification=DRAFT7))
         for known, contents in _schemas().items()
     ]
     # Looked through once; else every check would do it again for every reference.
-    registry: Registry[Any] = Registry().with_resources(resources_at_hand).crawl()
-    return Draft7Validator(schema, registry=registry, format_checker=FormatChecker())
+    registry: Registry[Any] = Registry().with_resources(at_hand).crawl()
+    return Draft7Validator(_schemas()[uri], registry=registry, format_checker=FormatChecker())
