@@ -16,6 +16,7 @@ from rmhdag.api.application import build
 from rmhdag.api.context import ApiSettings
 from rmhdag.api.identity import needed_scope
 from rmhdag.models.scopes import Scope
+from tests.api.serving import NO_TLS
 
 WEBSOCKET = "WEBSOCKET"
 
@@ -107,7 +108,7 @@ def call(url: str, route: FoundRoute, values: Mapping[str, str], headers: Mappin
     if route.method == WEBSOCKET:
         return call_websocket(url.replace("http", "ws", 1) + path, headers)
     with (
-        httpx.Client(base_url=url, timeout=30, trust_env=False, headers=dict(headers)) as client,
+        httpx.Client(base_url=url, timeout=30, trust_env=False, verify=NO_TLS, headers=dict(headers)) as client,
         client.stream(route.method, path, json=route.body) as answer,
     ):
         text = answer.read().decode() if answer.status_code >= 400 else ""

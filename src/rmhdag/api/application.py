@@ -5,11 +5,14 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, FastAPI
 from starlette.concurrency import run_in_threadpool
+from starlette.routing import BaseRoute
+from starlette.types import Lifespan
 
 import rmhdag
 from rmhdag.api import problems, routes
@@ -40,7 +43,25 @@ def build(settings: ApiSettings) -> FastAPI:
         finally:
             await run_in_threadpool(api.close)
 
-    app = FastAPI(
+    app = _without_routes(lifespan)
+    app.state.api = api
+    app.state.meters = Meters()
+    app.state.snapshots = Memory(100)
+    problems.install(app)
+    app.router.routes.extend(all_routes().included)
+    app.state.methods = [(route.path, route.path_regex, route.methods) for route in all_routes().strict]
+    describe(app)
+    # The last one is the outermost.
+    app.add_middleware(PassedOnTrace)
+    app.add_middleware(Authentication)
+    app.add_middleware(BodyLimits, max_body_bytes=settings.max_body_bytes, body_seconds=settings.body_seconds)
+    app.add_middleware(SecurityHeaders)
+    app.add_middleware(RequestMeters, meters=app.state.meters)
+    return app
+
+
+def _without_routes(lifespan: Lifespan[FastAPI] | None = None) -> FastAPI:
+    return FastAPI(
         title="rmhdag",
         version=rmhdag.__version__,
         description="Jobs, their nodes and tasks, and everything that runs them.",
@@ -53,25 +74,25 @@ def build(settings: ApiSettings) -> FastAPI:
         generate_unique_id_function=operation_name,
         telemetry=TELEMETRY,
     )
-    app.state.api = api
-    app.state.meters = Meters()
-    app.state.snapshots = Memory(100)
-    problems.install(app)
-    strict: list[StrictRoute] = []
+
+
+class Routes(NamedTuple):
+    included: list[BaseRoute]
+    strict: list[StrictRoute]
+
+
+@cache
+def all_routes() -> Routes:
+    """For every application of this process: FastAPI makes their models when they are first asked for, and that takes
+    a third of a second.
+    """
+    host, strict = _without_routes(), []
     for router in find_routers():
         make_strict(router)
         strict += [route for route in router.routes if isinstance(route, StrictRoute)]
-        app.include_router(router)
+        host.include_router(router)
     keep_paths_apart(strict)
-    app.state.methods = [(route.path, route.path_regex, route.methods) for route in strict]
-    describe(app)
-    # The last one is the outermost.
-    app.add_middleware(PassedOnTrace)
-    app.add_middleware(Authentication)
-    app.add_middleware(BodyLimits, max_body_bytes=settings.max_body_bytes, body_seconds=settings.body_seconds)
-    app.add_middleware(SecurityHeaders)
-    app.add_middleware(RequestMeters, meters=app.state.meters)
-    return app
+    return Routes(host.router.routes, strict)
 
 
 def find_routers() -> list[APIRouter]:
