@@ -75,8 +75,9 @@ class Placement:
         return free - len(self._waiting)
 
     def _depth(self) -> int:
+        """One that runs, and as many behind it as are begun within the time that prefetching covers."""
         fitting = self._settings.prefetch_seconds / max(self._average_seconds, 1e-6)
-        return max(1, min(self._settings.prefetch_tasks, int(fitting)))
+        return min(self._settings.prefetch_tasks, 1 + int(fitting))
 
     def place(self) -> None:
         """Give waiting tasks to children; those that find none wait on."""

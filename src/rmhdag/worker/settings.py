@@ -36,7 +36,8 @@ class WorkerSettings:
     patience_seconds: float = 0.2
     # How long a suspect waits for the worker to have nothing else, before an idle worker may have it.
     reserve_seconds: float = 5.0
-    prefetch_seconds: float = 0.1
+    # Less than that: a child that has ended one task has the next one at hand, while the end of the first is reported.
+    prefetch_seconds: float = 0.15
     prefetch_tasks: int = 32
     # A task that was told to stop is interrupted after this, and killed after as much again.
     grace_seconds: float = 3.0
