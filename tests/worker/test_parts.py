@@ -1,5 +1,8 @@
 """The small parts, each alone: frames, the board, logs on their way, batches of results."""
 
+import subprocess
+import sys
+
 import orjson
 import pytest
 from hypothesis import given
@@ -8,13 +11,14 @@ from hypothesis import strategies as st
 from rmhdag.handlers import StopReason
 from rmhdag.models.leases import ClaimedTask, PayloadMissingError
 from rmhdag.models.states import TaskStatus
-from rmhdag.worker.board import Board
+from rmhdag.worker.board import Board, Shown
 from rmhdag.worker.child_process import Ending
 from rmhdag.worker.frames import FrameError, FrameReader, encode
 from rmhdag.worker.lease import LOG_BYTES, Lease
 from rmhdag.worker.references import UnresolvedReferenceError, may_hold_reference, resolve_references
 from rmhdag.worker.reports import BATCH, BATCH_BYTES, Finished, take_batch
 from rmhdag.worker.settings import WorkerSettings
+from tests.store.waiting import wait_until
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(max_size=5), st.lists, max_leaves=5)
 
@@ -53,6 +57,58 @@ def test_both_sides_see_the_same_board() -> None:
     parent.take_back(8, 10)
     assert [child.is_taken_back(key) for key in (7, 8, 10, 11)] == [False, True, True, False]
     parent.close()
+
+
+def test_how_far_a_task_is_stands_on_the_board() -> None:
+    parent = Board.create()
+    child = Board(parent.descriptor)
+    assert parent.shown(7) is None
+    child.show(7, 1.5, None, None)
+    assert parent.shown(7) == (2, 1.5, None, None)
+    assert parent.shown(8) is None
+    child.show(8, 3, 4, "é" * 2_000)
+    assert parent.shown(8) == (4, 3.0, 4.0, "é" * 1_500)
+    child.show(8, 4, 4, "")
+    assert parent.shown(8) == (6, 4.0, 4.0, "")
+    child.show(8, float("nan"), 4, "")
+    assert parent.shown(8) is None, "no number: the worker would stumble over it"
+    parent.close()
+
+
+SHOW_WITHOUT_END = """
+import sys, threading
+from rmhdag.worker.board import Board, Shown
+
+board = Board(int(sys.argv[1]))
+
+def show(number):
+    while True:
+        board.show(1, number, number, str(number) * 40)
+        number += 2
+
+threading.Thread(target=show, args=[0], daemon=True).start()
+threading.Thread(target=show, args=[1], daemon=True).start()
+sys.stdin.read()
+"""
+
+
+def test_nobody_sees_half_of_what_is_shown() -> None:
+    """By two threads of another process, as fast as they can."""
+    board = Board.create()
+    command = [sys.executable, "-c", SHOW_WITHOUT_END, str(board.descriptor)]
+    seen: dict[int, Shown] = {}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[board.descriptor]) as child:
+        wait_until(lambda: board.shown(1))
+        while len(seen) < 1_000:
+            assert child.poll() is None
+            if (found := board.shown(1)) is not None:
+                seen[found.number] = found
+        assert child.stdin is not None
+        child.stdin.close()
+    board.close()
+    for one in seen.values():
+        assert one.current == one.total
+        assert one.message == str(int(one.current)) * 40
 
 
 def test_logs_are_cut_into_chunks_that_fit_and_end_in_time() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from rmhdag.handlers.contract import StopReason, TaskInterrupted
 from rmhdag.handlers.registry import HandlerSpec, Registry
-from rmhdag.handlers.running import Outcome, run_async, run_plain
+from rmhdag.handlers.running import Outcome, clean_text, run_async, run_plain
 from rmhdag.worker.board import Board
 from rmhdag.worker.child import Channel, TaskFrame, TaskLink, clean_up, context_of, running, send_outcome, span_of
 
@@ -23,6 +23,12 @@ class _Link(TaskLink):
 
     def stop_reason(self) -> StopReason | None:
         return self._runner.board.told(self.key)
+
+    def progress(self, current: float, total: float | None, message: str | None) -> None:
+        """On the board, where the parent looks when it wants to know: telling wakes nobody and may be done often."""
+        said = None if message is None else clean_text(message)
+        self._unsaid = ("progress", self.key, current, total, said)
+        self._runner.board.show(self.key, current, total, said)
 
     def checkpoint(self, phase: str, data: Any) -> None:
         """Wait until it is saved: what the handler does next may rely on it."""

@@ -1,17 +1,22 @@
-"""A few numbers that parent and child both see at any moment.
+"""What parent and child both see at any moment.
 
 Messages reach a child only when its handler lets go of the interpreter. The board needs no cooperation: the parent sees
-which task runs and since when, takes back those that have not begun, and tells the running one to stop.
+which task runs, since when and how far it is, takes back those that have not begun, and tells the running one to stop.
 
 Keys grow. The child writes what it begins and only then looks whether that was taken back; the parent takes back and
 only then looks what has begun. So whichever comes second sees the other.
+
+How far a task is has a number. The child makes it odd, writes, and makes it even: a parent that finds it odd, or finds
+another one after reading than before, has looked at the wrong moment and looks again in its next round.
 """
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import struct
+import threading
 from typing import NamedTuple
 
 from rmhdag.handlers.contract import StopReason
@@ -20,7 +25,11 @@ _INTS = struct.Struct("=qq")
 _BEGUN = 0  # key, monotonic nanoseconds; written by the child
 _TOLD = 16  # key, reason; written by the parent
 _TAKEN_BACK = 32  # first and last key; written by the parent
-_SIZE = 64
+_NUMBER = struct.Struct("=q")
+_SHOWN = 64  # number, key, current, total, bytes of the message, message; written by the child
+_PROGRESS = struct.Struct("=qqddi")
+_MOST_MESSAGE_BYTES = 3_000
+_SIZE = 4096
 _REASONS = (None, StopReason.CANCELLED, StopReason.TIMEOUT, StopReason.STOPPING)
 
 
@@ -29,10 +38,22 @@ class Begun(NamedTuple):
     at_ns: int
 
 
+class Shown(NamedTuple):
+    """How far a task is; `number` grows whenever it is told."""
+
+    number: int
+    current: float
+    total: float | None
+    message: str | None
+
+
 class Board:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._memory = mmap.mmap(descriptor, _SIZE)
+        self._number = 0
+        # Handlers may tell it from several threads.
+        self._showing = threading.Lock()
 
     @classmethod
     def create(cls) -> Board:
@@ -64,3 +85,29 @@ class Board:
     def is_taken_back(self, key: int) -> bool:
         first, last = _INTS.unpack_from(self._memory, _TAKEN_BACK)
         return bool(first <= key <= last)
+
+    def show(self, key: int, current: float, total: float | None, message: str | None) -> None:
+        text = b"" if message is None else message.encode()[:_MOST_MESSAGE_BYTES]
+        start, end = _SHOWN + _PROGRESS.size, _SHOWN + _PROGRESS.size + len(text)
+        with self._showing:
+            self._number += 2
+            _NUMBER.pack_into(self._memory, _SHOWN, self._number - 1)
+            size = -1 if message is None else len(text)
+            _PROGRESS.pack_into(
+                self._memory, _SHOWN, self._number - 1, key, current, math.nan if total is None else total, size
+            )
+            self._memory[start:end] = text
+            _NUMBER.pack_into(self._memory, _SHOWN, self._number)
+
+    def shown(self, key: int) -> Shown | None:
+        """How far this task is, if it has told and can be read now."""
+        number, whose, current, total, size = _PROGRESS.unpack_from(self._memory, _SHOWN)
+        start = _SHOWN + _PROGRESS.size
+        text = self._memory[start : start + max(0, size)]
+        if whose != key or number % 2 or _NUMBER.unpack_from(self._memory, _SHOWN)[0] != number:
+            return None
+        if not math.isfinite(current) or math.isinf(total):
+            return None  # the process has written there by accident
+        # Cut where it was too long, perhaps within a letter.
+        message = None if size < 0 else text.decode(errors="ignore")
+        return Shown(number, current, None if math.isnan(total) else total, message)

@@ -134,7 +134,7 @@ class TaskLink:
             self._unsaid = said
 
     def say_the_rest(self) -> None:
-        """At the end: how far it had come when it was telling too often."""
+        """At the end: how far it had come, as far as it was not sent."""
         if self._unsaid is not None:
             self.channel.send(*self._unsaid)
 

@@ -19,7 +19,7 @@ import orjson
 
 from rmhdag.handlers.contract import StopReason
 from rmhdag.storage.settings import VARIABLES as STORAGE_VARIABLES
-from rmhdag.worker.board import Begun, Board
+from rmhdag.worker.board import Begun, Board, Shown
 from rmhdag.worker.frames import RECEIVE_BYTES, Frame, FrameReader, encode
 from rmhdag.worker.lease import Lease
 from rmhdag.worker.settings import WorkerSettings
@@ -74,6 +74,7 @@ class ChildProcess:
         self.taking_back_since: float | None = None
         self.taken_back_up_to = 0
         self._last_key = 0
+        self._seen = 0
         self._out: deque[memoryview] = deque()
         self._reader = FrameReader()
         self._board = Board.create()
@@ -179,6 +180,14 @@ class ChildProcess:
 
     def begun(self) -> Begun:
         return self._board.begun()
+
+    def shown(self, lease: Lease) -> Shown | None:
+        """How far the task is by its board, if that is news. Tasks that share a child send it."""
+        found = self._board.shown(lease.key) if self.kind is ChildKind.ALONE else None
+        if found is None or found.number == self._seen:
+            return None
+        self._seen = found.number
+        return found
 
     def begin_taking_back(self, now: float) -> None:
         """All that have not begun; which those are is known only a moment later."""

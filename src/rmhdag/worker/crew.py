@@ -164,10 +164,13 @@ class Crew:
         _, key, current, total, message = frame
         lease = child.leases.get(key)
         if lease is not None:
-            percent = None if not total else min(100.0, 100.0 * current / total)
-            whole = None if total is None else round(total)
-            said = None if message is None else message[:2000]
-            lease.progress = TaskProgress(*lease.pair, round(current), whole, percent, said)
+            _note_progress(lease, current, total, message)
+
+    def look_at_progress(self, child: ChildProcess, lease: Lease) -> None:
+        """On its board, if it shows something new."""
+        shown = child.shown(lease)
+        if shown is not None:
+            _note_progress(lease, shown.current, shown.total, shown.message)
 
     def _hear_checkpoint(self, child: ChildProcess, frame: Frame) -> None:
         _, key, phase, data, artifact_hash = frame
@@ -320,6 +323,7 @@ class Crew:
                 self._stopped(lease, None)
             elif lease.key == begun.key:
                 lease.began_ns = begun.at_ns
+                self.look_at_progress(child, lease)
                 took_ms = (time.monotonic_ns() - begun.at_ns) // 1_000_000
                 message = child.death or ending.describe()
                 self._finish(lease, TaskStatus.FAILED, ErrorKind.WORKER_DIED, message, took_ms)
@@ -341,6 +345,13 @@ class Crew:
                 child.kill()
             child.leases.clear()
             child.reserved_for = None
+
+
+def _note_progress(lease: Lease, current: float, total: float | None, message: str | None) -> None:
+    percent = None if not total else min(100.0, 100.0 * current / total)
+    whole = None if total is None else round(total)
+    said = None if message is None else message[:2000]
+    lease.progress = TaskProgress(*lease.pair, round(current), whole, percent, said)
 
 
 def _names(manifests: list[dict[str, Any]]) -> frozenset[str]:

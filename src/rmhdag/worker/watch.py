@@ -46,9 +46,8 @@ class Watch:
             running = self._running(child, now)
             for lease in running:
                 self._look_at(lease, child, now)
-                if tells_progress and lease.progress is not None:
-                    self._exchange.tell_progress(lease.progress)
-                    lease.progress, lease.has_shown_progress = None, True
+                if tells_progress:
+                    self._tell_progress(child, lease)
                 if keeps_logs and lease.log is not None:
                     self._exchange.keep_logs(lease.log.take_chunks())
             self._take_back_what_waits(child, running, now)
@@ -59,6 +58,12 @@ class Watch:
         self._memory_at = now if measures else self._memory_at
         crew.give_back_what_waits(now)
         crew.staff.hire(now)
+
+    def _tell_progress(self, child: ChildProcess, lease: Lease) -> None:
+        self._crew.look_at_progress(child, lease)
+        if lease.progress is not None:
+            self._exchange.tell_progress(lease.progress)
+            lease.progress, lease.has_shown_progress = None, True
 
     def _running(self, child: ChildProcess, now: float) -> list[Lease]:
         if child.kind is ChildKind.SHARED:
