@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 
 from rmhdag.models.blobs import BlobAddress, BlobRef, Container, SafePath
 from rmhdag.models.records import Zone
+from rmhdag.storage import BlobNotFound, Storage
 
 
 class NamedBlob(BaseModel):
@@ -34,6 +35,14 @@ Source = Annotated[
     Annotated[BlobRef, Tag("ref")] | Annotated[NamedBlob, Tag("name")],
     Discriminator(kind_of),
 ]
+
+
+def is_unchanged(storage: Storage, file: BlobRef) -> bool:
+    """Whether it is there and is, to the last byte, what it was."""
+    try:
+        return storage.info(file.address).size_bytes == file.size_bytes and storage.sha256(file.address) == file.sha256
+    except BlobNotFound:
+        return False
 
 
 class SourceParams(BaseModel):

@@ -147,6 +147,17 @@ def test_a_tile_that_is_missing_is_missed(bench: Bench) -> None:
         bench.run("raster.mosaic", results=[{"tiles": tiles[1:]}], scheme=scheme)
 
 
+def test_a_source_that_was_replaced_while_it_was_cut_leaves_no_tile(bench: Bench) -> None:
+    """By a file of the same size: each tile could be from either, and its name would say from the first."""
+    pixels = hills(600, 600)
+    source = put(bench, "in.tif", pixels)
+    scheme, tiles = cut(bench, source, Window(0, 0, 0, 0))
+    assert put(bench, "in.tif", pixels + 1)["size_bytes"] == source["size_bytes"]
+    with pytest.raises(NonRetryableError, match="was replaced while its tiles were cut"):
+        bench.run("raster.mosaic", tiles=tiles, scheme=scheme, source=source)
+    assert not list(bench.storage.list(Zone.SILVER, "work"))
+
+
 def test_a_cog_of_the_mosaic_has_the_bytes_of_a_cog_of_the_source(bench: Bench) -> None:
     """Both ways of a workflow lead to one content hash."""
     pixels = hills(1100, 700)

@@ -14,12 +14,11 @@ from rmhdag.handlers.raster.cog_files import CogOptions
 from rmhdag.handlers.raster.outputs import COGS, ItemId, item_id_of, lineage_from
 from rmhdag.handlers.raster.validate import ValidateParams, validate
 from rmhdag.handlers.registry import handler
-from rmhdag.handlers.sources import SourceParams
+from rmhdag.handlers.sources import SourceParams, is_unchanged
 from rmhdag.handlers.stac.items import ItemWords
 from rmhdag.handlers.stac.metadata import ExtractParams, StacId, extract_stac_metadata
 from rmhdag.models.blobs import BlobRef, Container
 from rmhdag.models.handler_result import HandlerResult
-from rmhdag.storage import BlobNotFound, Storage
 
 VALIDATED, CONVERTED = "validated", "converted"
 
@@ -91,20 +90,12 @@ def validate_params(params: ProcessCompleteParams) -> ValidateParams:
 def resumed(ctx: HandlerContext[ProcessCompleteParams]) -> dict[str, Any]:
     """What earlier runs have left that still holds: files must be there, and be what they were."""
     saved: dict[str, Any] = dict(ctx.resume.data) if ctx.resume is not None else {}
-    if VALIDATED in saved and not holds(ctx.storage, saved[VALIDATED]["source"]):
+    if VALIDATED in saved and not is_unchanged(ctx.storage, BlobRef.model_validate(saved[VALIDATED]["source"])):
         ctx.logger.warning("the source is not what was checked before: starting from the beginning")
         return {}
-    if CONVERTED in saved and not holds(ctx.storage, saved[CONVERTED]["cog"]):
+    if CONVERTED in saved and not is_unchanged(ctx.storage, BlobRef.model_validate(saved[CONVERTED]["cog"])):
         ctx.logger.warning("the COG of an earlier run is gone or changed: it is made again")
         del saved[CONVERTED]
     if saved:
         ctx.logger.info("going on after %s", ", ".join(saved))
     return saved
-
-
-def holds(storage: Storage, given: Any) -> bool:
-    file = BlobRef.model_validate(given)
-    try:
-        return storage.info(file.address).size_bytes == file.size_bytes and storage.sha256(file.address) == file.sha256
-    except BlobNotFound:
-        return False

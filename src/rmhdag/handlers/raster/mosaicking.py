@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
@@ -34,8 +34,9 @@ from rmhdag.handlers.raster.writing import (
     write_windows,
 )
 from rmhdag.handlers.registry import handler
-from rmhdag.handlers.sources import NamedBlob
+from rmhdag.handlers.sources import NamedBlob, is_unchanged
 from rmhdag.models.blobs import BlobAddress, BlobRef, Container
+from rmhdag.storage import Storage
 
 MOST_RASTERS = 100_000
 # Of a pixel: what two grids may differ by and still be one.
@@ -125,7 +126,10 @@ def mosaic(ctx: HandlerContext[MosaicParams]) -> dict[str, Any]:
     params = ctx.params
     local = ctx.scratch / "mosaic.tif"
     if params.scheme is not None:
-        plan, count = join_tiles(ctx, params.scheme, params.all_tiles(params.scheme), local)
+        tiles = params.all_tiles(params.scheme)
+        plan, count = join_tiles(ctx, params.scheme, tiles, local)
+        if isinstance(params.source, BlobRef):
+            require_same_source(ctx.storage, params.source, tiles.values())
     else:
         places = [opened_at(one) for one in params.sources or []]
         count = len(places)
@@ -153,6 +157,17 @@ def join_tiles(
             progress=lambda done: tell(done / max(len(tiles), 1), "joining tiles"),
         )
     return plan_of(scheme), len(tiles)
+
+
+def require_same_source(storage: Storage, source: BlobRef, tiles: Iterable[BlobRef]) -> None:
+    """Tiles are named after the content they were cut from. If that is not true, nobody may find them later."""
+    if is_unchanged(storage, source):
+        return
+    for tile in tiles:
+        storage.delete(tile.address)
+    raise NonRetryableError(
+        f"the file {source.address} was replaced while its tiles were cut, so they were thrown away: submit it again"
+    )
 
 
 class Placed(NamedTuple):
