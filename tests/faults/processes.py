@@ -101,7 +101,7 @@ class Cluster:
 
     def api_answers(self) -> bool:
         try:
-            return httpx.get(f"{self._api_url}/readyz", trust_env=False).is_success
+            return httpx.get(f"{self._api_url}/readyz", trust_env=False, verify=False).is_success
         except httpx.TransportError:
             return False
 

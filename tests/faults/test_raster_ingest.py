@@ -1,5 +1,7 @@
 """`raster_ingest` by real processes: a container of many kinds of rasters becomes a catalogue."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from stac_pydantic import Item as IndependentItem
@@ -8,7 +10,7 @@ from rmhdag.handlers.stac.validation import find_faults
 from rmhdag.models.blobs import BlobAddress
 from rmhdag.models.records import Zone
 from rmhdag.sampledata.files import write_sample
-from rmhdag.sampledata.kinds import SAMPLES
+from rmhdag.sampledata.kinds import SAMPLES, Kind
 from rmhdag.storage import StorageSettings, open_storage
 from rmhdag.storage.catalogue import StaticCatalogue
 from rmhdag.workflow import load_file
@@ -62,3 +64,46 @@ def test_a_container_becomes_a_collection(cluster: Cluster, tmp_path: Path) -> N
     assert collection["license"] == "CC0-1.0"
     assert set(collection["summaries"]["proj:code"]) == codes
     cluster.check_rows()
+
+
+def test_orchestrators_that_are_killed_while_they_publish_lose_and_double_nothing(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Twice among the results, and once more while the catalogue is told."""
+    root = f"file://{tmp_path / 'blobs'}"
+    storage = open_storage(StorageSettings(root=root))
+    names = {f"file-{number}" for number in range(8)}
+    for number, name in enumerate(sorted(names)):
+        write_sample(tmp_path / "one.tif", SAMPLES[Kind.DEM][0], 64, seed=number)
+        storage.upload(tmp_path / "one.tif", BlobAddress(Zone.BRONZE, "survey", f"{name}.tif"))
+    orchestrator = cluster.orchestrator(RMHDAG_STORAGE=root, **QUEUES)
+    cluster.worker(RMHDAG_STORAGE=root, GDAL_NUM_THREADS="1", **QUEUES)
+    inputs = {"container_name": "survey", "collection_id": "survey"}
+    job_id = cluster.submit(load_file(WORKFLOW).definition, inputs)
+
+    def published(table: str) -> int:
+        found: int = cluster.one(f"SELECT count(*) FROM {table} WHERE job_id = %s", job_id)
+        return found
+
+    for moment in (2, 10):
+        cluster.wait_for(partial(at_least, published, moment), f"{moment} files are recorded")
+        cluster.kill(orchestrator)
+        orchestrator = cluster.orchestrator(RMHDAG_STORAGE=root, **QUEUES)
+    assert cluster.wait_for_end(job_id) == ["completed"]
+    cluster.kill(orchestrator)
+    assert published("dag_catalogue_entries") == len(names) + 1, "items and their collection, with the last node"
+    cluster.orchestrator(RMHDAG_STORAGE=root, **QUEUES)
+
+    catalogue = StaticCatalogue(storage)
+    cluster.wait_for(lambda: all(catalogue.is_listed("survey", name) for name in names), "all items are linked")
+    items = [item for _, item in catalogue.items("survey") if item is not None]
+    assert sorted(item["id"] for item in items) == sorted(names)
+    hrefs = [storage.address_of(asset["href"]) for item in items for asset in item["assets"].values()]
+    recorded = cluster.conn.execute("SELECT zone, container, path FROM dag_blob_assets").fetchall()
+    assert sorted(recorded) == sorted((one.zone, one.container, one.path) for one in hrefs), "each file once"
+    assert published("dag_dataset_refs") == len(names)
+    cluster.check_rows()
+
+
+def at_least(published: Callable[[str], int], count: int) -> bool:
+    return published("dag_blob_assets") >= count
