@@ -1,10 +1,12 @@
 """What all tests share: the one way to skip, Hypothesis' profile, PostgreSQL servers and a fresh database per test."""
 
+import atexit
 import os
 import signal
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
+from functools import cache
 from typing import LiteralString
 
 import hypothesis
@@ -74,6 +76,7 @@ class Databases:
     def __init__(self, server: EmbeddedPostgres) -> None:
         self._server = server
         self._conn = psycopg.connect(server.dsn("postgres"), autocommit=True)
+        atexit.register(self._conn.close)
 
     @contextmanager
     def another(self, template: str = "template1") -> Iterator[str]:
@@ -86,20 +89,15 @@ class Databases:
     def _do(self, statement: LiteralString, *names: str) -> None:
         self._conn.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
 
-    def close(self) -> None:
-        self._conn.close()
 
-
-@pytest.fixture(scope="session")
-def databases(postgres: EmbeddedPostgres) -> Iterator[Databases]:
-    with closing(Databases(postgres)) as made:
-        yield made
+# One per server, as long as this process lives: `postgres` is not the same for all tests.
+databases = cache(Databases)
 
 
 @pytest.fixture
-def database(databases: Databases) -> Iterator[str]:
+def database(postgres: EmbeddedPostgres) -> Iterator[str]:
     """The DSN of an empty database of the test's own."""
-    with databases.another() as dsn:
+    with databases(postgres).another() as dsn:
         yield dsn
 
 
@@ -114,7 +112,7 @@ def migrated_template(postgres: EmbeddedPostgres) -> str:
 
 
 @pytest.fixture
-def migrated_database(databases: Databases, migrated_template: str) -> Iterator[str]:
+def migrated_database(postgres: EmbeddedPostgres, migrated_template: str) -> Iterator[str]:
     """The DSN of a database of the test's own with the schema `dagapp` in it."""
-    with databases.another(migrated_template) as dsn:
+    with databases(postgres).another(migrated_template) as dsn:
         yield dsn
