@@ -80,7 +80,9 @@ def served(
     **settings: Any,
 ) -> Iterator[ServedHere]:
     listener = listener or listen("127.0.0.1", 0)
-    given = ApiSettings(dsn=dsn, queues=frozenset(queues), job_queue_name="jobs", **settings)
+    # On a machine that does other things a connection may take its time.
+    patient = {"patience_seconds": 30.0, **settings}
+    given = ApiSettings(dsn=dsn, queues=frozenset(queues), job_queue_name="jobs", **patient)
     app = build(given)
     server = ApiServer(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

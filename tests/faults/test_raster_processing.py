@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -181,7 +182,7 @@ def test_a_large_raster_becomes_a_valid_cog_within_memory(cluster: Cluster, tmp_
     assert max(finished.memory_mb) <= MOST_MEMORY_MB
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.large) for seed in range(3, 13))])
 def test_killed_workers_cost_no_finished_tile_and_no_byte(
     finished: Finished, cluster: Cluster, tmp_path: Path, seed: int
 ) -> None:
@@ -218,6 +219,15 @@ def test_killed_workers_cost_no_finished_tile_and_no_byte(
     assert result_of(cluster, job_id)["cog"]["sha256"] == finished.result["cog"]["sha256"]
     assert contents(storage, "cogs") == contents(finished.storage, "cogs"), "more, less or other files than undisturbed"
     cluster.check_rows()
+
+
+@pytest.mark.large
+@pytest.mark.timeout(3_600)
+def test_a_raster_of_two_gigabytes_becomes_a_valid_cog_within_memory() -> None:
+    """20,000² float32: the command ends with 1 if it takes more memory, or if the COG is not right."""
+    command = Path(__file__).resolve().parents[2] / "scripts" / "large_raster.py"
+    done = subprocess.run([sys.executable, command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def starts(cluster: Cluster, job_id: str, node_id: str) -> bool:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from rmhdag.api.oidc import OidcSettings, TokenVerifier
 
 Conn = psycopg.Connection[Any]
-# Whoever cannot have a connection by then is told to come back: a 503 within two seconds.
-PATIENCE_SECONDS = 1.5
 # A connection that nobody has used for so long is looked at before it is used.
 RESTED_SECONDS = 1.0
 
@@ -48,6 +46,8 @@ class ApiSettings:
     queues: frozenset[str] = frozenset()
     job_queue_name: str | None = None
     statement_seconds: float = 3.0
+    # Whoever cannot have a connection by then is told to come back: a 503 within two seconds.
+    patience_seconds: float = 1.5
     max_body_bytes: int = 10 * 1024 * 1024
     body_seconds: float = 30.0
     submits_per_second: float = 2_000.0
@@ -144,7 +144,7 @@ class Api:
             connection_class=Connection,
             min_size=least,
             max_size=settings.connections,
-            timeout=PATIENCE_SECONDS,
+            timeout=settings.patience_seconds,
             max_waiting=settings.connections * 32,
             reset=_note_use,
             check=_check_if_rested,
