@@ -11,7 +11,6 @@ from rmhdag.api.identity import Administrator
 from rmhdag.api.problems import Problem
 from rmhdag.models.api.bootstrap import MigrationPlan, MigrationRefusal, MigrationStep
 from rmhdag.observability.logs import get_logger
-from rmhdag.store import migration
 from rmhdag.store.plan import MigrationFailed, MigrationRefused, Plan
 
 router = APIRouter(prefix="/api/v1/bootstrap", tags=["bootstrap"])
@@ -24,6 +23,9 @@ GIVE_UP_SECONDS = 25.0
 @router.get("/ddl")
 def show_ddl(caller: Administrator, api: ApiContext) -> MigrationPlan:
     """What the database lacks, as SQL. Nothing is changed."""
+    # Here and below: SQLAlchemy takes half a second, and most servers are never asked.
+    from rmhdag.store import migration
+
     return as_model(migration.plan(api.settings.dsn, api.settings.schema_name), applied=False)
 
 
@@ -42,6 +44,8 @@ def migrate(
             remedy="Look at `GET /api/v1/bootstrap/ddl`, then ask with `?confirm=yes`.",
             pointer="/query/confirm",
         )
+    from rmhdag.store import migration
+
     log.info("migration_asked_for", by=caller.name)
     try:
         made = migration.apply(api.settings.dsn, api.settings.schema_name, give_up_seconds=GIVE_UP_SECONDS)
