@@ -14,8 +14,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,14 @@ def write_raster(path: Path, size: int, seed: int) -> Path:
     return path
 
 
+def take_turns(number: int, turns: Sequence[tuple[list[float], Callable[[], None]]]) -> None:
+    """Who comes first changes with the number, so that neither has the warmer machine."""
+    for times, act in turns if number % 2 else reversed(turns):
+        began = time.perf_counter()
+        act()
+        times.append(time.perf_counter() - began)
+
+
 class Bench:
     """Two storages that hold the same files, a platform on one of them and a plain script on the other."""
 
@@ -165,20 +174,18 @@ class Bench:
         self._plain.process("warm.tif", "warm")
 
     def one(self, rounds: int, size: int) -> dict[str, Any]:
-        plain, pipeline = [], []
+        plain: list[float] = []
+        pipeline: list[float] = []
         workflow = shipped("raster_processing")
         for number in range(1, rounds + 1):
             name = f"one-{number}.tif"
             self.add_file(name, size, number)
-            # Who comes first changes, so that neither has the warmer machine.
-            sides = [("plain", plain), ("pipeline", pipeline)]
-            for side, times in sides if number % 2 else sides[::-1]:
-                began = time.perf_counter()
-                if side == "plain":
-                    self._plain.process(name, f"one-{number}")
-                else:
-                    self._run(workflow, 1, self._params(name, f"one-{number}"))
-                times.append(time.perf_counter() - began)
+            item_id = f"one-{number}"
+            turns = [
+                (plain, partial(self._plain.process, name, item_id)),
+                (pipeline, partial(self._run, workflow, 1, self._params(name, item_id))),
+            ]
+            take_turns(number, turns)
         overhead = 100 * (statistics.median(pipeline) / statistics.median(plain) - 1)
         return {
             "size": size,
@@ -191,21 +198,20 @@ class Bench:
         }
 
     def many(self, rounds: int, files: int) -> dict[str, Any]:
-        plain, pipeline = [], []
+        plain: list[float] = []
+        pipeline: list[float] = []
         workflow = shipped("raster_ingest")
         for number in range(1, rounds + 1):
             container = f"many-{number}"
             names = [f"file-{index:04d}.tif" for index in range(files)]
             for index, name in enumerate(names):
                 self.add_file(name, 256, 1_000 * number + index, container)
-            sides = [("plain", plain), ("pipeline", pipeline)]
-            for side, times in sides if number % 2 else sides[::-1]:
-                began = time.perf_counter()
-                if side == "plain":
-                    self._plain.ingest(container, names, container)
-                else:
-                    self._run(workflow, 1, {"container_name": container, "collection_id": container})
-                times.append(time.perf_counter() - began)
+            params = {"container_name": container, "collection_id": container}
+            turns = [
+                (plain, partial(self._plain.ingest, container, names, container)),
+                (pipeline, partial(self._run, workflow, 1, params)),
+            ]
+            take_turns(number, turns)
         pairs = [one / other for one, other in zip(plain, pipeline, strict=True)]
         speedup = statistics.median(pairs)
         return {

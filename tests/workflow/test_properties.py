@@ -1,7 +1,6 @@
 """Whatever is thrown at reader, checker and expressions: an answer, never another exception, never for long."""
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +18,7 @@ from rmhdag.workflow.expressions import (
     resolve_path,
 )
 from rmhdag.workflow.yaml_reader import read_yaml
+from tests.json_places import places_in, replaced
 from tests.workflow.corpus import Case, cases
 
 JSON = st.recursive(
@@ -86,28 +86,13 @@ def test_any_change_of_a_valid_file_is_answered(path: Any, data: st.DataObject) 
         assert 1 <= problem.line <= len(lines)
 
 
-def paths_of(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    yield path
-    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, part in members:
-        yield from paths_of(part, (*path, key))
-
-
-def replaced(value: Any, path: tuple[str | int, ...], new: Any) -> Any:
-    if not path:
-        return new
-    copy = value.copy()
-    copy[path[0]] = replaced(value[path[0]], path[1:], new)
-    return copy
-
-
 NEW_VALUES: list[Any] = [None, [], {"x": []}, True, "x"]
 
 
 @pytest.mark.parametrize("case", list(cases("valid")), ids=lambda case: str(case.path.stem))
 def test_any_value_of_a_valid_file_may_be_something_else(case: Case) -> None:
     data = read_yaml(case.path.read_bytes(), "").data
-    for path in list(paths_of(data))[1:]:
+    for path in list(places_in(data))[1:]:
         for new in NEW_VALUES:
             loaded, problems = check(replaced(data, path, new), env_names=case.env_names)
             assert (loaded is None) == bool(problems), (path, new)

@@ -1,7 +1,6 @@
 """Items from COGs: valid by schema, true to the file, the same every time."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from rmhdag.models.blobs import BlobRef
 from rmhdag.storage import Storage
 from tests.handlers.stac.conftest import Run
 from tests.handlers.stac.rasters import NODATA, keep, terrain, write_cog
+from tests.json_places import places_in, replaced
 
 MOMENT = "2024-05-06T07:08:09Z"
 
@@ -228,7 +228,8 @@ def test_who_judges_and_who_explains_agree(run: Run, cog: BlobRef) -> None:
     """Every place of an item, made wrong in every way: what jsonschema refuses is refused, with a place."""
     item = extract(run, cog, datetime=MOMENT)["item"]
     refused = 0
-    for path in places(item):
+    # Two of each list will do: the others are checked like them.
+    for path in (one for one in places_in(item) if one and all(isinstance(key, str) or key < 2 for key in one)):
         for wrong in (None, True, -1, 0.5, "", "x", [], [1], {}, {"type": "Polygon"}):
             broken = replaced(item, path, wrong)
             told = find_faults(broken)
@@ -241,18 +242,3 @@ def test_who_judges_and_who_explains_agree(run: Run, cog: BlobRef) -> None:
 
 def schemas_of(item: dict[str, Any]) -> list[str]:
     return [f"https://schemas.stacspec.org/v{STAC_VERSION}/item-spec/json-schema/item.json", *item["stac_extensions"]]
-
-
-def places(value: Any, above: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    inside = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
-    for key, one in inside:
-        yield (*above, key)
-        yield from places(one, (*above, key))
-
-
-def replaced(value: Any, path: tuple[str | int, ...], by: Any) -> Any:
-    if not path:
-        return by
-    copied = value.copy()
-    copied[path[0]] = replaced(value[path[0]], path[1:], by)
-    return copied
