@@ -216,6 +216,13 @@ def tell_progress(ctx: Context) -> dict[str, Any]:
     return {}
 
 
+@handler("test.far_along")
+def tell_the_largest_number(ctx: Context) -> dict[str, Any]:
+    ctx.progress(2**63 - 1)
+    Path(ctx.params["gate"]).read_text()
+    return {}
+
+
 @handler("test.spy")
 def look_around(ctx: Context) -> dict[str, Any]:
     return {

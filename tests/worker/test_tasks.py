@@ -149,6 +149,14 @@ def test_progress_shows_while_a_task_runs_and_its_row_becomes_the_result(shared_
     assert (result.status, result.progress_current) == ("completed", 10_000)
 
 
+def test_the_largest_number_shows_too(shared_desk: Desk, gate: Gate) -> None:
+    desk = shared_desk
+    task_id = desk.add("test.far_along", {"gate": gate.path})
+    desk.wait(lambda: (found := desk.find_result(task_id, "{running}")) and found.progress_current == 2**63 - 1)
+    gate.open()
+    assert desk.result(task_id).status == "completed"
+
+
 def test_the_start_of_a_long_task_is_marked_and_told(shared_desk: Desk, gate: Gate) -> None:
     desk = shared_desk
     task_id = desk.add("test.gate", {"gate": gate.path})

@@ -26,6 +26,8 @@ from rmhdag.worker.staff import Staff
 from rmhdag.worker.task_spans import TaskSpans
 
 log = get_logger(__name__)
+# A column's; the largest integer that a handler may tell becomes one more on its way over the board.
+LARGEST = 2**63 - 1
 
 
 class HandlersBrokenError(Exception):
@@ -349,9 +351,9 @@ class Crew:
 
 def _note_progress(lease: Lease, current: float, total: float | None, message: str | None) -> None:
     percent = None if not total else min(100.0, 100.0 * current / total)
-    whole = None if total is None else round(total)
+    whole = None if total is None else min(round(total), LARGEST)
     said = None if message is None else message[:2000]
-    lease.progress = TaskProgress(*lease.pair, round(current), whole, percent, said)
+    lease.progress = TaskProgress(*lease.pair, min(round(current), LARGEST), whole, percent, said)
 
 
 def _names(manifests: list[dict[str, Any]]) -> frozenset[str]:
