@@ -128,11 +128,11 @@ def test_tasks_behind_a_long_one_are_taken_back(desk: Desk, start_worker: StartW
 
 def test_folders_of_killed_workers_are_swept(desk: Desk, start_worker: StartWorker, tmp_path: Path, gate: Gate) -> None:
     first = start_worker()
-    desk.started(desk.add("test.scratch", {"gate": gate.path}))
-    (folder,) = (tmp_path / "scratch").glob("worker-*[!k]")
+    desk.add("test.scratch", {"gate": gate.path})
+    file = desk.wait(lambda: next((tmp_path / "scratch").glob("worker-*/t1.1/file"), None))
     first.process.send_signal(signal.SIGKILL)
     first.process.wait()
-    assert (folder / "t1.1" / "file").exists()
+    assert file.exists()
     start_worker()
-    assert not folder.exists()
+    assert not file.parent.parent.exists()
     assert os.listdir(tmp_path / "scratch")
