@@ -34,6 +34,7 @@ ELSEWHERE = {
     "claim_callbacks": "tests/faults/test_callbacks.py",
     "settle_tries": "tests/faults/test_callbacks.py",
     "claim_entries": "tests/orchestrator/test_catalogue.py",
+    "keep_entries": "tests/orchestrator/test_catalogue.py",
     "settle_entries": "tests/orchestrator/test_catalogue.py",
     "settle_entries_in_pgstac": "tests/orchestrator/test_pgstac.py",
 }

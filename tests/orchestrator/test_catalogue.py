@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from rmhdag.models.catalogue import CatalogueKind
+from rmhdag.models.catalogue import CatalogueKind, EntryStatus
 from rmhdag.orchestrator.dead_letters import requeue
 from rmhdag.orchestrator.duties import catalogue as relaying
 from rmhdag.orchestrator.duties.catalogue import Relay, run_once
 from rmhdag.storage import StorageSettings, open_storage
 from rmhdag.storage.catalogue import StaticCatalogue
 from rmhdag.store import crash_points
-from rmhdag.store.catalogue_entries import claim_entries, settle_entries
+from rmhdag.store.catalogue_entries import TriedEntry, claim_entries, keep_entries, settle_entries
 from rmhdag.store.dead_letters import dead_letters
 from rmhdag.store.publishing import EntryChange, put_in_catalogue
 from tests.orchestrator.platform import Platform
@@ -99,6 +99,49 @@ def test_whoever_dies_after_the_file_was_written_has_done_no_harm(
     make_due(platform)
     run_once(platform.conn, relay)
     assert (statuses(platform), number_of(shown)) == (["published"], 1)
+
+
+@pytest.mark.parametrize("point", ["keep_entries.before", "keep_entries.after"])
+def test_whoever_dies_among_the_files_leaves_the_rest_to_the_others(
+    platform: Platform, relay: Relay, shown: StaticCatalogue, point: str
+) -> None:
+    relay.renewal_seconds = 0
+    put(platform, "another", 1)
+    _die_at(platform, relay, f"{point}_commit")
+    assert statuses(platform) == ["published", "pending"]
+    make_due(platform)
+    assert run_once(platform.conn, relay) == 1
+    assert (statuses(platform), number_of(shown)) == (["published"] * 2, 1)
+
+
+def test_what_changes_while_it_waits_for_its_turn_is_left_to_the_next_turn(
+    platform: Platform, relay: Relay, shown: StaticCatalogue
+) -> None:
+    relay.renewal_seconds = 0
+    put(platform, "another", 1)
+    put(platform, "i", 1)
+    crash_points.arm("settle_entries.after_commit", lambda: put(platform, "i", 2))
+    assert run_once(platform.conn, relay) == 1
+    assert (statuses(platform), number_of(shown)) == (["published", "pending"], None)
+    assert run_once(platform.conn, relay) == 1
+    assert (statuses(platform), number_of(shown)) == (["published"] * 2, 2)
+
+
+def test_a_file_that_takes_longer_than_its_lease_is_settled_by_whoever_wrote_it_first(
+    platform: Platform, relay: Relay, shown: StaticCatalogue
+) -> None:
+    """Or two of them would take it from each other for ever."""
+    put(platform, "i", 1)
+    [slow] = claim_entries(platform.conn, limit=10, lease_seconds=0)
+    [second] = claim_entries(platform.conn, limit=10, lease_seconds=60)
+    assert keep_entries(platform.conn, [slow], lease_seconds=60) == []
+    assert keep_entries(platform.conn, [second], lease_seconds=60) == [second]
+    assert settle_entries(platform.conn, [TriedEntry(slow, EntryStatus.DEAD, None, "it was away for me")]) == 0
+    assert statuses(platform) == ["pending"]
+    assert settle_entries(platform.conn, [relaying._try(relay, shown, slow)]) == 1
+    assert settle_entries(platform.conn, [relaying._try(relay, shown, second)]) == 0
+    assert (statuses(platform), number_of(shown)) == (["published"], 1)
+    assert dead_letters(platform.conn, "default") == []
 
 
 def _die_at(platform: Platform, relay: Relay, point: str) -> None:

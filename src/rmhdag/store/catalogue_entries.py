@@ -35,6 +35,10 @@ class ClaimedEntry(NamedTuple):
     def told(self) -> ToldEntry:
         return ToldEntry(self.collection_id, self.item_id, self.removed, self.body)
 
+    @property
+    def claim(self) -> list[str | int]:
+        return [self.collection_id, self.item_id, self.lease_epoch, self.version]
+
 
 class TriedEntry(NamedTuple):
     """What became of one try; `delay_seconds` is for those that stay pending."""
@@ -55,6 +59,14 @@ def claim_entries(conn: Conn, *, limit: int, lease_seconds: float) -> list[Claim
     """What is due and nobody else is telling."""
     given = {"limit": limit, "lease_seconds": lease_seconds}
     return [ClaimedEntry(*row) for row in conn.execute(SQL["claim_entries"], given, prepare=True).fetchall()]
+
+
+@commit_site
+def keep_entries(conn: Conn, claimed: Sequence[ClaimedEntry], *, lease_seconds: float) -> list[ClaimedEntry]:
+    """Those that are still ours, for a while longer. The others have a newer version or another teller."""
+    given = {"claims": orjson.dumps([one.claim for one in claimed]).decode(), "lease_seconds": lease_seconds}
+    kept = {(row[0], row[1]) for row in conn.execute(SQL["keep_entries"], given, prepare=True).fetchall()}
+    return [one for one in claimed if (one.collection_id, one.item_id) in kept]
 
 
 @commit_site
@@ -83,18 +95,7 @@ def revive_entry(conn: Conn, namespace: str, collection_id: str, item_id: str) -
 
 
 def _settle(conn: Conn, tried: Sequence[TriedEntry]) -> int:
-    rows = [
-        [
-            one.claimed.collection_id,
-            one.claimed.item_id,
-            one.claimed.lease_epoch,
-            one.claimed.version,
-            one.status,
-            one.delay_seconds,
-            one.error,
-        ]
-        for one in tried
-    ]
+    rows = [[*one.claimed.claim, one.status, one.delay_seconds, one.error] for one in tried]
     found = conn.execute(SQL["settle_entries"], {"tries": orjson.dumps(rows).decode()}).fetchall()
     settled = {(row[0], row[1]) for row in found}
     for one in tried:

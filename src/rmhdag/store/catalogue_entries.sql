@@ -20,7 +20,8 @@ RETURNING
     e.collection_id, e.item_id, e.removed, e.body, e.version, e.lease_epoch, e.attempts, e.namespace, e.job_id, e.node_id
 
 -- name: settle_entries
--- Who was overtaken by a newer version, or has lost the lease, finds no row.
+-- Who was overtaken by a newer version finds no row. That an entry is shown is true whoever holds its lease by now:
+-- storage slower than a lease would otherwise never be done. Only what failed is for the holder to say.
 -- 0 collection_id, 1 item_id, 2 lease_epoch, 3 version, 4 status, 5 delay in seconds, 6 error
 UPDATE dag_catalogue_entries AS e
 SET status = s.status,
@@ -29,6 +30,15 @@ SET status = s.status,
     next_attempt_at = clock_timestamp() + COALESCE((r->>5)::float8, 0) * interval '1 second',
     last_error = r->>6
 FROM jsonb_array_elements(%(tries)s::jsonb) AS r, LATERAL (SELECT (r->>4)::entry_status AS status) AS s
+WHERE e.collection_id = r->>0 AND e.item_id = r->>1 AND e.version = (r->>3)::bigint AND e.status = 'pending'
+    AND (e.lease_epoch = (r->>2)::bigint OR s.status = 'published')
+RETURNING e.collection_id, e.item_id
+
+-- name: keep_entries
+-- 0 collection_id, 1 item_id, 2 lease_epoch, 3 version
+UPDATE dag_catalogue_entries AS e
+SET next_attempt_at = clock_timestamp() + %(lease_seconds)s * interval '1 second'
+FROM jsonb_array_elements(%(claims)s::jsonb) AS r
 WHERE e.collection_id = r->>0 AND e.item_id = r->>1 AND e.lease_epoch = (r->>2)::bigint AND e.version = (r->>3)::bigint
     AND e.status = 'pending'
 RETURNING e.collection_id, e.item_id

@@ -1,13 +1,16 @@
 """Tell the catalogue what it is to show: claim entries that are due, write them, write down what became of it.
 
 This duty has a thread and a connection of its own: blob storage may be slow or away, and no job waits for it. A claim
-is a lease in the row, so several orchestrators share the work and nobody has to notice that one of them is gone. No
-transaction is open while a file is written. Each file decides by the version between two writers, so that whoever was
-held up does not put an older entry in the place of a newer one.
+is a lease in the row, so several orchestrators share the work and nobody has to notice that one of them is gone; it is
+short, so that what one of them left is soon told, and renewed between files. No transaction is open while a file is
+written. Each file decides by the version between two writers, so that whoever was held up does not put an older entry
+in the place of a newer one; a file that takes longer than a lease may be written twice, which changes nothing.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -26,6 +29,7 @@ from rmhdag.store.catalogue_entries import (
     TriedEntry,
     claim_entries,
     has_due,
+    keep_entries,
     settle_entries,
     settle_entries_in_pgstac,
 )
@@ -34,7 +38,7 @@ from rmhdag.store.pgstac import CollectionMissing
 log = get_logger(__name__)
 Conn = psycopg.Connection[Any]
 BITE = 50
-LEASE_SECONDS = 300.0
+LEASE_SECONDS = 15.0
 MOST_DELAY_SECONDS = 900.0
 # Storage that is away comes back, within a day or so; what an entry says stays as it is.
 MOST_TRIES_OF_STORAGE = 100
@@ -49,6 +53,7 @@ class Relay:
     kind: CatalogueKind
     storage: StorageSettings
     jitter: Random = field(default_factory=Random)
+    renewal_seconds: float = 3.0
     opened: StaticCatalogue | None = None
     was_warned: bool = False
 
@@ -71,11 +76,15 @@ def run_once(conn: Conn, relay: Relay) -> int:
             relay.was_warned = True
             log.warning("catalogue_waits", error="no blob storage is configured: set RMHDAG_STORAGE")
         return 0
-    claimed = claim_entries(conn, limit=BITE, lease_seconds=LEASE_SECONDS)
-    tried = [_try(relay, catalogue, one) for one in claimed]
-    if tried:
+    waiting = claim_entries(conn, limit=BITE, lease_seconds=LEASE_SECONDS)
+    times = 0
+    while waiting:
+        tried = _try_for_a_while(relay, catalogue, waiting)
         settle_entries(conn, tried)
-    return len(tried)
+        times += len(tried)
+        if waiting := waiting[len(tried) :]:
+            waiting = keep_entries(conn, waiting, lease_seconds=LEASE_SECONDS)
+    return times
 
 
 def _tell_pgstac(conn: Conn, relay: Relay) -> int:
@@ -93,6 +102,17 @@ def _tell_pgstac(conn: Conn, relay: Relay) -> int:
             said = error.diag.message_primary if isinstance(error, psycopg.Error) else str(error)
             settle_entries(conn, [_failed(relay, one, said or type(error).__name__, MOST_TRIES_OF_DATA)])
     return len(claimed)
+
+
+def _try_for_a_while(relay: Relay, catalogue: StaticCatalogue, waiting: Sequence[ClaimedEntry]) -> list[TriedEntry]:
+    """At least one of them."""
+    renewal = time.monotonic() + relay.renewal_seconds
+    tried: list[TriedEntry] = []
+    for one in waiting:
+        tried.append(_try(relay, catalogue, one))
+        if time.monotonic() >= renewal:
+            break
+    return tried
 
 
 def _try(relay: Relay, catalogue: StaticCatalogue, one: ClaimedEntry) -> TriedEntry:
