@@ -58,7 +58,8 @@ def answering(*answers: Prepared, forward_to: str | None = None) -> Iterator[See
                 served = self.pass_on(body)
             if prepared is None:
                 assert served is not None, "a request that nobody expected"
-                prepared = Prepared(served.status_code, served.content)
+                kind = served.headers.get("content-type")
+                prepared = Prepared(served.status_code, served.content, {"Content-Type": kind} if kind else {})
             if prepared.status is None:
                 self.close_connection = True
                 return
@@ -70,13 +71,12 @@ def answering(*answers: Prepared, forward_to: str | None = None) -> Iterator[See
             self.end_headers()
             self.wfile.write(content)
 
-        def do_POST(self) -> None:
-            self.do_GET()
+        do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
 
         def pass_on(self, body: bytes) -> httpx.Response:
             kept = {name: self.headers[name] for name in ("Authorization", "Content-Type") if name in self.headers}
             target = f"{seen.forward_to}{self.path}"
-            return httpx.request(self.command, target, content=body, headers=kept, trust_env=False)
+            return httpx.request(self.command, target, content=body, headers=kept, timeout=60, trust_env=False)
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
