@@ -386,20 +386,20 @@ class MirroredStore(Store):
             self._lanes.run(tasks.offer_due_tasks, self.clock())
         hidden = self._hidden_jobs()
 
-        def claim(conn: Conn) -> list[ClaimedTask]:
+        def claim(conn: Conn) -> tuple[list[ClaimedTask], list[ClaimedTask]]:
             claimed: list[ClaimedTask] = []
             for queue in queues:
                 claimed += tasks.claim_tasks(conn, worker_id, queue, limit - len(claimed))
             suspect = suspects.claim_suspect(conn, worker_id, queues) if len(claimed) < limit else None
-            return claimed if suspect is None else [*claimed, suspect]
+            return claimed, [] if suspect is None else [suspect]
 
-        claimed = self._perform(claim, lambda answer: {task.job_id for task in answer}, may_wait=False)
+        plain, suspect = self._perform(claim, lambda two: {task.job_id for task in [*two[0], *two[1]]}, may_wait=False)
+        claimed = plain + suspect
         self._chosen_tasks = [task.task_id for task in claimed]
         concealed = {task_id for task_id, job_id in free.items() if job_id in hidden}
         suspected = {task_id for task_id in free if self.queue[task_id].lease_losses > 1}
-        chosen = set(self._chosen_tasks)
-        _check_claim("task", chosen - suspected, free.keys() - suspected, concealed, limit)
-        _check_claim("suspect", chosen & suspected, suspected, concealed, min(1, limit - len(chosen - suspected)))
+        _check_claim("task", {task.task_id for task in plain}, free.keys() - suspected, concealed, limit)
+        _check_claim("suspect", {task.task_id for task in suspect}, suspected, concealed, min(1, limit - len(plain)))
         answer = super().claim_tasks(worker_id, queues, limit)
         _agree("leases", [row.lease_epoch for row in answer], [task.lease_epoch for task in claimed])
         for task in claimed:

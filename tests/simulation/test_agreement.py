@@ -18,7 +18,8 @@ from tests.conftest import required_binaries
 from tests.simulation.lanes import Disagreement, Lanes
 from tests.simulation.mirror import run_mirrored
 
-SEEDS = 12
+# In the last ones a task outlives two workers: few others get so far.
+SEEDS = (*range(12), 14, 39, 44, 116)
 STEPS = 500
 LATECOMERS = (
     "a commit of somebody who is not the owner",
@@ -35,7 +36,7 @@ LATECOMERS = (
 
 def _run_seeds(lanes: Lanes) -> None:
     """The same seeds with and without the guard, so that it is the guard that is missed."""
-    for seed in range(SEEDS):
+    for seed in SEEDS:
         run_mirrored(seed, lanes, STEPS)
 
 
