@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 from stac_pydantic import Item as IndependentItem
 
 from rmhdag.handlers.stac.validation import find_faults
@@ -15,6 +16,8 @@ from rmhdag.storage import StorageSettings, open_storage
 from rmhdag.storage.catalogue import StaticCatalogue
 from rmhdag.workflow import load_file
 from tests.faults.processes import Cluster
+from tests.handlers.raster.hostile_files import nan_nodata
+from tests.handlers.raster.rasters import write_raster
 
 WORKFLOW = Path(__file__).resolve().parents[2] / "src" / "rmhdag" / "workflows" / "raster_ingest.yaml"
 QUEUES = {"DAG_WORKER_QUEUE": "light-tasks", "WORKER_QUEUE": "heavy-tasks"}
@@ -64,6 +67,25 @@ def test_a_container_becomes_a_collection(cluster: Cluster, tmp_path: Path) -> N
     assert collection["license"] == "CC0-1.0"
     assert set(collection["summaries"]["proj:code"]) == codes
     cluster.check_rows()
+
+
+def test_the_remedy_for_a_wrong_nodata_helps_and_huge_values_are_no_obstacle(cluster: Cluster, tmp_path: Path) -> None:
+    root = f"file://{tmp_path / 'blobs'}"
+    storage = open_storage(StorageSettings(root=root))
+    nan_nodata(tmp_path / "wrong.tif")
+    write_raster(tmp_path / "huge.tif", np.full((64, 64), 2**63 + 2**40, "uint64"))
+    for name in ("wrong.tif", "huge.tif"):
+        storage.upload(tmp_path / name, BlobAddress(Zone.BRONZE, "survey", name))
+    cluster.orchestrator(RMHDAG_STORAGE=root, **QUEUES)
+    cluster.worker(RMHDAG_STORAGE=root, GDAL_NUM_THREADS="1", **QUEUES)
+    one = {"container_name": "survey", "blob_name": "wrong.tif", "item_id": "wrong"}
+    processing = load_file(WORKFLOW.with_name("raster_processing.yaml")).definition
+    refused = cluster.submit(processing, one)
+    assert cluster.wait_for_end(refused) == ["failed"]
+    assert "the parameter `nodata`" in cluster.one("SELECT error_message FROM dag_jobs WHERE job_id = %s", refused)
+    mended = cluster.submit(processing, {**one, "nodata": 0})
+    whole = {"container_name": "survey", "collection_id": "survey", "nodata": 0}
+    assert cluster.wait_for_end(mended, cluster.submit(load_file(WORKFLOW).definition, whole)) == ["completed"] * 2
 
 
 def test_orchestrators_that_are_killed_while_they_publish_lose_and_double_nothing(

@@ -316,7 +316,9 @@ def test_a_damaged_file_is_named(storage: Storage, folder: Path) -> None:
         catalogue.put_item("dem", item("b"))
 
 
-@pytest.mark.parametrize("strange", ["a/b", "../../x", "Ünïcode 1", ".", "-a", "x" * 300, "a\\b", "CON."])
+@pytest.mark.parametrize(
+    "strange", ["a/b", "../../x", "Ünïcode 1", ".", "-a", "x" * 300, "a\\b", "CON.", "catalog.json"]
+)
 def test_ids_that_are_no_file_names(storage: Storage, folder: Path, strange: str) -> None:
     catalogue = StaticCatalogue(storage)
     catalogue.put_item("dem", item(strange))

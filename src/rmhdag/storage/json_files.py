@@ -101,8 +101,11 @@ def written(document: Document) -> bytes:
 
 
 def file_name(identity: str) -> str:
-    """A name for an id: the id itself where every store takes it, else what is left of it and its hash."""
-    if _SAFE_NAME.match(identity) and not identity.endswith("."):
+    """A name for an id: the id itself where every store takes it, else what is left of it and its hash.
+
+    What ends like a file of ours is no name for a folder beside these.
+    """
+    if _SAFE_NAME.match(identity) and not identity.endswith((".", ".json")):
         return identity
     kept = re.sub(r"[^A-Za-z0-9._-]+", "-", identity).strip(".-")[:80]
     return f"{kept or 'id'}~{sha256(identity.encode()).hexdigest()[:16]}"

@@ -246,6 +246,14 @@ def test_a_reference_to_a_file_that_has_changed_is_refused(bench: Bench) -> None
         bench.run("raster.create_cog", source=source.model_dump(mode="json"))
 
 
+def test_a_reference_to_a_file_that_was_replaced_by_one_of_its_size_is_refused(bench: Bench) -> None:
+    source = bench.put(write_raster(bench.folder / "in.tif", np.full((64, 64), 1, "uint8")))
+    other = bench.put(write_raster(bench.folder / "in.tif", np.full((64, 64), 2, "uint8")))
+    assert source.size_bytes == other.size_bytes
+    with pytest.raises(NonRetryableError, match="it was replaced; submit it again"):
+        bench.run("raster.create_cog", source=source.model_dump(mode="json"))
+
+
 def test_memory_does_not_grow_with_the_raster(tmp_path: Path) -> None:
     """4,096² float32 are 64 MB; windows and caches of libraries are all that may come on top of a small one."""
     program = (

@@ -70,6 +70,19 @@ def test_statistics_agree_with_another_program(run: Run, cog: BlobRef, storage: 
     assert sum(band["histogram"]["buckets"]) == sum(theirs["histogram"]["buckets"])
 
 
+def test_figures_that_the_database_would_give_back_as_too_large_integers_are_left_out(
+    run: Run, storage: Storage, tmp_path: Path
+) -> None:
+    """jsonb writes 1e19 as an integer, of more than 63 bits."""
+    huge = np.array([[[2**63, 2**64 - 5_000], [0, 1]]], "uint64")
+    for dtype, nodata in (("uint64", None), ("float64", 1e19)):
+        path = write_cog(tmp_path / f"{dtype}.tif", huge.astype(dtype), nodata=nodata)
+        (band,) = extract(run, keep(storage, path, dtype))["item"]["assets"]["data"]["raster:bands"]
+        assert band["data_type"] == dtype
+        assert not {"nodata", "histogram"} & band.keys()
+        assert band["statistics"].keys() == {"minimum", "mean", "stddev", "valid_percent"}
+
+
 def test_the_same_file_gives_the_same_item(run: Run, cog: BlobRef, storage: Storage) -> None:
     first, second = extract(run, cog), extract(run, cog)
     assert json.dumps(first) == json.dumps(second)

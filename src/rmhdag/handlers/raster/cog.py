@@ -51,7 +51,7 @@ def make_cog(
 ) -> tuple[BlobRef, CogLayout]:
     local = ctx.scratch / "cog.tif"
     name = source.address if isinstance(source, BlobRef) else source
-    with open_raster(ctx, source) as dataset, reading(dataset.name, name):
+    with open_raster(ctx, source, is_read_whole=True) as dataset, reading(dataset.name, name):
         layout = write_cog(dataset, local, ctx.scratch, options, tell)
     cog = keep_file(ctx.storage, local, container, item_id, media_type=COG)
     local.unlink()

@@ -61,9 +61,13 @@ def open_raster(
     address: BlobAddress | BlobRef,
     *,
     limits: RasterLimits | None = None,
+    is_read_whole: bool = False,
 ) -> Iterator[rasterio.DatasetReader]:
-    """A raster in storage, checked. A BlobRef must still have the size that it had."""
-    with open_with_header(origin, address, limits=limits) as opened:
+    """A raster in storage, checked. A BlobRef must still have the size that it had.
+
+    For whoever reads all of it, it must be the same to the last byte: one more reading is little beside theirs.
+    """
+    with open_with_header(origin, address, limits=limits, is_read_whole=is_read_whole) as opened:
         yield opened.dataset
 
 
@@ -73,6 +77,7 @@ def open_with_header(
     address: BlobAddress | BlobRef,
     *,
     limits: RasterLimits | None = None,
+    is_read_whole: bool = False,
 ) -> Iterator[OpenedRaster]:
     """The same, with what our own code found in the file."""
     storage = origin.storage if isinstance(origin, HandlerContext) else origin
@@ -89,6 +94,8 @@ def open_with_header(
             f"{place} has {info.size_bytes:,} bytes and had {address.size_bytes:,} when it was checked: "
             "it was replaced; submit it again"
         )
+    if is_read_whole and isinstance(address, BlobRef) and storage.sha256(place) != address.sha256:
+        raise RasterRefused(f"{place} is not what it was when it was checked: it was replaced; submit it again")
     with storage.gdal_source(place) as source:
         with _readable(storage, place, source.path) as (read_at, size_bytes):
             header = check_header(read_at, size_bytes, str(place), limits)

@@ -37,7 +37,7 @@ def _describe(dataset: DatasetReader, band: int, shape: tuple[int, int]) -> dict
     if sampling in ("area", "point"):
         described["sampling"] = sampling
     nodata = dataset.nodatavals[band - 1]
-    if nodata is not None:
+    if nodata is not None and _comes_back(nodata):
         described["nodata"] = number_or_name(nodata)
     if dataset.units[band - 1]:
         described["unit"] = dataset.units[band - 1]
@@ -61,6 +61,11 @@ def number_or_name(value: float) -> float | int | str:
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
+def _comes_back(value: float) -> bool:
+    """Whether the database gives it back as a number that JSON here may hold: it writes 1e19 as an integer."""
+    return not 2**63 <= abs(value) < 2**64
+
+
 def _statistics(values: Any) -> dict[str, Any]:
     valid = values.compressed().astype(np.float64)
     valid = valid[np.isfinite(valid)]
@@ -71,8 +76,8 @@ def _statistics(values: Any) -> dict[str, Any]:
     with np.errstate(over="ignore", invalid="ignore"):
         figures = {"minimum": low, "maximum": high, "mean": float(valid.mean()), "stddev": float(valid.std())}
         span = high - low
-    statistics = {key: value for key, value in figures.items() if math.isfinite(value)} | share
-    if not (math.isfinite(span) and span > 0):
+    statistics = {key: value for key, value in figures.items() if math.isfinite(value) and _comes_back(value)} | share
+    if not (math.isfinite(span) and span > 0 and _comes_back(low) and _comes_back(high)):
         return {"statistics": statistics}
     counts, _ = np.histogram(valid, bins=HISTOGRAM_BINS, range=(low, high))
     histogram = {"count": HISTOGRAM_BINS, "min": low, "max": high, "buckets": counts.tolist()}
