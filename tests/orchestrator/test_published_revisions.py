@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from rmhdag.models.ids import blob_id_of, lineage_id_of
-from rmhdag.models.records import LineageRecord, Records
+from rmhdag.models.records import AnyRecord, LineageRecord, Records
 from rmhdag.orchestrator.asset_commands import delete_asset, roll_back
 from rmhdag.orchestrator.reruns import plan_rerun_of, rerun_job
 from rmhdag.store import crash_points, upkeep
 from rmhdag.workflow.definition import FanInNode, FanOutNode, WorkflowDefinition
 from tests.orchestrator.assets import place_order, raster_workflow, revisions_of
 from tests.orchestrator.platform import Platform, Seat
-from tests.orchestrator.test_publishing import blob, item, report, rows, task
+from tests.orchestrator.test_publishing import blob, item, one_task, report, rows, task
 
 SOURCE = "https://example.org/a.tif"
 
@@ -76,6 +76,27 @@ def test_a_rollback_publishes_again_and_a_deletion_takes_away(platform: Platform
     assert [row[2] for row in shown(platform)] == [True, True, True]
     make(platform, seat, (item("kept", n=4),))
     assert shown(platform)[1] == ("kept", 4, False, 4)
+
+
+def test_what_a_job_without_an_asset_mends_still_belongs_to_the_asset(platform: Platform) -> None:
+    seat = platform.seat()
+    platform.register(raster_workflow())
+    ordered = make(platform, seat, (item("i", n=1),))
+    whose = "SELECT asset_id, revision, job_id, node_id FROM dag_catalogue_entries"
+    before = rows(platform, whose)
+    mend(platform, seat, item("i", n=2))
+    assert (rows(platform, whose), shown(platform)) == (before, [("i", 2, False, 1)])
+    delete_asset(platform.conn, "default", ordered.request.asset_id, issued_by="ann")
+    assert shown(platform) == [("i", 2, True, 1)]
+    mend(platform, seat, item("i", n=3))
+    assert shown(platform) == [("i", 3, False, None)], "nobody had it any more"
+
+
+def mend(platform: Platform, seat: Seat, *records: AnyRecord) -> None:
+    platform.submit(one_task())
+    seat.work()
+    report(platform, platform.claim()[0], records)
+    seat.work()
 
 
 def two_steps() -> WorkflowDefinition:

@@ -45,6 +45,7 @@ ON CONFLICT (approval_id) DO NOTHING
 -- name: put_entries
 -- Locked in the order of their keys, so that of two who publish the same items neither waits for the other for ever.
 -- What says nothing new keeps its version and is not told again. A revision never takes the place of a newer one.
+-- A job without an asset, as one that repairs, leaves what is shown to the asset it belongs to.
 -- 0 collection_id, 1 item_id, 2 namespace, 3 removed, 4 body, 5 asset_id, 6 revision, 7 job_id, 8 node_id
 INSERT INTO dag_catalogue_entries AS e (
     collection_id, item_id, namespace, removed, body, asset_id, revision, job_id, node_id, status, published_version,
@@ -69,7 +70,12 @@ ON CONFLICT (collection_id, item_id) DO UPDATE SET
     attempts = 0, next_attempt_at = clock_timestamp(), changed_at = clock_timestamp(), lease_epoch = e.lease_epoch + 1,
     published_at = CASE WHEN %(told)s THEN clock_timestamp() ELSE e.published_at END,
     last_error = NULL, removed = EXCLUDED.removed, body = EXCLUDED.body,
-    asset_id = EXCLUDED.asset_id, revision = EXCLUDED.revision, job_id = EXCLUDED.job_id, node_id = EXCLUDED.node_id
+    (asset_id, revision, job_id, node_id) = (
+        SELECT (o).asset_id, (o).revision, (o).job_id, (o).node_id
+        FROM (SELECT CASE
+            WHEN EXCLUDED.asset_id IS NULL AND e.asset_id IS NOT NULL AND NOT e.removed THEN e ELSE EXCLUDED
+        END) AS whose (o)
+    )
 WHERE e.namespace = EXCLUDED.namespace
     AND (e.asset_id IS DISTINCT FROM EXCLUDED.asset_id OR e.revision <= EXCLUDED.revision OR e.asset_id IS NULL)
 
@@ -87,7 +93,7 @@ LIMIT 1
 SELECT e.collection_id, e.item_id, e.removed, e.body
 FROM dag_catalogue_entries AS e
 JOIN jsonb_array_elements(%(entries)s::jsonb) AS r ON e.collection_id = r->>0 AND e.item_id = r->>1
-WHERE e.job_id IS NOT DISTINCT FROM r->>7
+WHERE e.body = r->4 AND e.removed = (r->>3)::boolean
 ORDER BY e.collection_id, e.item_id
 
 -- name: take_over_blobs
