@@ -79,6 +79,22 @@ def test_entries_are_told_once_and_then_rest(platform: Platform, relay: Relay, s
     assert number_of(shown) == 3
 
 
+@pytest.mark.parametrize("damage", [None, "{broken"])
+def test_the_same_again_brings_back_a_file_that_was_lost(
+    platform: Platform, relay: Relay, shown: StaticCatalogue, tmp_path: Path, damage: str | None
+) -> None:
+    put(platform, "i", 1)
+    run_once(platform.conn, relay)
+    file = next(tmp_path.rglob("items/i.json"))
+    if damage is None:
+        file.unlink()
+    else:
+        file.write_text(damage)
+    put(platform, "i", 1)
+    assert run_once(platform.conn, relay) == 1
+    assert (statuses(platform), number_of(shown)) == (["published"], 1)
+
+
 @pytest.mark.parametrize("point", ["claim_entries.before", "claim_entries.after"])
 def test_whoever_dies_with_a_claim_leaves_it_to_the_others(
     platform: Platform, relay: Relay, shown: StaticCatalogue, point: str

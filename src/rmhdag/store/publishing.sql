@@ -44,7 +44,8 @@ ON CONFLICT (approval_id) DO NOTHING
 
 -- name: put_entries
 -- Locked in the order of their keys, so that of two who publish the same items neither waits for the other for ever.
--- What says nothing new keeps its version and is not told again. A revision never takes the place of a newer one.
+-- What says nothing new keeps its version and is told again: its file may be lost, which the entry does not know.
+-- A revision never takes the place of a newer one.
 -- A job without an asset, as one that repairs, leaves what is shown to the asset it belongs to.
 -- 0 collection_id, 1 item_id, 2 namespace, 3 removed, 4 body, 5 asset_id, 6 revision, 7 job_id, 8 node_id
 INSERT INTO dag_catalogue_entries AS e (
@@ -63,10 +64,7 @@ ON CONFLICT (collection_id, item_id) DO UPDATE SET
         WHEN NOT %(told)s THEN e.published_version
         WHEN (e.body, e.removed) = (EXCLUDED.body, EXCLUDED.removed) THEN e.version
         ELSE e.version + 1 END,
-    status = CASE
-        WHEN %(told)s THEN 'published'
-        WHEN (e.body, e.removed) = (EXCLUDED.body, EXCLUDED.removed) AND e.status = 'published' THEN 'published'
-        ELSE 'pending' END::entry_status,
+    status = CASE WHEN %(told)s THEN 'published' ELSE 'pending' END::entry_status,
     attempts = 0, next_attempt_at = clock_timestamp(), changed_at = clock_timestamp(), lease_epoch = e.lease_epoch + 1,
     published_at = CASE WHEN %(told)s THEN clock_timestamp() ELSE e.published_at END,
     last_error = NULL, removed = EXCLUDED.removed, body = EXCLUDED.body,
