@@ -17,13 +17,10 @@ from tests.handlers.stac.rasters import keep, terrain, write_cog
 Output = dict[str, Any]
 
 
-def described(run: Run, storage: Storage, folder: Path, item_id: str = "hill") -> Output:
+def described(run: Run, storage: Storage, folder: Path, item_id: str = "hill", **more: Any) -> Output:
     cog = keep(storage, write_cog(folder / "a.tif", terrain(64)), item_id)
-    output = run(
-        "raster.extract_stac_metadata", cog=cog.model_dump(mode="json"), collection_id="dem", item_id=item_id
-    ).output
-    assert isinstance(output, dict)
-    return output
+    given = {"cog": cog.model_dump(mode="json"), "collection_id": "dem", "item_id": item_id, **more}
+    return output_of(run("raster.extract_stac_metadata", **given))
 
 
 def output_of(result: HandlerResult) -> Output:
@@ -136,69 +133,3 @@ def test_a_container_is_catalogued_as_it_is(run: Run, storage: Storage, tmp_path
     assert kept is not None
     assert kept["assets"]["data"]["type"] == "image/tiff; application=geotiff"
     assert [info.address.path for info in storage.list(Zone.BRONZE, "in")] == ["one.tif", "two.tif", "zero.tif"]
-
-
-def test_repair_finds_and_mends(run: Run, storage: Storage, tmp_path: Path) -> None:
-    catalogue = StaticCatalogue(storage)
-    for name in ("box", "damaged", "gone", "picture", "sound", "unlisted"):
-        publish(storage, run("raster.stac_register_item", item=described(run, storage, tmp_path, name)["item"]))
-    before = {name: catalogue.find_item("dem", name) for name in ("box", "damaged", "picture")}
-    folder = tmp_path / "blobs" / "gold" / "catalogue" / "dem"
-    (folder / "items" / "damaged.json").write_text("{oh")
-    (folder / "items" / "gone.json").write_text("")
-    storage.delete(BlobAddress(Zone.SILVER, "cogs", "gone/gone-0123456789abcdef.tif"))
-    text = (folder / "items" / "box.json").read_text()
-    (folder / "items" / "box.json").write_text(text.replace('"bbox": [', '"bbox": [0,', 1).replace("../coll", "coll"))
-    picture = before["picture"]
-    assert picture is not None
-    storage.delete(storage.address_of(picture["assets"]["thumbnail"]["href"]))
-    collection = folder / "collection.json"
-    collection.write_text(collection.read_text().replace("./items/unlisted.json", "./items/nowhere.json"))
-    result = run("stac.repair_items", collection_id="dem")
-    output = output_of(result)
-    assert output["checked"] == 6
-    assert output["sound"] == 1
-    mended = {one["item_id"]: one["mended"] for one in output["repaired"]}
-    assert mended["box"] == ["links", "bbox"]
-    assert mended["unlisted"] == ["listed in its collection"]
-    assert mended["damaged"] == ["made again: its file was damaged"]
-    assert "thumbnail" in mended["picture"][0]
-    (unresolved,) = output["unresolved"]
-    assert unresolved["item_id"] == "gone"
-    assert "process its source again" in unresolved["problem"]
-    publish(storage, result)
-    assert {name: catalogue.find_item("dem", name) for name in before} == before
-    assert catalogue.is_listed("dem", "unlisted")
-    again = output_of(run("stac.repair_items", collection_id="dem"))
-    assert (again["sound"], again["repaired"], again["unresolved_count"]) == (5, [], 1)
-
-
-def test_rebuild_from_cogs(run: Run, storage: Storage, tmp_path: Path) -> None:
-    catalogue = StaticCatalogue(storage)
-    words = {"datetime": "2011-01-01T00:00:00Z", "properties": {"title": "Words of people"}}
-    for name in ("kept", "lost", "withdrawn"):
-        cog = keep(storage, write_cog(tmp_path / "a.tif", terrain(64)), name)
-        made = run(
-            "raster.extract_stac_metadata",
-            cog=cog.model_dump(mode="json"),
-            collection_id="dem",
-            item_id=name,
-            **words,
-        )
-        publish(storage, run("raster.stac_register_item", item=output_of(made)["item"]))
-    keep(storage, write_cog(tmp_path / "a.tif", terrain(64)), "stray")
-    before = catalogue.find_item("dem", "lost")
-    catalogue.remove_item("dem", "withdrawn")
-    folder = tmp_path / "blobs" / "gold" / "catalogue"
-    (folder / "dem" / "items" / "lost.json").unlink()
-    (folder / "dem" / "collection.json").write_text("no JSON")
-    result = run("stac.rebuild")
-    output = output_of(result)
-    assert output["remade"] == ["lost"]
-    assert output["problem_count"] == 2
-    assert any("stray" in problem and "give `collection_id`" in problem for problem in output["problems"])
-    publish(storage, result)
-    assert catalogue.find_item("dem", "lost") == before
-    assert catalogue.find_item("dem", "withdrawn") is None
-    everything = run("stac.rebuild", republish=True, from_cogs=False)
-    assert sorted(record.item["id"] for record in everything.records if record.type == "stac_item") == ["kept", "lost"]

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
 import orjson
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 from rasterio.io import DatasetReader
 
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
@@ -30,6 +30,7 @@ from rmhdag.storage import BlobNotFound, Storage
 FOOTPRINT_SUFFIX = ".footprint.geojson"
 HASH_LENGTH = 16
 
+_MOMENT: TypeAdapter[datetime] = TypeAdapter(AwareDatetime)
 StacId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$")]
 
 
@@ -183,6 +184,14 @@ class FootprintFile(BaseModel):
     id: StacId
     collection: StacId
     properties: dict[str, Any]
+
+    @property
+    def file_time(self) -> datetime | None:
+        """The item's date, whoever dated it: the file it was taken from may be gone by now."""
+        try:
+            return _MOMENT.validate_python(self.properties.get("datetime"))
+        except ValidationError:
+            return None
 
     def words(self) -> ItemWords:
         times = {key: self.properties.get(key) for key in ("datetime", "start_datetime", "end_datetime")}

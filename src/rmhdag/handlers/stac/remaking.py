@@ -67,7 +67,7 @@ def remake(storage: Storage, remains: Remains, collection_id: str | None) -> Des
         collection_id=chosen,
         item_id=remains.item_id,
         words=ItemWords() if note is None else note.words(),
-        file_time=remains.cog.modified_at,
+        file_time=(note and note.file_time) or remains.cog.modified_at,
     )
 
 
