@@ -65,6 +65,6 @@ def write_cog(
     return path
 
 
-def keep(storage: Storage, path: Path, item_id: str, container: str = "cogs", zone: Zone = Zone.SILVER) -> BlobRef:
-    address = BlobAddress(zone, container, f"{item_id}/{item_id}-0123456789abcdef.tif")
+def keep(storage: Storage, path: Path, item_id: str, mark: str = "0123456789abcdef") -> BlobRef:
+    address = BlobAddress(Zone.SILVER, "cogs", f"{item_id}/{item_id}-{mark}.tif")
     return storage.upload(path, address, media_type="image/tiff; application=geotiff; profile=cloud-optimized")

@@ -144,6 +144,7 @@ def describe_dataset(
         "bbox": item["bbox"],
         "geometry": item["geometry"],
         "properties": {**words.properties, **_times_in(item)},
+        "data": {"path": cog.path, "sha256": cog.sha256},
     }
     footprint = keep_bytes(
         storage,
@@ -176,6 +177,13 @@ def keep_bytes(storage: Storage, cog: BlobRef, item_id: str, suffix: str, data: 
     return storage.write(address, data, media_type=media_type)
 
 
+class DescribedFile(BaseModel):
+    """Which file a footprint is about."""
+
+    path: str
+    sha256: str
+
+
 class FootprintFile(BaseModel):
     """What a footprint says about the item that it lies beside."""
 
@@ -184,6 +192,7 @@ class FootprintFile(BaseModel):
     id: StacId
     collection: StacId
     properties: dict[str, Any]
+    data: DescribedFile | None = Field(None, description="Not in those of earlier versions")
 
     @property
     def file_time(self) -> datetime | None:

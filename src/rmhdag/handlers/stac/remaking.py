@@ -2,57 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any, NamedTuple
 
+import orjson
 from pydantic import ValidationError
 
 from rmhdag.handlers.contract import NonRetryableError
-from rmhdag.handlers.stac.items import ItemWords
 from rmhdag.handlers.stac.metadata import FOOTPRINT_SUFFIX, Described, FootprintFile, describe_cog
-from rmhdag.models.blobs import BlobRef
+from rmhdag.models.blobs import BlobAddress, BlobRef
 from rmhdag.models.records import Zone
-from rmhdag.storage import BlobInfo, Storage
+from rmhdag.storage import BlobInfo, OutsideStorage, Storage
 from rmhdag.storage.zones import media_type_of
 
 MOST_FOOTPRINT_BYTES = 4 * 1024 * 1024
+MOST_CANDIDATES = 10
+
+
+class Folder(NamedTuple):
+    """What lies in silver of all items of one id: those of several collections, and of several revisions."""
+
+    item_id: str
+    place: str
+    cogs: dict[BlobAddress, BlobInfo]
+    footprints: dict[BlobAddress, FootprintFile]
+
+    @property
+    def collections(self) -> list[str]:
+        return sorted({note.collection for note in self.footprints.values()})
 
 
 class Remains(NamedTuple):
-    """The newest COG of an item, and the newest footprint, if it has one that can be read."""
+    """A COG and the words about it, which belong together and to one item of one collection."""
 
+    collection_id: str
     item_id: str
     cog: BlobInfo
-    footprint: FootprintFile | None
+    note: FootprintFile
+    footprint: BlobAddress | None
 
 
-def remains_in(storage: Storage, container: str, item_id: str | None = None) -> Iterator[Remains]:
-    """Of all items whose COGs lie in a container of silver, in folders named after them; or of one."""
-    folder, cog, note = "", None, None
-    for info in storage.list(Zone.SILVER, container, f"{item_id}/" if item_id else ""):
-        above, slash, name = info.address.path.partition("/")
-        if not slash or "/" in name:
-            continue
-        if above != folder:
-            if cog is not None:
-                yield Remains(folder, cog, _read(storage, note))
-            folder, cog, note = above, None, None
-        if name.endswith(".tif") and (cog is None or info.modified_at > cog.modified_at):
-            cog = info
-        if name.endswith(FOOTPRINT_SUFFIX) and (note is None or info.modified_at > note.modified_at):
-            note = info
+def folders_in(storage: Storage, container: str) -> Iterator[Folder]:
+    """Of all items whose COGs lie in a container of silver."""
+    files = (info for info in storage.list(Zone.SILVER, container) if info.address.path.count("/") == 1)
+    for item_id, inside in groupby(files, key=lambda info: info.address.path.partition("/")[0]):
+        yield _folder(storage, container, item_id, inside)
+
+
+def folder_of(storage: Storage, container: str, item_id: str) -> Folder:
+    inside = storage.list(Zone.SILVER, container, f"{item_id}/")
+    return _folder(storage, container, item_id, (info for info in inside if info.address.path.count("/") == 1))
+
+
+def remains_of(storage: Storage, folder: Folder, collection_id: str, shown: Mapping[str, Any] | None = None) -> Remains:
+    """What the item was made of; `shown` is what can still be read of it, and names its files.
+
+    Raises NonRetryableError if there is nothing, or if files do not tell which of several it was: another collection's
+    or another revision's raster would be worse than none.
+    """
+    cog, footprint = _address_in(storage, shown, "data"), _address_in(storage, shown, "footprint")
+    pairs = [
+        Remains(collection_id, folder.item_id, info, note, address)
+        for address, note in folder.footprints.items()
+        for info in folder.cogs.values()
+        if (note.collection == collection_id or address == footprint)
+        and (note.data is None or note.data.path == info.address.path)
+    ]
     if cog is not None:
-        yield Remains(folder, cog, _read(storage, note))
-
-
-def remake(storage: Storage, remains: Remains, collection_id: str | None) -> Described:
-    """The item as it was, as far as the files can tell. Raises NonRetryableError if that is not enough."""
-    note, address = remains.footprint, remains.cog.address
-    chosen = note.collection if note is not None else collection_id
-    if chosen is None:
+        pairs = [pair for pair in pairs if pair.cog.address == cog]
+    pairs = [pair for pair in pairs if pair.footprint == footprint] or pairs
+    if not pairs and shown is not None and cog in folder.cogs:
+        pairs = [
+            Remains(collection_id, folder.item_id, folder.cogs[cog], _words_of(shown, folder, collection_id), None)
+        ]
+    # Footprints of earlier versions do not name their COG; they may lie beside others that say the same.
+    distinct = {(pair.cog.address, _written(pair.note)): pair for pair in pairs}
+    if not distinct:
         raise NonRetryableError(
-            f"{address} has no footprint beside it that names its collection: give `collection_id`, or register it"
+            f"there is no COG in {folder.place} that is known to belong to the item {folder.item_id!r} of "
+            f"{collection_id!r}, to make it again from: process its source again"
         )
+    if len(distinct) > 1:
+        raise NonRetryableError(_several(folder, collection_id, list(distinct.values())))
+    return distinct.popitem()[1]
+
+
+def remake(storage: Storage, remains: Remains) -> Described:
+    """The item as it was, as far as the files can tell. Raises NonRetryableError if that is not enough."""
+    note, address = remains.note, remains.cog.address
     cog = BlobRef(
         zone=address.zone,
         container=address.container,
@@ -61,20 +99,68 @@ def remake(storage: Storage, remains: Remains, collection_id: str | None) -> Des
         sha256=storage.sha256(address),
         media_type=media_type_of(address.path),
     )
+    if note.data is not None and note.data.sha256 != cog.sha256:
+        raise NonRetryableError(f"{address} is not the file any more that was described: process its source again")
+    try:
+        words = note.words()
+    except ValidationError as error:
+        fault = error.errors()[0]["msg"]
+        raise NonRetryableError(f"what was said about {address} cannot be read: {fault}; register it again") from None
     return describe_cog(
         storage,
         cog,
-        collection_id=chosen,
+        collection_id=remains.collection_id,
         item_id=remains.item_id,
-        words=ItemWords() if note is None else note.words(),
-        file_time=(note and note.file_time) or remains.cog.modified_at,
+        words=words,
+        file_time=note.file_time or remains.cog.modified_at,
     )
 
 
-def _read(storage: Storage, info: BlobInfo | None) -> FootprintFile | None:
-    if info is None:
-        return None
+def _folder(storage: Storage, container: str, item_id: str, inside: Iterator[BlobInfo]) -> Folder:
+    cogs, footprints = dict[BlobAddress, BlobInfo](), dict[BlobAddress, FootprintFile]()
+    for info in inside:
+        if info.address.path.endswith(".tif"):
+            cogs[info.address] = info
+        elif info.address.path.endswith(FOOTPRINT_SUFFIX):
+            note = _read(storage, info.address)
+            if note is not None and note.id == item_id:
+                footprints[info.address] = note
+    return Folder(item_id, f"{Zone.SILVER}/{container}/{item_id}", cogs, footprints)
+
+
+def _read(storage: Storage, address: BlobAddress) -> FootprintFile | None:
     try:
-        return FootprintFile.model_validate_json(storage.read(info.address, max_bytes=MOST_FOOTPRINT_BYTES))
+        return FootprintFile.model_validate_json(storage.read(address, max_bytes=MOST_FOOTPRINT_BYTES))
     except ValidationError:
         return None
+
+
+def _address_in(storage: Storage, shown: Mapping[str, Any] | None, role: str) -> BlobAddress | None:
+    """Of an item that may be damaged in any way."""
+    try:
+        href = (shown or {})["assets"][role]["href"]
+        return storage.address_of(href) if isinstance(href, str) else None
+    except (KeyError, TypeError, OutsideStorage):
+        return None
+
+
+def _words_of(shown: Mapping[str, Any], folder: Folder, collection_id: str) -> FootprintFile:
+    """What the lost footprint said, from the item itself: all but what follows from the COG."""
+    said = shown.get("properties")
+    properties = said if isinstance(said, dict) else {}
+    words = {key: value for key, value in properties.items() if not key.startswith("proj:")}
+    return FootprintFile(id=folder.item_id, collection=collection_id, properties=words, data=None)
+
+
+def _written(note: FootprintFile) -> bytes:
+    return orjson.dumps(note.properties, option=orjson.OPT_SORT_KEYS)
+
+
+def _several(folder: Folder, collection_id: str, pairs: list[Remains]) -> str:
+    names = sorted(pair.cog.address.path + (f" with {pair.footprint.path}" if pair.footprint else "") for pair in pairs)
+    more = f" and {len(names) - MOST_CANDIDATES} more" if len(names) > MOST_CANDIDATES else ""
+    return (
+        f"files do not tell which of these in {folder.place} the item {folder.item_id!r} of {collection_id!r} showed: "
+        f"{'; '.join(names[:MOST_CANDIDATES])}{more}. Roll its asset back to the revision that is to be shown, or "
+        "submit it again"
+    )

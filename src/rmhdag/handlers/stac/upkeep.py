@@ -16,7 +16,7 @@ from rmhdag.handlers.contract import HandlerContext, NonRetryableError
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.stac.metadata import StacId
 from rmhdag.handlers.stac.registration import MOST_NAMED, blob_of, records_of
-from rmhdag.handlers.stac.remaking import Remains, remains_in, remake
+from rmhdag.handlers.stac.remaking import folder_of, folders_in, remains_of, remake
 from rmhdag.handlers.stac.validation import find_faults
 from rmhdag.models.blobs import Container
 from rmhdag.models.handler_result import HandlerResult
@@ -48,25 +48,36 @@ def rebuild(ctx: HandlerContext[RebuildParams]) -> HandlerResult:
     # First, so that a collection whose file is damaged can be told by its items.
     rebuilt = catalogue.rebuild(params.collection_id)
     known: set[tuple[str, str]] = set()
+    faulty: dict[tuple[str, str], Item] = {}
     records: list[AnyRecord] = []
     chosen = [params.collection_id] if params.collection_id else catalogue.collection_ids()
     for collection_id in chosen:
-        for _, item in catalogue.items(collection_id):
-            if item is not None and not find_faults(item):
-                known.add((collection_id, item["id"]))
-                if params.republish:
-                    records.append(StacItemRecord(collection_id=collection_id, item=item))
+        for path, item in catalogue.items(collection_id):
+            if item is None:
+                continue
+            if find_faults(item):
+                faulty[collection_id, _id_of(path, item)] = item
+                continue
+            known.add((collection_id, item["id"]))
+            if params.republish:
+                records.append(StacItemRecord(collection_id=collection_id, item=item))
     remade: list[str] = []
+    unclaimed: list[str] = []
     problems = list(rebuilt.problems)
-    if params.from_cogs:
-        for remains in remains_in(ctx.storage, params.cog_container):
-            ctx.progress(len(known) + len(remade), None, remains.item_id)
-            if not _is_lost(catalogue, remains, params.collection_id, known):
+    known_ids = {item_id for _, item_id in known}
+    for folder in folders_in(ctx.storage, params.cog_container) if params.from_cogs else ():
+        ctx.progress(len(known) + len(remade), None, folder.item_id)
+        if folder.cogs and not folder.footprints and folder.item_id not in known_ids:
+            # Of create_cog alone, or of a job that is not done: whose they are is not ours to guess.
+            unclaimed.append(folder.item_id)
+        for home in folder.collections:
+            key = home, folder.item_id
+            if params.collection_id not in (None, home) or key in known or catalogue.is_removed(*key):
                 continue
             try:
-                item = remake(ctx.storage, remains, params.collection_id).item
+                item = remake(ctx.storage, remains_of(ctx.storage, folder, home, faulty.get(key))).item
                 records += records_of(ctx.storage, item)
-                remade.append(remains.item_id)
+                remade.append(folder.item_id)
             except NonRetryableError as error:
                 problems.append(str(error))
     return HandlerResult(
@@ -75,6 +86,8 @@ def rebuild(ctx: HandlerContext[RebuildParams]) -> HandlerResult:
             "items": rebuilt.items,
             "remade": remade[:MOST_NAMED],
             "remade_count": len(remade),
+            "unclaimed": unclaimed[:MOST_NAMED],
+            "unclaimed_count": len(unclaimed),
             "problems": problems[:MOST_NAMED],
             "problem_count": len(problems),
         },
@@ -128,28 +141,15 @@ def repair_items(ctx: HandlerContext[RepairParams]) -> HandlerResult:
     )
 
 
-def _is_lost(
-    catalogue: StaticCatalogue, remains: Remains, collection_id: str | None, known: set[tuple[str, str]]
-) -> bool:
-    """A COG whose item is neither in the catalogue nor taken out of it on purpose."""
-    own = remains.footprint.collection if remains.footprint is not None else None
-    if collection_id is not None and own not in (None, collection_id):
-        return False
-    home = own or collection_id
-    if home is None:
-        return not any(item_id == remains.item_id for _, item_id in known)
-    return (home, remains.item_id) not in known and not catalogue.is_removed(home, remains.item_id)
-
-
 def _mend(
     storage: Storage, catalogue: StaticCatalogue, params: RepairParams, path: str, item: Item | None
 ) -> tuple[list[str], Item | None]:
     """What was wrong, and the item as it shall be if it has to change."""
     if item is None or not isinstance(item.get("id"), str):
-        return ["made again: its file was damaged"], _remade(storage, params, _id_of(path, item))
+        return ["made again: its file was damaged"], _remade(storage, params, _id_of(path, item), item)
     wrong = _broken(storage, item)
     if wrong:
-        return [f"made again: {wrong}"], _remade(storage, params, item["id"])
+        return [f"made again: {wrong}"], _remade(storage, params, item["id"], item)
     mended, new = [], dict(item)
     if not catalogue.is_listed(params.collection_id, item["id"]):
         catalogue.relink(params.collection_id, item["id"])
@@ -178,14 +178,9 @@ def _broken(storage: Storage, item: Item) -> str | None:
     return None
 
 
-def _remade(storage: Storage, params: RepairParams, item_id: str) -> Item:
-    remains = next(remains_in(storage, params.cog_container, item_id), None)
-    if remains is None:
-        raise NonRetryableError(
-            f"the item {item_id!r} is broken and there is no COG in silver/{params.cog_container}/{item_id} to make it "
-            "again from: process its source again"
-        )
-    return {**remake(storage, remains, params.collection_id).item, "collection": params.collection_id}
+def _remade(storage: Storage, params: RepairParams, item_id: str, shown: Item | None) -> Item:
+    folder = folder_of(storage, params.cog_container, item_id)
+    return remake(storage, remains_of(storage, folder, params.collection_id, shown)).item
 
 
 def _bbox_of(geometry: dict[str, Any]) -> list[float]:
