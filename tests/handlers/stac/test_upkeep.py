@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rmhdag.handlers import HandlerResult
@@ -11,8 +12,9 @@ from rmhdag.models.blobs import BlobAddress
 from rmhdag.models.records import Zone
 from rmhdag.storage import Storage
 from rmhdag.storage.catalogue import StaticCatalogue
+from rmhdag.storage.catalogue_layout import item_links
 from tests.handlers.stac.conftest import Run
-from tests.handlers.stac.rasters import keep, terrain, write_cog
+from tests.handlers.stac.rasters import NODATA, keep, terrain, write_cog
 from tests.handlers.stac.test_registration import described, output_of, publish
 
 HOMES = ("kc1", "kc2", "kc3")
@@ -210,6 +212,38 @@ def test_a_cog_that_was_replaced_is_not_taken_for_the_one_described(run: Run, st
     keep(storage, write_cog(tmp_path / "b.tif", terrain(64)), "scene", f"{1:016x}")
     file_of(tmp_path, "scene").unlink()
     assert "is not the file any more" in output_of(run("stac.rebuild"))["problems"][0]
+
+
+@pytest.mark.parametrize(
+    ("west", "columns", "bbox"),
+    [
+        (150.0, [(10, 30), (150, 190)], [153.8, -15.6, -133.8, 10.0]),
+        (150.0, [(0, 200)], [150.0, -15.6, -130.0, 10.0]),
+        (-100.0, [(10, 30), (150, 190)], [-96.2, -15.6, -23.8, 10.0]),
+    ],
+    ids=["two-islands", "one-over-it", "far-from-it"],
+)
+def test_boxes_that_are_right_are_left_alone(
+    run: Run, storage: Storage, tmp_path: Path, west: float, columns: list[tuple[int, int]], bbox: list[float]
+) -> None:
+    values = np.full((1, 64, 200), NODATA, "float32")
+    for first, last in columns:
+        values[..., first:last] = 1
+    path = write_cog(tmp_path / "a.tif", values, crs="EPSG:4326", west=west, north=10.0, pixel=0.4, nodata=NODATA)
+    given = {
+        "cog": keep(storage, path, "islands").model_dump(mode="json"),
+        "collection_id": "dem",
+        "item_id": "islands",
+    }
+    item = output_of(run("raster.extract_stac_metadata", **given))["item"]
+    assert item["bbox"] == pytest.approx(bbox, abs=0.1)
+    publish(storage, run("raster.stac_register_item", item=item))
+    assert output_of(run("stac.repair_items", collection_id="dem"))["sound"] == 1
+    file = file_of(tmp_path, "islands")
+    for wrong in ([-180.0, -90.0, 180.0, 90.0], [170.0, *item["bbox"][1:]], [0.0, "x", 1.0, None]):
+        file.write_text(json.dumps({**item, "links": item_links(item), "bbox": wrong}))
+        (mended,) = items_in(run("stac.repair_items", collection_id="dem"))
+        assert mended["bbox"] != wrong
 
 
 def items_in(result: HandlerResult) -> list[Item]:

@@ -30,6 +30,7 @@ MOST_CHECKED = 20_000
 BBOX_TOLERANCE = 1e-4
 
 Item = dict[str, Any]
+Box = tuple[float, float, float, float]
 
 
 class RebuildParams(BaseModel):
@@ -157,9 +158,9 @@ def _mend(
     if item.get("links") != item_links(item) or item.get("collection") != params.collection_id:
         new |= {"links": item_links(item), "collection": params.collection_id}
         mended.append("links")
-    bbox = _bbox_of(item["geometry"])
-    if not _agrees(item.get("bbox"), bbox):
-        new["bbox"] = bbox
+    parts = _boxes_of(item["geometry"])
+    if not _is_around(item.get("bbox"), parts):
+        new["bbox"] = _bbox_around(parts)
         mended.append("bbox")
     return mended, new if new != item else None
 
@@ -183,28 +184,46 @@ def _remade(storage: Storage, params: RepairParams, item_id: str, shown: Item | 
     return remake(storage, remains_of(storage, folder, params.collection_id, shown)).item
 
 
-def _bbox_of(geometry: dict[str, Any]) -> list[float]:
-    """Of a geometry that was split at the antimeridian it goes from the western part's edge to the eastern part's."""
+def _boxes_of(geometry: dict[str, Any]) -> list[Box]:
+    """Of its parts."""
     try:
         whole = shape(geometry)
     except (GEOSException, ValueError, TypeError, KeyError) as error:
         raise NonRetryableError(f"its geometry cannot be read: {error}") from None
-    west, south, east, north = whole.bounds
-    parts = list(getattr(whole, "geoms", [whole]))
-    touches = any(part.bounds[0] == -180 for part in parts) and any(part.bounds[2] == 180 for part in parts)
-    if touches and len(parts) > 1 and not any(part.bounds[0] == -180 and part.bounds[2] == 180 for part in parts):
-        west = min((part.bounds[0] for part in parts if part.bounds[0] >= 0), default=west)
-        east = max((part.bounds[2] for part in parts if part.bounds[2] <= 0), default=east)
+    if whole.is_empty:
+        raise NonRetryableError("its geometry is empty: register it again, with one or with null")
+    return [part.bounds for part in getattr(whole, "geoms", [whole])]
+
+
+def _bbox_around(parts: list[Box]) -> list[float]:
+    """Of a geometry that was split at the antimeridian it goes from the western part's edge to the eastern part's."""
+    west, south, east, north = _united(parts)
+    touches = any(part[0] == -180 for part in parts) and any(part[2] == 180 for part in parts)
+    if touches and len(parts) > 1 and not any(part[0] == -180 and part[2] == 180 for part in parts):
+        west = min((part[0] for part in parts if part[0] >= 0), default=west)
+        east = max((part[2] for part in parts if part[2] <= 0), default=east)
     return [round(float(value), 6) for value in (west, south, east, north)]
 
 
-def _agrees(bbox: Any, expected: list[float]) -> bool:
-    if not isinstance(bbox, list) or len(bbox) != 4:
+def _is_around(bbox: Any, parts: list[Box]) -> bool:
+    """Whether it holds all parts and no more; over the antimeridian its west is greater than its east (RFC 7946)."""
+    if not isinstance(bbox, list) or len(bbox) != 4 or not all(isinstance(value, int | float) for value in bbox):
         return False
-    try:
-        return all(abs(float(one) - other) <= BBOX_TOLERANCE for one, other in zip(bbox, expected, strict=True))
-    except (TypeError, ValueError):
-        return False
+    west, south, east, north = bbox
+    if west > east:
+        # Parts may end well before the antimeridian: which turn is meant, only the box can tell.
+        beyond = [part[0] < west - BBOX_TOLERANCE for part in parts]
+        parts = [(w + 360 * b, s, e + 360 * b, n) for (w, s, e, n), b in zip(parts, beyond, strict=True)]
+        east += 360
+    expected = _united(parts)
+    return all(
+        abs(one - other) <= BBOX_TOLERANCE for one, other in zip((west, south, east, north), expected, strict=True)
+    )
+
+
+def _united(parts: list[Box]) -> Box:
+    wests, souths, easts, norths = zip(*parts, strict=True)
+    return min(wests), min(souths), max(easts), max(norths)
 
 
 def _id_of(path: str, item: Item | None) -> str:
