@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rasterio
+from rasterio.enums import MaskFlags
 from rasterio.merge import merge
 from rasterio.transform import from_origin
 from rasterio.windows import Window
@@ -70,6 +71,81 @@ def test_gaps_of_rasters_without_nodata_are_masked(bench: Bench) -> None:
     assert mask[:50, :50].all()
     assert mask[70:, 70:].all()
     assert mask.sum() == 2 * 50 * 50
+
+
+@pytest.mark.parametrize("by_mask", [False, True])
+def test_holes_of_a_later_raster_stay_holes(bench: Bench, by_mask: bool) -> None:
+    first, second = np.full((100, 100), 7, dtype="int16"), np.full((100, 100), 9, dtype="int16")
+    second[:50] = -99
+    path = write_raster(bench.folder / "b.tif", second, transform=from_origin(501_000, 5_000_000, 10, 10))
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(path, "r+") as given:
+        if by_mask:
+            given.write_mask(second != -99)
+        else:
+            given.nodata = -99
+    sources = [put(bench, "a.tif", first), bench.put(path).model_dump(mode="json")]
+    output: Any = bench.output("raster.mosaic", sources=sources)
+    with rasterio.open(bench.path(output["mosaic"])) as made:
+        expected = np.hstack([np.ones((100, 100), dtype=bool), second == 9])
+        np.testing.assert_array_equal(made.dataset_mask() > 0, expected)
+        np.testing.assert_array_equal(made.read(1)[expected], np.hstack([first, second])[expected])
+
+
+def test_a_gap_is_a_gap_though_others_lie_twice_on_one_place(bench: Bench) -> None:
+    pixels = np.full((100, 100), 7, dtype="int16")
+    sources = [put(bench, f"{name}.tif", pixels, left) for name, left in (("a", 0), ("b", 0), ("c", 200))]
+    output: Any = bench.output("raster.mosaic", sources=sources)
+    with rasterio.open(bench.path(output["mosaic"])) as made:
+        mask = made.dataset_mask() > 0
+        assert mask[:, :100].all()
+        assert not mask[:, 100:200].any()
+        assert mask[:, 200:].all()
+
+
+def test_rasters_that_overlap_without_a_gap_need_no_mask(bench: Bench) -> None:
+    pixels = np.full((100, 100), 7, dtype="int16")
+    corners = [(0, 0), (60, 0), (0, 60), (60, 60), (30, 30)]
+    sources = [put(bench, f"{left}-{top}.tif", pixels, left, top) for left, top in corners]
+    output: Any = bench.output("raster.mosaic", sources=sources)
+    with rasterio.open(bench.path(output["mosaic"])) as made:
+        assert made.mask_flag_enums == ([MaskFlags.all_valid],)
+
+
+def test_a_value_that_would_become_nodata_is_refused(bench: Bench) -> None:
+    first, second = np.full((100, 100), 7, dtype="int16"), np.full((100, 100), 9, dtype="int16")
+    second[10, 10] = -1
+    sources = [put(bench, "a.tif", first, nodata=-1), put(bench, "b.tif", second, 100, nodata=-32768)]
+    with pytest.raises(NonRetryableError, match="raster 2 has valid pixels of -1, which is the nodata of the first"):
+        bench.run("raster.mosaic", sources=sources)
+    assert bench.files(Zone.SILVER) == []
+    second[10, 10] = -32768
+    sources[1] = put(bench, "b.tif", second, 100, nodata=-32768)
+    output: Any = bench.output("raster.mosaic", sources=sources)
+    with rasterio.open(bench.path(output["mosaic"])) as made:
+        assert (made.read(1) == -1).sum() == 1
+        assert made.nodata == -1
+
+
+@pytest.mark.parametrize("meaning", [{"scales": (0.1,)}, {"offsets": (100.0,)}])
+def test_values_of_another_scale_are_refused(bench: Bench, meaning: dict[str, Any]) -> None:
+    path = write_raster(bench.folder / "b.tif", hills(40, 40, dtype="int16"))
+    with rasterio.open(path, "r+") as given:
+        for name, value in meaning.items():
+            setattr(given, name, value)
+    sources = [put(bench, "a.tif", hills(40, 40, dtype="int16")), bench.put(path).model_dump(mode="json")]
+    with pytest.raises(NonRetryableError, match="raster 2 has another scale or offset than the first one"):
+        bench.run("raster.mosaic", sources=sources)
+    assert bench.files(Zone.SILVER) == []
+
+
+def test_an_alpha_band_beside_a_plain_one_is_refused(bench: Bench) -> None:
+    pixels = hills(40, 40, dtype="uint8", bands=4)
+    sources = [
+        put(bench, "a.tif", pixels, photometric="RGB", alpha="YES"),
+        put(bench, "b.tif", pixels, photometric="RGB", alpha="NO"),
+    ]
+    with pytest.raises(NonRetryableError, match="only one of raster 2 and the first one has an alpha band"):
+        bench.run("raster.mosaic", sources=sources)
 
 
 def test_alpha_decides_for_all_bands(bench: Bench) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from rasterio.enums import MaskFlags
 from rasterio.io import DatasetReader
 from rasterio.transform import Affine
 from rasterio.windows import Window
@@ -198,10 +199,13 @@ def join_rasters(open_one: Opener, count: int, target: Path, tell: Watch = unwat
         require_crs(first)
         grid = plan_like(first)
         frames = []
+        holes = False
         for number in range(count):
             with open_one(number) as one:
                 frames.append(frame_in(grid, one, number))
-        plan = plan_around(grid, frames, first)
+                require_same_meaning(first, one, number)
+                holes = holes or any(MaskFlags.all_valid not in flags for flags in one.mask_flag_enums)
+        plan = plan_around(grid, frames, marked=alpha_band(first) is not None, holes=holes)
         origin = (min(frame.left for frame in frames), min(frame.top for frame in frames))
         placed = [frame._replace(left=frame.left - origin[0], top=frame.top - origin[1]) for frame in frames]
         write_windows(
@@ -235,17 +239,43 @@ def frame_in(grid: RasterPlan, dataset: DatasetReader, number: int) -> Placed:
     return Placed(number, left, top, dataset.width, dataset.height)
 
 
-def plan_around(grid: RasterPlan, frames: Sequence[Placed], first: DatasetReader) -> RasterPlan:
+def require_same_meaning(first: DatasetReader, dataset: DatasetReader, number: int) -> None:
+    if (dataset.scales, dataset.offsets) != (first.scales, first.offsets):
+        raise NonRetryableError(
+            f"raster {number + 1} has another scale or offset than the first one, so equal numbers in them are not "
+            "equal values: write both without, with `gdal_translate -unscale -ot Float32 in.tif out.tif`"
+        )
+    if alpha_band(dataset) != alpha_band(first):
+        raise NonRetryableError(
+            f"only one of raster {number + 1} and the first one has an alpha band, or it is another band: "
+            "give all of them the same bands, with `gdal_translate -colorinterp`"
+        )
+
+
+def plan_around(grid: RasterPlan, frames: Sequence[Placed], *, marked: bool, holes: bool) -> RasterPlan:
+    """What no raster has a value for is nodata, transparent (`marked`), or masked."""
     left, top = min(frame.left for frame in frames), min(frame.top for frame in frames)
-    width = max(frame.left + frame.width for frame in frames) - left
-    height = max(frame.top + frame.height for frame in frames) - top
-    covered = sum(frame.width * frame.height for frame in frames) >= width * height
+    right = max(frame.left + frame.width for frame in frames)
+    bottom = max(frame.top + frame.height for frame in frames)
+    unmarked = grid.nodata is None and not marked
     return grid._replace(
-        width=width,
-        height=height,
+        width=right - left,
+        height=bottom - top,
         transform=grid.transform @ Affine.translation(left, top),
-        masked=grid.masked or (grid.nodata is None and alpha_band(first) is None and not covered),
+        masked=grid.masked or (unmarked and (holes or has_gap(frames, left, right))),
     )
+
+
+def has_gap(frames: Sequence[Placed], left: int, right: int) -> bool:
+    """Whether a pixel lies in none of them: from one edge to the next, each row of pixels is covered alike."""
+    lefts, tops, widths, heights = np.array(sorted(frame[1:] for frame in frames)).T
+    edges = np.unique(np.concatenate([tops, tops + heights]))
+    for row in edges[:-1]:
+        here = (tops <= row) & (row < tops + heights)
+        reached = np.maximum.accumulate(np.concatenate([[left], (lefts + widths)[here]]))
+        if (np.append(lefts[here], right) > reached).any():
+            return True
+    return False
 
 
 def joined(open_one: Opener, placed: list[Placed], plan: RasterPlan, bands: list[int], window: Window) -> Pixels:
@@ -261,6 +291,11 @@ def joined(open_one: Opener, placed: list[Placed], plan: RasterPlan, bands: list
                 masks = masks_of(dataset, bands, there)
             place = (slice(None), *here)
             wanted = (masks > 0) & empty[place]
+            if plan.nodata is not None and not plan.masked and (pixels[wanted] == plan.nodata).any():
+                raise NonRetryableError(
+                    f"raster {one.number + 1} has valid pixels of {plan.nodata:g}, which is the nodata of the first "
+                    "one: give that another `nodata` with raster.reproject, or name another raster first"
+                )
             result[place][wanted] = pixels[wanted]
             empty[place] &= ~wanted
     return result
