@@ -53,6 +53,27 @@ def test_what_lies_outside_of_a_shape_is_nodata(bench: Bench, all_touched: bool)
         assert 0.2 < (expected == -5).mean() < 0.8
 
 
+@pytest.mark.parametrize("by_mask", [False, True])
+def test_another_nodata_stands_for_the_old_one_too(bench: Bench, by_mask: bool) -> None:
+    pixels = hills(dtype="int16", bands=2)
+    pixels[0, 120:140, 120:140] = -9999
+    pixels[:, 200:220, 150:160] = -9999
+    path = write_raster(bench.folder / "in.tif", pixels, nodata=None if by_mask else -9999)
+    if by_mask:
+        with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(path, "r+") as given:
+            given.write_mask(pixels[1] != -9999)
+    source = bench.put(path).model_dump(mode="json")
+    output: Any = bench.output("raster.clip", source=source, geometry=SQUARE, crs=UTM, nodata=0)
+    expected = pixels[:, 100:250, 100:300].copy()
+    if by_mask:
+        expected[:, 100:120, 50:60] = 0
+    else:
+        expected[expected == -9999] = 0
+    with rasterio.open(bench.path(output["raster"])) as made:
+        np.testing.assert_array_equal(made.read(), expected)
+        assert made.nodata == 0
+
+
 def test_a_raster_without_nodata_gets_a_mask(bench: Bench) -> None:
     output: Any = bench.output("raster.clip", source=put(bench, hills(dtype="uint8")), geometry=TRIANGLE, crs=UTM)
     with rasterio.open(bench.path(output["raster"])) as made:

@@ -30,6 +30,7 @@ from rmhdag.handlers.raster.writing import (
     Watch,
     alpha_band,
     describe_like,
+    masks_of,
     plan_like,
     unwatched,
     watch,
@@ -125,6 +126,9 @@ def clip_raster(
     def read(bands: list[int], window: Window) -> Pixels:
         pixels: Pixels = source.read(bands, window=placed(window, frame), out_dtype=plan.dtype)
         hidden = outside(window)
+        if nodata is not None:
+            # What the source said in another way, the new value has to say from now on.
+            pixels[masks_of(source, bands, placed(window, frame)) == 0] = plan.nodata
         if plan.nodata is not None:
             pixels[:, hidden] = plan.nodata
         elif alpha is not None and alpha in bands:

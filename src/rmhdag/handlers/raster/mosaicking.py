@@ -29,6 +29,7 @@ from rmhdag.handlers.raster.writing import (
     alpha_band,
     common_dtype,
     describe_like,
+    masks_of,
     plan_like,
     unwatched,
     watch,
@@ -299,13 +300,6 @@ def joined(open_one: Opener, placed: list[Placed], plan: RasterPlan, bands: list
             result[place][wanted] = pixels[wanted]
             empty[place] &= ~wanted
     return result
-
-
-def masks_of(dataset: DatasetReader, bands: list[int], window: Window) -> Pixels:
-    """Band by band; an alpha band speaks for all of them, itself included."""
-    if alpha_band(dataset) is None:
-        return np.asarray(dataset.read_masks(bands, window=window))
-    return np.broadcast_to(dataset.dataset_mask(window=window), (len(bands), window.height, window.width))
 
 
 def joined_mask(open_one: Opener, placed: list[Placed], window: Window) -> NDArray[np.uint8]:

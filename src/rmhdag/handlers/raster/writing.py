@@ -121,6 +121,13 @@ def alpha_band(dataset: DatasetReader) -> int | None:
     return found[-1] if found else None
 
 
+def masks_of(dataset: DatasetReader, bands: list[int], window: Window) -> Pixels:
+    """Band by band; an alpha band speaks for all of them, itself included."""
+    if alpha_band(dataset) is None:
+        return np.asarray(dataset.read_masks(bands, window=window))
+    return np.broadcast_to(dataset.dataset_mask(window=window), (len(bands), window.height, window.width))
+
+
 def predictor_of(dtype: str) -> str:
     """Differences between neighbours compress better than values: by 2 for integers, by 3 for floats."""
     kind = np.dtype(dtype).kind
