@@ -43,6 +43,40 @@ def test_values_are_those_of_a_warp_in_one_piece(bench: Bench) -> None:
     assert [output["width"], output["height"]] == [found.shape[2], found.shape[1]]
 
 
+@pytest.mark.parametrize(
+    ("left", "pixel", "crs", "share"),
+    [
+        (175, 0.1, "EPSG:32601", 0.98),
+        (-185, 0.1, "EPSG:32601", 0.98),
+        (0, 2.5, "EPSG:6933", 1.0),
+        (-0.5, 2.5, "EPSG:6933", 1.0),
+        (0, 2.5, WGS84, 1.0),
+    ],
+)
+def test_longitudes_beyond_180_are_found(bench: Bench, left: float, pixel: float, crs: str, share: float) -> None:
+    """A second time as well, after the same was asked for a raster that does not go beyond: GDAL remembers."""
+    pixels = hills(60, 144)
+    usual = put(bench, pixels, crs=WGS84, transform=from_origin(-180, 30 * pixel, pixel, pixel), nodata=-1)
+    before = bench.output("raster.reproject", source=usual, crs=crs)
+    source = put(bench, pixels, crs=WGS84, transform=from_origin(left, 30 * pixel, pixel, pixel), nodata=-1)
+    output: Any = bench.output("raster.reproject", source=source, crs=crs)
+    with rasterio.open(bench.path(output["raster"])) as made, rasterio.open(bench.path(source)) as given:
+        found = made.read(1)
+        expected = np.full_like(found, -1)
+        reproject(rasterio.band(given, 1), expected, dst_transform=made.transform, dst_crs=made.crs, dst_nodata=-1)
+        assert made.crs.to_epsg() == int(crs.removeprefix("EPSG:"))
+    assert (found != -1).mean() >= share
+    assert (found == expected).mean() > 0.99
+    usual = put(bench, pixels, crs=WGS84, transform=from_origin(-180, 30 * pixel, pixel, pixel), nodata=-1)
+    assert bench.output("raster.reproject", source=usual, crs=crs) == before
+
+
+def test_longitudes_beyond_180_with_heights_are_refused(bench: Bench) -> None:
+    source = put(bench, hills(60, 144), crs="EPSG:4979", transform=from_origin(175, 3, 0.1, 0.1))
+    with pytest.raises(NonRetryableError, match="longitudes of the raster go beyond 180"):
+        bench.run("raster.reproject", source=source, crs="EPSG:32601")
+
+
 def test_a_point_stays_where_it_is(bench: Bench) -> None:
     pixels = np.zeros((100, 100), dtype="uint8")
     pixels[40:43, 60:63] = 200

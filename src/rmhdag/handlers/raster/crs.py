@@ -12,6 +12,9 @@ from rmhdag.handlers.contract import NonRetryableError
 MOST_CHARACTERS = 16_384
 CODE = re.compile(r"^(EPSG|ESRI|OGC|IAU_2015):([A-Za-z0-9]{1,12})$", re.IGNORECASE)
 WKT = re.compile(r"^\s*(BOUNDCRS|COMPD_?CS|COMPOUNDCRS|GEOG(?:CS|CRS)|GEODCRS|PROJ(?:CS|CRS)|GEOGRAPHICCRS)\s*\[")
+LAST_AUTHORITY = re.compile(r',AUTHORITY\["[^"]*","[^"]*"\]\]$')
+# In degrees, a tenth of a metre: what a rounded corner may be off.
+HAIR = 1e-6
 
 
 class CrsRefused(NonRetryableError):
@@ -42,6 +45,30 @@ def crs_name(crs: CRS) -> str:
     """Its code if it has one, else its WKT."""
     authority = crs.to_authority(confidence_threshold=70)
     return ":".join(authority) if authority else str(crs.to_wkt())
+
+
+def goes_beyond_180(crs: CRS, left: float, right: float) -> bool:
+    return bool(crs.is_geographic) and (left < -180 - HAIR or right > 180 + HAIR)
+
+
+def around_its_middle(crs: CRS, left: float, right: float) -> CRS:
+    """The system to warp a raster from: its own, or one in which longitudes beyond 180 degrees are found.
+
+    GDAL's transformations answer from -180 to 180, unless the system has a central longitude. It takes two systems of
+    one code or name for one and remembers what it knows of the first, so this one has neither of the plain one's.
+    """
+    if not goes_beyond_180(crs, left, right):
+        return crs
+    wkt = str(crs.to_wkt())
+    if 'GEOGCS["' not in wkt:
+        raise CrsRefused(
+            "the longitudes of the raster go beyond 180 degrees, which cannot be followed in a coordinate system with "
+            "heights or a rotated pole: give it a plain one, as with `gdal_translate -a_srs EPSG:4326 in.tif out.tif`"
+        )
+    middle = (left + right) / 2
+    wkt = wkt.replace('GEOGCS["', f'GEOGCS["around {middle} ', 1)
+    wkt = wkt.replace(",PRIMEM[", f',EXTENSION["CENTER_LONG","{middle}"],PRIMEM[', 1)
+    return CRS.from_wkt(LAST_AUTHORITY.sub("]", wkt))
 
 
 def _shown(text: str) -> str:

@@ -18,7 +18,7 @@ from rasterio.windows import Window
 
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
 from rmhdag.handlers.raster.cog_files import json_nodata, require_crs, require_fitting
-from rmhdag.handlers.raster.crs import CrsRefused, crs_name, read_crs
+from rmhdag.handlers.raster.crs import CrsRefused, around_its_middle, crs_name, read_crs
 from rmhdag.handlers.raster.opening import GDAL_ERRORS, open_raster, reading
 from rmhdag.handlers.raster.outputs import WORK, ItemId, item_id_of, keep_file
 from rmhdag.handlers.raster.writing import (
@@ -122,6 +122,7 @@ def write_reprojected(
 ) -> None:
     with WarpedVRT(
         source,
+        src_crs=around_its_middle(source.crs, source.bounds.left, source.bounds.right),
         crs=plan.crs,
         transform=plan.transform,
         width=plan.width,
