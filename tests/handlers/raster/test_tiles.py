@@ -203,3 +203,30 @@ def test_tiles_of_a_matrix_are_warped_alike_whoever_makes_them(tmp_path: Path) -
     assert len(digests) == 1
     with rasterio.open(tmp_path / "mosaic.tif") as after:
         assert (after.read() == whole).mean() > 0.999
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32"])
+@pytest.mark.parametrize("has_mask", [False, True])
+def test_what_a_matrix_has_around_the_raster_is_masked(tmp_path: Path, dtype: str, has_mask: bool) -> None:
+    source = write(tmp_path / "source.tif", np.full((2, *SIZE[::-1]), 5, dtype=dtype))
+    hidden = np.zeros(SIZE[::-1], dtype=bool)
+    if has_mask:
+        hidden[:, :650] = True
+        with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(source, "r+") as target:
+            target.write_mask(~hidden)
+    with rasterio.open(source) as dataset:
+        scheme = matrix_grid(
+            dataset, "WebMercatorQuad", zoom=13, tile_size=512, memory_bytes=64 * MEGABYTE, resampling="nearest"
+        )
+        tiles = [tile for batch in scheme.batches() for tile in scheme.tiles(batch)]
+        with viewed(dataset, scheme) as view:
+            written = [tile for tile in tiles if write_tile(view, scheme, tile, named(tmp_path, tile.col, tile.row))]
+        mosaic_tiles(
+            scheme, [(tile.col, tile.row) for tile in written], opener(tmp_path), tmp_path / "mosaic.tif", like=dataset
+        )
+    with rasterio.open(tmp_path / "mosaic.tif") as after:
+        assert (after.count, after.dtypes[0]) == (2, dtype)
+        mask = after.dataset_mask() > 0
+        np.testing.assert_array_equal(after.read() == 5, np.stack([mask, mask]))
+        # A pixel of 10 m at latitude 48 is 15 m wide in Mercator, where the zoom has 19.1 m.
+        assert mask.sum() == pytest.approx((~hidden).sum() * (15.09 / 19.11) ** 2, rel=0.02)

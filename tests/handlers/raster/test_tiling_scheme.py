@@ -163,14 +163,12 @@ def test_web_mercator_tiles_are_those_of_the_matrix(tmp_path: Path) -> None:
     assert set(np.unique(pixels)) == {-1.0, 5.0}
 
 
-def test_without_nodata_a_warped_raster_gets_an_alpha_band(tmp_path: Path) -> None:
+def test_without_nodata_a_warped_raster_gets_a_mask(tmp_path: Path) -> None:
     with rasterio.open(sparse(tmp_path / "a.tif", 500, 500)) as dataset:
         grid = matrix_grid(
             dataset, "WebMercatorQuad", zoom=10, tile_size=512, memory_bytes=MEGABYTE, resampling="nearest"
         )
-        assert (grid.bands, grid.zoom) == (2, 10)
-        with viewed(dataset, grid) as view:
-            assert view.count == 2
+    assert (grid.bands, grid.zoom, grid.masked) == (1, 10, True)
 
 
 @pytest.mark.parametrize(

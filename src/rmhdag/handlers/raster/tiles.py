@@ -23,14 +23,21 @@ from rmhdag.handlers.raster.writing import Pixels, RasterPlan, check_written, cr
 
 def write_tile(view: DatasetReader | WarpedVRT, scheme: TilingScheme, tile: Tile, path: Path) -> bool:
     """Write the tile, or say that it holds nothing: what is only nodata is noted and not written."""
-    pixels: Pixels = view.read(window=tile.window)
-    mask: Pixels | None = view.dataset_mask(window=tile.window) if scheme.masked else None
+    pixels: Pixels = view.read(list(range(1, scheme.bands + 1)), window=tile.window)
+    mask = mask_of(view, scheme, tile.window) if scheme.masked else None
     if is_empty(pixels, mask, scheme, view.colorinterp):
         return False
     with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), created(path, plan_of(scheme, tile.window)) as target:
         _put(target, pixels, mask, path)
     check_written(path)
     return True
+
+
+def mask_of(view: DatasetReader | WarpedVRT, scheme: TilingScheme, window: Window) -> Pixels:
+    if view.count == scheme.bands:
+        return np.asarray(view.dataset_mask(window=window))
+    # GDAL takes such a band for a mask only if its numbers are unsigned, so it is read as the band that it is.
+    return np.where(view.read(view.count, window=window) > 0, np.uint8(255), np.uint8(0))
 
 
 def is_empty(pixels: Pixels, mask: Pixels | None, scheme: TilingScheme, colours: tuple[ColorInterp, ...] = ()) -> bool:

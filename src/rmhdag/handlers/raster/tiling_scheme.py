@@ -16,7 +16,7 @@ import morecantile
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from rasterio.crs import CRS
-from rasterio.enums import ColorInterp, Resampling
+from rasterio.enums import Resampling
 from rasterio.io import DatasetReader
 from rasterio.transform import Affine, array_bounds
 from rasterio.vrt import WarpedVRT
@@ -25,7 +25,7 @@ from rasterio.windows import Window
 
 from rmhdag.handlers.contract import NonRetryableError
 from rmhdag.handlers.raster.outputs import WORK
-from rmhdag.handlers.raster.writing import BLOCK, common_dtype, has_mask
+from rmhdag.handlers.raster.writing import BLOCK, alpha_band, common_dtype, has_mask
 from rmhdag.models.blobs import BlobAddress, BlobRef
 from rmhdag.models.records import Zone
 
@@ -202,9 +202,8 @@ def matrix_grid(
     last_row = _within(math.ceil((origin_y - bottom) / span_y - 1e-9) - 1, matrix.matrixHeight)
     if last_col < first_col or last_row < first_row:
         raise NonRetryableError(f"the raster lies outside of {tms}: choose another tile matrix set")
-    adds_alpha = _adds_alpha(dataset)
-    bands = dataset.count + adds_alpha
-    side = tile_size or _square_side(memory_bytes // (bands * _item_bytes(dataset)))
+    masked = _needs_mask(dataset)
+    side = tile_size or _square_side(memory_bytes // ((dataset.count + masked) * _item_bytes(dataset)))
     return _checked(
         TilingScheme(
             width=(last_col - first_col + 1) * matrix.tileWidth,
@@ -220,9 +219,10 @@ def matrix_grid(
                 -matrix.cellSize,
                 origin_y - first_row * span_y,
             ),
-            bands=bands,
+            bands=dataset.count,
             dtype=common_dtype(dataset),
             nodata=_json_number(dataset.nodata),
+            masked=masked,
             tms=tms,
             zoom=zoom,
             resampling=resampling,
@@ -232,7 +232,7 @@ def matrix_grid(
 
 @contextmanager
 def viewed(dataset: DatasetReader, scheme: TilingScheme) -> Iterator[DatasetReader | WarpedVRT]:
-    """The raster in the pixels of the scheme: itself, or warped while it is read."""
+    """The raster in the pixels of the scheme: itself, or warped while it is read, with its mask as one band more."""
     if scheme.tms is None:
         if (dataset.width, dataset.height, dataset.count) != (scheme.width, scheme.height, scheme.bands):
             raise NonRetryableError("the scheme was made for another raster: its size or its bands differ")
@@ -246,7 +246,7 @@ def viewed(dataset: DatasetReader, scheme: TilingScheme) -> Iterator[DatasetRead
         height=scheme.height,
         resampling=Resampling[scheme.resampling],
         nodata=scheme.nodata_value,
-        add_alpha=_adds_alpha(dataset),
+        add_alpha=_needs_mask(dataset),
         # Pixels. An approximation depends on the window that is read; neighbouring tiles are to fit nevertheless.
         tolerance=0.001,
         dtype=scheme.dtype,
@@ -276,9 +276,9 @@ def _checked(scheme: TilingScheme) -> TilingScheme:
     return scheme
 
 
-def _adds_alpha(dataset: DatasetReader) -> bool:
-    """Warping leaves empty corners; without nodata only an alpha band can say so."""
-    return dataset.nodata is None and ColorInterp.alpha not in dataset.colorinterp
+def _needs_mask(dataset: DatasetReader) -> bool:
+    """Warping leaves empty corners; without nodata and alpha only a mask can say so."""
+    return dataset.nodata is None and alpha_band(dataset) is None
 
 
 def _item_bytes(dataset: DatasetReader) -> int:

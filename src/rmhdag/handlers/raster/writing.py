@@ -228,9 +228,7 @@ def describe_like(source: DatasetReader, *, bands: list[int] | None = None) -> C
     kept = bands or list(source.indexes)
 
     def describe(target: DatasetWriter) -> None:
-        # Warping may have added an alpha band.
-        added = target.count - len(kept)
-        target.colorinterp = [source.colorinterp[band - 1] for band in kept] + [ColorInterp.alpha] * added
+        target.colorinterp = [source.colorinterp[band - 1] for band in kept]
         for number, band in enumerate(kept, 1):
             if source.descriptions[band - 1]:
                 target.set_band_description(number, source.descriptions[band - 1])
@@ -242,9 +240,9 @@ def describe_like(source: DatasetReader, *, bands: list[int] | None = None) -> C
         if source.colorinterp[kept[0] - 1] is ColorInterp.palette:
             target.write_colormap(1, source.colormap(kept[0]))
         if any(scale != 1 for scale in source.scales):
-            target.scales = [source.scales[band - 1] for band in kept] + [1.0] * added
+            target.scales = [source.scales[band - 1] for band in kept]
         if any(offset != 0 for offset in source.offsets):
-            target.offsets = [source.offsets[band - 1] for band in kept] + [0.0] * added
+            target.offsets = [source.offsets[band - 1] for band in kept]
         target.update_tags(**source.tags())
 
     return describe
