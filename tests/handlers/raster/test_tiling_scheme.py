@@ -163,6 +163,38 @@ def test_web_mercator_tiles_are_those_of_the_matrix(tmp_path: Path) -> None:
     assert set(np.unique(pixels)) == {-1.0, 5.0}
 
 
+@pytest.mark.parametrize(
+    ("left", "width", "tms"),
+    [
+        (0, 360, "WebMercatorQuad"),
+        (-0.5, 360, "WebMercatorQuad"),
+        (0, 360, "WorldCRS84Quad"),
+        (160, 40, "WebMercatorQuad"),
+    ],
+)
+def test_longitudes_beyond_180_are_in_the_matrix(tmp_path: Path, left: float, width: int, tms: str) -> None:
+    place = rasterio.Affine(1, 0, left, 0, -1, 60)
+    path = sparse(tmp_path / "a.tif", width, 120, crs="EPSG:4326", transform=place, nodata=-1.0)
+    with rasterio.open(path, "r+") as target:
+        target.write(np.full((1, 120, width), 5, dtype="float32"))
+    with rasterio.open(path) as dataset:
+        grid = matrix_grid(dataset, tms, zoom=3, tile_size=512, memory_bytes=MEGABYTE, resampling="nearest")
+        with viewed(dataset, grid) as view:
+            equator = view.read(1)[round(view.index(0, 0)[0])]
+    assert (equator == 5).sum() == pytest.approx(grid.width * width / 360, abs=2)
+    assert scheme_bounds(grid)[2] == -scheme_bounds(grid)[0]
+
+
+def test_a_raster_that_lies_beyond_180_as_a_whole_is_where_it_belongs(tmp_path: Path) -> None:
+    place = rasterio.Affine(0.1, 0, 181, 0, -0.1, 5)
+    with rasterio.open(sparse(tmp_path / "a.tif", 80, 100, crs="EPSG:4326", transform=place, nodata=-1.0)) as dataset:
+        grid = matrix_grid(
+            dataset, "WebMercatorQuad", zoom=6, tile_size=512, memory_bytes=MEGABYTE, resampling="nearest"
+        )
+    assert grid.width == 512
+    assert scheme_bounds(grid)[0] == pytest.approx(-20_037_508.34, abs=0.01)
+
+
 def test_without_nodata_a_warped_raster_gets_a_mask(tmp_path: Path) -> None:
     with rasterio.open(sparse(tmp_path / "a.tif", 500, 500)) as dataset:
         grid = matrix_grid(

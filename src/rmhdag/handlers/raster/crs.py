@@ -51,6 +51,12 @@ def goes_beyond_180(crs: CRS, left: float, right: float) -> bool:
     return bool(crs.is_geographic) and (left < -180 - HAIR or right > 180 + HAIR)
 
 
+def within_180(left: float, right: float) -> list[tuple[float, float]]:
+    """The same longitudes from -180 to 180: one span, or one at either end of the world."""
+    turned = [(max(left + turn, -180.0), min(right + turn, 180.0)) for turn in (-360, 0, 360)]
+    return [(west, east) for west, east in turned if east - west > HAIR]
+
+
 def around_its_middle(crs: CRS, left: float, right: float) -> CRS:
     """The system to warp a raster from: its own, or one in which longitudes beyond 180 degrees are found.
 

@@ -24,6 +24,7 @@ from rasterio.warp import calculate_default_transform, transform_bounds
 from rasterio.windows import Window
 
 from rmhdag.handlers.contract import NonRetryableError
+from rmhdag.handlers.raster.crs import around_its_middle, goes_beyond_180, within_180
 from rmhdag.handlers.raster.outputs import WORK
 from rmhdag.handlers.raster.writing import BLOCK, alpha_band, common_dtype, has_mask
 from rmhdag.models.blobs import BlobAddress, BlobRef
@@ -192,7 +193,7 @@ def matrix_grid(
     if not matrices.minzoom <= zoom <= matrices.maxzoom:
         raise NonRetryableError(f"{tms} has the zoom levels {matrices.minzoom} to {matrices.maxzoom}, not {zoom}")
     matrix = matrices.matrix(zoom)
-    left, bottom, right, top = transform_bounds(dataset.crs, target, *dataset.bounds, densify_pts=21)
+    left, bottom, right, top = _bounds_in(target, dataset)
     origin_x, origin_y = matrix.pointOfOrigin
     span_x, span_y = matrix.cellSize * matrix.tileWidth, matrix.cellSize * matrix.tileHeight
     # A hair inside, so that a raster that ends on the edge of a tile does not take the next one as well.
@@ -240,6 +241,7 @@ def viewed(dataset: DatasetReader, scheme: TilingScheme) -> Iterator[DatasetRead
         return
     with WarpedVRT(
         dataset,
+        src_crs=around_its_middle(dataset.crs, dataset.bounds.left, dataset.bounds.right),
         crs=CRS.from_wkt(scheme.crs),
         transform=scheme.affine,
         width=scheme.width,
@@ -257,6 +259,15 @@ def viewed(dataset: DatasetReader, scheme: TilingScheme) -> Iterator[DatasetRead
 def scheme_bounds(scheme: TilingScheme) -> tuple[float, float, float, float]:
     left, bottom, right, top = array_bounds(scheme.height, scheme.width, scheme.affine)
     return float(left), float(bottom), float(right), float(top)
+
+
+def _bounds_in(target: CRS, dataset: DatasetReader) -> tuple[float, float, float, float]:
+    """What lies beyond 180 degrees counts where it is on earth: at the other end of the world."""
+    left, bottom, right, top = dataset.bounds
+    spans = within_180(left, right) if goes_beyond_180(dataset.crs, left, right) else [(left, right)]
+    found = [transform_bounds(dataset.crs, target, west, bottom, east, top, densify_pts=21) for west, east in spans]
+    lefts, bottoms, rights, tops = zip(*found, strict=True)
+    return min(lefts), min(bottoms), max(rights), max(tops)
 
 
 def _matrix_set(name: str) -> morecantile.TileMatrixSet:
