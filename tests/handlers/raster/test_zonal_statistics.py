@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rasterio
+from rasterio.enums import ColorInterp
 from rasterio.transform import from_origin
 from shapely.geometry import box, mapping
 
@@ -131,3 +133,64 @@ def test_bad_zones_are_refused(bench: Bench, params: dict[str, Any], sentence: s
     source = put(bench, hills(50, 50))
     with pytest.raises(NonRetryableError, match=sentence):
         bench.run("raster.stats_zonal", source=source, **params)
+
+
+def put_masked(bench: Bench, pixels: Any, valid: Any, **options: Any) -> dict[str, Any]:
+    path = write_raster(bench.folder / "masked.tif", pixels, **options)
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(path, "r+") as dataset:
+        dataset.write_mask(valid)
+    return bench.put(path).model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float64"]
+)
+def test_pixels_that_a_mask_hides_do_not_count(bench: Bench, dtype: str) -> None:
+    pixels = hills(60, 70, dtype=dtype)
+    valid = np.ones((60, 70), dtype=bool)
+    valid[:, :20] = False
+    pixels[0, 30, 30] = 7
+    # Neither zone ends where the raster does.
+    zones = collection((500_100, 4_999_450, 500_600, 4_999_950), (500_000, 4_999_500, 500_150, 5_000_000))
+    source = put_masked(bench, pixels, valid, nodata=7)
+    output: Any = bench.output(
+        "raster.stats_zonal", source=source, zones=zones, crs=UTM, statistics=["count", "sum", "min", "max", "variety"]
+    )
+    inside = np.s_[5:55, 10:60]
+    counted = pixels[0][inside][(valid & (pixels[0] != 7))[inside]].astype("float64")
+    first, second = output["statistics"]
+    assert first["count"] == counted.size
+    assert first["sum"] == pytest.approx(counted.sum())
+    assert (first["min"], first["max"], first["variety"]) == (counted.min(), counted.max(), np.unique(counted).size)
+    assert (second["count"], second["min"]) == (0, None)
+
+
+@pytest.mark.parametrize("colours", [3, 5])
+def test_transparent_pixels_do_not_count(bench: Bench, colours: int) -> None:
+    pixels = hills(60, 70, dtype="uint8", bands=colours + 1)
+    pixels[-1] = 255
+    pixels[-1, :, :20] = 0
+    path = write_raster(bench.folder / "in.tif", pixels)
+    with rasterio.open(path, "r+") as dataset:
+        dataset.colorinterp = [ColorInterp.gray, *[ColorInterp.undefined] * (colours - 1), ColorInterp.alpha]
+    source = bench.put(path).model_dump(mode="json")
+    zones = collection((500_100, 4_999_450, 500_600, 4_999_950))
+    output: Any = bench.output("raster.stats_zonal", source=source, zones=zones, crs=UTM)
+    *shown, alpha = output["statistics"]
+    assert [row["count"] for row in shown] == [50 * 40] * colours
+    assert [row["sum"] for row in shown] == [int(band[5:55, 20:60].sum()) for band in pixels[:-1]]
+    assert (alpha["count"], alpha["min"]) == (50 * 50, 0)
+
+
+def test_nothing_of_scaled_pixels_does_not_count(bench: Bench) -> None:
+    pixels = np.full((60, 70), 5, dtype="int16")
+    pixels[:, :20] = -1
+    path = write_raster(bench.folder / "in.tif", pixels, nodata=-1)
+    with rasterio.open(path, "r+") as dataset:
+        dataset.scales, dataset.offsets = [0.5], [1.0]
+    source = bench.put(path).model_dump(mode="json")
+    output: Any = bench.output(
+        "raster.stats_zonal", source=source, zones=collection((500_100, 4_999_450, 500_600, 4_999_950)), crs=UTM
+    )
+    (row,) = output["statistics"]
+    assert (row["count"], row["sum"], row["min"]) == (2000, 7000, 3.5)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from exactextract import exact_extract
-from exactextract.raster import RasterioRasterSource
 from pydantic import Field, model_validator
 from rasterio.crs import CRS
 from rasterio.io import DatasetReader
@@ -16,6 +15,7 @@ from shapely.geometry import mapping
 
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
 from rmhdag.handlers.raster.areas import WGS84, Area, area_of, in_raster
+from rmhdag.handlers.raster.band_source import BandSource
 from rmhdag.handlers.raster.cog_files import require_crs
 from rmhdag.handlers.raster.crs import read_crs
 from rmhdag.handlers.raster.geometry import GeometryRefused, check_geometry
@@ -160,7 +160,7 @@ def extracted(
     dataset: DatasetReader, band: int, features: list[dict[str, Any]], statistics: Sequence[Statistic], told: Any
 ) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = exact_extract(
-        RasterioRasterSource(dataset, band),
+        BandSource(dataset, band),
         features,
         list(dict.fromkeys(statistics)),
         include_cols=[NUMBER],

@@ -1,0 +1,74 @@
+"""One band of a raster as exactextract reads it, so that what is hidden does not count."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from exactextract.raster import RasterSource
+from rasterio.io import DatasetReader
+from rasterio.windows import Window
+
+from rmhdag.handlers.raster.writing import Pixels, alpha_band
+
+WIDER = {1: "int16", 2: "int32", 4: "int64"}
+
+
+class BandSource(RasterSource):  # type: ignore[misc]
+    """Of masks exactextract keeps nothing where a zone ends inside of what it reads, so hidden pixels get a value.
+
+    That is NaN, or the greatest integer of a type twice as wide; integers of 64 bits have no wider one.
+    """
+
+    def __init__(self, dataset: DatasetReader, band: int) -> None:
+        super().__init__()
+        self._dataset, self._band = dataset, band
+        self._scale, self._offset = dataset.scales[band - 1], dataset.offsets[band - 1]
+        alpha = alpha_band(dataset)
+        self._alpha = None if alpha == band else alpha
+        self._dtype = self._read_dtype()
+        self._nothing = math.nan if self._dtype.kind == "f" else int(np.iinfo(self._dtype).max)
+
+    def res(self) -> tuple[float, float]:
+        return self._dataset.transform.a, -self._dataset.transform.e
+
+    def extent(self) -> tuple[float, ...]:
+        return tuple(self._dataset.bounds)
+
+    def srs_wkt(self) -> str:
+        return str(self._dataset.crs.wkt)
+
+    def nodata_value(self) -> float | int:
+        return self._nothing
+
+    def read_window(self, x0: int, y0: int, nx: int, ny: int) -> Pixels:
+        window = Window(x0, y0, nx, ny)
+        found: Pixels = self._dataset.read(self._band, window=window)
+        hidden = self._hidden(found, window)
+        pixels = found.astype(self._dtype)
+        if self._is_scaled:
+            pixels = pixels * self._scale + self._offset
+        pixels[hidden] = self._nothing
+        return pixels
+
+    def _hidden(self, found: Pixels, window: Window) -> Pixels:
+        if self._alpha is not None:
+            hidden = self._dataset.read(self._alpha, window=window) == 0
+        else:
+            hidden = self._dataset.read_masks(self._band, window=window) == 0
+        nodata = self._dataset.nodatavals[self._band - 1]
+        # Where there is a mask or alpha, GDAL asks nothing else.
+        return np.asarray(hidden if nodata is None else hidden | (found == nodata))
+
+    @property
+    def _is_scaled(self) -> bool:
+        return (self._scale, self._offset) != (1.0, 0.0)
+
+    def _read_dtype(self) -> np.dtype[Any]:
+        found: np.dtype[Any] = np.dtype(self._dataset.dtypes[self._band - 1])
+        if self._is_scaled:
+            return np.dtype("float64")
+        if found.kind == "f":
+            return np.dtype("float32") if found.itemsize < 4 else found
+        return np.dtype(WIDER.get(found.itemsize, found))
