@@ -98,6 +98,21 @@ def test_zones_in_degrees_across_the_antimeridian(bench: Bench) -> None:
     assert output["statistics"] == [{"zone": 0, "band": 1, "sum": 300}]
 
 
+@pytest.mark.parametrize(
+    ("crs", "west", "north"),
+    [(UTM, 500_000, 5_000_000), ("EPSG:32701", 179_000, 8_000_000), ("EPSG:3031", -3_000, 3_000)],
+    ids=["utm", "antimeridian", "south-pole"],
+)
+def test_a_zone_may_be_the_world_and_another_far_away(bench: Bench, crs: str, west: float, north: float) -> None:
+    source = put(bench, hills(60, 70), crs=crs, transform=from_origin(west, north, 100, 100))
+    zones = collection((-180, -90, 180, 90), (100, 0, 101, 1), (-80, 0, -70, 10))
+    output: Any = bench.output("raster.stats_zonal", source=source, zones=zones)
+    world, *far = output["statistics"]
+    assert world["count"] == pytest.approx(60 * 70)
+    assert world["sum"] == pytest.approx(hills(60, 70).astype("float64").sum())
+    assert [(row["count"], row["mean"]) for row in far] == [(0, None)] * 2
+
+
 def test_zones_may_be_a_file_and_long_results_become_one(bench: Bench) -> None:
     steps = [(x, y) for x in range(60) for y in range(60)]
     zones = collection(

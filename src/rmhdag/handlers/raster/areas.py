@@ -10,15 +10,18 @@ import shapely
 from rasterio.crs import CRS
 from rasterio.io import DatasetReader
 from rasterio.warp import transform_geom
-from shapely.geometry import MultiPolygon, Polygon, box, mapping, shape
+from shapely.geometry import MultiPolygon, Point, Polygon, box, mapping, shape
 
 from rmhdag.handlers.raster.geometry import GeometryRefused
+from rmhdag.handlers.raster.georeferencing import points_between, points_on_earth
 from rmhdag.handlers.raster.opening import GDAL_ERRORS
 
 WGS84 = "EPSG:4326"
 # A straight edge in one system is a curve in another: the longer side is cut into so many pieces.
 PIECES = 64
 TURN = 360.0
+# Between the points of an edge a raster may reach a little farther.
+MARGIN = 0.05
 
 Area = Polygon | MultiPolygon
 
@@ -37,10 +40,30 @@ def in_raster(area: Area, crs: CRS, dataset: DatasetReader) -> Area:
     A raster in degrees may count beyond 180, so the area is looked for one turn to either side as well.
     """
     if crs != dataset.crs:
+        area = near_raster(area, crs, dataset)
         area = area_of([transformed(part, crs, dataset.crs) for part in shapely.get_parts(area)])
     extent = box(*dataset.bounds)
     turns = (-TURN, 0.0, TURN) if dataset.crs.is_geographic else (0.0,)
     return area_of([shapely.intersection(turned(area, turn), extent) for turn in turns])
+
+
+def near_raster(area: Area, crs: CRS, dataset: DatasetReader) -> Area:
+    """Without what is far away, where the raster's system may not be defined; the area itself if that is not known."""
+    if dataset.crs.is_geographic or not crs.is_geographic:
+        return area
+    extent = box(*dataset.bounds)
+    ring = extent.exterior.segmentize(extent.length / (4 * PIECES))
+    points = points_on_earth(dataset.crs, crs, np.asarray(ring.coords))
+    if not np.isfinite(points).all():
+        return area
+    longitudes, latitudes = np.unwrap(points[:, 0], period=TURN), points[:, 1]
+    west, south, east, north = longitudes.min(), latitudes.min(), longitudes.max(), latitudes.max()
+    for pole in (-90.0, 90.0):
+        if extent.intersects(Point(points_between(crs, dataset.crs, np.array([[0.0, pole]]))[0])):
+            west, south, east, north = -TURN / 2, min(south, pole), TURN / 2, max(north, pole)
+    margin = MARGIN * max(east - west, north - south)
+    near = box(west - margin, south - margin, east + margin, north + margin)
+    return area_of(shapely.intersection(area, shapely.union_all([turned(near, turn) for turn in (-TURN, 0.0, TURN)])))
 
 
 def transformed(part: Polygon, crs: CRS, target: CRS) -> Area:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
 import rasterio
-from rasterio.warp import transform_bounds
+from numpy.typing import NDArray
+from rasterio.crs import CRS
+from rasterio.warp import transform, transform_bounds
 
 from rmhdag.handlers.raster.crs import crs_name
 from rmhdag.handlers.raster.opening import GDAL_ERRORS
 
 Bounds = tuple[float, float, float, float]
+Points = NDArray[np.float64]
 WGS84 = "EPSG:4326"
+# Of the points' extent; whoever comes back from off the earth is farther away.
+BACK_TO = 1e-3
 
 
 class NotOnEarth(ValueError):
@@ -81,6 +87,38 @@ def bounds_wgs84(dataset: rasterio.DatasetReader, bounds: Bounds) -> Bounds:
     if dataset.crs.is_geographic:
         west, east = _wrapped(west, east)
     return west, max(south, -90.0), east, min(north, 90.0)
+
+
+def points_between(source: CRS, target: CRS, points: Points) -> Points:
+    """Points that the target does not have become infinite.
+
+    GDAL raises for them, but in every process only for the first dozens: whoever is refused is asked one by one.
+    """
+    try:
+        return np.column_stack([np.asarray(values) for values in transform(source, target, points[:, 0], points[:, 1])])
+    except GDAL_ERRORS:
+        if len(points) == 1:
+            return np.full((1, 2), np.inf)
+    half = len(points) // 2
+    return np.concatenate(
+        (points_between(source, target, points[:half]), points_between(source, target, points[half:]))
+    )
+
+
+def points_on_earth(crs: CRS, degrees: CRS, points: Points) -> Points:
+    """In degrees; not finite where a projected system has a place on paper that is none on earth."""
+    found = points_between(crs, degrees, points)
+    if crs.is_geographic or not np.isfinite(found).any():
+        return found
+    known = np.isfinite(found).all(axis=1)
+    away = points[known] - points_between(degrees, crs, found[known])
+    least = BACK_TO * float(np.ptp(points, axis=0).max())
+    west, east = points_between(degrees, crs, np.array([[-180 + 1e-9, 0.0], [180 - 1e-9, 0.0]]))[:, 0]
+    if math.isfinite(east - west) and east - west > least:
+        # Cylinders may be unrolled more than once, as with longitudes up to 360.
+        away[:, 0] -= (east - west) * np.round(away[:, 0] / (east - west))
+    found[np.flatnonzero(known)[~(np.abs(away).max(axis=1) <= least)]] = np.inf
+    return found
 
 
 def _check_degrees(bounds: Bounds, pixel: float) -> list[str]:
