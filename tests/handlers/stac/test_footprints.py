@@ -10,6 +10,7 @@ from rasterio import warp
 from shapely.geometry import Point, box, shape
 
 from rmhdag.handlers import NonRetryableError
+from rmhdag.handlers.raster.georeferencing import georeference_of
 from rmhdag.handlers.stac.footprint import Footprint, find_footprint
 from tests.handlers.stac.rasters import NODATA, terrain, write_cog
 
@@ -81,6 +82,16 @@ def test_around_the_world(tmp_path: Path, where: dict[str, Any], bbox: list[floa
     if found.bbox[0] > found.bbox[2]:
         assert found.geometry["type"] == "MultiPolygon"
         assert not geometry.intersects(Point(0, geometry.centroid.y)), "it does not go around the world"
+
+
+@pytest.mark.parametrize("west", [-180.0, 0.0, 20.0])
+@pytest.mark.parametrize("width", [700, 1100, 1440, 4099])
+def test_pixels_that_are_not_quite_a_turn_together_go_around_the_world(tmp_path: Path, width: int, west: float) -> None:
+    values = np.ones((1, width // 2, width), dtype="uint8")
+    path = write_cog(tmp_path / "a.tif", values, crs="EPSG:4326", west=west, north=90.0, pixel=360 / width)
+    with rasterio.open(path) as dataset:
+        assert find_footprint(dataset).bbox[::2] == [-180.0, 180.0]
+        assert georeference_of(dataset).bounds_wgs84[::2] == pytest.approx((-180.0, 180.0))
 
 
 def test_no_crs_is_refused(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from rmhdag.handlers.raster.opening import GDAL_ERRORS
 Bounds = tuple[float, float, float, float]
 Points = NDArray[np.float64]
 WGS84 = "EPSG:4326"
+# In degrees: pixels of 360/700 are not quite 360 together.
+ROUNDING = 1e-6
 # Of the points' extent; whoever comes back from off the earth is farther away.
 BACK_TO = 1e-3
 
@@ -139,7 +141,7 @@ def _check_degrees(bounds: Bounds, pixel: float) -> list[str]:
 
 
 def _wrapped(west: float, east: float) -> tuple[float, float]:
-    if east - west >= 360:
+    if east - west >= 360 - ROUNDING:
         return -180.0, 180.0
     west, east = (value if -180 <= value <= 180 else (value + 180) % 360 - 180 for value in (west, east))
     return west, east

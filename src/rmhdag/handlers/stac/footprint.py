@@ -151,7 +151,7 @@ def _split(parts: list[Polygon]) -> Footprint:
     west, south, east, north = together.bounds
     together = together.simplify(max(east - west, north - south) * 1e-5)
     west, south, east, north = together.bounds
-    if east - west >= 360:
+    if east - west >= 360 - 10**-DECIMALS:
         bbox = [-180.0, south, 180.0, north]
     else:
         bbox = [_within_turn(west, -180.0), south, _within_turn(east, 180.0), north]
