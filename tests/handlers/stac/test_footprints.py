@@ -94,6 +94,28 @@ def test_pixels_that_are_not_quite_a_turn_together_go_around_the_world(tmp_path:
         assert georeference_of(dataset).bounds_wgs84[::2] == pytest.approx((-180.0, 180.0))
 
 
+GEOSTATIONARY = """PROJCS["Pacific",GEOGCS["GRS 80",DATUM["unknown",SPHEROID["GRS80",6378137,298.2572221]],
+PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]],PROJECTION["Geostationary_Satellite"],
+PARAMETER["central_meridian",-137],PARAMETER["satellite_height",35786023],PARAMETER["false_easting",0],
+PARAMETER["false_northing",0],UNIT["metre",1]]"""
+
+
+@pytest.mark.parametrize(
+    ("where", "bbox"),
+    [
+        ({"crs": "ESRI:54008", "west": -20_037_508.0, "north": 20_037_508.0, "pixel": 4e7 / 256}, [-180, -90, 180, 90]),
+        ({"crs": "ESRI:54009", "west": -18e6, "north": 18e6, "pixel": 36e6 / 256}, [-180, -90, 180, 90]),
+        ({"crs": GEOSTATIONARY, "west": -5_434_894.0, "north": 5_434_894.0, "pixel": 42_460.0}, [142, -80, -56, 80]),
+    ],
+    ids=["sinusoidal", "mollweide", "satellite"],
+)
+def test_corners_that_are_not_on_earth(tmp_path: Path, where: dict[str, Any], bbox: list[float]) -> None:
+    first, second = (footprint(tmp_path, terrain(), **where) for _ in range(2))
+    assert first.bbox == pytest.approx(bbox, abs=4)
+    assert shape(first.geometry).is_valid
+    assert second == first
+
+
 def test_no_crs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NonRetryableError, match="has no CRS"):
         footprint(tmp_path, terrain(64), crs=None)

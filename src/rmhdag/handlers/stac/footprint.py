@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import shapely
-from rasterio import features, warp
+from rasterio import features
 from rasterio.crs import CRS
 from rasterio.io import DatasetReader
 from rasterio.transform import Affine
@@ -18,6 +18,7 @@ from shapely.geometry import MultiPolygon, Polygon, box, mapping, shape
 from shapely.geometry.polygon import orient
 
 from rmhdag.handlers.contract import NonRetryableError
+from rmhdag.handlers.raster.georeferencing import points_on_earth
 
 MASK_PIXELS = 512
 MOST_POINTS = 200
@@ -25,6 +26,8 @@ MOST_EDGES = 6_000
 DECIMALS = 6
 # A straight edge in the raster's CRS is a curve in degrees; GDAL too takes 21 points for it.
 POINTS_PER_EDGE = 21
+# To a side, of a polygon that is not all on earth.
+SAMPLES = 257
 WGS84 = CRS.from_epsg(4326)
 
 
@@ -104,6 +107,7 @@ def _to_degrees(polygon: Polygon, crs: CRS) -> Iterator[Polygon]:
     length = max(polygon.length / (4 * POINTS_PER_EDGE), 1e-12)
     exterior = _ring_in_degrees(polygon.exterior.segmentize(length), crs)
     if exterior is None:
+        yield from _box_on_earth(polygon, crs)
         return
     holes = [_ring_in_degrees(ring.segmentize(length), crs) for ring in polygon.interiors]
     outer = Polygon(exterior)
@@ -115,15 +119,15 @@ def _to_degrees(polygon: Polygon, crs: CRS) -> Iterator[Polygon]:
 
 
 def _ring_in_degrees(ring: Any, crs: CRS) -> Any:
+    """None for a ring that leaves the earth, as the corners of a world map do."""
     points = np.asarray(ring.coords)[:, :2]
-    longitudes, latitudes = (np.asarray(values) for values in warp.transform(crs, WGS84, points[:, 0], points[:, 1]))
-    known = np.isfinite(longitudes) & np.isfinite(latitudes)
-    longitudes, latitudes = longitudes[known], np.clip(latitudes[known], -90, 90)
-    if len(longitudes) < 3:
+    found = points_on_earth(crs, WGS84, points)
+    if not np.isfinite(found).all():
         return None
+    longitudes, latitudes = found[:, 0], np.clip(found[:, 1], -90, 90)
     if crs.is_geographic:
         # The raster's own longitudes say which turn is meant: 350 degrees of width are no jump, 190 is not -170.
-        raw = np.degrees(points[known, 0] * crs.units_factor[1])
+        raw = np.degrees(points[:, 0] * crs.units_factor[1])
         return np.column_stack((longitudes + 360 * np.round((raw - longitudes) / 360), latitudes))
     jumps = np.diff(longitudes)
     longitudes = longitudes - 360 * np.concatenate(([0], np.cumsum(np.round(jumps / 360))))
@@ -133,6 +137,29 @@ def _ring_in_degrees(ring: Any, crs: CRS) -> Any:
         longitudes = np.concatenate((longitudes, [longitudes[-1], longitudes[0]]))
         latitudes = np.concatenate((latitudes, [pole, pole]))
     return np.column_stack((longitudes, latitudes))
+
+
+def _box_on_earth(polygon: Polygon, crs: CRS) -> Iterator[Polygon]:
+    """Around what is on earth of a polygon, found by samples and grown by a step between them."""
+    west, south, east, north = polygon.bounds
+    x, y = (
+        values.ravel() for values in np.meshgrid(np.linspace(west, east, SAMPLES), np.linspace(south, north, SAMPLES))
+    )
+    inside = shapely.intersects_xy(polygon, x, y)
+    found = points_on_earth(crs, WGS84, np.column_stack((x[inside], y[inside])))
+    found = found[np.isfinite(found).all(axis=1)]
+    if len(found) < 3:
+        return
+    # What lies across the antimeridian begins behind the widest gap between longitudes.
+    longitudes = np.sort(found[:, 0])
+    gaps = np.diff(longitudes, prepend=longitudes[-1] - 360)
+    first, width = longitudes[gaps.argmax()], 360 - gaps.max()
+    margin = width / (SAMPLES - 1)
+    if width + 2 * margin >= 360:
+        first, width, margin = -180.0, 360.0, 0.0
+    south, north = found[:, 1].min(), found[:, 1].max()
+    step = (north - south) / (SAMPLES - 1)
+    yield box(first - margin, max(south - step, -90.0), first + width + margin, min(north + step, 90.0))
 
 
 def _near(part: Any, other: Any) -> Any:
