@@ -256,6 +256,11 @@ def require_picture(plan: RasterPlan, profile: CogProfile) -> None:
 
 def require_valid_cog(path: Path) -> None:
     """As strictly as rio-cogeo can: nothing is published that a reader could stumble over."""
-    is_valid, errors, warnings = cog_validate(path, strict=True, quiet=True)
-    if not is_valid:
-        raise NotWritten(f"the file that was written is no valid COG: {'; '.join([*errors, *warnings])}")
+    _, errors, warnings = cog_validate(path, strict=True, quiet=True)
+    faults = [*errors, *warnings]
+    with rasterio.open(path) as written:
+        if written.width == 1:
+            # Rasterio tells overviews by their width, which cannot be halved here.
+            faults = [fault for fault in faults if not fault.startswith("Invalid Decimation 1 ")]
+    if faults:
+        raise NotWritten(f"the file that was written is no valid COG: {'; '.join(faults)}")
