@@ -3,24 +3,51 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Never
+from typing import Any, NamedTuple
 
-from rmhdag.api.problems import Problem
-from rmhdag.models.json_values import MAX_DEPTH, NotJsonError, check_json
+from rmhdag.api.problems import Problem, shorten
+from rmhdag.models.json_values import MAX_DEPTH, NotJsonError, check_json, json_pointer
 
 # The longest that has a place in 64 bits, with its sign.
 MOST_DIGITS = 20
 
 
+class _Fault(NamedTuple):
+    """Stands in the value that was read, so that its place can be told."""
+
+    what: str
+    key: str | None = None
+
+
 def parse(body: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
     """Refuses duplicate keys, NaN, huge numbers, NUL, lone surrogates, and what is nested too deeply."""
+    faults: list[_Fault] = []
+
+    def note(what: str, key: str | None = None) -> _Fault:
+        faults.append(_Fault(what, key))
+        return faults[-1]
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Fault:
+        found = dict(pairs)
+        if len(found) == len(pairs):
+            return found
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        return note(f"the key {twice!r} is given twice in one object: keep one", twice)
+
+    def integer(digits: str) -> int | _Fault:
+        return int(digits) if len(digits) <= MOST_DIGITS else note("an integer of more than 64 bits: send it as text")
+
     try:
         value = json.loads(
-            body,
-            object_pairs_hook=_refuse_duplicates,
-            parse_constant=_refuse_constant,
-            parse_int=_bounded_integer,
+            body.decode(),
+            object_pairs_hook=members,
+            parse_constant=lambda word: note(f"{word} is not a JSON number: use null or text"),
+            parse_int=integer,
         )
+        fault = _find_fault(value) if faults else None
+        if fault is not None:
+            raise _refusal(fault[0], json_pointer(*fault[1]))
         return check_json(value, max_depth=max_depth)
     except NotJsonError as error:
         raise _refusal(f"{error.what}: {error.remedy}", error.pointer) from None
@@ -32,24 +59,17 @@ def parse(body: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
         raise _refusal(f"the body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
 
 
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise _refusal(f"the key {twice!r} is given twice in one object: keep one")
-    return found
-
-
-def _refuse_constant(word: str) -> Never:
-    raise _refusal(f"{word} is not a JSON number: use null or text")
-
-
-def _bounded_integer(digits: str) -> int:
-    if len(digits) > MOST_DIGITS:
-        raise _refusal("an integer of more than 64 bits: send it as text")
-    return int(digits)
+def _find_fault(value: Any) -> tuple[str, list[str | int]] | None:
+    """What is wrong, and where; the first of several."""
+    if isinstance(value, _Fault):
+        return value.what, [] if value.key is None else [value.key]
+    if isinstance(value, dict | list):
+        for key, member in value.items() if isinstance(value, dict) else enumerate(value):
+            found = _find_fault(member)
+            if found is not None:
+                return found[0], [key, *found[1]]
+    return None
 
 
 def _refusal(detail: str, pointer: str = "") -> Problem:
-    return Problem(400, "invalid_json", detail, pointer=pointer)
+    return Problem(400, "invalid_json", detail, pointer=shorten(pointer))
