@@ -56,6 +56,7 @@ class ServedHere(Served):
     def __init__(self, url: str, dsn: str, server: ApiServer, api: Api) -> None:
         super().__init__(url, dsn)
         self.hub = api.streams
+        self.readers = api.readers
         self._server = server
 
     def stop(self) -> None:
@@ -65,6 +66,10 @@ class ServedHere(Served):
     def open_connections(self) -> int:
         """Of clients, and requests that the server has not finished."""
         return len(self._server.server_state.connections) + len(self._server.server_state.tasks)
+
+    def waiting_to_be_read(self) -> int:
+        """Large bodies for which no reader has time."""
+        return self.readers._work_queue.qsize()
 
     def peers(self) -> list[socket.socket]:
         """The server's ends of its connections."""

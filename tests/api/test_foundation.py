@@ -2,14 +2,18 @@
 
 import json
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
+from rmhdag.api.context import READERS
 from rmhdag.api.problems import Problem
 from rmhdag.api.strict_json import parse
 from rmhdag.models.scopes import Scope
-from tests.api.serving import Served, served
+from tests.api.serving import Served, ServedHere, served
+from tests.store.waiting import wait_until
 
 
 def problem(answer: httpx.Response, status: int, code: str) -> dict[str, object]:
@@ -106,3 +110,27 @@ def test_answers_do_not_wait_for_acknowledgements(migrated_database: str) -> Non
         assert api.anonymous().get("/livez").status_code == 200
         (peer,) = api.peers()
         assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/v1/jobs", {"workflow_id": "none", "input_params": {"text": "x" * 100_000}}),
+        ("/api/v1/workflows/validate", {"text": "x" * 100_000}),
+    ],
+)
+def test_nobody_waits_while_a_large_body_is_read(api: ServedHere, path: str, body: dict[str, object]) -> None:
+    may_read = threading.Event()
+    held = [api.readers.submit(may_read.wait) for _ in range(READERS)]
+    client, others = api.client(Scope.SUBMIT, Scope.READ), api.client(Scope.SUBMIT, Scope.READ)
+    with ThreadPoolExecutor(1) as apart:
+        large = apart.submit(client.post, path, json=body)
+        try:
+            wait_until(lambda: api.waiting_to_be_read() == 1)
+            assert others.get("/livez").status_code == 200
+            assert others.post(path, json={}).status_code in (200, 422)
+            assert not large.done()
+        finally:
+            may_read.set()
+        assert large.result().status_code in (200, 404, 422)
+    assert all(one.result() for one in held)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 Conn = psycopg.Connection[Any]
 # A connection that nobody has used for so long is looked at before it is used.
 RESTED_SECONDS = 1.0
+# Reading is work for the processor: more at once would only take it from those who answer.
+READERS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +80,11 @@ class Api:
     worker_pool: ConnectionPool[Conn] = field(init=False)
     bells: Bells = field(init=False)
     claims: Claims = field(default_factory=Claims)
+    # Large bodies are read here, so that nobody else waits for them.
+    readers: ThreadPoolExecutor = field(init=False)
 
     def __post_init__(self) -> None:
+        self.readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
         self.pool = self._pool("api", least=1)
         self.worker_pool = self._pool("workers", least=0)
         self.bells = Bells(self.settings.dsn, self.settings.schema_name, self.worker_pool, notify=self._notify)
@@ -110,6 +116,7 @@ class Api:
         self.bells.close()
         self.worker_pool.close()
         self.pool.close()
+        self.readers.shutdown()
 
     def _pool(self, name: str, least: int) -> ConnectionPool[Conn]:
         settings = self.settings

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import types
 import typing
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request, Response
@@ -14,11 +16,14 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, request_response
 from pydantic import BaseModel
 
+from rmhdag.api.context import get_api
 from rmhdag.api.problems import Problem
 from rmhdag.api.strict_json import parse
 from rmhdag.models.json_values import MAX_DEPTH, json_pointer
 
 JSON_TYPES = ("application/json",)
+# To hand over what is smaller would take longer than to read it.
+LARGE_BYTES = 64 * 1024
 
 
 class StrictRequest(Request):
@@ -26,7 +31,12 @@ class StrictRequest(Request):
 
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
-            self._json = parse(await self.body(), max_depth=self.max_depth)
+            body = await self.body()
+            read = partial(parse, body, max_depth=self.max_depth)
+            if len(body) > LARGE_BYTES:
+                self._json = await asyncio.get_running_loop().run_in_executor(get_api(self).readers, read)
+            else:
+                self._json = read()
         return self._json
 
 

@@ -12,7 +12,6 @@ from rmhdag.api.context import Api, ApiContext, Conn
 from rmhdag.api.identity import Operator, Reader
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
 from rmhdag.api.problems import Problem, not_found
-from rmhdag.api.strict_json import parse
 from rmhdag.api.strict_requests import check_media_type
 from rmhdag.models.api.problems import ProblemPlace
 from rmhdag.models.api.workflows import (
@@ -49,10 +48,9 @@ class WrittenSource(NamedTuple):
 
 async def read_source(request: Request) -> WrittenSource:
     media_type = check_media_type(request, (*YAML_TYPES, "application/json"))
-    body = await request.body()
     if media_type in YAML_TYPES:
-        return WrittenSource(body)
-    content = parse(body)
+        return WrittenSource(await request.body())
+    content = await request.json()
     if not isinstance(content, dict):
         raise Problem(422, "invalid_workflow", "a workflow is an object", pointer="")
     return WrittenSource(content)
