@@ -341,6 +341,24 @@ def test_heads_that_are_none_are_refused(hostile: ApiProcess, key: str, lines: b
         assert wire.is_closed()
 
 
+@pytest.mark.parametrize("path", ["/api/v1/jobs?" + "aaa&" * 10_000, "/api/v1/jobs/" + "a" * 40_000])
+def test_a_long_address_is_too_large(hostile: ApiProcess, key: str, path: str) -> None:
+    with hostile.wire() as wire:
+        wire.send(head(key, "GET", path))
+        assert "address" in str(refused(wire.read(), 431, "head_too_large")["detail"])
+
+
+def test_what_was_meant_is_guessed_for_some_names_only(hostile: ApiProcess, key: str) -> None:
+    with hostile.wire() as wire:
+        wire.send(head(key, "GET", "/api/v1/jobs?" + "&".join(f"limit{number}" for number in range(2_000))))
+        problem = refused(wire.read(), 422, "invalid_request")
+    errors = problem["errors"]
+    assert problem["detail"] == "2000 things are wrong with the query"
+    assert isinstance(errors, list)
+    assert len(errors) == 100
+    assert ["did you mean `limit`?" in error["detail"] for error in errors] == [True] * 10 + [False] * 90
+
+
 @pytest.mark.parametrize("pieces", [1, 20])
 def test_a_head_of_64_kilobytes_is_too_large(hostile: ApiProcess, key: str, pieces: int) -> None:
     whole = head(key, "GET", "/api/v1/me")[:-2] + b"X-Large: " + b"a" * 65536 + b"\r\n\r\n"

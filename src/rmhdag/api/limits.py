@@ -25,7 +25,7 @@ class BodyLimits:
             return
         headers = dict(scope["headers"])
         try:
-            if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:
+            if _head_bytes(scope) > HEADER_BYTES:
                 raise head_too_large()
             self._check_headers(headers)
         except Problem as problem:
@@ -64,6 +64,11 @@ class BodyLimits:
         return Problem(413, "body_too_large", f"a body has at most {self._max_body_bytes} bytes")
 
 
+def _head_bytes(scope: Scope) -> int:
+    target = len(scope["raw_path"]) + len(scope["query_string"])
+    return target + sum(len(name) + len(value) for name, value in scope["headers"])
+
+
 def head_too_large() -> Problem:
     """Whether the head came in one piece, which the server reads whatever its length, or in many."""
-    return Problem(431, "head_too_large", f"the headers of a request have at most {HEADER_BYTES} bytes")
+    return Problem(431, "head_too_large", f"address and headers of a request have at most {HEADER_BYTES} bytes")

@@ -24,6 +24,7 @@ from rmhdag.models.json_values import MAX_DEPTH, json_pointer
 JSON_TYPES = ("application/json",)
 # To hand over what is smaller would take longer than to read it.
 LARGE_BYTES = 64 * 1024
+MOST_GUESSES = 10
 
 
 class StrictRequest(Request):
@@ -135,11 +136,13 @@ def _is_list(annotation: Any) -> bool:
 def _check_query(request: Request, known: Mapping[str, bool]) -> None:
     given = request.query_params.multi_items()
     places = []
+    all_of_them = _all_of(known)
     for name, times in Counter(name for name, _ in given).items():
         pointer = json_pointer("query", name[:100])
         if name not in known:
-            close = get_close_matches(name[:100], known, n=1)
-            hint = f"did you mean `{close[0]}`?" if close else _all_of(known)
+            # To look for what was meant takes long: not for more names than somebody mistypes.
+            close = get_close_matches(name[:100], known, n=1) if len(places) < MOST_GUESSES else []
+            hint = f"did you mean `{close[0]}`?" if close else all_of_them
             places.append((pointer, f"there is no such query parameter; {hint}"))
         elif times > 1 and not known[name]:
             places.append((pointer, "given more than once: keep one"))
