@@ -71,6 +71,22 @@ nodes:
   only: {handler: echo, queue: heavy}
 """
 
+LARGE = """\
+workflow_id: large
+name: Makes more than stands inline
+inputs: {text: {type: string}, others: {type: array, default: []}}
+defaults: {queue: light}
+nodes:
+  first: {handler: echo, params: {text: "{{ inputs.text }}"}, next: split}
+  split:
+    type: fan_out
+    source: "{{ inputs.others }}"
+    task: {handler: echo, params: {text: "{{ item }}"}}
+    next: gather
+  gather: {type: fan_in}
+outputs: {first: "{{ nodes.first.output }}", gathered: "{{ nodes.gather.output }}"}
+"""
+
 
 class Running:
     """`client` may do everything but administer."""
@@ -79,7 +95,7 @@ class Running:
         self.api = api
         self.cluster = cluster
         self.client = api.client(Scope.READ, Scope.SUBMIT, Scope.OPERATE, name="ada")
-        for text in (FLAKY, RELEASE, SLOW, PATIENT, LONELY):
+        for text in (FLAKY, RELEASE, SLOW, PATIENT, LONELY, LARGE):
             register(api.dsn, load(text, queues={"light", "heavy"}).definition)
 
     def submit(self, workflow_id: str, **params: Any) -> str:

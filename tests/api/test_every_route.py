@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 
+import orjson
 import pytest
 
 from rmhdag.api.identity import OPEN
@@ -100,6 +101,8 @@ def things(api: Served) -> Iterator[dict[str, str]]:
         endpoint_id = callback_endpoints.create_endpoint(platform.conn, "default", url, "plain:whsec_x", "test")
         for row in (letter, payload, callback):
             insert_rows(platform.conn, "dagapp", [row])
+        made = orjson.dumps({"one": {"sha256": payload.sha256, "size_bytes": 2, "media_type": "application/json"}})
+        platform.conn.execute("UPDATE dag_jobs SET result_data = %s WHERE job_id = %s", [made.decode(), job_id])
         row_ids = platform.conn.execute("SELECT task_id FROM dag_node_states WHERE job_id = %s", [job_id]).fetchone()
         assert row_ids is not None
         yield UNKNOWN | {

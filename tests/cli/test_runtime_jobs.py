@@ -27,6 +27,7 @@ from tests.cli.test_reference import ON_A_RUNNING_PLATFORM, compare
 from tests.store.waiting import wait_until
 
 FLAKY = running.FLAKY.replace("queue: light,", "queue: light-tasks,")
+LARGE = running.LARGE.replace("queue: light}", "queue: light-tasks}")
 APPROVAL = """\
 workflow_id: release
 name: Waits for somebody
@@ -44,6 +45,7 @@ def up(postgres: EmbeddedPostgres) -> Iterator[Up]:
     (home / "slow.yaml").write_text(json.dumps(SLOW))
     (home / "flaky.yaml").write_text(FLAKY)
     (home / "release.yaml").write_text(APPROVAL)
+    (home / "large.yaml").write_text(LARGE)
     running = Up(home, "--workflows", ".", RMHDAG_DATABASE_URL=dsn)
     yield running
     assert running.end() == 0
@@ -116,6 +118,16 @@ def test_a_job_is_shown_until_it_completes(cli: RunCli) -> None:
     lines = done.stderr.splitlines()
     assert any(line.startswith("greet: completed") for line in lines)
     assert lines[-1].endswith("1 of 1 nodes completed")
+
+
+def test_outputs_that_stand_apart_are_shown(cli: RunCli) -> None:
+    text = "x" * 70_000
+    done = cli("submit", "large", "--params", "-", "--wait", "--json", stdin=json.dumps({"text": text}))
+    facts = json.loads(done.stdout)
+    assert facts["result_data"]["first"] == {"echoed_params": {"text": text}}
+    assert show(cli, facts["job_id"])["result_data"] == facts["result_data"]
+    shown = json.loads(cli("job", facts["job_id"], "--node", "first", "--json").stdout)
+    assert shown["output"] == {"echoed_params": {"text": text}}
 
 
 def test_three_items_make_eight_nodes(cli: RunCli) -> None:

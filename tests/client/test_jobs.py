@@ -35,6 +35,20 @@ def test_from_submission_to_outputs(client: Client) -> None:
     assert {node.node_id for node in job.nodes(parent="split")} == {"split__0", "split__1"}
 
 
+def test_outputs_that_stand_apart_are_fetched(client: Client) -> None:
+    text, other = "x" * 70_000, "y" * 70_000
+    job = client.submit("large", text=text, others=["small", other]).wait(60)
+    assert job.outputs["first"] == {"echoed_params": {"text": text}}
+    assert job.view is not None
+    assert job.view.result_data is not None
+    assert set(job.view.result_data["first"]) == {"sha256", "size_bytes", "media_type"}
+    assert other in str(job.outputs["gathered"])
+    assert client.job(job.job_id).outputs == job.outputs
+    assert job.node("first").output == {"echoed_params": {"text": text}}
+    assert job.node("split__1").output == {"echoed_params": {"text": other}}
+    assert other in str(job.node("gather").output)
+
+
 def test_a_line_of_progress(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
     client.submit("flaky", fails=False).wait(60, progress=True)
     assert capsys.readouterr().err.endswith("flaky completed 100 % (8/8 nodes)\n")

@@ -56,6 +56,7 @@ def job(
             show_events(platform, full_id, as_json=as_json)
             return
         found = platform.overview(full_id, reasons=True)
+        found.result_data = platform.whole(full_id, found.result_data)
     if as_json:
         emit_json(as_facts(found, with_reasons=True))
         return
@@ -133,6 +134,7 @@ def show_node(platform: Platform, job_id: str, node_id: str, *, as_json: bool) -
     from rmhdag.cli.waiting import as_text
 
     node = platform.node(job_id, node_id)
+    node.output = platform.whole(job_id, node.output)
     if as_json:
         emit_json(node.model_dump(exclude={"reason": {"node_id"}}))
         return

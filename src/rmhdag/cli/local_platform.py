@@ -64,6 +64,8 @@ from rmhdag.models.api.queues import DeadLetterSummary, QueueStatus, Requeued
 from rmhdag.models.api.timeline import TimelineEvent, read_event
 from rmhdag.models.api.workflows import Registration, WorkflowDetail, WorkflowSummary
 from rmhdag.models.callbacks import CallbackStatus
+from rmhdag.models.leases import PayloadMissingError
+from rmhdag.models.stored_values import NOT_STORED
 from rmhdag.orchestrator import asset_commands, commands, requests, reruns
 from rmhdag.orchestrator import dead_letters as chances
 from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
@@ -74,7 +76,7 @@ from rmhdag.orchestrator.submissions import (
     UnknownWorkflowError,
     submit_many,
 )
-from rmhdag.store import api_keys, callbacks, dead_letters, views
+from rmhdag.store import api_keys, callbacks, dead_letters, payloads, views
 from rmhdag.store.asset_states import RevisionKey
 from rmhdag.store.assets import AssetFilters
 from rmhdag.store.channels import JOBS_ENDED
@@ -157,6 +159,12 @@ class LocalPlatform(Platform):
         if found is None:
             raise no_node(job_id, node_id, did_you_mean(node_id, read_definition(self.conn, job).nodes))
         return found
+
+    def stored_value(self, job_id: str, sha256: str) -> Any:
+        try:
+            return payloads.read_json(self.conn, self._namespace, sha256)
+        except PayloadMissingError:
+            return NOT_STORED
 
     def failed_children(self, job_id: str, node_id: str, limit: int) -> list[tuple[str, str | None]]:
         return views.failed_children(self.conn, job_id, node_id, limit)

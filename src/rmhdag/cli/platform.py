@@ -13,11 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.output import say
 from rmhdag.cli.settings import Settings, load_settings
+from rmhdag.models.stored_values import Unfolding, ValuesTooLarge
 
 if TYPE_CHECKING:
     from rmhdag.models.api.assets import (
@@ -142,6 +144,23 @@ class Platform(ABC):
 
     @abstractmethod
     def node(self, job_id: str, node_id: str) -> NodeView: ...
+
+    def whole(self, job_id: str, value: Any) -> Any:
+        """With the values that stand apart; should they be too large, with their references."""
+        unfolding = Unfolding().steps(value)
+        found = None
+        try:
+            while True:
+                found = self.stored_value(job_id, unfolding.send(found))
+        except StopIteration as end:
+            return end.value
+        except ValuesTooLarge as error:
+            say(f"{error}: shown are their references")
+            return value
+
+    @abstractmethod
+    def stored_value(self, job_id: str, sha256: str) -> Any:
+        """What a reference in a job stands for, or NOT_STORED."""
 
     @abstractmethod
     def failed_children(self, job_id: str, node_id: str, limit: int) -> list[tuple[str, str | None]]:

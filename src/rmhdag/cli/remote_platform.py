@@ -61,6 +61,7 @@ from rmhdag.models.api.queues import DeadLetterSummary, QueueStatus, Requeued
 from rmhdag.models.api.timeline import TimelineEvent
 from rmhdag.models.api.workflows import Registration, WorkflowDetail, WorkflowSummary
 from rmhdag.models.jobs import CommandOutcome
+from rmhdag.models.stored_values import NOT_STORED
 from rmhdag.workflow.problems import Problem
 
 MOST_FOUND = 3
@@ -188,6 +189,12 @@ class RemotePlatform(Platform):
             return self._call(calls.get_node(job_id, node_id))
         except NotFound as error:
             raise no_node(job_id, node_id, error.remedy or "") from None
+
+    def stored_value(self, job_id: str, sha256: str) -> Any:
+        try:
+            return self._call(calls.get_stored_value(job_id, sha256)).root
+        except NotFound:
+            return NOT_STORED
 
     def failed_children(self, job_id: str, node_id: str, limit: int) -> list[tuple[str, str | None]]:
         page = self._call(calls.list_nodes(job_id, limit=limit, parent=node_id, status="failed"))

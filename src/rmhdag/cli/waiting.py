@@ -36,7 +36,9 @@ def watch_to_end(platform: Platform, job_id: str) -> JobOverview:
 
 def watch_it(platform: Platform, job_id: str, *, timeout_seconds: float | None, as_json: bool) -> JobOverview:
     try:
-        return watch_job(platform, job_id, timeout_seconds=timeout_seconds)
+        ended = watch_job(platform, job_id, timeout_seconds=timeout_seconds)
+        ended.result_data = platform.whole(job_id, ended.result_data)
+        return ended
     except Detached:
         say(f"\ndetached; job {job_id} goes on")
         say(f"  rmhdag job {job_id} --wait    look again")

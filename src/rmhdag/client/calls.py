@@ -36,7 +36,7 @@ from rmhdag.models.api.jobs import (
     RerunRequest,
 )
 from rmhdag.models.api.keys import KeyMade, KeyPage, KeyRequest, KeyView, Me, RotationRequest
-from rmhdag.models.api.nodes import Decision, JobGraph, LogPage, NodePage, NodeView
+from rmhdag.models.api.nodes import Decision, JobGraph, LogPage, NodePage, NodeView, StoredValue
 from rmhdag.models.api.overviews import JobOverview
 from rmhdag.models.api.processes import OrchestratorList, WorkerList
 from rmhdag.models.api.progress import JobProgress
@@ -113,6 +113,10 @@ def list_nodes(job_id: str, cursor: str | None = None, limit: int = PAGE, **filt
 
 def get_node(job_id: str, node_id: str) -> Call[NodeView]:
     return _get(_of(job_id, node_id), NodeView)
+
+
+def get_stored_value(job_id: str, sha256: str) -> Call[StoredValue]:
+    return _get(f"{_of(job_id)}/payloads/{_part(sha256)}", StoredValue)
 
 
 def get_timeline(job_id: str, after: int = 0, limit: int = 1_000) -> Call[Timeline]:

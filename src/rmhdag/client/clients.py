@@ -25,7 +25,7 @@ from rmhdag.client.sides import AsyncSide, Iteration, Operation, SyncSide
 from rmhdag.client.steps import Items, Steps, ask, pages
 from rmhdag.models.api.callbacks import CallbackView
 from rmhdag.models.api.health import Health
-from rmhdag.models.api.jobs import MOST_IN_A_BATCH, JobSubmission, JobSummary, JobView
+from rmhdag.models.api.jobs import MOST_IN_A_BATCH, JobSubmission, JobSummary
 from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, Me, RotationRequest
 from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
 from rmhdag.models.api.queues import DeadLetterSummary, Discarded, QueueStatus, Requeued
@@ -53,7 +53,7 @@ class BatchRefused(InvalidRequest, Generic[J]):
 
 class ClientOperations(AssetOperations, ABC, Generic[J]):
     @abstractmethod
-    def _handle(self, job_id: str, view: JobView | None = None) -> J:
+    def _handle(self, job_id: str) -> J:
         """A job as this side has it."""
 
     @Operation
@@ -90,7 +90,9 @@ class ClientOperations(AssetOperations, ABC, Generic[J]):
             }
         )
         view = yield from ask(calls.submit(body))
-        return self._handle(view.job_id, view)
+        job = self._handle(view.job_id)
+        yield from job.see(view)
+        return job
 
     @Operation
     def submit_many(self, jobs: Iterable[Mapping[str, Any] | JobSubmission]) -> Steps[list[J]]:
@@ -121,7 +123,9 @@ class ClientOperations(AssetOperations, ABC, Generic[J]):
     def job(self, job_id: str) -> Steps[J]:
         """A job by its id. NotFound if there is none."""
         view = yield from ask(calls.get_job(job_id))
-        return self._handle(view.job_id, view)
+        job = self._handle(view.job_id)
+        yield from job.see(view)
+        return job
 
     @Iteration
     def jobs(
@@ -268,8 +272,8 @@ class Client(ClientOperations[Job], SyncSide):
     ) -> None:
         super().__init__(httpx.Client(**configuration(url, key, timeout_seconds)))
 
-    def _handle(self, job_id: str, view: JobView | None = None) -> Job:
-        return Job(self._http, job_id, view)
+    def _handle(self, job_id: str) -> Job:
+        return Job(self._http, job_id)
 
     def close(self) -> None:
         self._http.close()
@@ -289,8 +293,8 @@ class AsyncClient(ClientOperations[AsyncJob], AsyncSide):
     ) -> None:
         super().__init__(httpx.AsyncClient(**configuration(url, key, timeout_seconds)))
 
-    def _handle(self, job_id: str, view: JobView | None = None) -> AsyncJob:
-        return AsyncJob(self._http, job_id, view)
+    def _handle(self, job_id: str) -> AsyncJob:
+        return AsyncJob(self._http, job_id)
 
     async def aclose(self) -> None:
         await self._http.aclose()

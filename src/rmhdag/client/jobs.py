@@ -13,7 +13,7 @@ from uuid import uuid4
 import httpx
 
 from rmhdag.client import calls
-from rmhdag.client.errors import Conflict, JobCancelled, JobFailed, RmhdagError, Unavailable, WaitTimeout
+from rmhdag.client.errors import Conflict, JobCancelled, JobFailed, NotFound, RmhdagError, Unavailable, WaitTimeout
 from rmhdag.client.html import describe_job
 from rmhdag.client.listening import LOST_SECONDS, listen
 from rmhdag.client.sides import AsyncSide, Iteration, Operation, SyncSide
@@ -25,6 +25,7 @@ from rmhdag.models.api.overviews import JobOverview
 from rmhdag.models.api.progress import JobProgress
 from rmhdag.models.api.timeline import StreamedEvent
 from rmhdag.models.states import JOB_TERMINAL, JobStatus
+from rmhdag.models.stored_values import NOT_STORED, Unfolding, ValuesTooLarge
 
 # The handle itself, as the side has it.
 J = TypeVar("J")
@@ -37,11 +38,13 @@ ShowProgress = Callable[[JobProgress], None]
 class JobOperations(ABC, Generic[J]):
     """`view` is the job as it was last seen; None if it has not been looked at yet."""
 
-    def __init__(self, http: Any, job_id: str, view: JobView | None = None) -> None:
+    def __init__(self, http: Any, job_id: str) -> None:
         self._http = http
         self.job_id = job_id
-        self.view = view
+        self.view: JobView | None = None
         self._graph: JobGraph | None = None
+        # With the values that stand apart, or why they are not here.
+        self._outputs: dict[str, Any] | RmhdagError | None = None
 
     @abstractmethod
     def _handle(self, job_id: str) -> J:
@@ -66,7 +69,9 @@ class JobOperations(ABC, Generic[J]):
         if self.view is None or not self.has_ended:
             raise Conflict("job_not_finished", f"job {self.job_id} has not ended", "Call wait() first.")
         check_end(self.view)
-        return self.view.result_data or {}
+        if isinstance(self._outputs, RmhdagError):
+            raise self._outputs
+        return self.view.result_data or {} if self._outputs is None else self._outputs
 
     @property
     def result(self) -> dict[str, Any]:
@@ -76,8 +81,18 @@ class JobOperations(ABC, Generic[J]):
     @Operation
     def refresh(self) -> Steps[J]:
         """Look again."""
-        self.view = yield from ask(calls.get_job(self.job_id))
+        yield from self.see((yield from ask(calls.get_job(self.job_id))))
         return self._itself()
+
+    def see(self, view: JobView) -> Steps[None]:
+        """This is how it stands: its outputs are fetched, too, where they stand apart."""
+        if self._outputs is None and view.result_data is not None:
+            try:
+                self._outputs = yield from stored_values(self.job_id, view.result_data)
+            except ValuesTooLarge as error:
+                remedy = "Fetch them one by one: `view.result_data` has their references, `node()` the outputs."
+                self._outputs = RmhdagError("outputs_too_large", f"job {self.job_id}: {error}", remedy)
+        self.view = view
 
     @Operation
     def wait(
@@ -94,7 +109,7 @@ class JobOperations(ABC, Generic[J]):
         pause = FIRST_LOOK_SECONDS
         while True:
             try:
-                self.view = yield from self._look(show)
+                yield from self.see((yield from self._look(show)))
                 seen_at = time.monotonic()
             except Unavailable:
                 if time.monotonic() - seen_at > LOST_SECONDS:
@@ -129,8 +144,14 @@ class JobOperations(ABC, Generic[J]):
 
     @Operation
     def node(self, node_id: str) -> Steps[NodeView]:
-        """One node, or one child of a fan-out: parameters, output, why it does not run."""
-        return (yield from ask(calls.get_node(self.job_id, node_id)))
+        """One node, or one child of a fan-out: parameters, output, why it does not run.
+
+        Of an output of more than 64 MB the references stay.
+        """
+        view = yield from ask(calls.get_node(self.job_id, node_id))
+        with suppress(ValuesTooLarge):
+            view.output = yield from stored_values(self.job_id, view.output)
+        return view
 
     @Iteration
     def nodes(self, /, **filters: Any) -> Items[NodeSummary]:
@@ -247,6 +268,21 @@ class AsyncJob(JobOperations["AsyncJob"], AsyncSide):
 
     def _itself(self) -> AsyncJob:
         return self
+
+
+def stored_values(job_id: str, value: Any) -> Steps[Any]:
+    """The value with what it refers to; what only looks like a reference, or is gone, stays. Raises ValuesTooLarge."""
+    unfolding = Unfolding().steps(value)
+    found = None
+    while True:
+        try:
+            digest = unfolding.send(found)
+        except StopIteration as end:
+            return end.value
+        try:
+            found = (yield from ask(calls.get_stored_value(job_id, digest))).root
+        except NotFound:
+            found = NOT_STORED
 
 
 def check_end(view: JobView) -> None:

@@ -119,6 +119,13 @@ def find_payload(conn: Conn, namespace: str, digest: str) -> StoredPayload | Non
     return None if row is None else StoredPayload(*row)
 
 
+def job_refers_to(conn: Conn, namespace: str, job_id: str, digest: str) -> bool:
+    """Whether its result, its parameters or an output of its nodes is or has a reference to it."""
+    given = {"namespace": namespace, "job_id": job_id, "sha256": digest}
+    row = conn.execute(SQL["job_refers_to"], given).fetchone()
+    return row is not None and bool(row[0])
+
+
 def read_chunk(conn: Conn, namespace: str, digest: str, chunk_index: int) -> bytes | None:
     given = {"namespace": namespace, "sha256": digest, "chunk_index": chunk_index}
     row = conn.execute(SQL["read_chunk"], given).fetchone()

@@ -33,3 +33,25 @@ WHERE namespace = %(namespace)s AND sha256 = %(sha256)s AND chunk_index = %(chun
 
 -- name: read_payload
 SELECT data FROM dag_payloads WHERE namespace = %(namespace)s AND sha256 = %(sha256)s ORDER BY chunk_index
+
+-- name: job_refers_to
+-- The output of a task that is stored apart is nothing but its reference; elsewhere references stand somewhere inside.
+SELECT EXISTS (
+    SELECT FROM dag_jobs
+    WHERE job_id = %(job_id)s AND namespace = %(namespace)s
+        AND jsonb_path_exists(
+            jsonb_build_array(result_data, input_params), '$.**.sha256 ? (@ == $wanted)',
+            jsonb_build_object('wanted', %(sha256)s::text)
+        )
+) OR EXISTS (
+    SELECT FROM dag_node_states AS n
+    LEFT JOIN dag_task_results AS r
+        ON r.task_id = COALESCE(n.reused_task_id, n.task_id) AND r.status IN ('completed', 'failed', 'cancelled')
+    WHERE n.job_id = %(job_id)s
+        AND (
+            r.output->>'sha256' = %(sha256)s
+            OR jsonb_path_exists(
+                n.output, '$.**.sha256 ? (@ == $wanted)', jsonb_build_object('wanted', %(sha256)s::text)
+            )
+        )
+)

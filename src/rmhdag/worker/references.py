@@ -8,9 +8,8 @@ from typing import Any
 import orjson
 
 from rmhdag.models.json_values import json_pointer
-from rmhdag.models.leases import PAYLOAD_MEDIA_TYPE, PayloadMissingError
-
-REFERENCE_KEYS = {"sha256", "size_bytes", "media_type"}
+from rmhdag.models.leases import PayloadMissingError
+from rmhdag.models.stored_values import is_reference
 
 
 class UnresolvedReferenceError(Exception):
@@ -33,16 +32,6 @@ def _resolve(value: Any, read: Callable[[str], bytes], where: tuple[str | int, .
     if isinstance(value, list):
         return [_resolve(member, read, (*where, index)) for index, member in enumerate(value)]
     return value
-
-
-def is_reference(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() == REFERENCE_KEYS
-        and value["media_type"] == PAYLOAD_MEDIA_TYPE
-        and isinstance(value["sha256"], str)
-        and len(value["sha256"]) == 64
-    )
 
 
 def may_hold_reference(value: Any) -> bool:

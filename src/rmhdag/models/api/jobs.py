@@ -137,7 +137,11 @@ class JobView(JobSummary):
     owner_heartbeat_at: datetime | None = None
     version: int
     input_params: dict[str, Any]
-    result_data: dict[str, Any] | None = None
+    result_data: dict[str, Any] | None = Field(
+        default=None,
+        description="What the job has made. Values above 64 KB are references: `sha256`, `size_bytes`, `media_type`; "
+        "they are at `/api/v1/jobs/{job_id}/payloads/{sha256}`",
+    )
     node_counts: NodeCounts
     reruns: list[JobReference] = Field(default_factory=list, description="Jobs that rerun this one, oldest first")
     reason: Reason | None = Field(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, RootModel
 
 from rmhdag.models.api.jobs import NodeCounts, Reason, ReasonText, RequestBody
 from rmhdag.models.events import ErrorKind
@@ -51,7 +51,8 @@ class NodePage(BaseModel):
 
 
 class NodeView(NodeSummary):
-    """All about one node. An output above 64 KB is a reference: `sha256`, `size_bytes`, `media_type`."""
+    """All about one node. An output above 64 KB is a reference: `sha256`, `size_bytes`, `media_type`; the value is at
+    `/api/v1/jobs/{job_id}/payloads/{sha256}`."""
 
     input_params: dict[str, Any]
     output: Any = None
@@ -61,6 +62,10 @@ class NodeView(NodeSummary):
     checkpoint_saved_at: datetime | None = None
     children: NodeCounts | None = Field(default=None, description="Of a fan-out, by status")
     reason: Reason | None = Field(default=None, description="Why it does not run, if it has not ended")
+
+
+class StoredValue(RootModel[Any]):
+    """What a reference stands for."""
 
 
 class Decision(RequestBody):
