@@ -15,7 +15,8 @@ import orjson
 import pytest
 
 from rmhdag.models.scopes import Scope
-from rmhdag.store import payloads
+from rmhdag.orchestrator.registrations import handler_queues
+from rmhdag.store import payloads, workers
 from tests.api.serving import Served
 from tests.api.test_foundation import problem
 from tests.worker.conftest import QUEUE, Desk
@@ -423,3 +424,47 @@ def test_outputs_may_be_nested_as_deeply_as_with_the_database(station: Station, 
     told = station.ask("callbacks/task-result", results=[done(task, output=nested(65))])
     assert "nested too deeply" in str(problem(told, 400, "invalid_json")["detail"])
     assert station.report(done(task, output=nested(64))) == ["accepted"]
+
+
+# What handlers there are.
+
+
+def manifest(handler: str, queue: str, *aliases: str) -> dict[str, Any]:
+    return {"handler": handler, "queue": queue, "version": "1", "aliases": aliases}
+
+
+def queues_of(api: Served, namespace: str) -> dict[str, str | None]:
+    listed = api.client(Scope.READ, namespace=namespace).get("/api/v1/handlers").json()["handlers"]
+    return {one["handler"]: one["queue"] for one in listed}
+
+
+def offer(api: Served, namespace: str, *handlers: dict[str, Any]) -> None:
+    station = Station(api, namespace)
+    station.say("workers/register", host="somewhere", version="1", slots=1, queues=[QUEUE], handlers=handlers)
+
+
+def test_a_namespace_describes_handlers_for_itself_only(api: Served, desk: Desk) -> None:
+    shared = manifest("mine.clip", "light") | {"description": "", "params_schema": {}, "aliases": []}
+    workers.register_handlers(desk.conn, [shared])
+    before = queues_of(api, "default")
+    offer(api, "north", manifest("echo", "evil", "hello_world", "sleep"), manifest("mine.clip", "evil"))
+    offer(api, "north", manifest("north.own", "northern", "echo", "mine.clip", "clip"))
+    offer(api, "south", manifest("north.own", "evil"))
+    offer(api, "south", manifest("south.own", "evil", "north.own"))
+    assert queues_of(api, "default") == before
+    own = queues_of(api, "north")
+    assert own == before | {"north.own": "northern"}
+    chosen = handler_queues(desk.conn)
+    assert (chosen["north.own"], chosen["clip"], chosen["mine.clip"]) == ("northern", "northern", "light")
+    assert "evil" not in {chosen.get(name) for name in (*before, *own)}
+
+
+def test_a_namespace_describes_its_own_handlers_anew_until_all_have_them(api: Served, desk: Desk) -> None:
+    offer(api, "north", manifest("north.own", "first"))
+    offer(api, "north", manifest("north.own", "second"))
+    assert queues_of(api, "north")["north.own"] == "second"
+    assert "north.own" not in queues_of(api, "default")
+    shared = manifest("north.own", "light") | {"description": "", "params_schema": {}, "aliases": []}
+    workers.register_handlers(desk.conn, [shared])
+    offer(api, "north", manifest("north.own", "third"))
+    assert queues_of(api, "north")["north.own"] == queues_of(api, "default")["north.own"] == "light"

@@ -71,9 +71,9 @@ def configured_queues(conn: Conn, settings: Settings) -> set[str]:
     return known
 
 
-def check_files(conn: Conn, settings: Settings, names: Sequence[str]) -> list[CheckedFile]:
+def check_files(conn: Conn, settings: Settings, names: Sequence[str], namespace: str) -> list[CheckedFile]:
     """All of them or none: a problem in one file ends the command, with every problem shown."""
-    queues, handlers = configured_queues(conn, settings), known_handlers(conn)
+    queues, handlers = configured_queues(conn, settings), known_handlers(conn, namespace)
     files = [check_file(name, queues=queues, handlers=handlers, env_names=()) for name in find_files(names)]
     refuse_problems([(problem, file.source) for file in files for problem in file.problems])
     return files
@@ -83,7 +83,7 @@ def register_files(
     conn: Conn, settings: Settings, names: Sequence[str], *, namespace: str, registered_by: str
 ) -> list[Registration]:
     registered = []
-    for file in check_files(conn, settings, names):
+    for file in check_files(conn, settings, names, namespace):
         definition = file.definition
         assert definition is not None
         registered.append(store(conn, definition, namespace, registered_by, development=settings.development))
@@ -95,7 +95,7 @@ def register_shipped(conn: Conn, settings: Settings, *, namespace: str, register
     queues = {LIGHT: settings.dag_worker_queue or LIGHT, HEAVY: settings.worker_queue or HEAVY}
     registered = []
     for name in find_files([str(shipped_folder())]):
-        file = check_file(name, handlers=known_handlers(conn), env_names=())
+        file = check_file(name, handlers=known_handlers(conn, namespace), env_names=())
         found = file.definition
         assert found is not None, file.problems
         definition = in_queues(found, queues)

@@ -56,7 +56,11 @@ class Workflow(Row):
 
 
 class Handler(Row):
-    """A handler that some worker offers; names are the same on every worker."""
+    """A handler that some worker offers; names are the same on every worker.
+
+    `serves_namespace` is that of the key that registered it over HTTP, and only there it counts; null for those of
+    workers that have the database: all namespaces have them.
+    """
 
     table: ClassVar[Table] = Table(
         name="dag_handlers", key=("handler",), indexes=(Index("queue", ("queue", "handler")),)
@@ -64,6 +68,7 @@ class Handler(Row):
 
     handler: Name
     queue: Name | None = None
+    serves_namespace: Name | None = None
     version: Label
     description: Message = ""
     aliases: JsonList = Field(default_factory=list)

@@ -15,12 +15,20 @@ from rmhdag.workflow.layout import layout
 Conn = psycopg.Connection[Any]
 
 
-def known_handlers(conn: Conn) -> HandlerCatalogue:
-    """Those that come with rmhdag, and those that workers have registered."""
-    found = [
-        HandlerEntry(name=name, aliases=tuple(aliases), queue=queue) for name, aliases, queue in views.handlers(conn)
-    ]
-    return shipped_handlers().with_entries(found)
+def known_handlers(conn: Conn, namespace: str | None = None) -> HandlerCatalogue:
+    """Those that come with rmhdag, and those that workers have registered, for one namespace or at all.
+
+    A namespace's own never take a name from those that all share, nor by an alias from each other.
+    """
+    found = views.handlers(conn, namespace)
+    shared = shipped_handlers().with_entries(
+        HandlerEntry(name, tuple(aliases), queue) for name, aliases, queue, is_shared in found if is_shared
+    )
+    own = {name: (aliases, queue) for name, aliases, queue, _ in found if name not in shared}
+    return shared.with_entries(
+        HandlerEntry(name, tuple(alias for alias in aliases if alias not in shared and alias not in own), queue)
+        for name, (aliases, queue) in own.items()
+    )
 
 
 def handler_queues(conn: Conn) -> dict[str, str]:

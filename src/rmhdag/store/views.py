@@ -288,14 +288,14 @@ def with_configured(found: Sequence[QueueLine], configured: Iterable[str]) -> li
     return sorted([*found, *empty], key=lambda line: line.queue)
 
 
-def handlers(conn: Conn) -> list[tuple[str, list[str], str | None]]:
-    """(name, aliases, queue) of what workers have registered."""
-    return conn.execute(SQL["handlers"]).fetchall()
+def handlers(conn: Conn, namespace: str | None) -> list[tuple[str, list[str], str | None, bool]]:
+    """(name, aliases, queue, whether all namespaces share it) of what workers have registered for one, or at all."""
+    return conn.execute(SQL["handlers"], {"namespace": namespace}).fetchall()
 
 
-def handler_lines(conn: Conn) -> list[HandlerLine]:
-    """All that workers have registered."""
-    return _read(conn, HandlerLine, "handler_lines", {})
+def handler_lines(conn: Conn, namespace: str) -> list[HandlerLine]:
+    """All that workers have registered for all namespaces or this one."""
+    return _read(conn, HandlerLine, "handler_lines", {"namespace": namespace})
 
 
 def workflows(

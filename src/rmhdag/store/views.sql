@@ -192,10 +192,14 @@ FROM dag_workers AS w
 ORDER BY w.started_at
 
 -- name: handlers
-SELECT handler, aliases, queue FROM dag_handlers ORDER BY handler
+SELECT handler, aliases, queue, serves_namespace IS NULL AS is_shared FROM dag_handlers
+WHERE serves_namespace IS NULL OR serves_namespace = COALESCE(%(namespace)s::text, serves_namespace)
+ORDER BY handler
 
 -- name: handler_lines
-SELECT handler, queue, version, description, aliases, params_schema, registered_at FROM dag_handlers ORDER BY handler
+SELECT handler, queue, version, description, aliases, params_schema, registered_at FROM dag_handlers
+WHERE serves_namespace IS NULL OR serves_namespace = %(namespace)s
+ORDER BY handler
 
 -- name: workflows
 SELECT w.workflow_id, w.version, w.hash, w.registered_by, w.registered_at, w.definition->>'name' AS name,

@@ -66,8 +66,9 @@ def registration(conn: Conn, worker_id: str) -> Registration | None:
     return None if row is None else Registration(*row)
 
 
-def register_handlers(conn: Conn, manifests: Sequence[dict[str, Any]]) -> None:
-    conn.execute(SQL["register_handlers"], {"handlers": _json(list(manifests))})
+def register_handlers(conn: Conn, manifests: Sequence[dict[str, Any]], *, namespace: str | None = None) -> None:
+    """For all namespaces, or for one, which changes nothing that others have registered."""
+    conn.execute(SQL["register_handlers"], {"handlers": _json(list(manifests)), "namespace": namespace})
 
 
 def beat_if_registered(conn: Conn, worker_id: str, stats: dict[str, Any], *, draining: bool) -> bool:

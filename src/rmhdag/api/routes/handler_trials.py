@@ -38,7 +38,7 @@ def try_handler(caller: Operator, api: ApiContext, wanted: HandlerTrialRequest) 
             conn,
             wanted.handler,
             wanted.params,
-            queue=choose_queue(conn, api, wanted),
+            queue=choose_queue(conn, api, caller.namespace, wanted),
             timeout_seconds=wanted.timeout_seconds,
             namespace=caller.namespace,
             submitted_by=caller.name,
@@ -57,9 +57,9 @@ def try_handler(caller: Operator, api: ApiContext, wanted: HandlerTrialRequest) 
         return outcome(conn, caller, wanted.handler, job_id, ended=ended)
 
 
-def choose_queue(conn: Conn, api: Api, wanted: HandlerTrialRequest) -> str:
+def choose_queue(conn: Conn, api: Api, namespace: str, wanted: HandlerTrialRequest) -> str:
     """The one that is given, else the handler's own, else the only one that there is."""
-    catalogue = known_handlers(conn)
+    catalogue = known_handlers(conn, namespace)
     if wanted.handler not in catalogue:
         raise Problem(
             422,

@@ -41,14 +41,14 @@ def list_orchestrators(caller: Reader, api: ApiContext) -> OrchestratorList:
 def list_handlers(caller: Reader, api: ApiContext) -> HandlerList:
     """Handlers that a node may name, with the parameters that they take."""
     with api.connection() as conn:
-        return processes.handlers(conn)
+        return processes.handlers(conn, caller.namespace)
 
 
 @router.get("/handlers/{handler}")
 def get_handler(caller: Reader, api: ApiContext, handler: Annotated[str, Path(max_length=64)]) -> HandlerSummary:
     """One handler, by its name or an alias."""
     with api.connection() as conn:
-        known = processes.handlers(conn).handlers
+        known = processes.handlers(conn, caller.namespace).handlers
     found = [one for one in known if one.handler == handler] or [one for one in known if handler in one.aliases]
     if not found:
         raise not_found("such handler", "`GET /api/v1/handlers` lists them.")

@@ -41,7 +41,7 @@ def register_worker(body: RegisterWorker, api: ApiContext, caller: WorkerCaller)
         found = workers.registration(conn, body.worker_id)
         if found is None or found.registered_by != holder:
             raise _taken("worker_id")
-        workers.register_handlers(conn, [one.model_dump() for one in body.handlers])
+        workers.register_handlers(conn, [one.model_dump() for one in body.handlers], namespace=caller.namespace)
     return RegisteredWorker(worker_id=body.worker_id, namespace=caller.namespace)
 
 

@@ -104,7 +104,7 @@ def workflow_schema(caller: Reader) -> dict[str, Any]:
 def validate_workflow(caller: Reader, api: ApiContext, source: Source) -> WorkflowCheck:
     """All that is wrong with a workflow, each with its place and a remedy. Nothing is stored."""
     with api.connection() as conn:
-        checked, faults = check(conn, api, source)
+        checked, faults = check(conn, api, caller.namespace, source)
     return WorkflowCheck(
         valid=not faults,
         workflow_id=checked.workflow_id if checked else None,
@@ -133,7 +133,7 @@ def validate_workflow(caller: Reader, api: ApiContext, source: Source) -> Workfl
 def register_workflow(caller: Operator, api: ApiContext, source: Source, response: Response) -> Registration:
     """Check a workflow and register it. Jobs under way keep the definition that they began with."""
     with api.connection() as conn:
-        checked, faults = check(conn, api, source)
+        checked, faults = check(conn, api, caller.namespace, source)
         if checked is None:
             raise refusal(faults)
         definition = make_definition(checked).definition
@@ -196,7 +196,7 @@ def read_version_place(kind: str, version: int) -> int:
     return version
 
 
-def check(conn: Conn, api: Api, source: WrittenSource) -> tuple[CheckedWorkflow | None, list[Fault]]:
+def check(conn: Conn, api: Api, namespace: str, source: WrittenSource) -> tuple[CheckedWorkflow | None, list[Fault]]:
     """By the same rules as `rmhdag validate`, with the queues and handlers that are there."""
     queues = known_queues(conn, api.settings.queues, api.settings.orphan_seconds)
     if not queues:
@@ -206,7 +206,7 @@ def check(conn: Conn, api: Api, source: WrittenSource) -> tuple[CheckedWorkflow 
             "no queues are configured, so no workflow can be checked",
             remedy="Set DAG_WORKER_QUEUE and WORKER_QUEUE for the API, or start a worker.",
         )
-    return find_problems(source.content, Surroundings(known_handlers(conn), queues, ()))
+    return find_problems(source.content, Surroundings(known_handlers(conn, namespace), queues, ()))
 
 
 def refusal(faults: list[Fault]) -> Problem:

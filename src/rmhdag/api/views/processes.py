@@ -14,6 +14,7 @@ from rmhdag.models.api.processes import (
     WorkerSummary,
 )
 from rmhdag.models.api.queues import QueueStatus, QueueStatusList
+from rmhdag.orchestrator.registrations import known_handlers
 from rmhdag.store import views
 from rmhdag.workflow import shipped_handlers
 
@@ -34,19 +35,20 @@ def orchestrators(conn: Conn, alive_seconds: float) -> OrchestratorList:
     )
 
 
-def handlers(conn: Conn) -> HandlerList:
+def handlers(conn: Conn, namespace: str) -> HandlerList:
     """What workers offer, and what comes with rmhdag whether or not a worker has its libraries."""
+    catalogue = known_handlers(conn, namespace)
     offered = {
         line.handler: HandlerSummary(
             handler=line.handler,
             aliases=line.aliases,
-            queue=line.queue,
+            queue=catalogue.queue_of(line.handler),
             offered=True,
             version=line.version,
             description=line.description,
             params_schema=line.params_schema,
         )
-        for line in views.handler_lines(conn)
+        for line in views.handler_lines(conn, namespace)
     }
     shipped = {
         entry.name: HandlerSummary(
