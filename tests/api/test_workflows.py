@@ -119,6 +119,16 @@ def test_another_namespace_has_its_own(api: Served) -> None:
     assert (theirs.status_code, theirs.json()) == (404, unknown.json())
 
 
+def test_a_queue_is_there_for_those_whom_its_workers_serve(api: Served) -> None:
+    worker = {"worker_id": "a" * 32, "host": "here", "version": "1", "slots": 1, "queues": ["northern"]}
+    joined = api.client(Scope.WORKER, namespace="north").post("/api/v1/workers/register", json=worker)
+    assert joined.status_code == 200, joined.text
+    flow = FLOW.replace("light", "northern")
+    for namespace, status in (("north", 201), ("default", 422)):
+        client = api.client(Scope.OPERATE, namespace=namespace)
+        assert client.post("/api/v1/workflows", content=flow, headers=YAML).status_code == status
+
+
 def test_the_language_is_published(api: Served) -> None:
     schema = api.client(Scope.READ).get("/api/v1/workflows/schema").json()
     assert schema["required"] == ["workflow_id", "nodes"]

@@ -59,9 +59,9 @@ class FreshHandlerQueues(dict[str, str]):
             self.update(handler_queues(conn))
 
 
-def configured_queues(conn: Conn, settings: Settings) -> set[str]:
+def configured_queues(conn: Conn, settings: Settings, namespace: str) -> set[str]:
     named = (queue for queue in (settings.dag_worker_queue, settings.worker_queue) if queue)
-    known = known_queues(conn, named, settings.orphan_seconds)
+    known = known_queues(conn, namespace, named, settings.orphan_seconds)
     if not known:
         raise CommandFailed(
             "no queues are configured, so no workflow can be checked",
@@ -73,7 +73,7 @@ def configured_queues(conn: Conn, settings: Settings) -> set[str]:
 
 def check_files(conn: Conn, settings: Settings, names: Sequence[str], namespace: str) -> list[CheckedFile]:
     """All of them or none: a problem in one file ends the command, with every problem shown."""
-    queues, handlers = configured_queues(conn, settings), known_handlers(conn, namespace)
+    queues, handlers = configured_queues(conn, settings, namespace), known_handlers(conn, namespace)
     files = [check_file(name, queues=queues, handlers=handlers, env_names=()) for name in find_files(names)]
     refuse_problems([(problem, file.source) for file in files for problem in file.problems])
     return files

@@ -38,9 +38,9 @@ def handler_queues(conn: Conn) -> dict[str, str]:
     return {name: queue for name, queue in named if queue is not None}
 
 
-def known_queues(conn: Conn, configured: Iterable[str], alive_seconds: float) -> set[str]:
-    """Those of the settings, and those that workers serve now."""
-    served = {line.queue for line in views.queues(conn, "default", alive_seconds) if line.workers}
+def known_queues(conn: Conn, namespace: str, configured: Iterable[str], alive_seconds: float) -> set[str]:
+    """Those of the settings, and those that workers serve now for the namespace."""
+    served = {line.queue for line in views.queues(conn, namespace, alive_seconds) if line.workers}
     return {*configured} | served
 
 

@@ -68,7 +68,7 @@ def choose_queue(conn: Conn, api: Api, namespace: str, wanted: HandlerTrialReque
             remedy="`GET /api/v1/handlers` lists them; a worker registers its own when it starts.",
             pointer="/handler",
         )
-    queues = known_queues(conn, api.settings.queues, api.settings.orphan_seconds)
+    queues = known_queues(conn, namespace, api.settings.queues, api.settings.orphan_seconds)
     chosen = wanted.queue or catalogue.queue_of(wanted.handler) or (min(queues) if len(queues) == 1 else None)
     if chosen is None or chosen not in queues:
         what = "the handler names no queue of its own" if chosen is None else f"there is no queue {chosen!r}"

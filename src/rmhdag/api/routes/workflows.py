@@ -198,7 +198,7 @@ def read_version_place(kind: str, version: int) -> int:
 
 def check(conn: Conn, api: Api, namespace: str, source: WrittenSource) -> tuple[CheckedWorkflow | None, list[Fault]]:
     """By the same rules as `rmhdag validate`, with the queues and handlers that are there."""
-    queues = known_queues(conn, api.settings.queues, api.settings.orphan_seconds)
+    queues = known_queues(conn, namespace, api.settings.queues, api.settings.orphan_seconds)
     if not queues:
         raise Problem(
             409,
