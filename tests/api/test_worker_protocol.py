@@ -438,9 +438,9 @@ def queues_of(api: Served, namespace: str) -> dict[str, str | None]:
     return {one["handler"]: one["queue"] for one in listed}
 
 
-def offer(api: Served, namespace: str, *handlers: dict[str, Any]) -> None:
+def offer(api: Served, namespace: str, *handlers: dict[str, Any]) -> httpx.Response:
     station = Station(api, namespace)
-    station.say("workers/register", host="somewhere", version="1", slots=1, queues=[QUEUE], handlers=handlers)
+    return station.ask("workers/register", host="somewhere", version="1", slots=1, queues=[QUEUE], handlers=handlers)
 
 
 def test_a_namespace_describes_handlers_for_itself_only(api: Served, desk: Desk) -> None:
@@ -449,7 +449,9 @@ def test_a_namespace_describes_handlers_for_itself_only(api: Served, desk: Desk)
     before = queues_of(api, "default")
     offer(api, "north", manifest("echo", "evil", "hello_world", "sleep"), manifest("mine.clip", "evil"))
     offer(api, "north", manifest("north.own", "northern", "echo", "mine.clip", "clip"))
-    offer(api, "south", manifest("north.own", "evil"))
+    taken = offer(api, "south", manifest("south.first", "southern"), manifest("north.own", "evil"))
+    assert "/handlers/1/handler" in str(problem(taken, 409, "handler_taken")["errors"])
+    assert "south.first" not in queues_of(api, "south"), "all or nothing"
     offer(api, "south", manifest("south.own", "evil", "north.own"))
     assert queues_of(api, "default") == before
     own = queues_of(api, "north")

@@ -25,6 +25,10 @@ WHERE (EXCLUDED.serves_namespace IS NULL OR EXCLUDED.serves_namespace = h.serves
         EXCLUDED.params_schema
     )
 
+-- name: handlers_of_others
+SELECT handler FROM dag_handlers WHERE handler = ANY(%(handlers)s) AND serves_namespace <> %(namespace)s::text
+ORDER BY handler
+
 -- name: beat
 UPDATE dag_workers
 SET heartbeat_at = clock_timestamp(), draining = %(draining)s, stats = %(stats)s::jsonb
