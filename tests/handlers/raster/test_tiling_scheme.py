@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from rasterio.crs import CRS
+from rasterio.warp import transform_bounds
 
 from rmhdag.handlers import NonRetryableError
 from rmhdag.handlers.raster.tiling_scheme import (
@@ -183,6 +184,18 @@ def test_longitudes_beyond_180_are_in_the_matrix(tmp_path: Path, left: float, wi
             equator = view.read(1)[round(view.index(0, 0)[0])]
     assert (equator == 5).sum() == pytest.approx(grid.width * width / 360, abs=2)
     assert scheme_bounds(grid)[2] == -scheme_bounds(grid)[0]
+
+
+@pytest.mark.parametrize(("tms", "left"), [("WGS1984Quad", -180.0), ("EuropeanETRS89_LAEAQuad", 2_000_000.0)])
+def test_a_matrix_that_names_north_before_east_is_laid_right(tmp_path: Path, tms: str, left: float) -> None:
+    with rasterio.open(sparse(tmp_path / "a.tif", 500, 500, nodata=-1.0)) as dataset:
+        grid = matrix_grid(dataset, tms, zoom=12, tile_size=512, memory_bytes=MEGABYTE, resampling="nearest")
+        west, south, east, north = transform_bounds(dataset.crs, CRS.from_wkt(grid.crs), *dataset.bounds)
+    found = scheme_bounds(grid)
+    assert found[0] <= west < east <= found[2]
+    assert found[1] <= south < north <= found[3]
+    tiles = (found[0] - left) / (grid.transform[0] * 256)
+    assert abs(tiles - round(tiles)) < 1e-6
 
 
 def test_a_raster_that_lies_beyond_180_as_a_whole_is_where_it_belongs(tmp_path: Path) -> None:

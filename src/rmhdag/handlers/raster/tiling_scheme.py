@@ -194,7 +194,9 @@ def matrix_grid(
         raise NonRetryableError(f"{tms} has the zoom levels {matrices.minzoom} to {matrices.maxzoom}, not {zoom}")
     matrix = matrices.matrix(zoom)
     left, bottom, right, top = _bounds_in(target, dataset)
-    origin_x, origin_y = matrix.pointOfOrigin
+    # Not its `pointOfOrigin`, which has north before east in some sets.
+    corner = matrices.xy_bounds(morecantile.Tile(0, 0, zoom))
+    origin_x, origin_y = corner.left, corner.top
     span_x, span_y = matrix.cellSize * matrix.tileWidth, matrix.cellSize * matrix.tileHeight
     # A hair inside, so that a raster that ends on the edge of a tile does not take the next one as well.
     first_col = _within(math.floor((left - origin_x) / span_x + 1e-9), matrix.matrixWidth)
