@@ -129,6 +129,27 @@ def test_a_tile_that_is_gone_or_changed_is_made_again(storage: Storage, tmp_path
     assert tile_times(storage)[kept.path] == before[kept.path]
 
 
+@pytest.mark.parametrize("damage", ["cut off", "zeros in the middle", "another raster", "not a raster"])
+def test_a_damaged_tile_of_an_earlier_job_is_made_again(storage: Storage, tmp_path: Path, damage: str) -> None:
+    """Without a checkpoint, which would have its hash."""
+    told = scheme_of(storage, tmp_path / "scratch", batch_size=9)
+    whole = output(call(process_tile_batch, storage, tmp_path / "scratch", batch_params(told)))
+    damaged, kept = (BlobRef.model_validate(tile["blob"]) for tile in whole["tiles"][:2])
+    data = storage.read(damaged.address)
+    half = len(data) // 2
+    damages = {
+        "cut off": data[:half],
+        "zeros in the middle": data[: half - 5_000] + bytes(10_000) + data[half + 5_000 :],
+        "another raster": storage.read(SOURCE),
+        "not a raster": b"",
+    }
+    storage.write(damaged.address, damages[damage])
+    before = tile_times(storage)
+    assert output(call(process_tile_batch, storage, tmp_path / "scratch", batch_params(told))) == whole
+    assert storage.sha256(damaged.address) == damaged.sha256
+    assert tile_times(storage)[kept.path] == before[kept.path]
+
+
 def test_a_source_that_was_replaced_is_refused(storage: Storage, tmp_path: Path) -> None:
     told = scheme_of(storage, tmp_path / "scratch", batch_size=9)
     storage.upload(write(tmp_path / "other.tif", terrain("float32", seed=8)), SOURCE)

@@ -69,7 +69,7 @@ def mosaic_tiles(
             describe_like(like)(target)
         for done, tile in enumerate(wanted, 1):
             with open_tile(tile.col, tile.row) as source:
-                _check_tile(scheme, tile, source)
+                check_tile(scheme, tile, source)
                 mask = source.dataset_mask() if scheme.masked else None
                 _put(target, source.read(), mask, path, window=tile.window)
             progress(done)
@@ -98,7 +98,7 @@ def _put(target: DatasetWriter, pixels: Pixels, mask: Pixels | None, path: Path,
             target.write_mask(mask, **where)
 
 
-def _check_tile(scheme: TilingScheme, tile: Tile, source: DatasetReader) -> None:
+def check_tile(scheme: TilingScheme, tile: Tile, source: DatasetReader) -> None:
     found = (source.width, source.height, source.count, source.dtypes[0])
     wanted = (tile.window.width, tile.window.height, scheme.bands, scheme.dtype)
     if found != wanted:

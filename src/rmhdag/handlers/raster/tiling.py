@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from rasterio.io import DatasetReader
 from rasterio.vrt import WarpedVRT
 
-from rmhdag.handlers import Checkpoint, HandlerContext, handler
-from rmhdag.handlers.raster.opening import open_raster, reading
+from rmhdag.handlers import Checkpoint, HandlerContext, NonRetryableError, handler
+from rmhdag.handlers.raster.opening import RasterUnreadable, open_raster, reading
 from rmhdag.handlers.raster.outputs import TIFF
-from rmhdag.handlers.raster.tiles import write_tile
+from rmhdag.handlers.raster.tiles import check_tile, write_tile
 from rmhdag.handlers.raster.tiling_scheme import (
     MOST_TILES_IN_BATCH,
     ResamplingName,
@@ -154,7 +154,7 @@ class _Notes:
         return len(self._tiles)
 
     def knows(self, tile: Tile) -> bool:
-        """From an earlier run. A file that is not what the checkpoint says is made again."""
+        """From an earlier run. A file that is not what the checkpoint says, or is damaged, is made again."""
         if tile.number in self._saved and self._saved[tile.number] is None:
             self._tiles[tile.number] = None
             return True
@@ -162,11 +162,24 @@ class _Notes:
             found = _measured(self._storage, self._params.scheme.address(self._params.source, tile))
         except BlobNotFound:
             return False
-        if self._saved.get(tile.number, found.sha256) != found.sha256:
+        expected = self._saved.get(tile.number)
+        believed = self._is_whole(tile, found) if expected is None else found.sha256 == expected
+        if not believed:
             self._storage.delete(found.address)
             return False
         self._tiles[tile.number] = found
         self._found += 1
+        return True
+
+    def _is_whole(self, tile: Tile, found: BlobRef) -> bool:
+        """Nobody noted its hash, so all of it is read: a damaged tile would stop every mosaic from now on."""
+        try:
+            with open_raster(self._storage, found) as dataset, reading(dataset.name, found.address):
+                check_tile(self._params.scheme, tile, dataset)
+                dataset.read()
+                dataset.dataset_mask()
+        except (NonRetryableError, RasterUnreadable):
+            return False
         return True
 
     def add(self, tile: Tile, blob: BlobRef | None) -> None:
