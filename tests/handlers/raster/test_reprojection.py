@@ -121,6 +121,8 @@ def test_the_same_again_is_the_same_file(bench: Bench) -> None:
     [
         ("EPSG:999999", "no coordinate system"),
         ("http://epsg.io/4326", "is not fetched"),
+        ("EPSG:5773", "EPSG:5773' has no east and north: give a geographic or projected one"),
+        ("EPSG:4978", "EPSG:4978' has no east and north: give a geographic or projected one"),
         ("/etc/passwd", "not understood"),
         ("+proj=utm +zone=33 +nadgrids=/etc/passwd", "not understood"),
     ],

@@ -27,9 +27,9 @@ def read_crs(text: str) -> CRS:
         code = CODE.match(text.strip())
         try:
             if code is not None:
-                return CRS.from_authority(code[1].upper(), code[2].upper())
+                return _with_a_plane(CRS.from_authority(code[1].upper(), code[2].upper()), text)
             if WKT.match(text):
-                return CRS.from_wkt(text)
+                return _with_a_plane(CRS.from_wkt(text), text)
         except CRSError:
             raise CrsRefused(
                 f"there is no coordinate system {_shown(text)}: look the code up at epsg.io, as in EPSG:32633"
@@ -75,6 +75,16 @@ def around_its_middle(crs: CRS, left: float, right: float) -> CRS:
     wkt = wkt.replace('GEOGCS["', f'GEOGCS["around {middle} ', 1)
     wkt = wkt.replace(",PRIMEM[", f',EXTENSION["CENTER_LONG","{middle}"],PRIMEM[', 1)
     return CRS.from_wkt(LAST_AUTHORITY.sub("]", wkt))
+
+
+def _with_a_plane(crs: CRS, text: str) -> CRS:
+    """Heights alone and distances from the middle of the earth are coordinate systems too."""
+    if not (crs.is_geographic or crs.is_projected):
+        raise CrsRefused(
+            f"the coordinate system {_shown(text)} has no east and north: give a geographic or projected one, "
+            "as EPSG:4326 or EPSG:32633"
+        )
+    return crs
 
 
 def _shown(text: str) -> str:
