@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import rasterio
 from rasterio.enums import ColorInterp
-from rasterio.transform import from_origin
+from rasterio.transform import Affine, from_origin
 from shapely.geometry import box, mapping
 
 from rmhdag.handlers import NonRetryableError
@@ -178,6 +178,28 @@ def test_pixels_that_a_mask_hides_do_not_count(bench: Bench, dtype: str) -> None
     assert first["sum"] == pytest.approx(counted.sum())
     assert (first["min"], first["max"], first["variety"]) == (counted.min(), counted.max(), np.unique(counted).size)
     assert (second["count"], second["min"]) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("across", "down"), [(1, 1), (-1, -1), (-1, 1)], ids=["south-up", "mirrored", "south-up and mirrored"]
+)
+def test_a_raster_that_is_stored_the_other_way_has_the_same_figures(bench: Bench, across: int, down: int) -> None:
+    pixels = hills(60, 70)
+    valid = hills(60, 70)[0] > 120
+    zones = collection((500_105, 4_999_455, 500_300, 4_999_700), (500_400, 4_999_800, 500_700, 5_000_000))
+    upright = put_masked(bench, pixels, valid)
+    expected: Any = bench.output("raster.stats_zonal", source=upright, zones=zones, crs=UTM)
+    west, north = 500_000 if across > 0 else 500_700, 5_000_000 if down < 0 else 4_999_400
+    turned = put_masked(
+        bench,
+        pixels[:, ::-down, ::across],
+        valid[::-down, ::across],
+        transform=Affine(10 * across, 0, west, 0, 10 * down, north),
+    )
+    found: Any = bench.output("raster.stats_zonal", source=turned, zones=zones, crs=UTM)
+    assert found["statistics"][0]["count"] > 0
+    for row, wanted in zip(found["statistics"], expected["statistics"], strict=True):
+        assert row == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("colours", [3, 5])

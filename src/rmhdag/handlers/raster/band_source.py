@@ -10,6 +10,7 @@ from exactextract.raster import RasterSource
 from rasterio.io import DatasetReader
 from rasterio.windows import Window
 
+from rmhdag.handlers.raster.georeferencing import Bounds, bounds_of
 from rmhdag.handlers.raster.writing import Pixels, alpha_band
 
 WIDER = {1: "int16", 2: "int32", 4: "int64"}
@@ -31,10 +32,10 @@ class BandSource(RasterSource):  # type: ignore[misc]
         self._nothing = math.nan if self._dtype.kind == "f" else int(np.iinfo(self._dtype).max)
 
     def res(self) -> tuple[float, float]:
-        return self._dataset.transform.a, -self._dataset.transform.e
+        return abs(self._dataset.transform.a), abs(self._dataset.transform.e)
 
-    def extent(self) -> tuple[float, ...]:
-        return tuple(self._dataset.bounds)
+    def extent(self) -> Bounds:
+        return bounds_of(self._dataset)
 
     def srs_wkt(self) -> str:
         return str(self._dataset.crs.wkt)
@@ -43,7 +44,14 @@ class BandSource(RasterSource):  # type: ignore[misc]
         return self._nothing
 
     def read_window(self, x0: int, y0: int, nx: int, ny: int) -> Pixels:
-        window = Window(x0, y0, nx, ny)
+        """Of the raster as it lies, north up and west left, whichever way it is stored."""
+        right_to_left, south_up = self._dataset.transform.a < 0, self._dataset.transform.e > 0
+        x = self._dataset.width - x0 - nx if right_to_left else x0
+        y = self._dataset.height - y0 - ny if south_up else y0
+        pixels = self._stored(Window(x, y, nx, ny))
+        return np.ascontiguousarray(pixels[:: -1 if south_up else 1, :: -1 if right_to_left else 1])
+
+    def _stored(self, window: Window) -> Pixels:
         found: Pixels = self._dataset.read(self._band, window=window)
         hidden = self._hidden(found, window)
         pixels = found.astype(self._dtype)

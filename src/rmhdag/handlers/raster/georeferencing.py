@@ -56,10 +56,7 @@ def georeference_of(dataset: rasterio.DatasetReader) -> Georeference:
             "has a coordinate system that is not tied to the earth: set the right one, as with "
             "`gdal_edit.py -a_srs EPSG:32633 in.tif`"
         )
-    corners = [transform @ corner for corner in ((0, 0), (0, dataset.height), (dataset.width, 0))]
-    corners.append(transform @ (dataset.width, dataset.height))
-    xs, ys = [x for x, _ in corners], [y for _, y in corners]
-    bounds = (min(xs), min(ys), max(xs), max(ys))
+    bounds = bounds_of(dataset)
     if not all(math.isfinite(value) for value in bounds):
         raise NotOnEarth("has bounds that are no numbers: set its position anew, as with `gdal_edit.py -a_ullr`")
     warnings = []
@@ -75,6 +72,14 @@ def georeference_of(dataset: rasterio.DatasetReader) -> Georeference:
         warnings += _check_degrees(bounds, max(abs(transform.a), abs(transform.e), abs(transform.b), abs(transform.d)))
     resolution = (math.hypot(transform.a, transform.d), math.hypot(transform.b, transform.e))
     return Georeference(crs_name(dataset.crs), bounds, bounds_wgs84(dataset, bounds), resolution, tuple(warnings))
+
+
+def bounds_of(dataset: rasterio.DatasetReader) -> Bounds:
+    """West, south, east, north. Rasterio has south and north exchanged for a raster that is stored from the south."""
+    width, height = dataset.width, dataset.height
+    corners = [dataset.transform @ corner for corner in ((0, 0), (0, height), (width, 0), (width, height))]
+    xs, ys = [float(x) for x, _ in corners], [float(y) for _, y in corners]
+    return min(xs), min(ys), max(xs), max(ys)
 
 
 def bounds_wgs84(dataset: rasterio.DatasetReader, bounds: Bounds) -> Bounds:
