@@ -10,14 +10,18 @@ import pystac
 import pytest
 import rasterio
 from PIL import Image
+from rasterio.transform import Affine
 from rio_stac.stac import get_raster_info  # type: ignore[import-untyped]
 from stac_pydantic import Collection as IndependentCollection
 from stac_pydantic import Item as IndependentItem
 
 from rmhdag.handlers import NonRetryableError
+from rmhdag.handlers.raster.cog_files import CogOptions
+from rmhdag.handlers.raster.cog_files import write_cog as make_cog
 from rmhdag.handlers.stac.validation import STAC_VERSION, _explainer, find_faults
 from rmhdag.models.blobs import BlobRef
 from rmhdag.storage import Storage
+from tests.handlers.raster.rasters import hills, write_raster
 from tests.handlers.stac.conftest import Run
 from tests.handlers.stac.rasters import NODATA, keep, terrain, write_cog
 from tests.json_places import places_in, replaced
@@ -59,6 +63,14 @@ def test_an_item_tells_what_the_file_holds(run: Run, cog: BlobRef, storage: Stor
     (band,) = data["raster:bands"]
     assert band["nodata"] == NODATA
     assert band["statistics"]["valid_percent"] == pytest.approx(75.0)
+
+
+def test_the_box_of_a_raster_that_is_stored_from_south_to_north(run: Run, storage: Storage, tmp_path: Path) -> None:
+    south_up = Affine(10, 0, 500_000, 0, 10, 5_200_000)
+    with rasterio.open(write_raster(tmp_path / "in.tif", hills(600, 700), transform=south_up)) as dataset:
+        layout = make_cog(dataset, tmp_path / "out.tif", tmp_path, CogOptions())
+    item = extract(run, keep(storage, tmp_path / "out.tif", "hill"))["item"]
+    assert item["properties"]["proj:bbox"] == layout.bounds == [500_000, 5_200_000, 507_000, 5_206_000]
 
 
 def test_statistics_agree_with_another_program(run: Run, cog: BlobRef, storage: Storage) -> None:

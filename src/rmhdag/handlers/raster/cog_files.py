@@ -22,6 +22,7 @@ from rio_cogeo.cogeo import cog_validate
 
 from rmhdag.handlers.contract import NonRetryableError
 from rmhdag.handlers.raster.crs import crs_name
+from rmhdag.handlers.raster.georeferencing import bounds_of
 from rmhdag.handlers.raster.opening import open_local
 from rmhdag.handlers.raster.writing import (
     NotWritten,
@@ -214,7 +215,7 @@ def layout_of(dataset: DatasetReader, overviews: list[int]) -> CogLayout:
         dataset.count,
         str(dataset.dtypes[0]),
         crs_name(dataset.crs),
-        [float(edge) for edge in dataset.bounds],
+        list(bounds_of(dataset)),
         json_nodata(dataset.nodata),
         overviews,
     )

@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validato
 from rasterio.io import DatasetReader
 
 from rmhdag.handlers.contract import NonRetryableError
+from rmhdag.handlers.raster.georeferencing import bounds_of
 from rmhdag.handlers.stac.bands import describe_bands, name_bands
 from rmhdag.handlers.stac.footprint import find_footprint
 from rmhdag.handlers.stac.validation import FILE, PROJECTION, RASTER, STAC_VERSION, find_faults
@@ -171,7 +172,7 @@ def _projection(dataset: DatasetReader) -> dict[str, Any]:
     numbers = {
         "proj:shape": [dataset.height, dataset.width],
         "proj:transform": list(dataset.transform)[:6],
-        "proj:bbox": list(dataset.bounds),
+        "proj:bbox": list(bounds_of(dataset)),
     }
     if not all(math.isfinite(value) for values in numbers.values() for value in values):
         raise NonRetryableError("the raster's place is not a number (NaN or infinity in its geotransform)")
