@@ -133,7 +133,7 @@ def plan_cog(source: DatasetReader, options: CogOptions) -> tuple[list[int], Ras
             bands.remove(alpha)
         hidden = plan.nodata is not None or plan.masked or len(bands) < source.count
         plan = plan._replace(bands=len(bands), nodata=None, masked=hidden)
-        require_picture(plan, options.profile)
+        require_picture(source, plan, options.profile)
     elif plan.nodata is not None:
         require_fitting(plan.nodata, plan.dtype)
         if options.nodata is not None:
@@ -245,7 +245,11 @@ def require_fitting(nodata: float, dtype: str) -> None:
         )
 
 
-def require_picture(plan: RasterPlan, profile: CogProfile) -> None:
+def require_picture(source: DatasetReader, plan: RasterPlan, profile: CogProfile) -> None:
+    if ColorInterp.palette in source.colorinterp:
+        raise NonRetryableError(
+            f"profile {profile} would change the classes of this raster, which has a palette: choose deflate or zstd"
+        )
     allowed = (1, 3) if profile is CogProfile.JPEG else (3, 4)
     if plan.dtype != "uint8" or plan.bands not in allowed:
         counts = " or ".join(map(str, allowed))
