@@ -142,6 +142,7 @@ def test_zones_may_be_a_file_and_long_results_become_one(bench: Bench) -> None:
         ({}, "give the zones once"),
         ({"zones": collection((0, 0, 1, 1)), "statistics": ["mean; drop"]}, "/statistics/0"),
         ({"zones_source": {"container": "in", "path": "in.tif"}}, "is no GeoJSON"),
+        ({"zones_source": {"container": "in", "path": "no.json"}}, "there is no file .*no.json: check its name"),
     ],
 )
 def test_bad_zones_are_refused(bench: Bench, params: dict[str, Any], sentence: str) -> None:

@@ -26,6 +26,7 @@ from rmhdag.handlers.raster.writing import Watch, unwatched, watch
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.sources import NamedBlob, SourceParams
 from rmhdag.models.blobs import BlobRef, Container
+from rmhdag.storage import BlobNotFound
 
 STATISTICS = "statistics"
 # What a result carries along with it; more goes into a file.
@@ -91,6 +92,8 @@ def given_zones(ctx: HandlerContext[ZonalStatisticsParams]) -> Any:
     address = ctx.params.zones_source.address
     try:
         return json.loads(ctx.storage.read(address, max_bytes=ZONES_BYTES))
+    except BlobNotFound as error:
+        raise NonRetryableError(f"there is no file {address}: check its name, its container and its zone") from error
     except ValueError as error:
         raise NonRetryableError(f"{address} is no GeoJSON: {error}") from error
 
