@@ -55,7 +55,30 @@ def test_no_link_leads_out(bench: Bench, mount: Path) -> None:
     (mount / "bronze").symlink_to(outside)
     with pytest.raises(NonRetryableError, match="leads out"):
         bench.run("raster.blob_to_mount", source=put(bench, b"pixels"))
-    assert [path for path in outside.rglob("*") if path.is_file()] == []
+    assert list(outside.iterdir()) == []
+
+
+def test_no_link_in_place_of_the_file_is_followed(bench: Bench, mount: Path) -> None:
+    outside = bench.folder / "outside.bin"
+    (mount / "bronze" / "in" / "a").mkdir(parents=True)
+    (mount / "bronze" / "in" / "a" / "file.bin").symlink_to(outside)
+    with pytest.raises(NonRetryableError, match="leads out"):
+        bench.run("raster.blob_to_mount", source=put(bench, b"pixels"))
+    assert not outside.exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "is_folder"), [("a/file.bin", True), ("a", False)], ids=["folder for file", "file for folder"]
+)
+def test_what_is_in_the_way_is_named(bench: Bench, mount: Path, path: str, is_folder: bool) -> None:
+    place = mount / "bronze" / "in" / path
+    place.parent.mkdir(parents=True)
+    if is_folder:
+        place.mkdir()
+    else:
+        place.write_bytes(b"")
+    with pytest.raises(NonRetryableError, match=f"{path} is .*in the way"):
+        bench.run("raster.blob_to_mount", source=put(bench, b"pixels"))
 
 
 def test_a_missing_folder_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

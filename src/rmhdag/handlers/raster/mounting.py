@@ -51,9 +51,15 @@ def mount() -> Path:
 def place_in(folder: Path, address: BlobAddress) -> Path:
     """By zone, container and path, so that equal names do not meet. A link that leads out is not followed."""
     target = folder.joinpath(address.zone, address.container, *address.path.split("/"))
-    target.parent.mkdir(parents=True, exist_ok=True)
+    # What is not there yet resolves to itself, so nothing is made before this is known.
     if target.parent.resolve() != target.parent or target.is_symlink():
         raise NonRetryableError(f"{target} leads out of the mounted folder by a link: remove that link")
+    if target.is_dir():
+        raise NonRetryableError(f"{target} is a folder, in the way of a file of that name: remove it")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise NonRetryableError(f"{error.filename} is a file, in the way of a folder of that name: remove it") from None
     return target
 
 
