@@ -246,6 +246,18 @@ def test_boxes_that_are_right_are_left_alone(
         assert mended["bbox"] != wrong
 
 
+@pytest.mark.parametrize(
+    ("geometry", "sound", "unresolved"), [(None, 1, 0), ({"type": "MultiPolygon", "coordinates": []}, 0, 1)]
+)
+def test_items_that_lie_nowhere(
+    run: Run, storage: Storage, tmp_path: Path, geometry: Item | None, sound: int, unresolved: int
+) -> None:
+    item = {**published(run, storage, tmp_path, 1), "geometry": geometry}
+    StaticCatalogue(storage).put_item("dem", item)
+    told = output_of(run("stac.repair_items", collection_id="dem"))
+    assert (told["sound"], told["unresolved_count"]) == (sound, unresolved)
+
+
 def items_in(result: HandlerResult) -> list[Item]:
     return [record.item for record in result.records if record.type == "stac_item"]
 

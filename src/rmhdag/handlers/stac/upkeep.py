@@ -158,8 +158,8 @@ def _mend(
     if item.get("links") != item_links(item) or item.get("collection") != params.collection_id:
         new |= {"links": item_links(item), "collection": params.collection_id}
         mended.append("links")
-    parts = _boxes_of(item["geometry"])
-    if not _is_around(item.get("bbox"), parts):
+    parts = [] if item["geometry"] is None else _boxes_of(item["geometry"])
+    if parts and not _is_around(item.get("bbox"), parts):
         new["bbox"] = _bbox_around(parts)
         mended.append("bbox")
     return mended, new if new != item else None
