@@ -23,7 +23,7 @@ from rmhdag.store.pgstac import has_pgstac
 from rmhdag.store.publishing import EntryChange, put_in_catalogue
 from tests.conftest import require, required_binaries
 from tests.orchestrator.platform import Platform, Seat
-from tests.orchestrator.test_publishing import blob, one_task, report
+from tests.orchestrator.test_publishing import ASSET, blob, one_task, report
 
 EXTENSIONS = ("postgis", "btree_gist", "unaccent")
 SETTINGS = OrchestratorSettings(catalogue=CatalogueKind.PGSTAC)
@@ -118,6 +118,14 @@ def test_an_item_is_in_the_catalogue_when_its_node_is_completed(platform: Platfo
         "SELECT item_id, version, published_version, status::text FROM dag_catalogue_entries ORDER BY 1"
     ).fetchall()
     assert state == [("", 2, 2, "published"), ("i", 2, 2, "published")]
+
+
+def test_what_a_job_without_an_asset_mends_is_told_though_it_is_not_its_own(platform: Platform) -> None:
+    seat = platform.seat(SETTINGS)
+    run(platform, seat, (collection(), item(1)))
+    platform.conn.execute("UPDATE dag_catalogue_entries SET asset_id = %s, revision = 1 WHERE item_id = 'i'", [ASSET])
+    run(platform, seat, (item(2),))
+    assert found(platform) == [2]
 
 
 def test_what_pgstac_refuses_fails_the_node_and_leaves_nothing(platform: Platform) -> None:
