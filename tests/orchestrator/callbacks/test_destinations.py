@@ -65,6 +65,26 @@ REFUSED = [
     "http://192.88.99.1/",
     "http://[2001:db8::1]/",
     "http://[100::1]/",
+    # public by their number only
+    "http://168.63.129.16/metadata",
+    "http://[::ffff:168.63.129.16]/",
+    "http://192.0.0.8/",
+    "http://192.0.0.9/",
+    "http://192.0.0.192/opc/v2/",
+    "http://100.100.100.200/latest/meta-data/",
+    "http://198.19.255.255/",
+    "http://192.31.196.1/",
+    "http://192.52.193.1/",
+    "http://192.175.48.1/",
+    "http://[3fff::1]/",
+    "http://[3fff:fff::1]/",
+    "http://[3ffe::1]/",
+    "http://[5f00::1]/",
+    "http://[2001:20::1]/",
+    "http://[2001:30::1]/",
+    "http://[2001:1::1]/",
+    "http://[2620:4f:8000::1]/",
+    "http://[fd00:ec2::254]/",
     # not what it seems
     "http://good@127.0.0.1/",
     "http://user:secret@example.org/",
@@ -151,13 +171,15 @@ def test_a_host_that_is_named_is_trusted() -> None:
 
 def test_one_bad_address_among_good_ones_is_enough() -> None:
     check_addresses(["93.184.215.14", "2606:4700::1111"])
-    for bad in ("127.0.0.1", "::1", "fe80::1%eth0", "::ffff:10.0.0.1"):
+    for bad in ("127.0.0.1", "::1", "fe80::1%eth0", "::ffff:10.0.0.1", "168.63.129.16", "3fff::1"):
         with pytest.raises(CallbackRefused, match="not public"):
             check_addresses(["93.184.215.14", bad])
     with pytest.raises(CallbackRefused, match="no address"):
         check_addresses([])
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "2001:4860:4860::8888", "::ffff:8.8.8.8"])
+@pytest.mark.parametrize(
+    "address", ["8.8.8.8", "1.1.1.1", "192.0.1.1", "168.63.129.15", "2001:4860:4860::8888", "::ffff:8.8.8.8"]
+)
 def test_public_addresses_are_public(address: str) -> None:
     assert is_public(ip_address(address))

@@ -30,7 +30,24 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 # Addresses that carry an IPv4 address inside and lead to it by way of a translator: which one, we cannot know.
 _TUNNELS = [IPv6Network(block) for block in ("64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16", "::/96")]
 _PUBLIC_IPV6 = IPv6Network("2000::/3")
-_RELAYS = IPv4Network("192.88.99.0/24")
+# What IANA's registries keep for special purposes: which of it `is_global` knows depends on the version of Python, and
+# some is public there although an operator's own network answers. No receiver is in any of it.
+_SPECIAL_IPV4 = [
+    IPv4Network(block)
+    for block in (
+        "100.64.0.0/10",  # shared by carriers; clouds keep metadata here
+        "168.63.129.16/32",  # Azure's host: an ordinary number, the same inside of every virtual network
+        "192.0.0.0/24",  # protocol assignments; Oracle keeps metadata here
+        "192.31.196.0/24",
+        "192.52.193.0/24",
+        "192.88.99.0/24",  # relays to IPv6
+        "192.175.48.0/24",
+        "198.18.0.0/15",
+    )
+]
+_SPECIAL_IPV6 = [
+    IPv6Network(block) for block in ("2001::/23", "2001:db8::/32", "2620:4f:8000::/48", "3ffe::/16", "3fff::/20")
+]
 
 
 class CallbackRefused(ValueError):
@@ -115,13 +132,13 @@ def check_addresses(addresses: Collection[str]) -> None:
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """`is_global` alone says yes to multicast and to NAT64, and no version of it unmaps."""
+    """`is_global` alone says yes to multicast, to NAT64 and to much that is special; and no version of it unmaps."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public(address.ipv4_mapped)
-        if address not in _PUBLIC_IPV6 or any(address in block for block in _TUNNELS):
+        if address not in _PUBLIC_IPV6 or any(address in block for block in (*_TUNNELS, *_SPECIAL_IPV6)):
             return False
-    elif address in _RELAYS:
+    elif any(address in block for block in _SPECIAL_IPV4):
         return False
     return address.is_global and not (
         address.is_multicast
