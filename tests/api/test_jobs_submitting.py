@@ -77,6 +77,17 @@ def test_a_job_is_made_with_its_defaults(client: httpx.Client) -> None:
     }
 
 
+def test_the_query_of_a_callback_is_not_shown(client: httpx.Client) -> None:
+    """Receivers keep keys in there."""
+    wanted = FINE | {"callback_url": "https://example.org/x?key=secret", "idempotency_key": "twice"}
+    made = client.post("/api/v1/jobs", json=wanted)
+    assert made.status_code == 201
+    path = f"/api/v1/jobs/{made.json()['job_id']}"
+    shown = [made, client.post("/api/v1/jobs", json=wanted), client.get(path), client.get(f"{path}/overview")]
+    assert [one.json()["callback_url"] for one in shown] == ["https://example.org/x"] * 4
+    assert not [one.text for one in shown if "secret" in one.text]
+
+
 def test_orchestrators_are_told_once_per_call(api: Served, client: httpx.Client, migrated_database: str) -> None:
     with connect(migrated_database, "listener", autocommit=True) as listener:
         listener.execute(f"LISTEN {NEW_JOBS}".encode())

@@ -12,7 +12,9 @@ LIMIT 3
 -- name: job
 SELECT
     j.job_id, j.namespace, j.workflow_id, j.workflow_version, j.workflow_hash, j.status, j.ending, j.priority,
-    j.fairness_key, j.submitted_by, j.correlation_id, j.idempotency_key, j.callback_url, j.request_id,
+    j.fairness_key, j.submitted_by, j.correlation_id, j.idempotency_key,
+    -- Receivers keep keys in the query.
+    substring(j.callback_url FROM '^[^?#]+') AS callback_url, j.request_id,
     j.parent_job_id, j.parent_node_id, j.rerun_of, j.root_job_id, j.created_at, j.started_at, j.completed_at,
     j.error_message, j.input_params, j.result_data, j.metadata, j.owner_id, j.owner_epoch, j.asset_id, j.revision,
     j.updated_at, j.version,

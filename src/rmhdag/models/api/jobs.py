@@ -125,7 +125,7 @@ class JobView(JobSummary):
     workflow_hash: str
     fairness_key: str
     idempotency_key: str | None = None
-    callback_url: str | None = None
+    callback_url: str | None = Field(default=None, description="Without its query: receivers keep keys in there")
     request_id: str | None = None
     asset_id: str | None = None
     revision: int | None = None
