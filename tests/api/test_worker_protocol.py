@@ -392,6 +392,20 @@ def test_progress_that_is_no_number_is_refused(station: Station, number: str) ->
     problem(answer, 400, "invalid_json")
 
 
+def test_progress_beyond_its_total_is_all_of_it(station: Station, desk: Desk) -> None:
+    """As that of a handler whose worker has the database."""
+    desk.add("echo")
+    (task,) = station.claim()
+    for told, percent in (
+        ({"current": 150, "total": 100}, 100),
+        ({"current": 1, "total": 4}, 25),
+        ({"current": 1}, None),
+    ):
+        station.say("callbacks/task-progress", progress=[lease(task, **told)])
+        found = desk.conn.execute("SELECT progress_current, progress_percent FROM dag_task_results").fetchone()
+        assert found == (told["current"], percent)
+
+
 def test_truncated_json_is_refused(station: Station) -> None:
     text = f'{{"worker_id": "{station.worker_id}", "results": [{{"task_id": "t", "lea'
     answer = station.client.post(f"{CALLBACKS}/task-result", content=text, headers=JSON)

@@ -65,6 +65,11 @@ class TaskProgress(NamedTuple):
     message: str | None
 
 
+def percent_of(current: float, total: float | None) -> float | None:
+    """Who does more than was announced has done all of it."""
+    return min(100.0, 100.0 * current / total) if total else None
+
+
 class CheckpointToSave(NamedTuple):
     """`data` is JSON text."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rmhdag.handlers.contract import StopReason
 from rmhdag.models.events import ErrorKind
-from rmhdag.models.leases import CheckpointToSave, ClaimedTask, Pair, TaskProgress
+from rmhdag.models.leases import CheckpointToSave, ClaimedTask, Pair, TaskProgress, percent_of
 from rmhdag.models.states import TaskStatus
 from rmhdag.observability import traces
 from rmhdag.observability.logs import get_logger
@@ -350,10 +350,9 @@ class Crew:
 
 
 def _note_progress(lease: Lease, current: float, total: float | None, message: str | None) -> None:
-    percent = None if not total else min(100.0, 100.0 * current / total)
     whole = None if total is None else min(round(total), LARGEST)
     said = None if message is None else message[:2000]
-    lease.progress = TaskProgress(*lease.pair, min(round(current), LARGEST), whole, percent, said)
+    lease.progress = TaskProgress(*lease.pair, min(round(current), LARGEST), whole, percent_of(current, total), said)
 
 
 def _names(manifests: list[dict[str, Any]]) -> frozenset[str]:

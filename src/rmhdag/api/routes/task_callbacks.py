@@ -27,7 +27,7 @@ from rmhdag.models.api.worker_calls import (
     Verdict,
 )
 from rmhdag.models.json_values import MAX_DEPTH
-from rmhdag.models.leases import TaskProgress
+from rmhdag.models.leases import TaskProgress, percent_of
 from rmhdag.store import suspects, tasks, workers
 from rmhdag.store.workers import LogLine
 
@@ -71,7 +71,14 @@ def tasks_progressed(body: TellProgress, api: ApiContext, caller: WorkerCaller) 
     """Tell how far tasks are."""
     refuse_twins(body.progress, "progress")
     progress = [
-        TaskProgress(one.task_id, one.lease_epoch, one.current, one.total, one.percent, one.message)
+        TaskProgress(
+            one.task_id,
+            one.lease_epoch,
+            one.current,
+            one.total,
+            percent_of(one.current, one.total) if one.percent is None else one.percent,
+            one.message,
+        )
         for one in body.progress
     ]
     with seat(api, caller, body.worker_id) as at:
