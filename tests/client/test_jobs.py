@@ -11,12 +11,22 @@ import pytest
 
 import rmhdag
 from rmhdag import AsyncClient, Client
-from rmhdag.client import BatchRefused, Conflict, InvalidRequest, JobCancelled, JobFailed, NotFound, WaitTimeout
+from rmhdag.client import (
+    BatchRefused,
+    Conflict,
+    InvalidRequest,
+    JobCancelled,
+    JobFailed,
+    NotFound,
+    RmhdagError,
+    WaitTimeout,
+)
 from rmhdag.client.clients import batches
 from rmhdag.models.api.jobs import JobSubmission
 from rmhdag.models.api.progress import JobProgress
 from rmhdag.models.states import JobStatus
 from tests.api.running import Running
+from tests.client.answering import Prepared, answering
 
 
 def test_from_submission_to_outputs(client: Client) -> None:
@@ -47,6 +57,29 @@ def test_outputs_that_stand_apart_are_fetched(client: Client) -> None:
     assert job.node("first").output == {"echoed_params": {"text": text}}
     assert job.node("split__1").output == {"echoed_params": {"text": other}}
     assert other in str(job.node("gather").output)
+
+
+def test_awaited_outputs_stand_apart_too(up: Running, admin_key: str) -> None:
+    async def talk() -> None:
+        async with AsyncClient(up.api.url, admin_key) as client:
+            job = await client.submit("large", text="x" * 70_000)
+            assert (await job.wait(60)).outputs["first"] == {"echoed_params": {"text": "x" * 70_000}}
+
+    asyncio.run(talk())
+
+
+def test_outputs_that_nobody_wants_at_once(client: Client) -> None:
+    ended = client.submit("large", text="small").wait(60).view
+    assert ended is not None
+    reference = {"sha256": "a" * 64, "size_bytes": 65 * 1024 * 1024, "media_type": "application/json"}
+    view = ended.model_copy(update={"result_data": {"first": reference}}).model_dump(mode="json")
+    with answering(Prepared(200, view)) as server, Client(server.url, "k") as other:
+        job = other.job(ended.job_id)
+        with pytest.raises(RmhdagError, match="larger than 64 MB") as told:
+            _ = job.outputs
+    assert told.value.code == "outputs_too_large"
+    assert job.view is not None
+    assert job.view.result_data == {"first": reference}
 
 
 def test_a_line_of_progress(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
