@@ -135,7 +135,7 @@ def _is_list(annotation: Any) -> bool:
 
 def _check_query(request: Request, known: Mapping[str, bool]) -> None:
     given = request.query_params.multi_items()
-    places = []
+    places: list[tuple[str, str]] = []
     all_of_them = _all_of(known)
     for name, times in Counter(name for name, _ in given).items():
         pointer = json_pointer("query", name[:100])
