@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 Conn = psycopg.Connection[Any]
 # A connection that nobody has used for so long is looked at before it is used.
 RESTED_SECONDS = 1.0
+# By then it has answered, or another one is taken.
+CHECK_SECONDS = 0.5
+# The database ends a statement by itself, unless it is stopped.
+GRACE_SECONDS = 1.0
 # Reading is work for the processor: more at once would only take it from those who answer.
 READERS = 2
 
@@ -125,8 +129,6 @@ class Api:
         class Connection(psycopg.Connection[Any]):
             """A connection that notices a dead peer, in our schema."""
 
-            used_at = 0.0
-
             @classmethod
             def connect(cls, conninfo: str = "", **given: Any) -> Any:
                 conn = connect(
@@ -137,6 +139,7 @@ class Api:
                     # As with workers that have the database: what is prepared on small tables must do for large ones.
                     reads_whole_tables=not for_workers,
                     pooled=settings.pooled,
+                    answer_seconds=settings.statement_seconds + GRACE_SECONDS,
                 )
                 try:
                     enter_schema(conn, settings.schema_name, pooled=settings.pooled)
@@ -173,7 +176,8 @@ def _note_use(conn: Any) -> None:
 def _check_if_rested(conn: Any) -> None:
     """A round trip before each use would cost more than most answers. What broke a moment ago is a 503 once."""
     if time.monotonic() - conn.used_at > RESTED_SECONDS:
-        ConnectionPool.check_connection(conn)
+        with conn.answering_within(CHECK_SECONDS):
+            ConnectionPool.check_connection(conn)
 
 
 def get_api(connection: HTTPConnection) -> Api:

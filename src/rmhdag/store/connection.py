@@ -6,10 +6,13 @@ others set here (docs/architecture/pooler.md).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from psycopg import sql
+from psycopg import errors, sql
+from psycopg.abc import RV, PQGen
 from psycopg.conninfo import conninfo_to_dict
 
 # A black hole is noticed after 2 + 3 × 1 s; by default a reply is awaited for ever.
@@ -20,6 +23,35 @@ _KEEPALIVE: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 5_000,
 }
+
+
+class NoAnswerError(psycopg.OperationalError):
+    """The server keeps the connection and says nothing; whether it did what it was asked for is not known."""
+
+
+class ImpatientConnection(psycopg.Connection[tuple[Any, ...]]):
+    """Does not wait for ever for a server that is stopped and cannot end its statements itself."""
+
+    answer_seconds: float | None = None
+    used_at = 0.0
+
+    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+        if timeout is not None or self.answer_seconds is None:
+            return super().wait(gen, interval, timeout)
+        try:
+            return super().wait(gen, interval, self.answer_seconds)
+        except errors._WaitTimeout:
+            # An answer that comes now would be taken for that of the next statement.
+            self.close()
+            raise NoAnswerError(f"no answer within {self.answer_seconds} s") from None
+
+    @contextmanager
+    def answering_within(self, seconds: float) -> Iterator[None]:
+        before, self.answer_seconds = self.answer_seconds, seconds
+        try:
+            yield
+        finally:
+            self.answer_seconds = before
 
 
 class SearchPathError(psycopg.OperationalError):
@@ -36,8 +68,11 @@ def connect(
     idle_in_transaction_timeout_seconds: float = 5,
     reads_whole_tables: bool = True,
     pooled: bool = False,
-) -> psycopg.Connection[tuple[Any, ...]]:
+    answer_seconds: float | None = None,
+) -> ImpatientConnection:
     """Open one connection. A time-out of 0 means none; behind a pooler they are the role's.
+
+    `answer_seconds` is counted here, for each statement by itself, and should be longer than the server's own limit.
 
     Without `reads_whole_tables` the planner takes an index wherever there is one: for connections that live long and
     whose plans, made while a table was small, must still be right when it is large. Behind a pooler nothing is planned
@@ -52,7 +87,7 @@ def connect(
     ours = [f"-c {name}={round(seconds * 1000)}" for name, seconds in limits.items()]
     if not reads_whole_tables:
         ours.append("-c enable_seqscan=off")
-    conn = psycopg.connect(
+    conn = ImpatientConnection.connect(
         dsn,
         autocommit=autocommit,
         application_name=application_name,
@@ -60,6 +95,7 @@ def connect(
         options=" ".join([given, *([] if pooled else ours)]).strip() or None,
         **_KEEPALIVE,
     )
+    conn.answer_seconds = answer_seconds
     if pooled:
         conn.prepare_threshold = None  # a statement prepared on one server connection is unknown on the next
     return conn

@@ -41,6 +41,8 @@ MOST_SECONDS = 0.8
 PARTS = 20
 # What a look finds is told at once, up to so many events: each telling wakes everybody.
 ROWS_AT_ONCE = 5_000
+# The database ends a statement by itself after ten, unless it is stopped.
+ANSWER_SECONDS = 12.0
 TROUBLE_SECONDS = 1.0
 # A transaction that writes for so long holds up the stream of all jobs; jobs are then read by their own numbers.
 STALL_SECONDS = 1.0
@@ -238,7 +240,7 @@ class Hub:
             pass
 
     def connect(self) -> psycopg.Connection[Any]:
-        conn = connect(self._dsn, "rmhdag:streams", autocommit=True, pooled=self._pooled)
+        conn = connect(self._dsn, "rmhdag:streams", autocommit=True, pooled=self._pooled, answer_seconds=ANSWER_SECONDS)
         enter_schema(conn, self._schema, pooled=self._pooled)
         set_json_loads(orjson.loads, conn)
         return conn
