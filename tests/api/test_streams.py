@@ -191,7 +191,15 @@ def test_a_place_that_is_none_is_refused(api: Served, conn: Conn, path: str, hea
 
 
 @pytest.mark.parametrize(
-    "query", ["since=yesterday", "since=2026-01-01T00:00:00", "event_types=job_exploded", "after=1.1.%00", "before=1"]
+    "query",
+    [
+        "since=yesterday",
+        "since=1",
+        "since=2026-01-01T00:00:00",
+        "event_types=job_exploded",
+        "after=1.1.%00",
+        "before=1",
+    ],
 )
 def test_what_cannot_be_understood_is_refused(api: Served, query: str) -> None:
     problem(api.client(Scope.READ).get(f"{ALL}?{query}"), 422, "invalid_request")

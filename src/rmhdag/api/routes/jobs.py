@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 import psycopg
 from fastapi import APIRouter, Header, Path, Query, Response
-from pydantic import BeforeValidator, ValidationError
+from pydantic import ValidationError
 
 from rmhdag.api.context import Api, ApiContext
 from rmhdag.api.identity import Caller, Operator, Reader, Submitter
+from rmhdag.api.moments import Moment
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
 from rmhdag.api.problems import Problem, callback_refused, not_found, pointer_of
 from rmhdag.api.views.jobs import page_of_jobs, read_job, read_new_job
@@ -34,7 +35,7 @@ from rmhdag.models.api.jobs import (
     RetryRequest,
 )
 from rmhdag.models.api.overviews import JobOverview
-from rmhdag.models.columns import Id, IdempotencyKey, Name, Timestamp
+from rmhdag.models.columns import Id, IdempotencyKey, Name
 from rmhdag.models.jobs import CommandOutcome
 from rmhdag.models.scopes import Scope
 from rmhdag.models.states import JobStatus
@@ -66,18 +67,8 @@ Conn = psycopg.Connection[Any]
 
 REPEATED = "Idempotency-Replayed"
 SOURCE = "api"
-A_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:")
 AN_ID = re.compile(r"[0-9A-Za-z_.-]{1,64}")
 
-
-def _check_moment(given: Any) -> Any:
-    """A number would be read as seconds or milliseconds, whichever seems likelier."""
-    if isinstance(given, str) and not A_MOMENT.match(given):
-        raise ValueError("not a time: write 2026-01-31T12:00:00Z")
-    return given
-
-
-Moment = Annotated[Timestamp, BeforeValidator(_check_moment)]
 JobId = Annotated[str, Path(description="The id of a job", examples=["01983f5e7c8b7d3a9f20c4de51b6a7e8"])]
 KeyHeader = Annotated[
     IdempotencyKey | None, Header(alias="Idempotency-Key", description="As `idempotency_key` in the body")

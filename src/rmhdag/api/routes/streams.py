@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Header, Path, Query, WebSocket
 from psycopg import OperationalError
 from psycopg_pool import PoolClosed, PoolTimeout
-from pydantic import AwareDatetime
 from starlette.concurrency import run_in_threadpool
 
 from rmhdag.api.context import Api, ApiContext, get_api
 from rmhdag.api.identity import PROTOCOL_PREFIX, Caller, Reader
+from rmhdag.api.moments import AnyMoment
 from rmhdag.api.problems import Problem, not_found, respond, unavailable
 from rmhdag.api.streams.chunks import Chunk, chunk_of_all, chunk_of_job
 from rmhdag.api.streams.hub import Audience
@@ -61,7 +61,7 @@ def stream_events(
     caller: Reader,
     after: Annotated[str | None, Query(max_length=200, description="`id` of the last event seen")] = None,
     since: Annotated[
-        AwareDatetime | None, Query(description="Begin at about this moment, never later; without it, now")
+        AnyMoment | None, Query(description="Begin at about this moment, never later; without it, now")
     ] = None,
     event_types: Annotated[
         list[EventType] | None, Query(max_length=50, description="Only these; may be repeated")
