@@ -246,12 +246,22 @@ def test_a_reference_to_a_file_that_has_changed_is_refused(bench: Bench) -> None
         bench.run("raster.create_cog", source=source.model_dump(mode="json"))
 
 
-def test_a_reference_to_a_file_that_was_replaced_by_one_of_its_size_is_refused(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("handler", "params"),
+    [
+        ("raster.create_cog", {}),
+        ("raster.clip", {"bbox": [15.0, 45.0, 15.1, 45.1]}),
+        ("raster.reproject", {"crs": "EPSG:4326"}),
+    ],
+)
+def test_a_reference_to_a_file_that_was_replaced_by_one_of_its_size_is_refused(
+    bench: Bench, handler: str, params: dict[str, Any]
+) -> None:
     source = bench.put(write_raster(bench.folder / "in.tif", np.full((64, 64), 1, "uint8")))
     other = bench.put(write_raster(bench.folder / "in.tif", np.full((64, 64), 2, "uint8")))
     assert source.size_bytes == other.size_bytes
     with pytest.raises(NonRetryableError, match="it was replaced; submit it again"):
-        bench.run("raster.create_cog", source=source.model_dump(mode="json"))
+        bench.run(handler, source=source.model_dump(mode="json"), **params)
 
 
 def test_memory_does_not_grow_with_the_raster(tmp_path: Path) -> None:

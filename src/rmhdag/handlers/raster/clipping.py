@@ -70,7 +70,7 @@ def clip(ctx: HandlerContext[ClipParams]) -> dict[str, Any]:
     params = ctx.params
     crs = read_crs(params.crs)
     local = ctx.scratch / "clipped.tif"
-    with open_raster(ctx, params.address) as dataset, reading(dataset.name, params.place):
+    with open_raster(ctx, params.address, is_read_whole=True) as dataset, reading(dataset.name, params.place):
         plan = clip_raster(
             dataset,
             local,

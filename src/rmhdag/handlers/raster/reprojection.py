@@ -71,7 +71,7 @@ def reproject(ctx: HandlerContext[ReprojectParams]) -> dict[str, Any]:
     """Warps a raster into another coordinate system or resolution and keeps the result in silver."""
     params = ctx.params
     local = ctx.scratch / "reprojected.tif"
-    with open_raster(ctx, params.address) as dataset:
+    with open_raster(ctx, params.address, is_read_whole=True) as dataset:
         plan = plan_reprojection(dataset, read_crs(params.crs), params.resolution, params.nodata)
         with reading(dataset.name, params.place):
             write_reprojected(dataset, local, plan, Resampling[params.resampling], watch(ctx))
