@@ -120,6 +120,8 @@ def test_the_document_is_served(fuzzed: tuple[Served, dict[str, list[str]]]) -> 
     }
 
 
+# The pool of the API beside it takes random numbers too, at any moment.
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 @pytest.mark.timeout(300)
 def test_answers_are_as_described(fuzzed: tuple[Served, dict[str, list[str]]]) -> None:
     api, known = fuzzed
