@@ -341,6 +341,14 @@ def test_heads_that_are_none_are_refused(hostile: ApiProcess, key: str, lines: b
         assert wire.is_closed()
 
 
+@pytest.mark.parametrize("name", ["Authorization", "X-API-Key", "Idempotency-Key", "Last-Event-ID", "Content-Type"])
+def test_of_two_headers_neither_is_taken(hostile: ApiProcess, key: str, name: str) -> None:
+    with hostile.wire() as wire:
+        wire.send(head(key, "GET", "/api/v1/me")[:-2] + f"{name}: a\r\n{name.upper()}: b\r\n\r\n".encode())
+        problem = refused(wire.read(), 400, "header_repeated")
+    assert [place["pointer"] for place in problem["errors"]] == [f"/header/{name.lower()}"]  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("path", ["/api/v1/jobs?" + "aaa&" * 10_000, "/api/v1/jobs/" + "a" * 40_000])
 def test_a_long_address_is_too_large(hostile: ApiProcess, key: str, path: str) -> None:
     with hostile.wire() as wire:

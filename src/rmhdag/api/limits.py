@@ -9,6 +9,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rmhdag.api.problems import Problem, respond
 
 HEADER_BYTES = 32 * 1024
+# Of two it would not be known which is meant; others before us may take the other one.
+GIVEN_ONCE = (b"authorization", b"x-api-key", b"idempotency-key", b"last-event-id", b"content-type")
 
 
 class BodyLimits:
@@ -27,6 +29,7 @@ class BodyLimits:
         try:
             if _head_bytes(scope) > HEADER_BYTES:
                 raise head_too_large()
+            _refuse_twins([name for name, _ in scope["headers"]])
             self._check_headers(headers)
         except Problem as problem:
             await respond(problem)(scope, receive, send)
@@ -62,6 +65,15 @@ class BodyLimits:
 
     def _too_large(self) -> Problem:
         return Problem(413, "body_too_large", f"a body has at most {self._max_body_bytes} bytes")
+
+
+def _refuse_twins(names: list[bytes]) -> None:
+    for name in GIVEN_ONCE:
+        if names.count(name) > 1:
+            what = name.decode()
+            raise Problem(
+                400, "header_repeated", f"the header `{what}` is given twice: keep one", pointer=f"/header/{what}"
+            )
 
 
 def _head_bytes(scope: Scope) -> int:
