@@ -77,6 +77,8 @@ def test_a_browser_sends_its_key_as_a_protocol(api: ServedHere, conn: Conn, prot
         ("/ws/jobs/j1", [Scope.SUBMIT], None, 403, "scope_missing"),
         ("/ws/jobs/j1", [Scope.READ], "https://elsewhere.example", 403, "origin_refused"),
         ("/ws/jobs/j1", [Scope.READ], "null", 403, "origin_refused"),
+        ("/ws/jobs/j1?aftr=1", [Scope.READ], None, 422, "invalid_request"),
+        ("/ws/jobs/j1?after=0&after=0", [Scope.READ], None, 422, "invalid_request"),
         ("/ws/jobs/j1?after=x", [Scope.READ], None, 400, "unknown_place"),
         ("/ws/jobs/j2", [Scope.READ], None, 404, "not_found"),
         ("/ws/jobs/%00", [Scope.READ], None, 404, "not_found"),

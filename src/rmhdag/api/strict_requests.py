@@ -13,6 +13,7 @@ from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.dependencies.models import Dependant
+from fastapi.requests import HTTPConnection
 from fastapi.routing import APIRoute, request_response
 from pydantic import BaseModel
 
@@ -56,7 +57,7 @@ class StrictRoute(APIRoute):
         async def strictly(request: Request) -> Response:
             if request.scope["path"] in self.others_paths:
                 raise HTTPException(405)
-            _check_query(request, known)
+            check_query(request, known)
             _check_path(request.path_params)
             if takes_json:
                 check_media_type(request, JSON_TYPES)
@@ -133,7 +134,7 @@ def _is_list(annotation: Any) -> bool:
     return origin in (list, set, frozenset, tuple) or annotation in (list, set, frozenset, tuple)
 
 
-def _check_query(request: Request, known: Mapping[str, bool]) -> None:
+def check_query(request: HTTPConnection, known: Mapping[str, bool]) -> None:
     given = request.query_params.multi_items()
     places: list[tuple[str, str]] = []
     all_of_them = _all_of(known)

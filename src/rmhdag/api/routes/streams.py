@@ -19,6 +19,7 @@ from rmhdag.api.streams.chunks import Chunk, chunk_of_all, chunk_of_job
 from rmhdag.api.streams.hub import Audience
 from rmhdag.api.streams.listener import Backlog, Listener
 from rmhdag.api.streams.responses import Entry, EventStream, talk
+from rmhdag.api.strict_requests import check_query
 from rmhdag.models.events import EventType
 from rmhdag.store import streams
 from rmhdag.store.streams import Place, Wanted
@@ -98,6 +99,7 @@ async def talk_about_job(websocket: WebSocket, caller: Reader, job_id: str) -> N
     api = get_api(websocket)
     try:
         _check_origin(websocket, api.settings.origins)
+        check_query(websocket, {"after": False})
         after = _read_seq(websocket.query_params.get("after", "0"), "/query/after")
         listener, enter = await run_in_threadpool(_follow_job, api, caller, job_id, after)
         await talk(websocket, listener, enter, job_id, _choose_protocol(websocket))
