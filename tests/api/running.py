@@ -112,11 +112,6 @@ class Running:
     def post(self, path: str, body: Any = None) -> httpx.Response:
         return self.client.post(f"/api/v1/{path}", json=body)
 
-    def cancel(self, job_id: str) -> None:
-        """Its owner may come to it later than the API waits for: while it is being claimed, it has none."""
-        answer = self.post(f"jobs/{job_id}/cancel")
-        assert answer.status_code in (200, 202), answer.text
-
     def wait(self, observe: Callable[[], T | None]) -> T:
         try:
             return wait_until(observe, 45)
