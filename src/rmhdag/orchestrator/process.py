@@ -289,6 +289,7 @@ class Life:
             **self.advance.figures.tell(),
             "loops": self._supervisor.ages(),
             "threads": self._supervisor.restarts(),
+            "restarted_seconds_ago": self._supervisor.seconds_since_restart(),
             "sizes": self.advance.sizes(),
         }
 
