@@ -65,7 +65,7 @@ class NodeRow(TaskColumns, Protocol):
 class ChildUnderWay(NamedTuple):
     """A child that has a slot: its task is out, or it has been tried and waits for its next attempt."""
 
-    index: int
+    fan_out_index: int
     attempt: int
     lease_losses: int
     next_attempt_at: datetime | None
@@ -153,9 +153,9 @@ def _restore_children(run: JobRun, slot: Slot, total: int, loaded: LoadedChildre
     while len(fan.failed) < fan_outs.NAMED_FAILURES and (failed := statuses.find(FAILED, failed + 1)) >= 0:
         fan.failed.append(failed)
     for row in loaded.under_way:
-        child = Slot(slot.plan, fan.child_id(row.index), slot.plan.task, fan, row.index)
-        _restore_slot(run, child, statuses[row.index], row)
-        fan.active[row.index] = child
+        child = Slot(slot.plan, fan.child_id(row.fan_out_index), slot.plan.task, fan, row.fan_out_index)
+        _restore_slot(run, child, statuses[child.index], row)
+        fan.active[child.index] = child
         if child.status != READY:
             fan.in_flight += 1
         elif row.next_attempt_at is None:

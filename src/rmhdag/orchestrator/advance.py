@@ -173,8 +173,11 @@ class Advance:
     def _handle(self, now: datetime, items: Mapping[str, list[Item]], large: dict[str, Any]) -> None:
         """Decide and write; a batch that the data spoils is halved until the job to blame stands alone."""
         self.figures.phase = "deciding"
-        for unloadable in self.owned.load(self._conn, items.keys()):
+        loaded = self.owned.load(self._conn, items.keys())
+        for unloadable in loaded.unloadable:
             self._blame(unloadable, unloadable.error)
+        for job_id in loaded.postponed:
+            self._put_back(items[job_id])
         batch = Batch(self._turns, self._catalogue)
         held: dict[str, OwnedJob] = {}
         for job_id, todo in items.items():
@@ -199,6 +202,12 @@ class Advance:
         except psycopg.Error:
             self.owned.drop(held)
             raise
+
+    def _put_back(self, todo: list[Item]) -> None:
+        """Its job did not fit into this turn: to the end of the line."""
+        self._local.extend(item for item in todo if isinstance(item, LocalInput))
+        if any(isinstance(item, InboxEntry) for item in todo):
+            self._waiting.read_again()
 
     def _unpublish(
         self, now: datetime, items: Mapping[str, list[Item]], large: dict[str, Any], error: PublishFailed

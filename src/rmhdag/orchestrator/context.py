@@ -72,7 +72,7 @@ class Context:
         self.workers_seen.reset()
 
     def definition_of(self, job_id: str) -> WorkflowDefinition:
-        return self.advance.owned.plan_for(self.conn, *upkeep.definition_key(self.conn, job_id)).definition
+        return self.advance.owned.plans.plan_for(self.conn, *upkeep.definition_key(self.conn, job_id)).definition
 
     def monotonic(self) -> float:
         return monotonic()
