@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -90,6 +91,7 @@ class Job:
             parent_node_id="child" if parent else None,
         )
         self.run = JobRun(self.plan, self.facts)
+        self.reused_children: Mapping[str, Mapping[int, str]] = {}
         self.now = START_OF_TIME
         self.rows: dict[str, Row] = {}
         self.events: list[EventAppended] = []
@@ -109,7 +111,9 @@ class Job:
         return str(self.status)
 
     def begin(self, given: Start | None = None) -> Job:
-        self.apply(given or Start())
+        given = given or Start()
+        self.reused_children = given.reused_children
+        self.apply(given)
         return self
 
     def apply(self, given: Input, jitter: float = 0.5) -> list[Effect]:
@@ -204,10 +208,24 @@ class Job:
 
     def loaded(self, outputs: dict[str, Output] | None = None) -> JobRun:
         """A second aggregate, from the rows."""
-        facts = replace(self.facts, status=self.status, ending=self.ending, error_message=self.error_message)
+        facts = replace(
+            self.facts,
+            status=self.status,
+            ending=self.ending,
+            error_message=self.error_message,
+            started_at=self.run.started_at,
+        )
         nodes = [row for row in self.rows.values() if row.parent_node_id is None]
         children = compact_children(self.rows.values())
-        return load_run(self.plan, facts, nodes, children, outputs or {}, next_seq=len(self.events) + 1)
+        return load_run(
+            self.plan,
+            facts,
+            nodes,
+            children,
+            outputs or {},
+            next_seq=len(self.events) + 1,
+            reused_children=self.reused_children,
+        )
 
     # -- what the rows say ------------------------------------------------------------------------------------------
 
