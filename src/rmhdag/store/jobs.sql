@@ -118,11 +118,14 @@ SELECT
     rerun_of, started_at, owner_epoch, submitted_by, root_job_id, callback_url, asset_id, revision,
     CASE WHEN fits THEN metadata END AS metadata, fits
 FROM (
-    SELECT j.*, w.turn, COALESCE(
+    SELECT j.*, COALESCE(
         sum(pg_column_size(j.input_params) + pg_column_size(j.metadata))
-            OVER (ORDER BY w.turn ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) < %(bytes)s AS fits
-    FROM unnest(%(jobs)s::text[]) WITH ORDINALITY AS w (job_id, turn)
-    JOIN dag_jobs AS j ON j.job_id = w.job_id AND j.owner_id IS NOT DISTINCT FROM %(me)s
+            OVER (ORDER BY j.turn ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) < %(bytes)s AS fits
+    FROM (
+        SELECT *, array_position(%(jobs)s::text[], job_id::text) AS turn
+        FROM dag_jobs
+        WHERE job_id = ANY(%(jobs)s::text[]) AND owner_id IS NOT DISTINCT FROM %(me)s
+    ) AS j
 ) AS loaded
 ORDER BY turn
 
