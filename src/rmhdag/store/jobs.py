@@ -156,17 +156,14 @@ def load_children(conn: Conn, pieces: Sequence[PieceOfFanOut]) -> list[ChildrenO
     given = {"pieces": orjson.dumps([tuple(piece) for piece in pieces]).decode(), "statuses": STATUSES}
     rows = conn.execute(SQL["load_children"], given).fetchall()
     return [
-        ChildrenOfPiece(
-            job_id, fan_out_id, start, statuses, attempts, last_index, [_under_way(*child) for child in under_way or ()]
-        )
+        ChildrenOfPiece(job_id, fan_out_id, start, statuses, attempts, last_index, _under_way(under_way))
         for job_id, fan_out_id, start, statuses, attempts, last_index, under_way in rows
     ]
 
 
-def _under_way(
-    index: int, attempt: int, lease_losses: int, next_attempt_at: str | None, deadline_at: str | None
-) -> tuple[int, int, int, datetime | None, datetime | None]:
-    return index, attempt, lease_losses, _time(next_attempt_at), _time(deadline_at)
+def _under_way(text: str | None) -> list[tuple[int, int, int, datetime | None, datetime | None]]:
+    rows = () if text is None else orjson.loads(text)
+    return [(index, attempt, losses, _time(due), _time(deadline)) for index, attempt, losses, due, deadline in rows]
 
 
 def _time(text: str | None) -> datetime | None:

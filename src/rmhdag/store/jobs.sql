@@ -162,10 +162,10 @@ CROSS JOIN LATERAL (
         COALESCE(string_agg(set_byte('\x00', 0, array_position(%(statuses)s::node_status[], n.status) - 1), ''), '') AS statuses,
         COALESCE(string_agg(set_byte('\x00', 0, CASE n.status WHEN 'failed' THEN n.attempt ELSE 0 END), ''), '') AS attempts,
         max(n.fan_out_index) AS last_index,
-        json_agg(json_build_array(n.fan_out_index, n.attempt, n.lease_losses, n.next_attempt_at, n.deadline_at)) FILTER (
+        (json_agg(json_build_array(n.fan_out_index, n.attempt, n.lease_losses, n.next_attempt_at, n.deadline_at)) FILTER (
             WHERE n.status IN ('dispatched', 'running')
                 OR (n.status = 'ready' AND (n.attempt > 1 OR n.next_attempt_at IS NOT NULL))
-        ) AS under_way
+        ))::text AS under_way
     FROM (
         SELECT fan_out_index, status, attempt, lease_losses, next_attempt_at, deadline_at
         FROM dag_node_states
