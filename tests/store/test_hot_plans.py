@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from rmhdag.store import inbox, jobs, settle, tasks
+from rmhdag.store import inbox, jobs, reruns, settle, tasks
 from rmhdag.store.connection import connect, enter_schema
 
 Conn = psycopg.Connection[Any]
@@ -36,6 +36,8 @@ INSERT INTO dag_node_states (job_id, node_id, status, task_id, next_attempt_at, 
     CASE WHEN n % 2000 = 0 THEN now() END, CASE WHEN n % 2000 = 100 THEN now() END,
     CASE WHEN n % 100 <> 0 THEN now() END
   FROM generate_series(1, {ROWS}) n;
+INSERT INTO dag_node_states (job_id, node_id, parent_node_id, fan_out_index, status)
+  SELECT 'j' || 1000 + n % 2, 's__' || n / 2, 's', n / 2, 'ready' FROM generate_series(0, {ROWS} / 5 - 1) n;
 INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_key, fairness_key, worker_id,
     claimed_at, lease_epoch)
   SELECT 't' || n, 'j' || n, 'n', 'q' || n % 2, 'echo', n, 'me', CASE WHEN n % 100 = 0 THEN 'w' || n / 100 % 10 END,
@@ -73,6 +75,7 @@ def task(n: int) -> str:
 
 NODES = rows(job, "n", "completed", 1, *[None, 0], *[None] * 9)
 QUEUED = rows(lambda n: f"new{n}", job, "n", "q1", "echo", 1, 2, 0, 60, 0, "me", "default", {}, None)
+PIECES = json.dumps([["j1000", "s", 2_000, 7_000], ["j1001", "s", 15_000, 20_000]])
 HOT = [
     Hot(tasks.SQL, "claim_tasks", {"worker_id": "w", "queue": "q1", "limit": BATCH, "mark": 0, "namespace": None}),
     Hot(
@@ -93,6 +96,27 @@ HOT = [
     Hot(inbox.SQL, "due_timers", {"me": "o0", "limit": BATCH}),
     Hot(jobs.SQL, "claim_unowned_jobs", {"me": "o9", "limit": BATCH, "after": ""}),
     Hot(jobs.SQL, "claim_orphaned_jobs", {"me": "o9", "dead": ["o0"], "limit": BATCH}),
+    Hot(jobs.SQL, "load_jobs", {"me": "o0", "jobs": [job(n) for n in HELD], "bytes": 10**6}),
+    Hot(
+        jobs.SQL,
+        "load_nodes",
+        {
+            "turns": HELD,
+            "jobs": [job(n) for n in HELD],
+            "nodes": ["n"] * BATCH,
+            "are_read": [True] * BATCH,
+            "bytes": 10**6,
+        },
+    ),
+    Hot(jobs.SQL, "load_children", {"pieces": PIECES, "statuses": jobs.STATUSES}, pages_per_row=4, rows=10_000),
+    Hot(jobs.SQL, "last_event_numbers", {"jobs": [job(n) for n in HELD]}),
+    Hot(
+        reruns.SQL,
+        "finished_children",
+        {"job_id": "j1000", "fan_out": "s", "after": 10_000, "limit": BATCH},
+        rows=10_000,
+    ),
+    Hot(reruns.SQL, "fan_out_totals", {"jobs": [job(n) for n in HELD], "nodes": ["n"] * BATCH}),
     Hot(settle.SQL, "lock_jobs", {"me": "o0", "held": rows(job, 1)}),
     Hot(settle.SQL, "consume_inbox", {"me": "o0", "inbox": HELD}),
     Hot(settle.SQL, "update_jobs", {"jobs": rows(job, "running", None, None, None), "now": NOW}),

@@ -37,7 +37,7 @@ def begin_fan_out(run: JobRun, slot: Slot) -> None:
         return
     run.move(slot, RUNNING)
     fan = slot.fan = FanOutState(slot, items, total)
-    fan.reused = dict(run.reused_children.get(slot.node_id, {}))
+    fan.reused = run.reused_children.get(slot.node_id, {})
     run.counts[PENDING] += total
     run.write(slot, output=_output_of(fan))
     expand(run, fan)
@@ -72,11 +72,20 @@ def expand(run: JobRun, fan: FanOutState) -> None:
     if stop < fan.total:
         run.effects.append(ContinueLater(fan.slot.node_id))
     else:
-        fan.items = None
+        forget_source(run, fan)
     offer(run, fan)
     if fan.slot.plan.task is not None:
         tasks.fill_lane(run, run.lane(fan.slot.plan.task.queue))
     child_settled(run, fan)
+
+
+def forget_source(run: JobRun, fan: FanOutState) -> None:
+    """Nothing is expanded any more: the items, and what a rerun takes over, may be as large as all the rest."""
+    fan.items = None
+    if fan.reused:
+        fan.reused = {}
+        fan_out_id = fan.slot.node_id
+        run.reused_children = {key: kept for key, kept in run.reused_children.items() if key != fan_out_id}
 
 
 def _new_child(fan: FanOutState, scope: ChildScope, index: int) -> NewChild:

@@ -144,6 +144,7 @@ class Plan:
         self._compile_result()
         self._collect_reads()
         self.node_ids = [node.node_id for node in self.nodes]
+        self.fan_outs = [node.index for node in self.nodes if node.type is NodeType.FAN_OUT]
         self.max_retries = [node.retry.max_attempts - 1 for node in self.nodes]
         self.roots = [node.index for node in self.nodes if not node.all_count and not node.any_count]
 

@@ -6,6 +6,7 @@ Statuses are small integers here, so that 100,000 children fit into a byte array
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +127,7 @@ class FanOutState:
         self.in_lane = False
         self.failed: list[int] = []  # the first hundred, for messages
         self.cancel_cursor: int | None = None
-        self.reused: dict[int, str] = {}
+        self.reused: Mapping[int, str] = {}  # what a rerun takes over, until all are expanded
 
     @property
     def settled(self) -> int:

@@ -350,13 +350,16 @@ class Advance:
         self._blame(job_id, error, Verdict.DATA)
         return []
 
-    def _load(self, part: Mapping[str, list[Item]]) -> set[str]:
+    def _load(self, part: Part) -> set[str]:
         """The jobs of the part that are in memory now. Others are forgotten, put off, or to blame themselves."""
-        unloadable = self.owned.load(self._conn, part.keys())
+        loaded = self.owned.load(self._conn, part.keys())
+        if loaded.postponed:
+            # They did not fit into this turn, and go to the end of the line.
+            self._put_back({job_id: part.pop(job_id) for job_id in list(part) if job_id in loaded.postponed})
         present = {job_id for job_id in part if self.owned.get(job_id) is not None}
-        for job_id in part.keys() - present - {one.job_id for one in unloadable}:
+        for job_id in part.keys() - present - {one.job_id for one in loaded.unloadable}:
             self._forget(job_id)
-        for one in unloadable:
+        for one in loaded.unloadable:
             self._blame(one.job_id, one.error, Verdict.DATA)
         return present
 

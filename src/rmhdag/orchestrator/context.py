@@ -82,7 +82,7 @@ class Context:
         self.take_over(self.advance.unknown(jobs.open_jobs_of(self.conn, self.me)))
 
     def definition_of(self, job_id: str) -> WorkflowDefinition:
-        return self.advance.owned.plan_for(self.conn, *upkeep.definition_key(self.conn, job_id)).definition
+        return self.advance.owned.plans.plan_for(self.conn, *upkeep.definition_key(self.conn, job_id)).definition
 
     def monotonic(self) -> float:
         return monotonic()

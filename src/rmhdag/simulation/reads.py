@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
+from operator import itemgetter
+from typing import Any, Protocol
 
 import orjson
 
@@ -22,10 +23,11 @@ from rmhdag.engine.inputs import (
     Timer,
     TimerDue,
 )
-from rmhdag.engine.loading import load_run
+from rmhdag.engine.loading import ChildUnderWay, LoadedChildren, TaskColumns, load_run
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.reducer import ReduceError, Reducer
 from rmhdag.engine.run import JobFacts, JobRun
+from rmhdag.engine.slots import CODES
 from rmhdag.models.states import JOB_TERMINAL, NodeStatus
 from rmhdag.simulation.rows import InboxRow, JobRow, NodeRow, QueueRow, ResultRow
 from rmhdag.simulation.store import Store
@@ -33,6 +35,17 @@ from rmhdag.workflow.expressions import Missing, resolve_path
 
 # Production keeps 64 KB inline; here most reductions shall become payloads, and some shall not.
 INLINE_BYTES = 300
+
+
+class ChildRow(TaskColumns, Protocol):
+    """A node's row, as far as children are made compact from it."""
+
+    @property
+    def status(self) -> NodeStatus: ...
+    @property
+    def parent_node_id(self) -> str | None: ...
+    @property
+    def fan_out_index(self) -> int | None: ...
 
 
 def load(store: Store, plan: Plan, job: JobRow) -> JobRun:
@@ -55,7 +68,28 @@ def load(store: Store, plan: Plan, job: JobRow) -> JobRun:
             if output is not None:
                 outputs[row.node_id] = output
     next_seq = len(store.events[job.job_id]) + 1
-    return load_run(plan, facts, rows.values(), outputs, next_seq=next_seq, reused_children=job.rerun.reused_children)
+    nodes = [row for row in rows.values() if row.parent_node_id is None]
+    children = compact_children(rows.values())
+    reused = job.rerun.reused_children
+    return load_run(plan, facts, nodes, children, outputs, next_seq=next_seq, reused_children=reused)
+
+
+def compact_children(rows: Iterable[ChildRow]) -> dict[str, LoadedChildren]:
+    """By fan-out, what the store makes of the rows of children: they come one by one only where memory has a slot."""
+    found: dict[str, LoadedChildren] = {}
+    children = [(row.fan_out_index, row) for row in rows if row.fan_out_index is not None]
+    for index, row in sorted(children, key=itemgetter(0)):
+        assert row.parent_node_id is not None
+        loaded = found.setdefault(row.parent_node_id, LoadedChildren())
+        assert len(loaded.statuses) == index, f"child {index} of {row.parent_node_id} follows a gap"
+        loaded.statuses.append(CODES[row.status])
+        loaded.attempts.append(row.attempt if row.status is NodeStatus.FAILED else 0)
+        is_out = row.status in (NodeStatus.DISPATCHED, NodeStatus.RUNNING)
+        is_tried = row.status is NodeStatus.READY and (row.attempt > 1 or row.next_attempt_at is not None)
+        if is_out or is_tried:
+            columns = (row.attempt, row.lease_losses, row.next_attempt_at, row.deadline_at)
+            loaded.under_way.append(ChildUnderWay(index, *columns))
+    return found
 
 
 def stored_output(store: Store, plan: Plan, row: NodeRow) -> Output | None:
