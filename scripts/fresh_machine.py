@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -49,6 +49,8 @@ ENTER = r"""
 set -eu
 root=$1
 shift
+machine_path=$PATH
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount -t proc proc "$root/proc"
 mount -t sysfs -o ro sysfs "$root/sys" || mount --rbind /sys "$root/sys"
 mount -t tmpfs -o mode=755 tmpfs "$root/dev"
@@ -62,7 +64,7 @@ mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 ln -s pts/ptmx "$root/dev/ptmx"
 ln -s /proc/self/fd "$root/dev/fd"
 status=0
-setsid --wait chroot "$root" "$@" || status=$?
+setsid --wait chroot "$root" env PATH="$machine_path" "$@" || status=$?
 # State and session of a process; what belongs to this script is in the session of the first.
 look() { sed 's/.*) //' "$1/stat" 2>/dev/null | cut -d' ' -f1,4; }
 own=$(look /proc/1)
@@ -111,11 +113,23 @@ def say(text: str) -> None:
     print(f"fresh-machine: {text}", flush=True)
 
 
-def run_isolated(command: list[str], log: Path, *, stdin: str = "", limit_seconds: float = 1200) -> int:
+def run_isolated(
+    command: list[str],
+    log: Path,
+    *,
+    environment: dict[str, str] | None = None,
+    stdin: str = "",
+    limit_seconds: float = 1200,
+) -> int:
     """Its exit code. No process and no mount is left, whether it ends, takes too long, or this script is ended."""
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [*NAMESPACES, *command], stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
+            [*NAMESPACES, *command],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
         try:
             process.communicate(stdin.encode(), timeout=limit_seconds)
@@ -220,17 +234,29 @@ def clone(root: Path, machine: Machine) -> None:
     settings.unlink()
 
 
-def enter(root: Path, machine: Machine, command: str, *, as_root: bool) -> list[str]:
-    """The command line that runs a shell command on the machine, as if its user had just logged in."""
+def environment_of(machine: Machine) -> dict[str, str]:
+    """The variables of a user who has just logged in."""
     variables = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}
-    home, name = ("/root", "root") if as_root else (machine.home, "somebody")
-    variables |= {"HOME": home, "USER": name, "LOGNAME": name, "SHELL": "/bin/sh", "TERM": "dumb"}
-    variables["PATH"] = PATHS["root" if as_root else "user"]
-    identity = (
-        [] if as_root else ["setpriv", f"--reuid={USER_ID}", f"--regid={USER_ID}", "--clear-groups", "--no-new-privs"]
-    )
-    environment = [f"{key}={value}" for key, value in variables.items()]
-    return ["sh", "-c", ENTER, "enter", str(root), *identity, "env", "-i", *environment, "sh", "-c", f"cd && {command}"]
+    name = "root" if machine.as_root else "somebody"
+    variables |= {"HOME": machine.home, "USER": name, "LOGNAME": name, "SHELL": "/bin/sh", "TERM": "dumb"}
+    return variables | {"PATH": PATHS["root" if machine.as_root else "user"]}
+
+
+def run_on(machine: Machine, root: Path, command: str, log: Path, limit_seconds: float = 1200) -> int:
+    """Run a shell command in the home of the machine's user; its exit code."""
+    identity = ["setpriv", f"--reuid={USER_ID}", f"--regid={USER_ID}", "--clear-groups", "--no-new-privs"]
+    line = [
+        "sh",
+        "-c",
+        ENTER,
+        "enter",
+        str(root),
+        *([] if machine.as_root else identity),
+        "sh",
+        "-c",
+        f"cd && {command}",
+    ]
+    return run_isolated(line, log, environment=environment_of(machine), limit_seconds=limit_seconds)
 
 
 def make_machine(base: Path, root: Path, machine: Machine, log: Path) -> None:
@@ -244,7 +270,7 @@ def make_machine(base: Path, root: Path, machine: Machine, log: Path) -> None:
     if not machine.as_root:
         steps.append(f"useradd --uid {USER_ID} --home-dir {machine.home} --shell /bin/sh somebody")
         steps.append(f"chown -R somebody:somebody {machine.home}")
-    if steps and run_isolated(enter(root, machine, " && ".join(steps), as_root=True), log) != 0:
+    if steps and run_on(replace(machine, as_root=True), root, " && ".join(steps), log) != 0:
         raise Failure(f"could not make the machine {machine.name}:\n{tail(log)}")
 
 
@@ -274,8 +300,7 @@ def try_machine(machine: Machine, base: Path, arguments: argparse.Namespace, fol
         command = " ".join([COMMANDS[name], *map(shlex.quote, arguments.arguments if name == "test" else [])])
         log = folder / "logs" / f"{machine.name}-{name}.log"
         started = time.monotonic()
-        line = enter(root, machine, f"cd rmhdag && {command}", as_root=machine.as_root)
-        status = run_isolated(line, log, limit_seconds=arguments.limit)
+        status = run_on(machine, root, f"cd rmhdag && {command}", log, arguments.limit)
         say(f"{machine.name}: {command}: exit {status} after {time.monotonic() - started:.0f} s, log: {log}")
         for part in missing_parts(log):
             print(f"    {part}", flush=True)
@@ -318,10 +343,7 @@ def main() -> int:
     if subprocess.run(status, capture_output=True, check=True).stdout:
         say("uncommitted changes are not part of the clone")
     folder = Path(tempfile.mkdtemp(prefix="rmhdag-fresh-machine-", dir=arguments.place))
-    # Users of the machines walk through it.
-    folder.chmod(0o755)
     (folder / "logs").mkdir()
-    base = None
     try:
         started = time.monotonic()
         base = make_base(folder, folder / "logs" / "base.log")

@@ -45,10 +45,9 @@ def test_only_what_an_administrator_sets_is_passed_on(monkeypatch: pytest.Monkey
     }
     for name, value in (passed_on | kept_here).items():
         monkeypatch.setenv(name, value)
-    line = fresh_machine.enter(Path("/x"), fresh_machine.MACHINES[0], "true", as_root=True)
-    words = set(line)
-    assert words >= {f"{name}={value}" for name, value in passed_on.items()}
-    assert not any(word.startswith(f"{name}=") for word in words for name in kept_here)
+    variables = fresh_machine.environment_of(fresh_machine.MACHINES[0])
+    assert variables.items() >= passed_on.items()
+    assert not variables.keys() & kept_here.keys()
 
 
 def test_what_is_missing_is_taken_from_the_log(tmp_path: Path) -> None:
@@ -95,12 +94,11 @@ def test_a_command_that_takes_too_long_is_ended_with_all_it_started(log: Path, t
     ],
 )
 def test_what_a_command_leaves_running_is_a_failure(
-    log: Path, tmp_path: Path, command: str, status: int, text: str
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, status: int, text: str
 ) -> None:
     root = tmp_path / "root"
     root.mkdir()
     # This machine's own files serve, read-only: mounted in the namespace and nowhere else.
-    script = f'mount -o bind,ro / "{root}" && exec "$@"'
-    line = fresh_machine.enter(root, fresh_machine.MACHINES[0], command, as_root=True)
-    assert fresh_machine.run_isolated(["sh", "-c", script, "sh", *line], log) == status
+    monkeypatch.setattr(fresh_machine, "ENTER", f'mount -o bind,ro / "{root}"\n{fresh_machine.ENTER}')
+    assert fresh_machine.run_on(fresh_machine.MACHINES[0], root, command, log) == status
     assert log.read_text() == text
