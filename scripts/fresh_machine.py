@@ -245,17 +245,8 @@ def environment_of(machine: Machine) -> dict[str, str]:
 def run_on(machine: Machine, root: Path, command: str, log: Path, limit_seconds: float = 1200) -> int:
     """Run a shell command in the home of the machine's user; its exit code."""
     identity = ["setpriv", f"--reuid={USER_ID}", f"--regid={USER_ID}", "--clear-groups", "--no-new-privs"]
-    line = [
-        "sh",
-        "-c",
-        ENTER,
-        "enter",
-        str(root),
-        *([] if machine.as_root else identity),
-        "sh",
-        "-c",
-        f"cd && {command}",
-    ]
+    inside = [*([] if machine.as_root else identity), "sh", "-c", f"cd && {command}"]
+    line = ["sh", "-c", ENTER, "enter", str(root), *inside]
     return run_isolated(line, log, environment=environment_of(machine), limit_seconds=limit_seconds)
 
 
@@ -293,7 +284,12 @@ def try_machine(machine: Machine, base: Path, arguments: argparse.Namespace, fol
     root = folder / machine.name
     log = folder / "logs" / f"{machine.name}.log"
     started = time.monotonic()
-    make_machine(base, root, machine, log)
+    try:
+        make_machine(base, root, machine, log)
+    except Failure as failure:
+        # The others are worth a try.
+        say(str(failure))
+        return False
     say(f"{machine.name}: made in {time.monotonic() - started:.0f} s ({' '.join(machine.packages) or 'nothing added'})")
     good = True
     for name in arguments.command or COMMANDS:
