@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from types import FrameType
 
@@ -274,9 +275,9 @@ def missing_parts(log: Path) -> list[str]:
     lines = log.read_text(errors="replace").splitlines()
     parts = [line for line in lines if line.startswith(("setup: no ", "setup: uv could not"))]
     for number, line in enumerate(lines):
-        if re.fullmatch(r"skipped: \d+", line):
+        if re.fullmatch(r"skipped: [1-9]\d*", line):
             parts.append(line)
-            parts += [reason for reason in lines[number + 1 : number + 30] if reason.startswith("  ")]
+            parts += takewhile(lambda reason: reason.startswith("  "), lines[number + 1 :])
     return parts
 
 

@@ -57,7 +57,7 @@ def test_what_is_missing_is_taken_from_the_log(tmp_path: Path) -> None:
         "skipped: 2",
         "  strace is not installed",
     ]
-    log.write_text("\n".join(["setup: installing x", parts[0], "  ...", *parts[1:], "== all good"]))
+    log.write_text("\n".join(["setup: installing x", parts[0], "  ...", *parts[1:], "== all good", "  ..."]))
     assert fresh_machine.missing_parts(log) == parts
 
 
