@@ -213,6 +213,7 @@ def test_a_task_that_showed_progress_and_is_revoked_runs_no_more(platform: Platf
     show_progress(platform, claimed)
     seat.work()
     platform.conn.execute("UPDATE dag_node_states SET deadline_at = '2000-01-01' WHERE deadline_at IS NOT NULL")
+    platform.conn.execute("UPDATE dag_queue_messages SET started_at = '2000-01-01'")
     seat.advance.owned.clear()
     seat.work()
     assert results(platform) == [("stale", 1)]

@@ -12,7 +12,7 @@ import psycopg
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.orchestrator.advance import Advance
 from rmhdag.orchestrator.callbacks.settings import CallbackSettings
-from rmhdag.orchestrator.trust import SilenceWatch
+from rmhdag.orchestrator.trust import SilenceWatch, Trust
 from rmhdag.storage.settings import StorageSettings
 from rmhdag.store import upkeep
 from rmhdag.workflow.definition import WorkflowDefinition
@@ -65,6 +65,15 @@ class Context:
     claimed_up_to: str = ""
     # Jobs summed up at a time; smaller where they are large.
     rollup_bite: int = 500
+    # None: nobody doubts it.
+    trust: Trust | None = None
+    # When the duties got this connection, by this process's monotonic clock.
+    connected_at: float = float("-inf")
+
+    def undisturbed_seconds(self) -> float:
+        """How long the database has been reached without a gap, as far as this process can tell."""
+        since = self.connected_at if self.trust is None else max(self.connected_at, self.trust.unbroken_since)
+        return self.monotonic() - since
 
     def look_anew(self) -> None:
         """After a gap nobody can be called silent for what happened during it."""

@@ -248,7 +248,16 @@ class Life:
                     conn = self._connect("duties")
                     # A claim may have gone through although its answer was lost: all that is mine is looked at again.
                     self.advance.take_over(jobs.open_jobs_of(conn, self.me))
-                    context = Context(conn, self.me, self._schema, self._settings, self.advance, *watches)
+                    context = Context(
+                        conn,
+                        self.me,
+                        self._schema,
+                        self._settings,
+                        self.advance,
+                        *watches,
+                        trust=self._trust,
+                        connected_at=monotonic(),
+                    )
                 if self._trust.unbroken_since != unbroken:
                     unbroken = self._trust.unbroken_since
                     context.look_anew()

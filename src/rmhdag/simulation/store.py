@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rmhdag.engine import inputs
+from rmhdag.engine.effects import TaskRevoked
 from rmhdag.models.states import JOB_TERMINAL
 from rmhdag.simulation import rows, writes
 from rmhdag.simulation.faults import Fault, Faults
@@ -47,6 +48,18 @@ class Store:
         again = self.guards.duplicate_commit and job.version != write.version
         gone = self.guards.duplicate_input and any(inbox_id not in self.inbox for inbox_id in write.consumed)
         return not again and not gone
+
+    def _revokes_reported_task(self, write: rows.JobWrite) -> bool:
+        """A task was reported after its deadline was decided upon: the job has to be looked at again."""
+        revoked = [effect.task_id for effect in write.effects if isinstance(effect, TaskRevoked)]
+        return (
+            bool(revoked)
+            and self.guards.waiting_result
+            and any(
+                row.task_id in revoked and isinstance(row.given, inputs.TaskReported) and number not in write.consumed
+                for number, row in self.inbox.items()
+            )
+        )
 
     def _held(self, worker_id: str, task_id: str, lease_epoch: int) -> rows.QueueRow | None:
         row = self.queue.get(task_id)
@@ -98,7 +111,11 @@ class Store:
 
     def commit(self, owner_id: str, batch: Sequence[rows.JobWrite]) -> list[str]:
         """Write what is still ours, once, all of it or nothing; the answer names the jobs that were lost."""
-        lost = [write.job_id for write in batch if not self._is_owner(self.jobs[write.job_id], owner_id, write)]
+        lost = [
+            write.job_id
+            for write in batch
+            if not self._is_owner(self.jobs[write.job_id], owner_id, write) or self._revokes_reported_task(write)
+        ]
         ours = [write for write in batch if write.job_id not in lost]
         if not all(self._is_first_time(self.jobs[write.job_id], write) for write in ours):
             return [write.job_id for write in batch]
@@ -145,7 +162,7 @@ class Store:
 
     def mint_lease(self, row: rows.QueueRow) -> None:
         row.lease_epoch += 1
-        row.started = False
+        row.started_at = None
         self.audit.append(rows.Leased(row.task_id, row.lease_epoch))
 
     def tell(self, worker_id: str, given: inputs.TaskStarted | inputs.TaskCheckpointed | inputs.TaskSnoozed) -> bool:
@@ -158,9 +175,10 @@ class Store:
             if row.cancel_requested:
                 self.withdraw(row)
                 return True
-            row.worker_id = None
+            row.worker_id = row.started_at = None
             row.available_at = self.clock() + timedelta(seconds=given.delay_seconds)
-        row.started = isinstance(given, inputs.TaskStarted) or (row.started and row.worker_id is not None)
+        elif isinstance(given, inputs.TaskStarted):
+            row.started_at = row.started_at or self.clock()
         self.put(row.job_id, given, row.task_id)
         return True
 
@@ -170,7 +188,7 @@ class Store:
         if row is not None and row.cancel_requested:
             self.withdraw(row)
         elif row is not None:
-            row.worker_id = None
+            row.worker_id = row.started_at = None
 
     def withdraw(self, row: rows.QueueRow) -> None:
         del self.queue[row.task_id]
