@@ -44,9 +44,9 @@ class Slot:
         "fan",
         "index",
         "lease_losses",
-        "over_epoch",
         "next_attempt_at",
         "node_id",
+        "over_epoch",
         "parent",
         "plan",
         "reason",
@@ -68,8 +68,8 @@ class Slot:
         self.attempt = 1
         self.extra_attempts = 0  # granted by hand, beyond the retry rule
         self.lease_losses = 0
-        # Leases of this attempt, as far as they were heard of since it was loaded: the newest that started, and the newest
-        # that was lost or given back.
+        # Leases of this attempt, as far as they were heard of since it was loaded: the newest that started, and the
+        # newest that was lost or given back.
         self.running_epoch = -1
         self.over_epoch = -1
         self.next_attempt_at: datetime | None = None

@@ -40,7 +40,7 @@ def discard(conn: Conn, me: str, inbox_ids: Collection[int]) -> None:
 
 
 def due_timers(conn: Conn, me: str, limit: int, *, deadlines: bool) -> list[tuple[str, str, int, str]]:
-    """(job, node, attempt, timer) of my jobs: retries that are due and, if asked for, deadlines that nothing makes void.
+    """(job, node, attempt, timer) of my jobs: retries and, if asked for, deadlines that nothing on its way makes void.
 
     At most `limit` of each, the earliest first.
     """

@@ -14,8 +14,8 @@ LIMIT = 1_000
 def run_once(context: Context) -> int:
     """A retry that is late harms nobody; a deadline that comes too early does.
 
-    After an outage workers have results to report that were ready in time. They get as long as it takes to find a worker
-    dead, and the grace that every deadline has.
+    After an outage workers have results to report that were ready in time. They get as long as it takes to find a
+    worker dead, and the grace that every deadline has.
     """
     settings = context.settings
     may_time_out = context.undisturbed_seconds() >= settings.ttl_seconds + TIMEOUT_GRACE_SECONDS
