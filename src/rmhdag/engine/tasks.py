@@ -276,7 +276,9 @@ def _record_failure(
     run.record(EventType.NODE_FAILED, status, slot.node_id, data, task_id, message, duration_ms)
 
 
-def _schedule_retry(run: JobRun, slot: Slot, delay_seconds: float, message: str | None) -> None:
+def _schedule_retry(
+    run: JobRun, slot: Slot, delay_seconds: float, message: str | None, params: dict[str, Any] | None = None
+) -> None:
     run.move(slot, READY)
     slot.attempt += 1
     slot.lease_losses = 0
@@ -290,7 +292,7 @@ def _schedule_retry(run: JobRun, slot: Slot, delay_seconds: float, message: str 
         {"retry_count": slot.attempt - 1, "next_attempt_at": due.isoformat()},
     )
     slot.next_attempt_at = due
-    run.write(slot, error_message=message)
+    run.write(slot, error_message=message, input_params=params)
     if delay_seconds <= 0:
         _retry_is_due(run, slot)
 
@@ -430,12 +432,23 @@ def retry_node(run: JobRun, given: RetryNode) -> None:
         run.effects.append(CommandAnswered(False, refusal))
         return
     slot = run.find(given.node_id)
-    if slot is None:
-        slot = fan_outs.revive_child(run, given.node_id)
-        slot.extra_attempts += 1
-        _schedule_retry(run, slot, 0.0, None)
-    else:
+    if slot is not None:
         _retry_is_due(run, slot)
+    else:
+        found = run.find_child(given.node_id)
+        assert found is not None
+        try:
+            params = fan_outs.resolve_params_again(run, *found)
+        except (ExpressionError, Missing) as error:
+            refusal = (
+                f"the parameters of {given.node_id} cannot be resolved, so it would fail again: {error}; "
+                f"correct the workflow or its inputs and submit a new job"
+            )
+            run.effects.append(CommandAnswered(False, refusal))
+            return
+        slot = fan_outs.revive_child(run, *found)
+        slot.extra_attempts += 1
+        _schedule_retry(run, slot, 0.0, None, params)
     run.effects.append(CommandAnswered(True, f"{given.node_id} is tried again, attempt {slot.attempt}"))
 
 
