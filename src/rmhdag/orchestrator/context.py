@@ -56,8 +56,11 @@ class Context:
     advance: Advance
     orchestrators_seen: SilenceWatch
     workers_seen: SilenceWatch
-    # Stalls that were told already: a job is silent once per silence.
-    warned: set[tuple[str, Any]] = field(default_factory=set)
+    # Stalls that were reported, by job with the time since which it stalls: once per silence.
+    warned: dict[str, Any] = field(default_factory=dict)
+    # How far the walk through silent jobs has come, and whom it has met.
+    silent_up_to: str = ""
+    still_silent: set[str] = field(default_factory=set)
     # More jobs than this are for the others to claim; None while there are no others.
     share: int | None = None
     owned_count: int = 0
