@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from time import monotonic
 
@@ -12,7 +13,7 @@ from rmhdag.models.jobs import CommandKind
 from rmhdag.models.leases import ClaimedTask
 from rmhdag.orchestrator.duties import claim_submissions, dead_workers, timers
 from rmhdag.orchestrator.trust import Trust
-from rmhdag.store import processes, tasks
+from rmhdag.store import inbox, processes, tasks
 from rmhdag.store.commands import Command, issue_command
 from rmhdag.workflow.definition import ApprovalNode, RetryRule, WorkflowDefinition, WorkflowNode
 from tests.engine.definitions import fan, task, workflow
@@ -244,3 +245,55 @@ def test_the_end_of_a_lease_that_is_heard_of_after_its_successor_began_changes_n
     assert platform.count("dag_inbox") == 0
     assert platform.nodes(job_id) == {"only": "running"}
     assert deadline(platform, job_id) == before
+
+
+GUARDS: list[tuple[str, str, Callable[..., None], dict[str, bool]]] = [
+    (
+        "WHEN q.task_id IS NULL THEN (",
+        "WHEN q.task_id IS NULL THEN true OR (",
+        test_results_that_were_recorded_in_time_outlive_the_absence_of_all_orchestrators,
+        {},
+    ),
+    ("WHEN starts_with(q.worker_id, 'lost:') THEN false", "", test_a_lost_lease_is_not_timed_out_but_queued_again, {}),
+    (
+        "q.started_at + q.timeout_seconds * interval '1 second' <= statement_timestamp()",
+        "true",
+        test_the_deadline_of_a_lease_that_was_given_back_is_void,
+        {"is_started": True},
+    ),
+    ("ELSE q.started_at IS NULL", "ELSE true", test_a_start_that_was_not_heard_of_yet_is_no_missing_start, {}),
+    (
+        "SELECT c.completed_at IS NULL",
+        "SELECT true",
+        test_a_child_job_that_has_ended_makes_the_deadline_of_its_parent_void,
+        {"ends": True},
+    ),
+    (
+        "NOT EXISTS (SELECT FROM dag_job_commands",
+        "true OR NOT EXISTS (SELECT FROM dag_job_commands",
+        test_a_decision_that_waits_makes_the_deadline_of_its_approval_void,
+        {},
+    ),
+    (
+        "%(deadlines)s AND",
+        "(%(deadlines)s OR true) AND",
+        test_deadlines_wait_until_workers_had_time_to_report_after_an_outage,
+        {"undisturbed": False},
+    ),
+]
+
+
+@pytest.mark.parametrize(("guard", "instead", "story", "given"), GUARDS, ids=[guard for guard, *_ in GUARDS])
+def test_without_the_guard_a_deadline_fires(
+    platform: Platform,
+    monkeypatch: pytest.MonkeyPatch,
+    guard: str,
+    instead: str,
+    story: Callable[..., None],
+    given: dict[str, bool],
+) -> None:
+    query = inbox.SQL["due_timers"]
+    assert guard.encode() in query
+    monkeypatch.setitem(inbox.SQL, "due_timers", query.replace(guard.encode(), instead.encode()))
+    with pytest.raises(AssertionError):
+        story(platform, **given)

@@ -227,7 +227,7 @@ class Plan:
                 fan_out.fan_in_index = node.index
 
     def _compile_result(self) -> None:
-        """The job's result: the declared outputs, or those of the nodes that lead into END or nowhere, which is the same."""
+        """The job's result: the declared outputs, or those of the nodes that lead into END; what leads nowhere does."""
         if self.definition.outputs is not None:
             self.result: CompiledTemplate | None = compile_value(self.definition.outputs)
             self.final_nodes: tuple[str, ...] = ()

@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rmhdag.engine import inputs
-from rmhdag.engine.effects import TaskRevoked
 from rmhdag.models.states import JOB_TERMINAL
 from rmhdag.simulation import rows, writes
 from rmhdag.simulation.faults import Fault, Faults
@@ -44,22 +43,14 @@ class Store:
     def _is_owner(self, job: rows.JobRow, owner_id: str, write: rows.JobWrite) -> bool:
         return not self.guards.owner_fence or (job.owner_id == owner_id and job.owner_epoch == write.owner_epoch)
 
+    def _drops_out(self, owner_id: str, write: rows.JobWrite) -> bool:
+        void = self.guards.waiting_result and writes.revokes_reported_task(self, write)
+        return void or not self._is_owner(self.jobs[write.job_id], owner_id, write)
+
     def _is_first_time(self, job: rows.JobRow, write: rows.JobWrite) -> bool:
         again = self.guards.duplicate_commit and job.version != write.version
         gone = self.guards.duplicate_input and any(inbox_id not in self.inbox for inbox_id in write.consumed)
         return not again and not gone
-
-    def _revokes_reported_task(self, write: rows.JobWrite) -> bool:
-        """A task was reported after its deadline was decided upon: the job has to be looked at again."""
-        revoked = [effect.task_id for effect in write.effects if isinstance(effect, TaskRevoked)]
-        return (
-            bool(revoked)
-            and self.guards.waiting_result
-            and any(
-                row.task_id in revoked and isinstance(row.given, inputs.TaskReported) and number not in write.consumed
-                for number, row in self.inbox.items()
-            )
-        )
 
     def _held(self, worker_id: str, task_id: str, lease_epoch: int) -> rows.QueueRow | None:
         row = self.queue.get(task_id)
@@ -111,11 +102,7 @@ class Store:
 
     def commit(self, owner_id: str, batch: Sequence[rows.JobWrite]) -> list[str]:
         """Write what is still ours, once, all of it or nothing; the answer names the jobs that were lost."""
-        lost = [
-            write.job_id
-            for write in batch
-            if not self._is_owner(self.jobs[write.job_id], owner_id, write) or self._revokes_reported_task(write)
-        ]
+        lost = [write.job_id for write in batch if self._drops_out(owner_id, write)]
         ours = [write for write in batch if write.job_id not in lost]
         if not all(self._is_first_time(self.jobs[write.job_id], write) for write in ours):
             return [write.job_id for write in batch]
