@@ -30,8 +30,9 @@ def first_failure(guards: Guards | None = None) -> Failure:
         (Guards(duplicate_report=False), ["I6 one result per task", "I3 no stale lease"]),
         (Guards(duplicate_commit=False), ["the database accepts every write", "I8 memory equals rows"]),
         (Guards(duplicate_input=False), ["I6 inputs count once"]),
+        (Guards(waiting_result=False), ["I6 no recorded result is thrown away"]),
     ],
-    ids=["owner fence", "lease epoch", "duplicate report", "duplicate commit", "duplicate input"],
+    ids=["owner fence", "lease epoch", "duplicate report", "duplicate commit", "duplicate input", "waiting result"],
 )
 def test_the_store_needs_each_of_its_guards(guards: Guards, invariants: list[str]) -> None:
     failure = first_failure(guards)

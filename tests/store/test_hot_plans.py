@@ -93,7 +93,7 @@ HOT = [
     Hot(tasks.SQL, "offer_due_tasks", {}, rows=1),
     Hot(tasks.SQL, "first_waiting", {"queue": "q1", "after": 0}, rows=1),
     Hot(inbox.SQL, "read_inbox", {"me": "o0", "mark": 0, "limit": BATCH}),
-    Hot(inbox.SQL, "due_timers", {"me": "o0", "limit": BATCH}),
+    Hot(inbox.SQL, "due_timers", {"me": "o0", "limit": BATCH, "deadlines": True}),
     Hot(jobs.SQL, "claim_unowned_jobs", {"me": "o9", "limit": BATCH, "after": ""}),
     Hot(jobs.SQL, "claim_orphaned_jobs", {"me": "o9", "dead": ["o0"], "limit": BATCH}),
     Hot(jobs.SQL, "load_jobs", {"me": "o0", "jobs": [job(n) for n in HELD], "bytes": 10**6}),
@@ -194,3 +194,37 @@ def test_hot_statements_walk_an_index_whenever_they_were_planned(planner: Conn) 
     planner.execute("ANALYZE")
     found += troubles(planner, "analysed")
     assert not found, "\n".join(found)
+
+
+# Retries and deadlines of two orchestrators, all of them due.
+DUE = 20_000
+FILL_DUE = f"""
+INSERT INTO dag_jobs (job_id, workflow_id, workflow_version, workflow_hash, fairness_key, submitted_by, root_job_id,
+    owner_id, owner_epoch, status, started_at)
+  SELECT 'd' || n, 'w', 1, 'h', 'me', 'me', 'd' || n, 'o' || n % 2, 1, 'running', now()
+  FROM generate_series(1, {DUE}) n;
+INSERT INTO dag_node_states (job_id, node_id, status, task_id, next_attempt_at, deadline_at)
+  SELECT 'd' || n, 'n', CASE WHEN n % 4 < 2 THEN 'running' ELSE 'ready' END::node_status, 'd' || n,
+    CASE WHEN n % 4 >= 2 THEN now() - n * interval '1 s' END, CASE WHEN n % 4 < 2 THEN now() - n * interval '1 s' END
+  FROM generate_series(1, {DUE}) n;
+INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_key, fairness_key, worker_id,
+    claimed_at, started_at, lease_epoch)
+  SELECT 'd' || n, 'd' || n, 'n', 'q', 'echo', n, 'me', 'w', now(), now() - interval '1 day', 1
+  FROM generate_series(1, {DUE}) n;
+"""
+TIMERS = Hot(inbox.SQL, "due_timers", {"me": "o0", "limit": BATCH, "deadlines": True})
+
+
+@pytest.mark.timeout(120)
+def test_timers_are_read_up_to_the_limit_whoever_else_has_some_that_are_due(planner: Conn) -> None:
+    prepare(planner, TIMERS)
+    explain(planner, TIMERS)
+    planner.execute(FILL_DUE.encode())
+    seen = {"planned while empty": explain(planner, TIMERS)}
+    planner.execute("DISCARD PLANS")
+    seen["never analysed"] = explain(planner, TIMERS)
+    planner.execute("ANALYZE")
+    seen["analysed"] = explain(planner, TIMERS)
+    assert {when: plan["Actual Rows"] for when, plan in seen.items()} == dict.fromkeys(seen, 2 * BATCH)
+    # Each of mine comes with one of the others: a node, a job, a queue row.
+    assert {when: pages(plan) for when, plan in seen.items() if pages(plan) > 2 * BATCH * 2 * 15} == {}

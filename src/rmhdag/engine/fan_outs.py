@@ -62,7 +62,7 @@ def expand(run: JobRun, fan: FanOutState) -> None:
     assert fan.items is not None
     start, stop = fan.expanded, min(fan.expanded + run.plan.expansion_chunk, fan.total)
     scope = ChildScope(run, fan.total)
-    children = [_new_child(fan, scope, index) for index in range(start, stop)]
+    children = [_new_child(fan, scope, index, fan.items[index]) for index in range(start, stop)]
     fan.expanded = stop
     if children:
         retry = fan.slot.plan.task.retry if fan.slot.plan.task is not None else None
@@ -88,10 +88,9 @@ def forget_source(run: JobRun, fan: FanOutState) -> None:
         run.reused_children = {key: kept for key, kept in run.reused_children.items() if key != fan_out_id}
 
 
-def _new_child(fan: FanOutState, scope: ChildScope, index: int) -> NewChild:
-    assert fan.items is not None
+def _new_child(fan: FanOutState, scope: ChildScope, index: int, item: Any) -> NewChild:
     assert fan.slot.plan.task is not None
-    scope.item = fan.items[index]
+    scope.item = item
     scope.index = index
     child = NewChild(index, fan.child_id(index), {})
     try:
@@ -193,12 +192,19 @@ def name_failures(fan: FanOutState) -> str:
     return f"{count} of {fan.total} children failed: {named}{more}"
 
 
-def revive_child(run: JobRun, node_id: str) -> Slot:
+def resolve_params_again(run: JobRun, fan: FanOutState, index: int) -> dict[str, Any]:
+    """The parameters of one child: its row has none if they could not be resolved when it was made."""
+    assert fan.slot.plan.task is not None
+    scope = ChildScope(run, fan.total)
+    items = source_items(run, fan.slot) if fan.items is None else fan.items
+    scope.item, scope.index = items[index], index
+    params: dict[str, Any] = fan.slot.plan.task.params.evaluate(scope)
+    return params
+
+
+def revive_child(run: JobRun, fan: FanOutState, index: int) -> Slot:
     """Give a failed child a slot again, still failed, so that it can be retried."""
-    found = run.find_child(node_id)
-    assert found is not None
-    fan, index = found
-    slot = Slot(fan.slot.plan, node_id, fan.slot.plan.task, fan, index)
+    slot = Slot(fan.slot.plan, fan.child_id(index), fan.slot.plan.task, fan, index)
     slot.status = FAILED
     slot.attempt = fan.attempts[index] or 1
     if index in fan.failed:

@@ -45,12 +45,13 @@ class Slot:
         "fan",
         "index",
         "lease_losses",
-        "lost_epoch",
         "next_attempt_at",
         "node_id",
+        "over_epoch",
         "parent",
         "plan",
         "reason",
+        "running_epoch",
         "status",
         "taken",
         "task",
@@ -68,7 +69,10 @@ class Slot:
         self.attempt = 1
         self.extra_attempts = 0  # granted by hand, beyond the retry rule
         self.lease_losses = 0
-        self.lost_epoch = -1
+        # Leases of this attempt, as far as they were heard of since it was loaded: the newest that started, and the
+        # newest that was lost or given back.
+        self.running_epoch = -1
+        self.over_epoch = -1
         self.next_attempt_at: datetime | None = None
         self.deadline_at: datetime | None = None
         self.all_waiting = plan.all_count

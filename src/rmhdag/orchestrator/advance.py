@@ -514,16 +514,19 @@ class Advance:
                 raise
 
     def _late_news(self, entries: list[InboxEntry]) -> set[int]:
-        """Starts and the like of a lease that is over would make a task look alive that waits in its queue again."""
-        news = [entry.task_id for entry in entries if entry.kind in OF_A_LEASE and entry.task_id is not None]
+        """A start of a lease that is over would make a task look alive that waits in its queue again.
+
+        That a lease was given back is news until its successor has started: only then the node's clock is right again.
+        """
+        news = [entry for entry in entries if entry.kind in OF_A_LEASE and entry.task_id is not None]
         if not news:
             return set()
-        current = tasks.current_leases(self._conn, news)
-        late = {
-            entry.inbox_id
-            for entry in entries
-            if entry.kind in OF_A_LEASE and current.get(str(entry.task_id)) != entry.lease_epoch
-        }
+        current = tasks.current_leases(self._conn, [str(entry.task_id) for entry in news])
+        late = set()
+        for entry in news:
+            lease_epoch, is_started = current.get(str(entry.task_id), (None, True))
+            if lease_epoch != entry.lease_epoch and (is_started or entry.kind == "task_started"):
+                late.add(entry.inbox_id)
         if late:
             inbox.discard(self._conn, self._me, late)
         return late

@@ -336,7 +336,7 @@ class Life:
             self.advance,
             SilenceWatch(ttl),
             SilenceWatch(ttl),
-            self._trust,
+            trust=self._trust,
         )
         context.after_reconnect()
         return DutyRounds(context, table, lambda: self._connect(part))

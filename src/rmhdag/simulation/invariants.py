@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from rmhdag.engine import effects as fx
-from rmhdag.engine.inputs import CancelJob, RetryNode
+from rmhdag.engine.inputs import CancelJob, RetryNode, TaskReported
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobRun
 from rmhdag.engine.waiting import MAX_DEPTH
@@ -131,6 +131,10 @@ class Checker:
                 self._seen[f"depth {effect.depth}"] += 1
                 if effect.depth != job.depth + 1 or effect.depth > MAX_DEPTH:
                     raise Violation("child jobs are not nested without end", f"{job.job_id}: depth {effect.depth}")
+            case fx.TaskRevoked():
+                for row in self._store.inbox.values():
+                    if row.task_id == effect.task_id and isinstance(row.given, TaskReported):
+                        raise Violation("I6 no recorded result is thrown away", f"{job.job_id}: {effect.task_id}")
             case fx.TaskDeadLettered():
                 if self._losses[effect.task_id] < 3:
                     message = f"{job.job_id}/{effect.node_id} after {self._losses[effect.task_id]} losses"

@@ -125,7 +125,8 @@ class Orchestrator(Actor):
         due = reads.due_timers(self.store, self.actor_id)
         due += [timer for timer in due if self.faults.happens(Fault.TIMER_DUPLICATED)]
         if self.faults.happens(Fault.TIMER_EARLY):
-            due += self.rng.sample(early := reads.timers_of(self.store, self.actor_id), min(1, len(early)))
+            early = reads.timers_of(self.store, self.actor_id, since=self.world.now)
+            due += self.rng.sample(early, min(1, len(early)))
         for job_id, given in [*sent, *due]:
             if self._writable(job_id, writes):
                 self._apply(writes[job_id], given)

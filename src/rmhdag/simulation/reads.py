@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from operator import itemgetter
 from typing import Any, Protocol
@@ -29,7 +29,7 @@ from rmhdag.engine.reducer import ReduceError, Reducer
 from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.engine.slots import CODES
 from rmhdag.models.states import JOB_TERMINAL, NodeStatus
-from rmhdag.simulation.rows import InboxRow, JobRow, NodeRow, QueueRow, ResultRow
+from rmhdag.simulation.rows import InboxRow, JobRow, NodeRow, ResultRow
 from rmhdag.simulation.store import Store
 from rmhdag.workflow.expressions import Missing, resolve_path
 
@@ -126,17 +126,12 @@ def is_overtaken(store: Store, row: InboxRow) -> bool:
     if not isinstance(given, TaskStarted | TaskSnoozed | TaskCheckpointed):
         return False
     queued = store.queue.get(given.task_id)
-    if queued is None or queued.lease_epoch <= given.lease_epoch:
-        return False
-    # A snooze is only late if the start of a newer lease was consumed before it.
-    return not isinstance(given, TaskSnoozed) or (
-        queued.started
-        and not any(other.task_id == given.task_id and _starts(other, queued) for other in store.inbox.values())
-    )
-
-
-def _starts(row: InboxRow, queued: QueueRow) -> bool:
-    return isinstance(row.given, TaskStarted) and row.given.lease_epoch == queued.lease_epoch
+    if isinstance(given, TaskCheckpointed):
+        return queued is not None and queued.lease_epoch > given.lease_epoch
+    if queued is None or queued.lease_epoch == given.lease_epoch:
+        return queued is None
+    # That a lease was given back is news until its successor starts.
+    return queued.started or isinstance(given, TaskStarted)
 
 
 def complete_input(store: Store, plan: Plan, given: Input) -> Input:
@@ -184,26 +179,45 @@ def children_of(store: Store, job_id: str, fan_out_id: str) -> list[NodeRow]:
 
 
 def due_timers(store: Store, owner_id: str) -> list[tuple[str, TimerDue]]:
-    """Times that have passed in jobs of this owner, except for tasks whose result is already waiting."""
+    """Times that have passed in jobs of this owner, except for deadlines that something on its way makes void."""
     now = store.clock()
-    waiting = {
-        row.task_id: None
-        for row in store.inbox.values()
-        if row.visible_at <= now and isinstance(row.given, TaskReported)
-    }
-    return timers_of(store, owner_id, now, waiting)
+    due = []
+    for job_id, given in timers_of(store, owner_id, until=now):
+        row = store.nodes[job_id][given.node_id]
+        if given.timer is Timer.RETRY or not store.guards.waiting_result or _is_overdue(store, job_id, row, now):
+            due.append((job_id, given))
+    return due
+
+
+def _is_overdue(store: Store, job_id: str, row: NodeRow, now: datetime) -> bool:
+    """Has the task, the child job or the decision still not come, as far as the rows show?"""
+    if row.task_id is None:
+        asked = [command for command in store.commands.values() if command.job_id == job_id]
+        return not any(command.applied is None for command in asked if not command.command_id.startswith("cancel-"))
+    queued = store.queue.get(row.task_id)
+    if queued is None:
+        children = [
+            job for job in store.jobs.values() if (job.parent_job_id, job.parent_node_id) == (job_id, row.node_id)
+        ]
+        return bool(children) and children[-1].status not in JOB_TERMINAL
+    if queued.lost:
+        return False
+    if row.status is not NodeStatus.RUNNING:
+        return not queued.started
+    began = queued.started_at
+    return began is not None and began + timedelta(seconds=queued.timeout_seconds) <= now
 
 
 def timers_of(
-    store: Store, owner_id: str, until: datetime | None = None, waiting: Mapping[str | None, None] | None = None
+    store: Store, owner_id: str, *, since: datetime | None = None, until: datetime | None = None
 ) -> list[tuple[str, TimerDue]]:
-    """All timers of this owner's jobs, or those that pass until then."""
+    """The timers of this owner's jobs, those after `since` and up to `until`."""
     found = []
     for (job_id, node_id), row in store.timers.items():
         job = store.jobs[job_id]
-        if job.owner_id != owner_id or job.status in JOB_TERMINAL or row.task_id in (waiting or {}):
+        if job.owner_id != owner_id or job.status in JOB_TERMINAL:
             continue
         for timer, at in ((Timer.RETRY, row.next_attempt_at), (Timer.DEADLINE, row.deadline_at)):
-            if at is not None and (until is None or at <= until):
+            if at is not None and (until is None or at <= until) and (since is None or at > since):
                 found.append((job_id, TimerDue(node_id, row.attempt, timer)))
     return found

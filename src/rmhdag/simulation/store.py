@@ -43,6 +43,10 @@ class Store:
     def _is_owner(self, job: rows.JobRow, owner_id: str, write: rows.JobWrite) -> bool:
         return not self.guards.owner_fence or (job.owner_id == owner_id and job.owner_epoch == write.owner_epoch)
 
+    def _drops_out(self, owner_id: str, write: rows.JobWrite) -> bool:
+        void = self.guards.waiting_result and writes.revokes_reported_task(self, write)
+        return void or not self._is_owner(self.jobs[write.job_id], owner_id, write)
+
     def _is_first_time(self, job: rows.JobRow, write: rows.JobWrite) -> bool:
         again = self.guards.duplicate_commit and job.version != write.version
         gone = self.guards.duplicate_input and any(inbox_id not in self.inbox for inbox_id in write.consumed)
@@ -98,7 +102,7 @@ class Store:
 
     def commit(self, owner_id: str, batch: Sequence[rows.JobWrite]) -> list[str]:
         """Write what is still ours, once, all of it or nothing; the answer names the jobs that were lost."""
-        lost = [write.job_id for write in batch if not self._is_owner(self.jobs[write.job_id], owner_id, write)]
+        lost = [write.job_id for write in batch if self._drops_out(owner_id, write)]
         ours = [write for write in batch if write.job_id not in lost]
         if not all(self._is_first_time(self.jobs[write.job_id], write) for write in ours):
             return [write.job_id for write in batch]
@@ -145,7 +149,7 @@ class Store:
 
     def mint_lease(self, row: rows.QueueRow) -> None:
         row.lease_epoch += 1
-        row.started = False
+        row.started_at = None
         self.audit.append(rows.Leased(row.task_id, row.lease_epoch))
 
     def tell(self, worker_id: str, given: inputs.TaskStarted | inputs.TaskCheckpointed | inputs.TaskSnoozed) -> bool:
@@ -158,9 +162,10 @@ class Store:
             if row.cancel_requested:
                 self.withdraw(row)
                 return True
-            row.worker_id = None
+            row.worker_id = row.started_at = None
             row.available_at = self.clock() + timedelta(seconds=given.delay_seconds)
-        row.started = isinstance(given, inputs.TaskStarted) or (row.started and row.worker_id is not None)
+        elif isinstance(given, inputs.TaskStarted):
+            row.started_at = row.started_at or self.clock()
         self.put(row.job_id, given, row.task_id)
         return True
 
@@ -170,7 +175,7 @@ class Store:
         if row is not None and row.cancel_requested:
             self.withdraw(row)
         elif row is not None:
-            row.worker_id = None
+            row.worker_id = row.started_at = None
 
     def withdraw(self, row: rows.QueueRow) -> None:
         del self.queue[row.task_id]
