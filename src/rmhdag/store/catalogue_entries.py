@@ -11,7 +11,7 @@ import psycopg
 
 from rmhdag.models.catalogue import EntryStatus
 from rmhdag.store.crash_points import commit_site
-from rmhdag.store.pgstac import ToldEntry, tell_pgstac
+from rmhdag.store.pgstac import put_in_pgstac
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -30,10 +30,6 @@ class ClaimedEntry(NamedTuple):
     namespace: str
     job_id: str | None
     node_id: str | None
-
-    @property
-    def told(self) -> ToldEntry:
-        return ToldEntry(self.collection_id, self.item_id, self.removed, self.body)
 
     @property
     def claim(self) -> list[str | int]:
@@ -83,7 +79,7 @@ def settle_entries_in_pgstac(conn: Conn, claimed: Sequence[ClaimedEntry]) -> int
     with conn.transaction() as transaction:
         if _settle(conn, [TriedEntry(one, EntryStatus.PUBLISHED) for one in claimed]) < len(claimed):
             raise psycopg.Rollback(transaction)
-        tell_pgstac(conn, [one.told for one in claimed])
+        put_in_pgstac(conn, [(one.collection_id, one.item_id) for one in claimed])
         settled = len(claimed)
     return settled
 
