@@ -252,3 +252,62 @@ def test_an_item_that_another_namespace_took_meanwhile_is_left_to_it(platform: P
     assert shown(platform) == [("mine", 1, 1), ("theirs", None, None)]
     letters = rows(platform, "SELECT reason, error_message, body->>'item_id' FROM dag_dead_letters")
     assert letters == [("catalogue", "collection c or its item theirs belongs to another namespace", "theirs")]
+
+
+# -- rows that an earlier version has written --------------------------------------------------------------------------
+
+
+def test_a_revision_that_kept_its_items_in_its_row_can_be_rolled_back_to(platform: Platform) -> None:
+    seat = platform.seat()
+    platform.register(raster_workflow())
+    ordered, first = begin(platform, seat)
+    publish(platform, seat, first, item("old", n=1))
+    platform.conn.execute("DELETE FROM dag_revision_items")
+    kept = """[{"type": "stac_item", "collection_id": "c", "item": {"id": "old", "collection": "c", "n": 1}}]"""
+    platform.conn.execute("UPDATE dag_asset_revisions SET catalogue = %s", [kept])
+    _, second = begin(platform, seat, input_params={"n": 2})
+    publish(platform, seat, second, item("new", n=2))
+    assert shown(platform) == [("new", 2, 2)]
+    roll_back(platform.conn, "default", ordered.request.asset_id or "", 1, issued_by="ann")
+    assert shown(platform) == [("old", 1, 3)]
+
+
+def shown_by_earlier_version(platform: Platform, claimed: Any, item_id: str, revision: int) -> None:
+    """As it was published with its node."""
+    platform.conn.execute(
+        """INSERT INTO dag_catalogue_entries
+            (collection_id, item_id, body, job_id, node_id, asset_id, revision)
+            SELECT 'c', %s, '{"n": 0}', job_id, %s, asset_id, %s FROM dag_jobs WHERE job_id = %s""",
+        [item_id, claimed.node_id, revision, claimed.job_id],
+    )
+
+
+def test_what_a_job_had_shown_before_belongs_to_its_revision(platform: Platform) -> None:
+    seat = platform.seat()
+    platform.register(two_steps())
+    ordered, first = begin(platform, seat, "two_steps")
+    publish(platform, seat, first)
+    shown_by_earlier_version(platform, first, "before", 1)
+    [last] = platform.claim()
+    publish(platform, seat, last, item("after", n=1))
+    assert shown(platform) == [("after", 1, 1), ("before", 0, 1)]
+    _, second = begin(platform, seat, "two_steps", input_params={"n": 2})
+    publish(platform, seat, second)
+    platform.finish(seat)
+    assert shown(platform) == []
+    roll_back(platform.conn, "default", ordered.request.asset_id or "", 1, issued_by="ann")
+    assert shown(platform) == [("after", 1, 3), ("before", 0, 3)]
+
+
+def test_a_rerun_takes_over_what_a_failed_job_had_shown(platform: Platform) -> None:
+    seat = platform.seat()
+    platform.register(two_steps())
+    _, first = begin(platform, seat, "two_steps")
+    publish(platform, seat, first)
+    shown_by_earlier_version(platform, first, "before", 1)
+    platform.fail(*platform.claim())
+    seat.work()
+    rerun_job(platform.conn, plan_rerun_of(platform.conn, first.job_id), issued_by="ann")
+    seat.work()
+    publish(platform, seat, platform.claim()[0], item("after", n=2))
+    assert shown(platform) == [("after", 2, 2), ("before", 0, 2)]

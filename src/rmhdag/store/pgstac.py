@@ -130,7 +130,7 @@ def hide_removed(conn: Conn, namespace: str, asset_id: str) -> None:
 
 
 def _run(conn: Conn, block: str, given: Sequence[Any]) -> None:
-    conn.execute(GIVE, [orjson.dumps(given).decode()], prepare=False)
+    conn.execute(GIVE, [orjson.dumps(list(given)).decode()], prepare=False)
     conn.execute(block.encode(), prepare=False)
 
 

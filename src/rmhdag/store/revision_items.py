@@ -74,6 +74,7 @@ def take_over_items(conn: Conn, job_id: str, nodes: Sequence[str], fan_outs: Seq
     if row is not None:
         for items in _ranges(conn, [RevisionKey(*row[:3])]):
             conn.execute(SQL["copy_items"], items._asdict() | given | {"to_revision": row[3]})
+            _wait(conn)
         conn.execute(SQL["take_over_shown_entries"], given)
 
 
@@ -83,6 +84,7 @@ def copy_items(conn: Conn, key: RevisionKey, of: int) -> None:
     earlier = key._replace(revision=of)
     for items in _ranges(conn, [earlier]):
         conn.execute(SQL["copy_items"], items._asdict() | given)
+        _wait(conn)
     conn.execute(SQL["copy_kept_catalogue"], earlier._asdict() | given)
 
 
@@ -105,6 +107,7 @@ def show_current(conn: Conn, completed: Sequence[CompletedRevision]) -> None:
         conn.execute(SQL["show_items"], items._asdict())
         if items[:3] in in_pgstac:
             show_range(conn, items)
+        _wait(conn)
     conn.execute(SQL["bury_items_of_others"], revisions | {"reason": REASON})
 
 
@@ -119,7 +122,7 @@ def _ranges(conn: Conn, keys: Sequence[RevisionKey]) -> list[ItemRange]:
 
 
 def _wait(conn: Conn) -> None:
-    """Until all that was sent is answered: so no more than one bite is on its way."""
+    """Until all that was sent is answered: so little is on its way at a time, and no answer takes long."""
     with conn.pipeline() as pipeline:
         pipeline.sync()
 

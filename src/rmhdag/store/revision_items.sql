@@ -1,3 +1,5 @@
+-- `jsonb_typeof(r) = 'array'` is always true; settle.sql says what it is for.
+
 -- name: revisions_to_show
 -- The rule of what the catalogue shows, and the only place that has it: the current revision of an asset that is not
 -- deleted. The caller holds the assets' locks. 0 namespace, 1 asset_id, 2 revision
@@ -27,6 +29,7 @@ WITH sized AS (
             PARTITION BY i.namespace, i.asset_id, i.revision ORDER BY i.collection_id, i.item_id), %(range_bytes)s) AS part
     FROM jsonb_array_elements(%(revisions)s::jsonb) AS r
     JOIN dag_revision_items AS i ON i.namespace = r->>0 AND i.asset_id = r->>1 AND i.revision = (r->>2)::int
+    WHERE jsonb_typeof(r) = 'array'
 ), ends AS (
     SELECT DISTINCT ON (namespace, asset_id, revision, part) *
     FROM sized
@@ -99,6 +102,7 @@ SELECT
 FROM jsonb_array_elements(%(revisions)s::jsonb) AS r
 JOIN dag_catalogue_entries AS e
     ON e.namespace = r->>0 AND e.asset_id = r->>1 AND e.revision = (r->>2)::int AND e.item_id <> '' AND NOT e.removed
+WHERE jsonb_typeof(r) = 'array'
 ON CONFLICT DO NOTHING
 
 -- name: withdraw_older_entries
@@ -108,6 +112,7 @@ SET removed = true, body = '{}', version = e.version + 1, status = 'pending', at
     lease_epoch = e.lease_epoch + 1, next_attempt_at = clock_timestamp(), changed_at = clock_timestamp(), last_error = NULL
 FROM jsonb_array_elements(%(revisions)s::jsonb) AS r
 WHERE e.namespace = r->>0 AND e.asset_id = r->>1 AND e.revision <> (r->>2)::int AND NOT e.removed
+    AND jsonb_typeof(r) = 'array'
     AND NOT EXISTS (
         SELECT FROM dag_revision_items AS i
         WHERE i.namespace = r->>0 AND i.asset_id = r->>1 AND i.revision = (r->>2)::int
@@ -146,7 +151,7 @@ SELECT
     i.job_id, i.node_id, jsonb_build_object('collection_id', i.collection_id, 'item_id', i.item_id, 'version', 0)
 FROM jsonb_array_elements(%(revisions)s::jsonb) AS r
 JOIN dag_revision_items AS i ON i.namespace = r->>0 AND i.asset_id = r->>1 AND i.revision = (r->>2)::int
-WHERE EXISTS (
+WHERE jsonb_typeof(r) = 'array' AND EXISTS (
     SELECT FROM dag_catalogue_entries AS e
     WHERE e.collection_id = i.collection_id AND e.item_id IN ('', i.item_id) AND e.namespace <> i.namespace
 )
