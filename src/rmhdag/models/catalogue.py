@@ -93,6 +93,7 @@ class RevisionItem(Row):
     table: ClassVar[Table] = Table(
         name="dag_revision_items",
         key=("namespace", "asset_id", "revision", "collection_id", "item_id"),
+        indexes=(Index("job", ("job_id",), where="job_id IS NOT NULL"),),
         checks=(Check("revision_positive", "revision >= 1"), Check("size_not_negative", "size_bytes >= 0")),
     )
 

@@ -37,12 +37,14 @@ class ClaimedEntry(NamedTuple):
 
 
 class TriedEntry(NamedTuple):
-    """What became of one try; `delay_seconds` is for those that stay pending."""
+    """What became of one try; `delay_seconds` is for those that stay pending, `newer_version` for those that the
+    catalogue did not take because it has one."""
 
     claimed: ClaimedEntry
     status: EntryStatus
     delay_seconds: float | None = None
     error: str | None = None
+    newer_version: int | None = None
 
 
 def has_due(conn: Conn) -> bool:
@@ -91,7 +93,7 @@ def revive_entry(conn: Conn, namespace: str, collection_id: str, item_id: str) -
 
 
 def _settle(conn: Conn, tried: Sequence[TriedEntry]) -> int:
-    rows = [[*one.claimed.claim, one.status, one.delay_seconds, one.error] for one in tried]
+    rows = [[*one.claimed.claim, one.status, one.delay_seconds, one.error, one.newer_version] for one in tried]
     found = conn.execute(SQL["settle_entries"], {"tries": orjson.dumps(rows).decode()}).fetchall()
     settled = {(row[0], row[1]) for row in found}
     for one in tried:
