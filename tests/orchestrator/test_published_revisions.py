@@ -155,6 +155,21 @@ def test_pruning_keeps_what_was_published(platform: Platform) -> None:
         assert platform.count(f"dag_{table}") == 1, table
 
 
+def test_pruning_drops_the_items_of_a_revision_that_did_not_complete(platform: Platform) -> None:
+    seat = platform.seat()
+    platform.register(two_steps())
+    place_order(platform.conn, "steps")
+    seat.work()
+    report(platform, platform.claim()[0], (item("first"),))
+    seat.work()
+    platform.fail(*platform.claim())
+    seat.work()
+    assert platform.count("dag_revision_items") == 1, "for a rerun"
+    platform.conn.execute("UPDATE dag_jobs SET completed_at = '2020-01-01'")
+    assert upkeep.prune_jobs(platform.conn, 30, 100) == 1
+    assert platform.count("dag_revision_items") == 0
+
+
 @pytest.mark.parametrize(("point", "before"), [("settle.before_commit", 0), ("settle.after_commit", 1)])
 def test_an_orchestrator_that_dies_publishes_exactly_once(platform: Platform, point: str, before: int) -> None:
     doomed = platform.seat()

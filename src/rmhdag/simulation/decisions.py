@@ -55,7 +55,7 @@ def _check_outcome(run: JobRun, given: TaskReported | ChildJobEnded, change: Nod
     if succeeded and was_ending and isinstance(given, TaskReported) and given.records:
         # Completed means published, and a job that is ending publishes nothing.
         if change.status is not NodeStatus.CANCELLED:
-            raise Violation("H6 an ending job publishes nothing", f"{where}: became {change.status}")
+            raise Violation("D8 an ending job publishes nothing", f"{where}: became {change.status}")
         return
     if succeeded != (change.status is NodeStatus.COMPLETED):
         raise Violation("I6 reports are believed", f"{where}: success {succeeded} became {change.status}")
