@@ -178,6 +178,10 @@ def task_reported(run: JobRun, given: TaskReported) -> None:
     slot = _current(run, given.node_id, given.attempt)
     if slot is None:
         return
+    if given.success and given.records and run.ending is not None:
+        # Completed would mean published, and nothing of a job that is ending is: a rerun does this task again.
+        _cancel_task(run, slot, given.task_id)
+        return
     lane = _release(run, slot)
     if given.success:
         _complete_task(run, slot, given)

@@ -72,7 +72,7 @@ def prune_jobs(conn: Conn, days: float, limit: int) -> int:
     with conn.transaction():
         found = [row[0] for row in conn.execute(SQL["prunable_jobs"], {"days": days, "limit": limit}).fetchall()]
         if found:
-            for name in ("results", "checkpoints", "nodes", "commands", "callbacks", "jobs"):
+            for name in ("results", "checkpoints", "nodes", "commands", "callbacks", "items", "jobs"):
                 conn.execute(SQL[f"prune_{name}"], {"jobs": found})
     return len(found)
 

@@ -120,6 +120,15 @@ DELETE FROM dag_job_commands WHERE job_id = ANY(%(jobs)s)
 -- name: prune_callbacks
 DELETE FROM dag_callbacks WHERE job_id = ANY(%(jobs)s)
 
+-- name: prune_items
+-- Of revisions that did not complete: without the job there is no rerun that could use them. The others are for rollbacks.
+DELETE FROM dag_revision_items AS i
+WHERE i.job_id = ANY(%(jobs)s)
+    AND NOT EXISTS (
+        SELECT FROM dag_asset_revisions AS v
+        WHERE v.namespace = i.namespace AND v.asset_id = i.asset_id AND v.revision = i.revision AND v.status = 'completed'
+    )
+
 -- name: prune_jobs
 DELETE FROM dag_jobs WHERE job_id = ANY(%(jobs)s)
 
