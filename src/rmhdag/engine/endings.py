@@ -18,6 +18,7 @@ from rmhdag.engine.effects import (
     TasksWithdrawn,
 )
 from rmhdag.engine.inputs import CancelJob
+from rmhdag.engine.outputs import resolve_result
 from rmhdag.engine.slots import (
     CANCEL_READY,
     CANCELLED,
@@ -42,7 +43,7 @@ MAX_MESSAGE = 2_000
 def complete_job(run: JobRun) -> None:
     """Every node is settled and none failed: compute the result."""
     try:
-        result = _result(run)
+        result = resolve_result(run)
     except (ExpressionError, Missing) as error:
         run.ending = JobEnding.FAILED
         run.error_message = f"the outputs of the workflow cannot be resolved: {error}"
@@ -55,16 +56,6 @@ def complete_job(run: JobRun) -> None:
     data = {"duration_seconds": seconds, "node_count": total}
     run.record(EventType.JOB_COMPLETED, EventStatus.SUCCESS, None, data)
     _notify_parent(run, result, None)
-
-
-def _result(run: JobRun) -> dict[str, Any]:
-    if run.plan.result is not None:
-        result = run.plan.result.evaluate(run.scope)
-        assert isinstance(result, dict)
-        return result
-    outputs = run.outputs
-    paths = ((node_id, (node_id, "output")) for node_id in run.plan.final_nodes)
-    return {node_id: outputs[path] for node_id, path in paths if path in outputs}
 
 
 def begin_failing(run: JobRun, slot: Slot, message: str) -> None:

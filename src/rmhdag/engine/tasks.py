@@ -25,7 +25,7 @@ from rmhdag.engine.inputs import (
     Timer,
     TimerDue,
 )
-from rmhdag.engine.outputs import keep_read_paths, summarise
+from rmhdag.engine.outputs import keep_read_paths, resolve_params, summarise
 from rmhdag.engine.retry import retry_delay_seconds
 from rmhdag.engine.slots import (
     CANCELLED,
@@ -57,7 +57,7 @@ def prepare_task(run: JobRun, slot: Slot) -> None:
     assert task is not None
     run.record_ready(slot)
     try:
-        params = task.params.evaluate(run.scope)
+        params = resolve_params(run, task.params, run.scope)
     except (ExpressionError, Missing) as error:
         fail_attempt(run, slot, ErrorKind.TEMPLATE_ERROR, f"the parameters cannot be resolved: {error}", None)
         return

@@ -8,6 +8,7 @@ from uuid import UUID, uuid5
 from rmhdag.engine import endings, flow, tasks
 from rmhdag.engine.effects import ApprovalRequested, ChildJobCancelled, ChildJobRequested, CommandAnswered
 from rmhdag.engine.inputs import ChildJobEnded, Decided, Output
+from rmhdag.engine.outputs import resolve_params
 from rmhdag.engine.slots import RUNNING, STATUSES, Slot
 from rmhdag.models.events import ErrorKind, EventStatus, EventType
 from rmhdag.models.states import JobStatus, NodeType
@@ -25,7 +26,7 @@ def request_approval(run: JobRun, slot: Slot) -> None:
     run.record_ready(slot)
     try:
         assert plan.params is not None
-        params = plan.params.evaluate(run.scope)
+        params = resolve_params(run, plan.params, run.scope)
         message = None if plan.message is None else str(plan.message.evaluate(run.scope))
     except (ExpressionError, Missing) as error:
         flow.fail_node(run, slot, ErrorKind.TEMPLATE_ERROR, f"the parameters cannot be resolved: {error}")
@@ -71,7 +72,7 @@ def request_child_job(run: JobRun, slot: Slot) -> None:
         return
     try:
         assert plan.params is not None
-        params = plan.params.evaluate(run.scope)
+        params = resolve_params(run, plan.params, run.scope)
     except (ExpressionError, Missing) as error:
         flow.fail_node(run, slot, ErrorKind.TEMPLATE_ERROR, f"the parameters cannot be resolved: {error}")
         return

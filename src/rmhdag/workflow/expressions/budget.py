@@ -28,6 +28,12 @@ class Run:
         self.lookup = scope.lookup
         self.work_left = MAX_WORK
 
+    def begin(self, fixed_bytes: int) -> None:
+        """The outermost object is begun, with that much of it being constant."""
+
+    def admit(self, name: str, value: Any) -> None:
+        """A member of the outermost object is there; a run with a limit on sizes measures it."""
+
     def charge(self, work: int) -> None:
         self.work_left -= work
         if self.work_left < 0:
