@@ -15,6 +15,8 @@ from rmhdag.workflow.expressions.errors import ExpressionError
 
 # What stays the same while a job is in memory; an item of a fan-out is seen by one child only.
 _LASTING_ROOTS = ("inputs", "nodes")
+_CONTAINERS = frozenset({dict, list, tuple})
+_NUMBER_BYTES = 24
 _MOST_KEPT_SIZES = 1_000
 _WORTH_KEEPING_BYTES = 4_096
 
@@ -34,61 +36,77 @@ class Resolved(NamedTuple):
 
 
 class SizedRun(Run):
-    """An evaluation with a limit on the size of what it makes, member by member."""
+    """An evaluation with a limit on the size of what it makes, member by member. Made for every node that runs."""
 
-    __slots__ = ("_limit", "_looked_up", "_scope", "fresh_bytes", "size_bytes")
+    __slots__ = ("_limit", "_looked_up", "_sizes", "shared_bytes", "size_bytes")
 
     def __init__(self, scope: SizedScope, limit_bytes: int) -> None:
         self._scope = scope
-        self.lookup = self._look_up
         self.work_left = MAX_WORK
+        self._sizes = scope.sizes
         self._limit = limit_bytes
-        self._looked_up: dict[int, str] = {}
+        self._looked_up: dict[int, str] | None = None
         self.size_bytes = 0
-        self.fresh_bytes = 0
+        self.shared_bytes = 0
 
-    def _look_up(self, root: str, path: Path) -> Any:
+    def lookup(self, root: str, path: Path) -> Any:
         value = self._scope.lookup(root, path)
-        if type(value) is dict or type(value) is list:
-            self._looked_up[id(value)] = root
+        if type(value) in _CONTAINERS:
+            self._note(value, root)
         return value
 
     def begin(self, fixed_bytes: int) -> None:
-        self.size_bytes = self.fresh_bytes = fixed_bytes
+        self.size_bytes = fixed_bytes
 
     def admit(self, name: str, value: Any) -> None:
-        try:
-            self._charge(len(name) + 4)
-            self._measure(value)
-        except _TooLarge:
-            raise ExpressionError(
-                f"with {name!r} the object becomes larger than {self._limit // 1024**2} MB. "
-                "Pass less, or write a file and pass its address"
-            ) from None
-
-    def _measure(self, value: Any) -> None:
         kind = type(value)
         if kind is str:
-            self._charge(2 + (len(value) if value.isascii() else len(value.encode("utf-8", "surrogatepass"))))
-        elif kind is dict or kind is list or kind is tuple:
-            root = self._looked_up.get(id(value))
-            if root is not None:
-                self._charge_document(value, root)
-                return
-            # Made by an expression: as many members as were written there, or as a filter may give.
-            self._charge(2 + len(value))
-            for member in value.values() if kind is dict else value:
-                self._measure(member)
-            if kind is dict:
-                self._charge(sum(map(len, value)) + 3 * len(value))
+            self.size_bytes += len(name) + 6 + (len(value) if value.isascii() else _text_bytes(value))
+        elif kind in _CONTAINERS:
+            self._charge(name, len(name) + 4)
+            self._measure(name, value)
         else:
-            self._charge(5 if value is None or kind is bool else len(repr(value)))
+            self.size_bytes += len(name) + _NUMBER_BYTES
+        if self.size_bytes > self._limit:
+            self._charge(name, 0)
 
-    def _charge_document(self, value: Any, root: str) -> None:
-        if root not in _LASTING_ROOTS:
-            self._charge(len(orjson.dumps(value)))
+    def look_up_all(self, members: dict[str, Any]) -> None:
+        for name, value in members.items():
+            self._note(value, "nodes")
+            self.admit(name, value)
+
+    def resolved(self, value: dict[str, Any]) -> Resolved:
+        return Resolved(value, self.size_bytes, self.size_bytes - self.shared_bytes)
+
+    def _note(self, value: Any, root: str) -> None:
+        if self._looked_up is None:
+            self._looked_up = {}
+        self._looked_up[id(value)] = root
+
+    def _measure(self, name: str, value: Any) -> None:
+        kind = type(value)
+        if kind is str:
+            self._charge(name, 2 + (len(value) if value.isascii() else _text_bytes(value)))
             return
-        sizes = self._scope.sizes
+        if kind not in _CONTAINERS:
+            self._charge(name, _NUMBER_BYTES)
+            return
+        root = None if self._looked_up is None else self._looked_up.get(id(value))
+        if root is not None:
+            self._charge_document(name, value, root)
+            return
+        # Made by an expression: as many members as were written there, or as a filter may give.
+        self._charge(name, 2 + len(value))
+        for member in value.values() if kind is dict else value:
+            self._measure(name, member)
+        if kind is dict:
+            self._charge(name, sum(map(len, value)) + 3 * len(value))
+
+    def _charge_document(self, name: str, value: Any, root: str) -> None:
+        if root not in _LASTING_ROOTS:
+            self._charge(name, len(orjson.dumps(value)))
+            return
+        sizes = self._sizes
         known = sizes.get(id(value))
         if known is None:
             known = (value, len(orjson.dumps(value)))
@@ -96,24 +114,24 @@ class SizedRun(Run):
                 if len(sizes) >= _MOST_KEPT_SIZES:
                     sizes.clear()
                 sizes[id(value)] = known
-        self._charge(known[1])
-        self.fresh_bytes -= known[1]
+        self._charge(name, known[1])
+        self.shared_bytes += known[1]
 
-    def _charge(self, size_bytes: int) -> None:
+    def _charge(self, name: str, size_bytes: int) -> None:
         self.size_bytes += size_bytes
-        self.fresh_bytes += size_bytes
         if self.size_bytes > self._limit:
-            raise _TooLarge
+            raise ExpressionError(
+                f"with {name!r} the object becomes larger than {self._limit // 1024**2} MB. "
+                "Pass less, or write a file and pass its address"
+            )
 
 
-class _TooLarge(Exception):
-    pass
+def _text_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def measured(scope: SizedScope, members: dict[str, Any], limit_bytes: int) -> Resolved:
     """An object that needs no evaluation, as if it had been one."""
     run = SizedRun(scope, limit_bytes)
-    for name, value in members.items():
-        run._looked_up[id(value)] = "nodes"
-        run.admit(name, value)
-    return Resolved(members, run.size_bytes, run.fresh_bytes)
+    run.look_up_all(members)
+    return run.resolved(members)

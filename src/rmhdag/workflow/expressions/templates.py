@@ -57,7 +57,7 @@ class CompiledTemplate:
         """As `evaluate`, of an object, which may not become larger than the limit."""
         if self.code.run is not None:
             run = SizedRun(scope, limit_bytes)
-            return Resolved(self.code.run(run), run.size_bytes, run.fresh_bytes)
+            return run.resolved(self.code.run(run))
         if self._fixed_bytes is None:
             self._fixed_bytes = len(orjson.dumps(self.code.constant))
         return Resolved(self.code.constant, self._fixed_bytes, 0)
