@@ -49,8 +49,8 @@ def test_the_same_word_as_a_value_is_none_of_our_business(value: Any) -> None:
 def test_a_reference_is_known_by_its_envelope_alone() -> None:
     reference = Reference("a" * 64, 70_000)
     assert as_reference(reference.as_json()) == reference
-    for other in (reference.as_json()[RESERVED_KEY], reference.as_json() | {"more": 1}, {}, [], None, "text"):
-        assert as_reference(other) is None
+    others: list[Any] = [reference.as_json()[RESERVED_KEY], reference.as_json() | {"more": 1}, {}, [], None, "text"]
+    assert [as_reference(other) for other in others] == [None] * len(others)
     nested = {"a": [reference.as_json(), {"b": reference.as_json()}]}
     assert references_in_text(orjson.dumps(nested)) == [reference, reference]
 
@@ -68,7 +68,7 @@ def test_a_handler_cannot_return_one(returned: Any) -> None:
 def test_nor_in_a_result_its_metrics_a_checkpoint_or_records() -> None:
     for field in ("output", "metrics"):
         with pytest.raises(ValueError, match="reserves for itself"):
-            HandlerResult(**{field: FORGED})
+            HandlerResult.model_validate({field: FORGED})
     with pytest.raises(NotJsonError, match="reserves for itself"):
         checked_checkpoint("phase", {"a": FORGED}, None)
     item = {"type": "stac_item", "collection_id": "c", "item": {"id": "i", "collection": "c", "properties": FORGED}}

@@ -30,6 +30,7 @@ from rmhdag.engine.slots import (
     Slot,
 )
 from rmhdag.models.events import EventStatus, EventType
+from rmhdag.models.limits import MESSAGE_CHARACTERS
 from rmhdag.models.states import JobEnding, JobStatus
 from rmhdag.workflow.expressions import ExpressionError, Missing
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from rmhdag.engine.run import JobRun
 
 NAMED_NODES = 100
-MAX_MESSAGE = 2_000
 
 
 def complete_job(run: JobRun) -> None:
@@ -46,7 +46,7 @@ def complete_job(run: JobRun) -> None:
         result = resolve_result(run)
     except (ExpressionError, Missing) as error:
         run.ending = JobEnding.FAILED
-        run.error_message = f"the outputs of the workflow cannot be resolved: {error}"
+        run.error_message = f"the outputs of the workflow cannot be resolved: {error}"[:MESSAGE_CHARACTERS]
         end_job(run)
         return
     run.status = JobStatus.COMPLETED
@@ -63,7 +63,7 @@ def begin_failing(run: JobRun, slot: Slot, message: str) -> None:
     if len(run.failed_nodes) < NAMED_NODES:
         run.failed_nodes.append(slot.node_id)
     if run.ending is None:
-        run.error_message = f"node {slot.node_id!r} failed: {message}"[:MAX_MESSAGE]
+        run.error_message = f"node {slot.node_id!r} failed: {message}"[:MESSAGE_CHARACTERS]
         _begin_ending(run, JobEnding.FAILED)
 
 
@@ -75,7 +75,7 @@ def cancel_job(run: JobRun, given: CancelJob) -> None:
         run.effects.append(CommandAnswered(False, f"the job is already ending as {run.ending}"))
         return
     reason = f": {given.reason}" if given.reason else ""
-    run.error_message = f"cancelled by {given.cancelled_by}{reason}"[:MAX_MESSAGE]
+    run.error_message = f"cancelled by {given.cancelled_by}{reason}"[:MESSAGE_CHARACTERS]
     if run.status is JobStatus.PENDING:
         run.ending = JobEnding.CANCELLED
         end_job(run)

@@ -11,14 +11,12 @@ from rmhdag.engine.outputs import ChildScope, keep_read_paths, resolve_params
 from rmhdag.engine.reducer import empty_output
 from rmhdag.engine.slots import COMPLETED, FAILED, PENDING, READY, RUNNING, FanOutState, Lane, Slot
 from rmhdag.models.events import ErrorKind, EventStatus, EventType
-from rmhdag.models.limits import EXPANSION_BYTES, MAX_CHILDREN
+from rmhdag.models.limits import EXPANSION_BYTES, MAX_CHILDREN, MESSAGE_CHARACTERS, NAMED_FAILURES
 from rmhdag.models.states import NodeType
 from rmhdag.workflow.expressions import ExpressionError, Missing
 
 if TYPE_CHECKING:
     from rmhdag.engine.run import JobRun
-
-NAMED_FAILURES = 100
 
 
 def begin_fan_out(run: JobRun, slot: Slot) -> None:
@@ -95,7 +93,7 @@ def _new_child(run: JobRun, fan: FanOutState, scope: ChildScope, index: int) -> 
         if fan.slot.plan.item_key is not None:
             child.item_key = str(fan.slot.plan.item_key.evaluate(scope))[:64]
     except (ExpressionError, Missing) as error:
-        child.error_message = f"the parameters cannot be resolved: {error}"
+        child.error_message = f"the parameters cannot be resolved: {error}"[:MESSAGE_CHARACTERS]
         return child
     child.reused_task_id = fan.reused.get(index)
     return child

@@ -10,12 +10,11 @@ from typing import Any
 
 import orjson
 
-from rmhdag.models.limits import PAYLOAD_BYTES
+from rmhdag.models.limits import NAMED_FAILURES, PAYLOAD_BYTES
 from rmhdag.workflow.definition import FanInNode
 
 MAX_OUTPUT_BYTES = PAYLOAD_BYTES
 
-NAMED_FAILURES = 100
 _LARGEST_INTEGER = 2**63 - 1
 
 

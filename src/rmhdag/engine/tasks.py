@@ -39,6 +39,7 @@ from rmhdag.engine.slots import (
     Slot,
 )
 from rmhdag.models.events import NEVER_RETRIED, ErrorKind, EventStatus, EventType
+from rmhdag.models.limits import MESSAGE_CHARACTERS
 from rmhdag.models.states import JobStatus, NodeStatus, NodeType
 from rmhdag.workflow.expressions import ExpressionError, Missing
 
@@ -221,6 +222,7 @@ def fail_attempt(
     run: JobRun, slot: Slot, kind: ErrorKind, message: str, task_id: str | None, duration_ms: int | None = None
 ) -> None:
     """An attempt failed: schedule the next one, or let the node fail for good."""
+    message = message[:MESSAGE_CHARACTERS]
     retry = slot.task.retry if slot.task is not None else slot.plan.retry
     allowed = min(retry.max_attempts + slot.extra_attempts, MAX_ATTEMPTS_EVER)
     if run.ending is not None or kind in NEVER_RETRIED or slot.attempt >= allowed:
@@ -243,6 +245,7 @@ def write_failure(
     task_id: str | None = None,
     duration_ms: int | None = None,
 ) -> None:
+    message = message[:MESSAGE_CHARACTERS]
     _record_failure(run, slot, kind, message, task_id, duration_ms, will_retry=False)
     run.move(slot, FAILED)
     slot.deadline_at = slot.next_attempt_at = None

@@ -11,13 +11,13 @@ from rmhdag.engine.inputs import ChildJobEnded, Decided, Output
 from rmhdag.engine.outputs import resolve_params
 from rmhdag.engine.slots import RUNNING, STATUSES, Slot
 from rmhdag.models.events import ErrorKind, EventStatus, EventType
+from rmhdag.models.limits import CHILD_DEPTH
 from rmhdag.models.states import JobStatus, NodeType
 from rmhdag.workflow.expressions import ExpressionError, Missing
 
 if TYPE_CHECKING:
     from rmhdag.engine.run import JobRun
 
-MAX_DEPTH = 8
 CHILD_JOBS = UUID("6f1d3c52-8a55-5a0e-9d8e-51f4f1f6a2c7")
 
 
@@ -66,8 +66,8 @@ def request_child_job(run: JobRun, slot: Slot) -> None:
     """Start the child job of this attempt; its id follows from the attempt, so a repeat finds the same job."""
     plan = slot.plan
     run.record_ready(slot)
-    if run.depth >= MAX_DEPTH:
-        message = f"child jobs may be nested {MAX_DEPTH} deep at most; does the workflow run itself?"
+    if run.depth >= CHILD_DEPTH:
+        message = f"child jobs may be nested {CHILD_DEPTH} deep at most; does the workflow run itself?"
         flow.fail_node(run, slot, ErrorKind.NON_RETRYABLE, message)
         return
     try:

@@ -12,6 +12,7 @@ from rmhdag.engine import inputs as given
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.json_values import json_pointer
 from rmhdag.models.leases import PayloadMissingError
+from rmhdag.models.limits import MESSAGE_CHARACTERS
 from rmhdag.models.records import Records, decode_records
 from rmhdag.models.references import as_reference
 from rmhdag.models.states import JobStatus
@@ -24,7 +25,6 @@ from rmhdag.store.tasks import PUBLISHES, read_records
 from rmhdag.store.workers import read_checkpoint
 
 Conn = psycopg.Connection[Any]
-MESSAGE_LETTERS = 2_000
 
 
 def read_entry(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
@@ -62,7 +62,7 @@ def _reported(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, A
 def unpublished(entry: InboxEntry, message: str) -> InboxEntry:
     """The same report, as the failure of its attempt."""
     kept = {name: value for name, value in entry.payload.items() if name not in (PUBLISHES, "out")}
-    failed = {"ok": False, "kind": ErrorKind.PUBLISH_FAILED, "error": message[:MESSAGE_LETTERS]}
+    failed = {"ok": False, "kind": ErrorKind.PUBLISH_FAILED, "error": message[:MESSAGE_CHARACTERS]}
     return entry._replace(payload=kept | failed)
 
 

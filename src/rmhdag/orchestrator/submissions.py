@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from rmhdag.engine.effects import ChildJobRequested
 from rmhdag.engine.outputs import summarise
 from rmhdag.models.json_values import NotJsonError, check_json
-from rmhdag.models.limits import INPUT_BYTES
+from rmhdag.models.limits import INPUT_BYTES, REASON_CHARACTERS
 from rmhdag.observability.traces import current_trace_parent
 from rmhdag.orchestrator.callbacks.destinations import PUBLIC_ONLY, CallbackRefused, Rules, check_callback_url
 from rmhdag.orchestrator.definitions import definition_of
@@ -30,6 +30,13 @@ Conn = psycopg.Connection[Any]
 
 class UnknownWorkflowError(Exception):
     """No such workflow, or not that version."""
+
+
+class ChildJobRefused(UnknownWorkflowError):
+    """A child job that cannot be made; the reason is short enough for the inbox of its parent."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason[:REASON_CHARACTERS])
 
 
 class OtherSubmissionError(Exception):
@@ -206,18 +213,21 @@ def _within_limits(params: dict[str, Any], *, with_references: bool) -> dict[str
 
 
 def child_job_row(conn: Conn, parent: OwnedJob, wanted: ChildJobRequested) -> dict[str, Any]:
-    """The row of a child job, in the name of whoever submitted the parent."""
+    """The row of a child job, in the name of whoever submitted the parent. Raises ChildJobRefused."""
     stored = workflows.current_workflow(conn, parent.namespace, wanted.workflow_id, wanted.workflow_version)
     if stored is None:
-        raise UnknownWorkflowError(f"there is no workflow {wanted.workflow_id!r} to run as a child job")
+        raise ChildJobRefused(f"there is no workflow {wanted.workflow_id!r} to run as a child job")
     try:
         definition = WorkflowDefinition.model_validate(stored.definition)
     except ValidationError as error:
-        raise UnknownWorkflowError(
+        raise ChildJobRefused(
             f"workflow {wanted.workflow_id!r} version {stored.version} cannot be read by this orchestrator; "
             f"was it registered by a newer rmhdag? {error.errors()[0]['msg']}"
         ) from None
-    params = complete_inputs(definition, wanted.input_params, with_references=True)
+    try:
+        params = complete_inputs(definition, wanted.input_params, with_references=True)
+    except InvalidInputs as error:
+        raise ChildJobRefused(str(error)) from None
     return job_row(
         wanted.child_job_id,
         stored,

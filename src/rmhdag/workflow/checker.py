@@ -81,9 +81,8 @@ def _check_keys(value: Any, path: Path, report: Report) -> None:
     """By the reserved key references to stored values are known: nothing that is written down may have it."""
     if isinstance(value, dict):
         if RESERVED_KEY in value:
-            report.add_key(
-                (*path, RESERVED_KEY), "reserved-key", f"rmhdag reserves the key `{RESERVED_KEY}` for itself", "Rename it"
-            )
+            what = f"rmhdag reserves the key `{RESERVED_KEY}` for itself"
+            report.add_key((*path, RESERVED_KEY), "reserved-key", what, "Rename it")
         for key, member in value.items():
             _check_keys(member, (*path, key), report)
     elif isinstance(value, list):

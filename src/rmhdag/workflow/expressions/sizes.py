@@ -12,6 +12,7 @@ import orjson
 
 from rmhdag.workflow.expressions.budget import MAX_WORK, Path, Run, Scope
 from rmhdag.workflow.expressions.errors import ExpressionError
+from rmhdag.workflow.expressions.values import shown
 
 # What stays the same while a job is in memory; an item of a fan-out is seen by one child only.
 _LASTING_ROOTS = ("inputs", "nodes")
@@ -121,7 +122,7 @@ class SizedRun(Run):
         self.size_bytes += size_bytes
         if self.size_bytes > self._limit:
             raise ExpressionError(
-                f"with {name!r} the object becomes larger than {self._limit // 1024**2} MB. "
+                f"with {shown(name)} the object becomes larger than {self._limit // 1024**2} MB. "
                 "Pass less, or write a file and pass its address"
             )
 
