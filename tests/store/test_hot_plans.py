@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from rmhdag.store import inbox, jobs, settle, tasks
+from rmhdag.store import inbox, jobs, processes, settle, tasks, upkeep
 from rmhdag.store.connection import connect, enter_schema
 
 Conn = psycopg.Connection[Any]
@@ -103,6 +103,10 @@ HOT = [
     Hot(settle.SQL, "revoke_tasks", {"tasks": [task(n) for n in HELD]}),
     Hot(settle.SQL, "withdraw_unclaimed_tasks", {"me": "o0", "jobs": [job(n) for n in HELD]}),
     Hot(settle.SQL, "tell_tasks_to_stop", {"me": "o0", "jobs": [job(n) for n in HELD]}),
+    # Five owners and ten workers, however many jobs and tasks they have; what was tried above left dead rows of others.
+    Hot(processes.SQL, "owners_without_heartbeat", {}, rows=10),
+    Hot(processes.SQL, "workers_without_heartbeat", {}, rows=10),
+    Hot(upkeep.SQL, "jobs_without_progress", {"me": "o0", "seconds": 3600}, pages_per_row=10, rows=2_000),
 ]
 
 

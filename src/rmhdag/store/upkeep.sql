@@ -18,7 +18,7 @@ FROM dag_jobs AS j
 CROSS JOIN LATERAL (
     SELECT GREATEST(j.updated_at, max(n.updated_at)) AS changed_at FROM dag_node_states AS n WHERE n.job_id = j.job_id
 ) AS p
-WHERE j.owner_id = %(me)s AND j.status = 'running'
+WHERE j.owner_id = %(me)s AND j.completed_at IS NULL AND j.status = 'running'
     AND p.changed_at < clock_timestamp() - %(seconds)s * interval '1 second'
 ORDER BY j.job_id
 LIMIT 100
