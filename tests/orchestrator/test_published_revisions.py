@@ -11,10 +11,11 @@ from rmhdag.models.ids import blob_id_of, lineage_id_of
 from rmhdag.models.records import AnyRecord, LineageRecord, Records
 from rmhdag.orchestrator.asset_commands import delete_asset, roll_back
 from rmhdag.orchestrator.reruns import plan_rerun_of, rerun_job
-from rmhdag.store import crash_points, upkeep
+from rmhdag.store import crash_points
 from rmhdag.workflow.definition import FanInNode, FanOutNode, WorkflowDefinition
 from tests.orchestrator.assets import place_order, raster_workflow, revisions_of
 from tests.orchestrator.platform import Platform, Seat
+from tests.orchestrator.pruning import prune
 from tests.orchestrator.test_publishing import blob, item, one_task, report, rows, task
 
 SOURCE = "https://example.org/a.tif"
@@ -148,7 +149,7 @@ def test_pruning_keeps_what_was_published(platform: Platform) -> None:
     platform.register(raster_workflow())
     make(platform, seat, (blob(), item(), LineageRecord(source_url=SOURCE)))
     platform.conn.execute("UPDATE dag_jobs SET completed_at = '2020-01-01'")
-    assert upkeep.prune_jobs(platform.conn, 30, 100) == 1
+    assert prune(platform)["dag_jobs"] == 1
     for table in ("dag_blob_assets", "dag_dataset_refs", "dag_catalogue_entries", "dag_asset_revisions"):
         assert platform.count(table) == 1, table
 

@@ -29,6 +29,7 @@ from rmhdag.orchestrator.aggregation import reduce_children
 from rmhdag.orchestrator.context import Context, OrchestratorSettings
 from rmhdag.orchestrator.duties import callbacks, catalogue
 from rmhdag.orchestrator.owned_jobs import OwnedJobs
+from rmhdag.orchestrator.retention import Retention
 from rmhdag.orchestrator.trust import SilenceWatch, Trust
 from rmhdag.storage.errors import StorageError
 from rmhdag.store import jobs, processes
@@ -138,7 +139,14 @@ class Life:
         processes.record_orchestrator_event(
             self._conn, self.me, EventType.ORCHESTRATOR_STARTED, EventStatus.INFO, {"version": __version__}
         )
-        for target in (self._beat, self._do_duties, self._aggregate, self._deliver, self._tell_catalogue):
+        for target in (
+            self._beat,
+            self._do_duties,
+            self._aggregate,
+            self._deliver,
+            self._tell_catalogue,
+            self._keep_tables_small,
+        ):
             thread = threading.Thread(target=target, name=target.__name__, daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -315,6 +323,25 @@ class Life:
                     conn.close()
                 conn = None
                 self._over.wait(self._settings.poll_seconds)
+        if conn is not None:
+            conn.close()
+
+    def _keep_tables_small(self) -> None:
+        """Rollups and retention, apart from the duties: nobody waits for them. They need no trust: rows are locked."""
+        conn: Conn | None = None
+        retention = Retention(self._schema, self._settings, self.advance.figures)
+        while not self._over.is_set():
+            try:
+                conn = conn or self._connect("retention")
+                pause = retention.run_once(conn)
+            except psycopg.Error as error:
+                log.warning("retention_failed", owner_id=self.me, error=str(error).strip())
+                self.advance.figures.note_error(error)
+                if conn is not None:
+                    conn.close()
+                conn = None
+                pause = self._settings.poll_seconds
+            self._over.wait(pause)
         if conn is not None:
             conn.close()
 

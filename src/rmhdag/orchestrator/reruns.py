@@ -121,7 +121,8 @@ def rerun_job(
         "request_id": old.request_id,
     }
     with conn.transaction():
-        reruns.lock_reruns(conn, old.job_id)
+        if not reruns.lock_reruns(conn, old.job_id):
+            raise UnknownJobError(f"job {old.job_id} was deleted by retention a moment ago")
         if _insert(conn, old, row, issued_by, source_app):
             reruns.record_rerun(
                 conn,

@@ -12,11 +12,8 @@ from rmhdag.orchestrator.duties import (
     claim_submissions,
     dead_workers,
     delayed_tasks,
-    late_jobs,
     orphans,
     processed_results,
-    pruning,
-    rollups,
     silent_jobs,
     strays,
     stuck_dispatch,
@@ -36,12 +33,7 @@ ALL: dict[ModuleType, Callable[[OrchestratorSettings], float]] = {
     stuck_dispatch: lambda settings: settings.stuck_dispatch_seconds,
     silent_jobs: lambda settings: settings.stall_seconds / 5,
     processed_results: lambda settings: settings.processed_seconds,
-    pruning: lambda settings: settings.pruning_seconds,
-    rollups: lambda settings: settings.rollup_seconds,
-    late_jobs: lambda settings: settings.late_jobs_seconds,
 }
 
 # Nobody waits for these: they take a small part of the time at most, however long they take.
-UNHURRIED = frozenset(
-    {strays, balance, backpressure, stuck_dispatch, silent_jobs, processed_results, pruning, rollups, late_jobs}
-)
+UNHURRIED = frozenset({strays, balance, backpressure, stuck_dispatch, silent_jobs, processed_results})
