@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from rmhdag.engine.effects import RecordsPublished, TaskDeadLettered, TaskRequeued, TaskRevoked
 from rmhdag.engine.inputs import (
     Output,
-    Reference,
     RetryNode,
     SetWindow,
     TaskCheckpointed,
@@ -22,6 +21,7 @@ from rmhdag.engine.inputs import (
 from rmhdag.engine.plan import Plan, PlanError
 from rmhdag.engine.retry import retry_delay_seconds
 from rmhdag.models.events import NEVER_RETRIED, ErrorKind
+from rmhdag.models.references import Reference
 from rmhdag.workflow.definition import RetryRule, TaskNode, TaskSpec
 from tests.engine.definitions import AT_ONCE, task, workflow
 from tests.engine.driver import Job

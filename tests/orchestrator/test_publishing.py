@@ -131,7 +131,8 @@ def test_many_records_come_through_a_payload(platform: Platform) -> None:
     platform.submit(one_task())
     seat.work()
     many = encode_records(tuple(blob(f"{number}.tif") for number in range(2_000)))
-    report(platform, platform.claim()[0], orjson.dumps(payloads.write_json(platform.conn, "default", many)))
+    stored = payloads.write_json(platform.conn, "default", "a job", many)
+    report(platform, platform.claim()[0], orjson.dumps(stored.as_json()))
     seat.work()
     assert platform.count("dag_blob_assets") == 2_000
 

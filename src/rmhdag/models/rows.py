@@ -20,7 +20,7 @@ from rmhdag.models.queues import DeadLetter, InboxRow, OutboxRow, QueueMessage
 from rmhdag.models.registry import ApiKey, Handler, Orchestrator, SchemaMeta, Worker, Workflow
 from rmhdag.models.rollups import FailureRollup, JobRollup, NodeRollup, RollupMark, ThroughputRollup
 from rmhdag.models.table import Row
-from rmhdag.models.tasks import Checkpoint, Payload, TaskLog, TaskResult
+from rmhdag.models.tasks import Checkpoint, Payload, PayloadUse, TaskLog, TaskResult
 
 # Grows with every change of a table. Code of a version below OLDEST_CODE_VERSION would damage such a database.
 SCHEMA_VERSION = 8
@@ -40,6 +40,7 @@ ROWS: tuple[type[Row], ...] = (
     TaskResult,
     Checkpoint,
     Payload,
+    PayloadUse,
     QueueMessage,
     InboxRow,
     OutboxRow,

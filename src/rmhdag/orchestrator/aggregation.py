@@ -14,7 +14,8 @@ from rmhdag.engine.effects import AggregationRequested
 from rmhdag.engine.inputs import ChildrenReduced, Output
 from rmhdag.engine.reducer import ReduceError, Reducer
 from rmhdag.models.columns import INLINE_BYTES
-from rmhdag.orchestrator.owned_jobs import as_reference, read_output
+from rmhdag.models.references import as_reference
+from rmhdag.orchestrator.owned_jobs import read_output
 from rmhdag.store import children, payloads
 
 Conn = psycopg.Connection[Any]
@@ -44,5 +45,5 @@ def reduce_children(
     text = b"".join(pieces)
     if len(text) <= INLINE_BYTES:
         return ChildrenReduced(wanted.node_id, Output(orjson.loads(text)))
-    reference_json = payloads.write_json(conn, namespace, text)
+    reference_json = payloads.write_json(conn, namespace, job_id, text).as_json()
     return ChildrenReduced(wanted.node_id, read_output(conn, plan, namespace, wanted.node_id, reference_json))

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from rmhdag.engine.inputs import Output, Path, Reference
+from rmhdag.engine.inputs import Output, Path
 from rmhdag.engine.loading import load_run
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobFacts, JobRun
+from rmhdag.models.references import Reference, as_reference
 from rmhdag.models.states import JobEnding, JobStatus, NodeStatus, NodeType
 from rmhdag.orchestrator.job_spans import announce_job
 from rmhdag.store import jobs, payloads, reruns
@@ -229,12 +230,6 @@ def _reused_children(conn: Conn, row: Any) -> dict[str, dict[int, str]]:
     """An expansion that goes on after a change of owner still takes over what the job that is rerun has finished."""
     rerun = row.metadata.get("rerun")
     return reruns.finished_children(conn, row.rerun_of, rerun["keeps_children"]) if row.rerun_of and rerun else {}
-
-
-def as_reference(value: Any) -> Reference | None:
-    if isinstance(value, dict) and value.keys() == {"sha256", "size_bytes", "media_type"}:
-        return Reference(value["sha256"], value["size_bytes"], value["media_type"])
-    return None
 
 
 def _as_row(node: Any) -> Any:

@@ -13,8 +13,9 @@ from rmhdag.models.events import ErrorKind
 from rmhdag.models.json_values import json_pointer
 from rmhdag.models.leases import PayloadMissingError
 from rmhdag.models.records import Records, decode_records
+from rmhdag.models.references import as_reference
 from rmhdag.models.states import JobStatus
-from rmhdag.orchestrator.owned_jobs import OwnedJob, as_reference, read_output
+from rmhdag.orchestrator.owned_jobs import OwnedJob, read_output
 from rmhdag.store import payloads
 from rmhdag.store.inbox import InboxEntry
 from rmhdag.store.tasks import PUBLISHES, read_records

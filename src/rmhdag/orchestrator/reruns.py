@@ -20,7 +20,7 @@ from rmhdag.orchestrator.definitions import definition_of
 from rmhdag.orchestrator.owned_jobs import read_output
 from rmhdag.orchestrator.requests import make_revision, state_of
 from rmhdag.orchestrator.submissions import OtherSubmissionError, Submitted, job_row
-from rmhdag.store import assets, jobs, reruns, workflows
+from rmhdag.store import assets, jobs, payloads, reruns, workflows
 from rmhdag.store.asset_states import RevisionKey
 from rmhdag.store.identity import new_id
 from rmhdag.workflow import validate_inputs
@@ -124,6 +124,7 @@ def rerun_job(
         if not reruns.lock_reruns(conn, old.job_id):
             raise UnknownJobError(f"job {old.job_id} was deleted by retention a moment ago")
         if _insert(conn, old, row, issued_by, source_app):
+            payloads.copy_uses(conn, old.namespace, old.job_id, row["job_id"])
             reruns.record_rerun(
                 conn,
                 old.namespace,

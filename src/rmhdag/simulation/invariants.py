@@ -13,6 +13,7 @@ from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobRun
 from rmhdag.engine.waiting import MAX_DEPTH
 from rmhdag.models.events import EventType
+from rmhdag.models.references import as_reference
 from rmhdag.models.states import (
     JOB_TERMINAL,
     JOB_TRANSITIONS,
@@ -256,8 +257,9 @@ class Checker:
         if failures > tolerated_failures(node, len(children)):
             expected = None
         found = row.output if row.status is NodeStatus.COMPLETED else None
-        if found is not None:
-            found = self._store.payloads.get(found.get("sha256"), found)
+        reference = as_reference(found)
+        if reference is not None:
+            found = self._store.payloads[reference.sha256]
         if found is not None and "failures" in found:
             found = {**found, "failures": len(found["failures"])}
         if found != expected:

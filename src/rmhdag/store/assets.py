@@ -13,7 +13,9 @@ from psycopg import sql
 from psycopg.rows import class_row
 
 from rmhdag.models.ids import lineage_id_of, revision_owner
+from rmhdag.models.references import holder_of_revision
 from rmhdag.store.asset_states import RevisionKey
+from rmhdag.store.payloads import copy_uses
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -187,6 +189,8 @@ def copy_revision(conn: Conn, key: RevisionKey, of: int, *, source: str, created
     assert row is not None, "the caller has seen it under the asset's lock"
     for name in ("copy_blobs", "insert_lineage", "name_latest_revision"):
         conn.execute(SQL[name], given)
+    earlier = holder_of_revision(key.asset_id, of)
+    copy_uses(conn, key.namespace, earlier, holder_of_revision(key.asset_id, key.revision))
     return list(row[0])
 
 

@@ -98,7 +98,7 @@ def _inline(transport: Transport, one: Finished, text: bytes | None) -> bytes | 
     """As it is, or a reference to where it is stored apart."""
     if text is None or len(text) <= INLINE_BYTES:
         return text
-    return orjson.dumps(transport.write_payload(one.task.namespace, text))
+    return orjson.dumps(transport.write_payload(one.task.namespace, one.task.job_id, text).as_json())
 
 
 def _ids(one: Finished) -> dict[str, str]:

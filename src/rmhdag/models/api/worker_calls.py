@@ -142,7 +142,8 @@ class ClaimSuspect(WorkerCall):
 
 
 class TaskToRun(BaseModel):
-    """A task and its lease. A parameter `{sha256, size_bytes, media_type}` stands for a stored payload."""
+    """A task and its lease. A parameter, or a part of one, that is
+    `{"rmhdag:payload": {sha256, size_bytes, media_type}}` stands for a stored payload."""
 
     task_id: str
     job_id: str
@@ -224,7 +225,7 @@ class StartedTasks(WorkerCall):
     tasks: Annotated[list[LeasedTask], Field(min_length=1, max_length=MOST_HELD)]
 
 
-class StoredRecords(Said):
+class SentPayload(Said):
     """The reference of a payload that was sent before."""
 
     sha256: Sha256
@@ -233,7 +234,8 @@ class StoredRecords(Said):
 
 
 class ReportedTask(LeasedTask):
-    """`output` of more than 64 KB is stored apart; one of many megabytes is sent as a payload before."""
+    """`output` of more than 64 KB is stored apart; one of many megabytes is sent as a payload before, and
+    `stored_output` refers to it."""
 
     status: Literal[TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED]
     error_kind: (
@@ -250,13 +252,14 @@ class ReportedTask(LeasedTask):
     duration_ms: Whole = 0
     started_ms_ago: Annotated[float, Field(ge=0, le=30 * 86_400_000, allow_inf_nan=False)] = 0.0
     output: dict[str, Any] | None = None
+    stored_output: SentPayload | None = Field(default=None, description="Instead, if it was sent as a payload")
     metrics: Annotated[dict[str, Any], _bounded(INLINE_BYTES)] | None = None
     records: list[AnyRecord] = Field(
         default=[],
         max_length=MOST_RECORDS,
         description="Changes of the business domain, applied when the node completes",
     )
-    stored_records: StoredRecords | None = Field(default=None, description="Instead, if they were sent as a payload")
+    stored_records: SentPayload | None = Field(default=None, description="Instead, if they were sent as a payload")
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> Self:
@@ -266,6 +269,8 @@ class ReportedTask(LeasedTask):
             raise ValueError("only a completed task publishes records")
         if self.records and self.stored_records:
             raise ValueError("records and stored_records: give one of them")
+        if self.output is not None and self.stored_output is not None:
+            raise ValueError("output and stored_output: give one of them")
         return self
 
 
