@@ -31,6 +31,8 @@ ELSEWHERE = {
     "delete_history": "tests/orchestrator/test_retention.py",
     "drop_day_if_unneeded": "tests/orchestrator/test_retention.py",
     "delete_rows_of_gone_jobs": "tests/orchestrator/test_retention.py",
+    "delete_unused_payloads": "tests/orchestrator/test_unused_payloads.py",
+    "delete_old_uploads": "tests/orchestrator/test_unused_payloads.py",
     "add_slice_to_rollups": "tests/orchestrator/test_rollups.py",
     "rewind_rollups_if_late": "tests/orchestrator/test_rollups.py",
     "fold_rollups": "tests/orchestrator/test_rollups.py",

@@ -21,9 +21,10 @@ from psycopg import errors
 from rmhdag.orchestrator.context import OrchestratorSettings
 from rmhdag.orchestrator.duties import late_jobs, rollups
 from rmhdag.orchestrator.figures import Figures
-from rmhdag.store import old_days, partitions, retention
+from rmhdag.store import old_days, partitions, retention, unused_payloads
 from rmhdag.store.old_days import Drop, OldDay
 from rmhdag.store.retention import Bite, Place
+from rmhdag.store.unused_payloads import PayloadPlace
 
 Conn = psycopg.Connection[Any]
 
@@ -63,6 +64,7 @@ class Retention:
         self._rows = MOST_ROWS
         self._rollup_size = rollups.BiteSize()
         self._place = Place()
+        self._payload_place = PayloadPlace()
         self._old_days: deque[OldDay] = deque()
         self._day_place = ""
         self._day_is_held_up = False
@@ -77,6 +79,8 @@ class Retention:
             Chore("jobs", often, self._take_out_jobs),
             Chore("pruned_jobs", often, self._delete_pruned_jobs),
             Chore("days", often, self._prune_days),
+            Chore("payloads", slowly, self._delete_unused_payloads),
+            Chore("uploads", slowly, self._delete_old_uploads),
             *(Chore(name, slowly, partial(self._delete_history, name, days)) for name, days in kept_days.items()),
         ]
 
@@ -162,6 +166,14 @@ class Retention:
         self._day_place = ""
         self._day_is_held_up |= drop is Drop.BUSY
         return Bite(bite.rows, bool(self._old_days), self._day_is_held_up)
+
+    def _delete_unused_payloads(self, conn: Conn) -> Bite:
+        days = self._settings.retention_payload_days
+        bite, self._payload_place = unused_payloads.delete_unused_payloads(conn, days, self._payload_place, self._rows)
+        return bite
+
+    def _delete_old_uploads(self, conn: Conn) -> Bite:
+        return unused_payloads.delete_old_uploads(conn, self._settings.retention_payload_days)
 
     def _delete_history(self, name: str, days: float, conn: Conn) -> Bite:
         return retention.delete_history(conn, name, days, self._rows)

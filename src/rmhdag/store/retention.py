@@ -28,6 +28,7 @@ OF_JOBS = {
     "delete_queued": "dag_queue_messages",
     "delete_requests": "dag_api_requests",
     "delete_lineage": "dag_dataset_refs",
+    "delete_payload_uses": "dag_payload_uses",
 }
 # These go with their days, unless jobs are kept for less than a day.
 OF_JOBS_BY_DAY = {"delete_events": "dag_job_events", "delete_logs": "dag_task_logs"}

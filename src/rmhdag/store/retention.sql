@@ -138,6 +138,13 @@ USING (
 ) AS bite
 WHERE r.ref_id = bite.ref_id
 
+-- name: delete_payload_uses
+DELETE FROM dag_payload_uses AS u
+USING (
+    SELECT o.namespace, o.sha256, o.holder FROM dag_payload_uses AS o WHERE o.holder = ANY(%(jobs)s) LIMIT %(limit)s
+) AS bite
+WHERE u.namespace = bite.namespace AND u.sha256 = bite.sha256 AND u.holder = bite.holder
+
 -- name: delete_events
 DELETE FROM dag_job_events AS e
 USING (
