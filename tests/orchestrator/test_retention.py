@@ -263,13 +263,27 @@ def test_jobs_that_have_to_stay_do_not_hide_those_behind_them(platform: Platform
     )
     parent = platform.submit(workflow(wait=ApprovalNode()))
     platform.conn.execute("UPDATE dag_jobs SET parent_job_id = %s WHERE parent_job_id = 'p'", [parent])
-    place, gone = Place(), 0
-    for _ in range(3):
-        bite, place = retention.take_out_expired_jobs(platform.conn, 30, place, 4)
-        gone += bite.rows["dag_jobs"]
+    place, has_more, gone, pages = Place(), True, 0, 0
+    while has_more:
+        (rows, has_more, _), place = retention.take_out_expired_jobs(platform.conn, 30, place, 4)
+        gone += rows["dag_jobs"]
+        pages += 1
     assert gone == 4
-    assert bite.has_more
-    assert retention.take_out_expired_jobs(platform.conn, 30, place, 4)[1] == Place()
+    assert pages <= 5
+
+
+def test_jobs_that_ended_in_the_same_moment_are_all_found(platform: Platform) -> None:
+    fill(platform.conn, 12, 1)
+    platform.conn.execute("UPDATE dag_jobs SET completed_at = '2020-01-01'")
+    parent = platform.submit(workflow(wait=ApprovalNode()))
+    platform.conn.execute(
+        "UPDATE dag_jobs SET parent_job_id = %s, parent_node_id = 'n' WHERE job_id IN ('j1', 'j2', 'j3')", [parent]
+    )
+    for limit in (4, 4, 4, 100):
+        place, has_more = Place(), True
+        while has_more:
+            (_, has_more, _), place = retention.take_out_expired_jobs(platform.conn, 30, place, limit)
+    assert platform.count("dag_jobs") == 4
 
 
 # -- days ----------------------------------------------------------------------------------------------------------

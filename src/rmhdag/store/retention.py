@@ -7,7 +7,7 @@ that belong to it are deleted, as many at a time as the caller allows, and the m
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import psycopg
@@ -47,11 +47,10 @@ LONGEST_PAGE, MOST_JOBS = 500, 1_000
 
 
 class Place(NamedTuple):
-    """Where a page of expired jobs ended."""
+    """Where the next page of expired jobs begins."""
 
     namespace: str = ""
     completed_at: datetime | str = "-infinity"
-    job_id: str = ""
 
 
 class Bite(NamedTuple):
@@ -74,8 +73,16 @@ def take_out_expired_jobs(conn: Conn, days: float, after: Place, limit: int) -> 
         old = [row[2] for row in page if row[3]]
         locked = [row[0] for row in conn.execute(SQL["lock_expired_jobs"], {"jobs": old}).fetchall()] if old else []
         gone = conn.execute(SQL["take_out_jobs"], {"jobs": locked, "days": days}).rowcount if locked else 0
-    has_more = len(page) == limit
-    return Bite(Counter(dag_jobs=gone), has_more), Place(*page[-1][:3]) if has_more else Place()
+    bite = Bite(Counter(dag_jobs=gone), len(page) == limit)
+    return bite, _place_after(page) if bite.has_more else Place()
+
+
+def _place_after(page: list[tuple[str, datetime, str, bool]]) -> Place:
+    """Jobs of one batch end in the same moment: those that did not fit are on the next page, together with a few that
+    did. Of a page full of them the rest waits for the next pass."""
+    first, last = page[0], page[-1]
+    step = timedelta(microseconds=first[:2] == last[:2])
+    return Place(last[0], last[1] + step)
 
 
 @commit_site

@@ -1,7 +1,7 @@
 -- name: expired_jobs
 -- A page of the jobs that are old enough, by namespace and end, and whether each may go. The index (namespace,
--- completed_at) answers it with one probe per namespace; those that have to stay are passed by the place of the page
--- before and never read twice in a pass. Metrics must have summed a job up before it goes.
+-- completed_at) answers it with one probe per namespace, in its own order: no other index does, so none is taken while
+-- the table is small. Those that have to stay are passed by. Metrics must have summed a job up before it goes.
 -- A job stays while a younger rerun stands on its results, while its parent is shown, and while a callback is not sent.
 SELECT
     m.namespace, j.completed_at, j.job_id,
@@ -24,15 +24,11 @@ CROSS JOIN LATERAL (
         AND e.completed_at <= LEAST(m.rolled_up_to, clock_timestamp() - %(days)s * interval '1 day')
         AND e.completed_at
             >= CASE WHEN m.namespace = %(namespace)s THEN %(completed_at)s::timestamptz ELSE '-infinity' END
-        AND (
-            m.namespace <> %(namespace)s
-            OR (e.completed_at, e.job_id) > (%(completed_at)s::timestamptz, %(job_id)s::text)
-        )
-    ORDER BY e.completed_at, e.job_id
+    ORDER BY e.completed_at
     LIMIT %(limit)s
 ) AS j
 WHERE m.namespace >= %(namespace)s
-ORDER BY m.namespace, j.completed_at, j.job_id
+ORDER BY m.namespace, j.completed_at
 LIMIT %(limit)s
 
 -- name: is_waiting_for_metrics
