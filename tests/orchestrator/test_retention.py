@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, timedelta
+from time import monotonic
 from typing import Any
 
 import psycopg
@@ -284,6 +285,48 @@ def test_jobs_that_ended_in_the_same_moment_are_all_found(platform: Platform) ->
         while has_more:
             (_, has_more, _), place = retention.take_out_expired_jobs(platform.conn, 30, place, limit)
     assert platform.count("dag_jobs") == 4
+
+
+def test_a_statement_that_takes_too_long_makes_the_next_ones_smaller(platform: Platform) -> None:
+    fill(platform.conn, 1, 2_000)
+    retention.take_out_expired_jobs(platform.conn, 30, Place(), 10)
+    working, figures = retention_of()
+    working.chores = [chore for chore in working.chores if chore.name == "pruned_jobs"]
+    with open_connection(platform.dsn) as other, other.transaction():
+        other.execute("LOCK TABLE dag_node_states IN EXCLUSIVE MODE")
+        platform.conn.execute("SET statement_timeout = '200ms'")
+        assert working.run_once(platform.conn) > 0
+    platform.conn.execute("RESET statement_timeout")
+    working.chores[0].due = 0.0
+    working.run_once(platform.conn)
+    assert 0 < figures.tell()["pruned_rows"]["dag_node_states"] <= MOST_ROWS // 8
+
+
+def test_it_rests_longer_than_it_works_and_until_something_is_due(platform: Platform) -> None:
+    working, _ = retention_of()
+    finish_passes(platform.conn, working)
+    soonest = min(chore.due for chore in working.chores) - monotonic()
+    assert min(soonest, 5.0) - 1 < working.run_once(platform.conn) <= 5.0
+    working.chores[0].due = 0.0
+    began = monotonic()
+    pause = working.run_once(platform.conn)
+    assert 0 < pause <= max(5.0, 4 * (monotonic() - began))
+
+
+def test_a_chore_that_fails_does_not_keep_the_others_from_their_turn(platform: Platform) -> None:
+    fill(platform.conn, 1, 1)
+    working, _ = retention_of()
+    failures = 0
+    platform.conn.execute("ALTER TABLE dag_rollup_marks RENAME TO hidden")
+    for _ in range(2 * len(working.chores)):
+        try:
+            working.run_once(platform.conn)
+        except psycopg.errors.UndefinedTable:
+            failures += 1
+    assert failures >= 3
+    failed = {chore.name for chore in working.chores if chore.pass_began is not None}
+    assert failed == {"rollups", "late_jobs", "jobs"}
+    assert all(chore.due > monotonic() for chore in working.chores if chore.name not in failed)
 
 
 # -- days ----------------------------------------------------------------------------------------------------------
