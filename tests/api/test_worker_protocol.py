@@ -239,7 +239,11 @@ def test_a_result_beside_a_bad_one_is_recorded(station: Station, desk: Desk) -> 
         desk.add("echo")
     tasks = station.claim()
     nothing = {"sha256": "0" * 64, "size_bytes": 5, "media_type": "application/json"}
-    results = [done(tasks[0]), done(tasks[1], stored_output=nothing), done(tasks[2], output={"text": "x" * 100_000})]
+    results = [
+        done(tasks[0]),
+        done(tasks[1], output=None, stored_output=nothing),
+        done(tasks[2], output={"text": "x" * 100_000}),
+    ]
     told = station.say("callbacks/task-result", results=results)["outcomes"]
     assert [one["outcome"] for one in told] == ["accepted", "refused", "accepted"]
     assert "send that first" in told[1]["reason"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rmhdag.models.references import RESERVED_KEY, as_reference
+from rmhdag.models.references import RESERVED_KEY, Reference, as_reference
 from rmhdag.store import payloads
 from tests.store.waiting import wait_until
 from tests.worker.conftest import BAIT, Desk, Gate, StartWorker, WorkerProcess
@@ -101,7 +101,7 @@ def test_records_are_reported_with_the_output_and_stored_apart_if_there_are_many
 
 
 def test_a_reference_to_nothing_names_its_place(shared_desk: Desk) -> None:
-    nothing = {"sha256": "0" * 64, "size_bytes": 1, "media_type": "application/json"}
+    nothing = Reference("0" * 64, 1).as_json()
     result = shared_desk.result(shared_desk.add("echo", {"a": [nothing]}))
     assert (result.status, result.error_kind) == ("failed", "non_retryable")
     assert "params /a/0: there is no payload" in str(result.error_message)

@@ -23,8 +23,8 @@ from rmhdag.models.api.worker_calls import (
     TaskOutcomes,
     Verdict,
 )
-from rmhdag.models.columns import INLINE_BYTES
 from rmhdag.models.leases import Pair, TaskReport
+from rmhdag.models.limits import INLINE_BYTES
 from rmhdag.models.records import RecordsTooLargeError, encode_records
 from rmhdag.models.references import Reference
 from rmhdag.store import payloads, tasks, workers

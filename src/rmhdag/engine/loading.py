@@ -29,6 +29,7 @@ from rmhdag.engine.slots import (
     Slot,
 )
 from rmhdag.engine.waiting import child_job_id
+from rmhdag.models.limits import NAMED_FAILURES
 from rmhdag.models.states import JobStatus, NodeStatus, NodeType
 
 
@@ -130,7 +131,7 @@ def _restore_children(run: JobRun, slot: Slot, total: int, rows: list[NodeRow]) 
         fan.counts[status] += 1
         if status == FAILED:
             fan.attempts[index] = row.attempt
-            if len(fan.failed) < fan_outs.NAMED_FAILURES:
+            if len(fan.failed) < NAMED_FAILURES:
                 fan.failed.append(index)
         elif status in (DISPATCHED, RUNNING) or (status == READY and (row.attempt > 1 or row.next_attempt_at)):
             child = Slot(slot.plan, row.node_id, slot.plan.task, fan, index)

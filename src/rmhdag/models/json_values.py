@@ -7,8 +7,10 @@ from typing import Any
 
 import orjson
 
-MAX_DEPTH = 64
-MAX_BYTES = 64 * 1024 * 1024
+from rmhdag.models.limits import JSON_DEPTH, PAYLOAD_BYTES
+
+MAX_DEPTH = JSON_DEPTH
+MAX_BYTES = PAYLOAD_BYTES
 
 # Beyond 64 bits a number survives neither orjson nor a JavaScript reader.
 MIN_INTEGER = -(2**63)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from rmhdag.models.columns import INLINE_BYTES
+from rmhdag.models.limits import INLINE_BYTES, PAYLOAD_BYTES
 from rmhdag.models.references import as_reference
 
-MOST_BYTES = 64 * 1024 * 1024
+MOST_BYTES = PAYLOAD_BYTES
 # A fan-in gathers references to its children's outputs, and may be stored apart itself.
 MOST_LEVELS = 3
 # Instead of a value: it is not there any more.

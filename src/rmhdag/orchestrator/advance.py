@@ -9,6 +9,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from rmhdag.observability.logs import get_logger
 from rmhdag.orchestrator.batch import Batch
 from rmhdag.orchestrator.figures import Figures, in_short
 from rmhdag.orchestrator.job_spans import record_job
+from rmhdag.orchestrator.large_values import store_large_objects
 from rmhdag.orchestrator.owned_jobs import OwnedJob, OwnedJobs, Unloadable
 from rmhdag.orchestrator.readings import read_entry, unpublished
 from rmhdag.orchestrator.reruns import start_of
@@ -175,7 +177,7 @@ class Advance:
         self.figures.phase = "deciding"
         for unloadable in self.owned.load(self._conn, items.keys()):
             self._blame(unloadable, unloadable.error)
-        batch = Batch(self._turns, self._catalogue)
+        batch = Batch(self._turns, self._catalogue, partial(store_large_objects, self._conn))
         held: dict[str, OwnedJob] = {}
         for job_id, todo in items.items():
             job = self.owned.get(job_id)

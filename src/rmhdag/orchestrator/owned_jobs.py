@@ -12,20 +12,20 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from rmhdag.engine.inputs import Output, Path
+from rmhdag.engine.inputs import Output
 from rmhdag.engine.loading import load_run
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobFacts, JobRun
-from rmhdag.models.references import Reference, as_reference
+from rmhdag.models.references import as_reference
 from rmhdag.models.states import JobEnding, JobStatus, NodeStatus, NodeType
 from rmhdag.orchestrator.job_spans import announce_job
-from rmhdag.store import jobs, payloads, reruns
+from rmhdag.orchestrator.large_values import restore_inputs
+from rmhdag.orchestrator.stored_outputs import read_output
+from rmhdag.store import jobs, reruns
 from rmhdag.store.asset_states import RevisionKey
 from rmhdag.workflow.definition import WorkflowDefinition
-from rmhdag.workflow.expressions import Missing, resolve_path
 
 Conn = psycopg.Connection[Any]
-MAX_LOOKED_INTO = 1024 * 1024
 MAX_PLANS = 200
 
 
@@ -135,7 +135,7 @@ class OwnedJobs:
             try:
                 run = load_run(
                     plan,
-                    _facts(row),
+                    _facts(row, restore_inputs(conn, row.namespace, row.input_params)),
                     nodes[job_id],
                     outputs[job_id],
                     next_seq=numbers.get(job_id, 0) + 1,
@@ -184,6 +184,7 @@ class OwnedJobs:
         self, conn: Conn, plans: Mapping[str, Plan], nodes: Mapping[str, list[Any]], rows: Mapping[str, Any]
     ) -> dict[str, dict[str, Output]]:
         wanted: dict[str, tuple[str, str]] = {}
+        found: dict[str, dict[str, Output]] = {job_id: {} for job_id in plans}
         for job_id, plan in plans.items():
             for node in nodes[job_id]:
                 compiled = plan.by_id.get(node.node_id)
@@ -192,38 +193,13 @@ class OwnedJobs:
                 task_id = node.reused_task_id or node.task_id
                 if task_id is not None and compiled.type is NodeType.TASK:
                     wanted[task_id] = (job_id, node.node_id)
-        found: dict[str, dict[str, Output]] = {job_id: {} for job_id in plans}
+                elif as_reference(node.output) is not None:
+                    namespace = rows[job_id].namespace
+                    found[job_id][node.node_id] = read_output(conn, plan, namespace, node.node_id, node.output)
         for task_id, value in jobs.load_outputs(conn, list(wanted)).items():
             job_id, node_id = wanted[task_id]
             found[job_id][node_id] = read_output(conn, plans[job_id], rows[job_id].namespace, node_id, value)
         return found
-
-
-def read_output(conn: Conn, plan: Plan, namespace: str, node_id: str, value: Any) -> Output:
-    """A stored output as the engine wants it: of a large one, only what expressions read is cut out."""
-    reference = as_reference(value)
-    if reference is None:
-        return Output(value)
-    compiled = plan.by_id.get(node_id)
-    paths = [] if compiled is None else [path for path in plan.read_paths(node_id) if path]
-    if not paths or not _may_look_into(plan, node_id, reference):
-        return Output(reference=reference)
-    whole = payloads.read_json(conn, namespace, reference.sha256)
-    excerpts: dict[Path, Any] = {}
-    for path in paths:
-        try:
-            excerpts[path] = resolve_path(whole, path)
-        except Missing:
-            continue
-    return Output(reference=reference, excerpts=excerpts)
-
-
-def _may_look_into(plan: Plan, node_id: str, reference: Reference) -> bool:
-    """The items of a fan-out may come from any output; everything else looks into small ones only."""
-    if reference.size_bytes <= MAX_LOOKED_INTO:
-        return True
-    sources = (node.source for node in plan.nodes if node.source is not None)
-    return any(ref.root == "nodes" and ref.path[0] == node_id for source in sources for ref in source.references)
 
 
 def _reused_children(conn: Conn, row: Any) -> dict[str, dict[int, str]]:
@@ -236,10 +212,10 @@ def _as_row(node: Any) -> Any:
     return node._replace(status=NodeStatus(node.status))
 
 
-def _facts(row: Any) -> JobFacts:
+def _facts(row: Any, input_params: dict[str, Any]) -> JobFacts:
     return JobFacts(
         row.job_id,
-        row.input_params,
+        input_params,
         JobStatus(row.status),
         None if row.ending is None else JobEnding(row.ending),
         row.error_message,

@@ -11,8 +11,8 @@ from rmhdag.engine import effects as fx
 from rmhdag.engine.inputs import CancelJob, RetryNode
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobRun
-from rmhdag.engine.waiting import MAX_DEPTH
 from rmhdag.models.events import EventType
+from rmhdag.models.limits import CHILD_DEPTH
 from rmhdag.models.references import as_reference
 from rmhdag.models.states import (
     JOB_TERMINAL,
@@ -130,7 +130,7 @@ class Checker:
                 self._check_event(job, effect)
             case fx.ChildJobRequested():
                 self._seen[f"depth {effect.depth}"] += 1
-                if effect.depth != job.depth + 1 or effect.depth > MAX_DEPTH:
+                if effect.depth != job.depth + 1 or effect.depth > CHILD_DEPTH:
                     raise Violation("child jobs are not nested without end", f"{job.job_id}: depth {effect.depth}")
             case fx.TaskDeadLettered():
                 if self._losses[effect.task_id] < 3:

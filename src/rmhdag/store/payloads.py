@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import orjson
 import psycopg
 
-from rmhdag.models.columns import PAYLOAD_CHUNK_BYTES
 from rmhdag.models.json_values import NotJsonError, check_json
 from rmhdag.models.leases import PayloadMissingError
+from rmhdag.models.limits import PAYLOAD_BYTES, PAYLOAD_CHUNK_BYTES
 from rmhdag.models.references import (
     PAYLOAD_MEDIA_TYPE,
     Reference,
@@ -24,8 +24,7 @@ from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
 Conn = psycopg.Connection[Any]
-MAX_BYTES = 64 * 1024 * 1024
-MOST_CHUNKS = MAX_BYTES // PAYLOAD_CHUNK_BYTES
+MOST_CHUNKS = PAYLOAD_BYTES // PAYLOAD_CHUNK_BYTES
 _looking = threading.Lock()
 
 

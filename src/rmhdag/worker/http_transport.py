@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 import httpx
 import orjson
 
-from rmhdag.models.columns import PAYLOAD_CHUNK_BYTES
 from rmhdag.models.json_values import may_hold_reserved_key
 from rmhdag.models.leases import (
     CheckpointToSave,
@@ -32,6 +31,7 @@ from rmhdag.models.leases import (
     TaskProgress,
     TaskReport,
 )
+from rmhdag.models.limits import PAYLOAD_CHUNK_BYTES
 from rmhdag.models.references import Reference, as_reference
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.transport import Identity, KeyRefused, NotAllowed, Refused, TransportError, Unreachable

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from rmhdag.models.columns import INLINE_BYTES
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.leases import ClaimedTask, TaskReport
+from rmhdag.models.limits import INLINE_BYTES
 from rmhdag.models.states import TaskStatus
 from rmhdag.observability.logs import get_logger
 from rmhdag.worker.transport import Refused, Transport

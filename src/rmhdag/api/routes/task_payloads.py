@@ -13,7 +13,7 @@ from rmhdag.api.identity import Caller, WorkerCaller
 from rmhdag.api.problems import Problem, not_found
 from rmhdag.api.worker_desk import holder_of
 from rmhdag.models.api.worker_calls import FinishPayload, PayloadReference, StoredPayload
-from rmhdag.models.columns import PAYLOAD_CHUNK_BYTES
+from rmhdag.models.limits import PAYLOAD_CHUNK_BYTES
 from rmhdag.store import payloads
 
 router = APIRouter(prefix="/api/v1/payloads", tags=["worker protocol"])

@@ -11,11 +11,18 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from rmhdag.models.columns import INLINE_BYTES, LOG_CHUNK_BYTES, RESULT_BYTES
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.json_values import MAX_INTEGER, NotJsonError, check_json
+from rmhdag.models.limits import (
+    CHECKPOINT_ROW_BYTES,
+    INLINE_BYTES,
+    LOG_CHUNK_BYTES,
+    MOST_RECORDS,
+    PAYLOAD_BYTES,
+    RESULT_BYTES,
+)
 from rmhdag.models.messages import SCHEMA_VERSION, SchemaVersion
-from rmhdag.models.records import MOST_RECORDS, AnyRecord
+from rmhdag.models.records import AnyRecord
 from rmhdag.models.states import TaskStatus
 
 MOST_CLAIMED = 500
@@ -24,7 +31,6 @@ MOST_WAIT_SECONDS = 30.0
 MOST_ITEMS = 1_000
 MOST_HELD = 50_000
 STATS_BYTES = 8 * 1024
-CHECKPOINT_BYTES = 64 * 1024
 WEEK_SECONDS = 7 * 86_400.0
 HANDLER = r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$"
 
@@ -229,7 +235,7 @@ class SentPayload(Said):
     """The reference of a payload that was sent before."""
 
     sha256: Sha256
-    size_bytes: Annotated[int, Field(ge=0, le=64 * 1024 * 1024)]
+    size_bytes: Annotated[int, Field(ge=0, le=PAYLOAD_BYTES)]
     media_type: Literal["application/json"]
 
 
@@ -291,7 +297,7 @@ class TellProgress(WorkerCall):
 
 class TaskCheckpoint(LeasedTask):
     phase: Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    data: Annotated[Any, _bounded(CHECKPOINT_BYTES)] = None
+    data: Annotated[Any, _bounded(CHECKPOINT_ROW_BYTES)] = None
     artifact_hash: Sha256 | None = None
 
 
@@ -341,7 +347,7 @@ class HeldTasksAnswer(BaseModel):
 
 
 class FinishPayload(Said):
-    size_bytes: Annotated[int, Field(ge=0, le=64 * 1024 * 1024)]
+    size_bytes: Annotated[int, Field(ge=0, le=PAYLOAD_BYTES)]
     chunk_count: Annotated[int, Field(ge=1, le=64)]
 
 
