@@ -15,7 +15,7 @@ from rmhdag.models.assets import (
 from rmhdag.models.callbacks import Callback, CallbackEndpoint
 from rmhdag.models.catalogue import CatalogueEntry, RevisionItem
 from rmhdag.models.history import JobEvent, OrchestratorEvent
-from rmhdag.models.jobs import Job, JobCommand, NodeState
+from rmhdag.models.jobs import Job, JobCommand, NodeState, PrunedJob
 from rmhdag.models.queues import DeadLetter, InboxRow, OutboxRow, QueueMessage
 from rmhdag.models.registry import ApiKey, Handler, Orchestrator, SchemaMeta, Worker, Workflow
 from rmhdag.models.rollups import FailureRollup, JobRollup, NodeRollup, RollupMark, ThroughputRollup
@@ -34,6 +34,7 @@ ROWS: tuple[type[Row], ...] = (
     Worker,
     ApiKey,
     Job,
+    PrunedJob,
     NodeState,
     JobCommand,
     TaskResult,

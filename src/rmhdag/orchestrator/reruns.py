@@ -120,7 +120,8 @@ def rerun_job(
         "request_id": old.request_id,
     }
     with conn.transaction():
-        reruns.lock_reruns(conn, old.job_id)
+        if not reruns.lock_reruns(conn, old.job_id):
+            raise UnknownJobError(f"job {old.job_id} was deleted by retention a moment ago")
         if _insert(conn, old, row, issued_by, source_app):
             payloads.copy_uses(conn, old.namespace, old.job_id, row["job_id"])
             reruns.record_rerun(

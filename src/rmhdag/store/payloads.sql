@@ -8,7 +8,7 @@ ON CONFLICT DO NOTHING
 -- many may refer to one payload at once.
 UPDATE dag_payloads SET created_at = clock_timestamp()
 WHERE namespace = %(namespace)s AND sha256 = %(sha256)s AND chunk_index = 0 AND media_type <> 'unfinished'
-    AND created_at < clock_timestamp() - interval '1 hour'
+    AND created_at < clock_timestamp() - interval '1 minute'
 
 -- name: add_uses
 INSERT INTO dag_payload_uses (namespace, sha256, holder)
