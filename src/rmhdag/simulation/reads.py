@@ -27,7 +27,7 @@ from rmhdag.engine.plan import Plan
 from rmhdag.engine.reducer import ReduceError, Reducer
 from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.models.states import JOB_TERMINAL, NodeStatus
-from rmhdag.simulation.rows import InboxRow, JobRow, NodeRow, QueueRow, ResultRow
+from rmhdag.simulation.rows import InboxRow, JobRow, NodeRow, ResultRow
 from rmhdag.simulation.store import Store
 from rmhdag.workflow.expressions import Missing, resolve_path
 
@@ -92,17 +92,12 @@ def is_overtaken(store: Store, row: InboxRow) -> bool:
     if not isinstance(given, TaskStarted | TaskSnoozed | TaskCheckpointed):
         return False
     queued = store.queue.get(given.task_id)
-    if queued is None or queued.lease_epoch <= given.lease_epoch:
-        return False
-    # A snooze is only late if the start of a newer lease was consumed before it.
-    return not isinstance(given, TaskSnoozed) or (
-        queued.started
-        and not any(other.task_id == given.task_id and _starts(other, queued) for other in store.inbox.values())
-    )
-
-
-def _starts(row: InboxRow, queued: QueueRow) -> bool:
-    return isinstance(row.given, TaskStarted) and row.given.lease_epoch == queued.lease_epoch
+    if isinstance(given, TaskCheckpointed):
+        return queued is not None and queued.lease_epoch > given.lease_epoch
+    if queued is None or queued.lease_epoch == given.lease_epoch:
+        return queued is None
+    # That a lease was given back is news until its successor starts.
+    return queued.started or isinstance(given, TaskStarted)
 
 
 def complete_input(store: Store, plan: Plan, given: Input) -> Input:

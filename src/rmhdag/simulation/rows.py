@@ -20,6 +20,9 @@ class Guards:
     duplicate_report: bool = True  # a result is recorded only by the report that deletes the queue row
     duplicate_commit: bool = True  # a batch that was committed is not written again
     duplicate_input: bool = True  # an inbox row is consumed by one commit only
+    waiting_result: bool = True  # a task is not given up while its result waits to be read
+    torn_alone: bool = True  # a job whose input is gone drops out alone, and the others of its batch are written
+    gives_back: bool = True  # a job that drops out of a batch is given again what it was owed
 
 
 @dataclass(slots=True)

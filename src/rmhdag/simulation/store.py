@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rmhdag.engine import inputs
+from rmhdag.engine.effects import TaskRevoked
 from rmhdag.models.states import JOB_TERMINAL
 from rmhdag.simulation import rows, writes
 from rmhdag.simulation.faults import Fault, Faults
@@ -46,7 +47,9 @@ class Store:
     def _is_first_time(self, job: rows.JobRow, write: rows.JobWrite) -> bool:
         again = self.guards.duplicate_commit and job.version != write.version
         gone = self.guards.duplicate_input and any(inbox_id not in self.inbox for inbox_id in write.consumed)
-        return not again and not gone
+        revoked = [effect.task_id for effect in write.effects if isinstance(effect, TaskRevoked)]
+        reported = self.guards.waiting_result and any(self.results.get(task_id) for task_id in revoked)
+        return not again and not gone and not reported
 
     def _held(self, worker_id: str, task_id: str, lease_epoch: int) -> rows.QueueRow | None:
         row = self.queue.get(task_id)
@@ -90,20 +93,34 @@ class Store:
         for row in self.inbox.values():
             row.owner_id = self.jobs[row.job_id].owner_id
 
+    def discard_inbox_of_ended_jobs(self, owner_id: str) -> None:
+        """At any age: it may be in somebody's hands. Who asked sees that the job has ended."""
+        for row in list(self.inbox.values()):
+            if row.owner_id in (owner_id, "") and self.jobs[row.job_id].status in JOB_TERMINAL:
+                del self.inbox[row.inbox_id]
+                if row.command_id is not None:
+                    self.commands[row.command_id].applied = False
+
     def release_jobs(self, owner_id: str) -> None:
-        for job in self.jobs.values():
-            if job.owner_id == owner_id:
-                job.owner_id = ""
-                self.audit.append(rows.Claimed(job.job_id, "", job.owner_epoch))
+        self.release_some_jobs(owner_id, len(self.jobs))
+
+    def release_some_jobs(self, owner_id: str, limit: int) -> None:
+        for job in [job for job in self.jobs.values() if job.owner_id == owner_id][:limit]:
+            job.owner_id = ""
+            self.audit.append(rows.Claimed(job.job_id, "", job.owner_epoch))
 
     def commit(self, owner_id: str, batch: Sequence[rows.JobWrite]) -> list[str]:
-        """Write what is still ours, once, all of it or nothing; the answer names the jobs that were lost."""
-        lost = [write.job_id for write in batch if not self._is_owner(self.jobs[write.job_id], owner_id, write)]
-        ours = [write for write in batch if write.job_id not in lost]
-        if not all(self._is_first_time(self.jobs[write.job_id], write) for write in ours):
+        """Write what is still ours, once; the answer names the jobs that dropped out, lost or torn."""
+        mine = [write for write in batch if self._is_owner(self.jobs[write.job_id], owner_id, write)]
+        torn = [write for write in mine if not self._is_first_time(self.jobs[write.job_id], write)]
+        if torn and not self.guards.torn_alone:
             return [write.job_id for write in batch]
-        for write in sorted(ours, key=lambda write: write.job_id):
+        dropped = []
+        for write in sorted(batch, key=lambda write: write.job_id):
             job = self.jobs[write.job_id]
+            if write not in mine or write in torn:
+                dropped.append(write.job_id)
+                continue
             self.audit.append(rows.Committed(owner_id, write))
             job.version += 1
             for inbox_id in write.consumed:
@@ -112,7 +129,7 @@ class Store:
                 writes.RULES[type(effect)](self, job, effect)
             for command_id, answer in write.answers:
                 self.commands[command_id].applied = answer.applied
-        return lost
+        return dropped
 
     def put(self, job_id: str, given: inputs.Input, task_id: str | None = None, command_id: str | None = None) -> None:
         """Tell the owner of a job. Rows about one task become visible in order, others may overtake each other."""
