@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import monotonic
 from typing import Any
 
 import orjson
@@ -11,13 +12,13 @@ import psycopg
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.leases import ClaimedTask, TaskReport
 from rmhdag.models.states import TaskStatus
-from rmhdag.orchestrator.advance import Advance, LocalInput
-from rmhdag.orchestrator.aggregation import reduce_children
+from rmhdag.orchestrator.advance import Advance
+from rmhdag.orchestrator.aggregation import answer_fan_in
 from rmhdag.orchestrator.context import Context, OrchestratorSettings
 from rmhdag.orchestrator.duties import claim_submissions, strays, timers
 from rmhdag.orchestrator.owned_jobs import OwnedJobs
 from rmhdag.orchestrator.submissions import submit
-from rmhdag.orchestrator.trust import SilenceWatch
+from rmhdag.orchestrator.trust import SilenceWatch, Trust
 from rmhdag.store import processes, tasks, workflows
 from rmhdag.store.connection import connect
 from rmhdag.store.identity import new_id
@@ -44,9 +45,10 @@ class Seat:
         processes.register_orchestrator(self.conn, self.me, "here", 1, "0")
         self.advance = Advance(self.conn, self.me, OwnedJobs(self.me, {}, 10**8), self.settings.catalogue)
         ttl = self.settings.ttl_seconds
-        self.context = Context(
-            self.conn, self.me, "dagapp", self.settings, self.advance, SilenceWatch(ttl), SilenceWatch(ttl)
-        )
+        trust = Trust(ttl, self.settings.margin_seconds)
+        trust.renew(monotonic())
+        watches = SilenceWatch(ttl), SilenceWatch(ttl)
+        self.context = Context(self.conn, self.me, "dagapp", self.settings, self.advance, *watches, trust)
 
     def work(self) -> None:
         """Claim, fire timers, advance and aggregate until nothing is left to do."""
@@ -55,12 +57,12 @@ class Seat:
             strays.run_once(self.context)
             while self.advance.run_once(whole_inbox=True):
                 busy += 1
-            while self.advance.aggregations:
-                job_id, plan, namespace, wanted = self.advance.aggregations.popleft()
-                answer = reduce_children(self.conn, plan, namespace, job_id, wanted)
-                self.advance.give([LocalInput(job_id, answer)])
+            while request := self.advance.fan_ins.take():
+                self.advance.give([answer_fan_in(self.conn, request)])
+                self.advance.fan_ins.finish()
                 busy += 1
-            if not busy:
+            # A job that failed alone is tried again after a short pause.
+            if not busy and not self.advance.sizes()["suspects"]:
                 return
 
     def close(self) -> None:

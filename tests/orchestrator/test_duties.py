@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 import pytest
 
 from rmhdag.orchestrator.context import OrchestratorSettings
@@ -105,6 +107,8 @@ def test_jobs_are_shared_with_a_newcomer(platform: Platform) -> None:
     old.work()
     assert balance.run_once(old.context) == 0
     new = platform.seat()
+    assert balance.run_once(old.context) == 0, "they have just moved, and are not torn from their work"
+    old.context.monotonic = lambda: monotonic() + 10  # type: ignore[method-assign]
     assert balance.run_once(old.context) == 30
     assert claim_submissions.run_once(new.context) == 30
     assert balance.run_once(new.context) == 0
@@ -144,7 +148,11 @@ def test_what_came_for_an_ended_job_is_not_kept(platform: Platform, addressee: s
             ["" if addressee == "nobody" else addressee, job_id],
         )
     strays.run_once(seat.context)
-    assert platform.conn.execute("SELECT owner_id, job_id FROM dag_inbox").fetchall() == [(seat.me, waiting)]
+    there = "SELECT owner_id, job_id FROM dag_inbox ORDER BY job_id"
+    assert platform.conn.execute(there).fetchall() == [(seat.me, ended), (seat.me, waiting)], "the loop answers these"
+    platform.conn.execute("UPDATE dag_inbox SET created_at = created_at - interval '1 minute'")
+    strays.run_once(seat.context)
+    assert platform.conn.execute(there).fetchall() == [(seat.me, waiting)]
 
 
 @pytest.mark.parametrize("days", [1, 30])

@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psycopg
 import pytest
 
 from rmhdag.assets.identity import InvalidReferences, asset_id_of
@@ -108,13 +109,13 @@ def test_a_job_that_poisons_its_batches_ends_its_revision(ready: Platform) -> No
 
 def test_an_asset_changes_only_together_with_its_job(ready: Platform) -> None:
     def die() -> None:
-        raise RuntimeError("died")
+        raise psycopg.OperationalError("died")
 
     seat = ready.seat()
     ordered = place_order(ready.conn)
     arm("settle.before_commit", die)
     try:
-        with pytest.raises(RuntimeError, match="died"):
+        with pytest.raises(psycopg.OperationalError, match="died"):
             seat.work()
     finally:
         disarm()

@@ -28,9 +28,9 @@ def write(seat: Seat, job_id: str, owner_epoch: int, inbox: list[int]) -> bool:
     row = seat.conn.execute("SELECT clock_timestamp()").fetchone()
     assert row is not None
     entries = [(number, job_id) for number in inbox]
-    return settle.settle(
-        seat.conn, seat.me, [(job_id, owner_epoch)], entries, row[0], lambda locked: settle.Writes()
-    ).committed
+    held = [settle.HeldJob(job_id, owner_epoch)]
+    settled = settle.settle(seat.conn, seat.me, held, entries, row[0], lambda locked: settle.Writes())
+    return bool(settled.written)
 
 
 def somebody_else_writes(platform: Platform) -> bool:
@@ -173,7 +173,8 @@ def a_finished_child_is_cancelled(platform: Platform) -> bool:
     now = platform.conn.execute("SELECT clock_timestamp()").fetchone()
     assert now is not None
     cancelled = settle.Writes(cancelled_children=[[job_id, row[0], 0, 2]])
-    assert settle.settle(seat.conn, seat.me, [(job_id, 1)], [], now[0], lambda locked: cancelled).committed
+    held = [settle.HeldJob(job_id, 1)]
+    assert settle.settle(seat.conn, seat.me, held, [], now[0], lambda locked: cancelled).written
     return platform.conn.execute(children, [job_id]).fetchone() is None
 
 

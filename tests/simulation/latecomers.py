@@ -14,7 +14,7 @@ import psycopg
 from rmhdag.models.leases import TaskReport
 from rmhdag.models.states import TaskStatus
 from rmhdag.store import jobs, suspects, tasks, workers
-from rmhdag.store.settle import Writes, settle
+from rmhdag.store.settle import HeldJob, Writes, settle
 
 Conn = psycopg.Connection[Any]
 INTRUDER = "intruder"
@@ -31,7 +31,7 @@ class Attempt(NamedTuple):
 
 def stale_commit(owner_id: str, job_id: str, owner_epoch: int, now: datetime) -> Attempt:
     def act(conn: Conn) -> set[str]:
-        settled = settle(conn, owner_id, [(job_id, owner_epoch)], [], now, lambda locked: Writes())
+        settled = settle(conn, owner_id, [HeldJob(job_id, owner_epoch)], [], now, lambda locked: Writes())
         return {job_id} - settled.lost
 
     return Attempt("a commit of somebody who is not the owner", act)
@@ -74,7 +74,7 @@ def stale_requeue(
     def act(conn: Conn) -> set[str]:
         before = _lease(conn, task_id)
         writes = Writes(requeued=[[task_id, lease_epoch, 1, 1]])
-        settle(conn, owner_id, [(job_id, owner_epoch)], [], now, lambda locked: writes)
+        settle(conn, owner_id, [HeldJob(job_id, owner_epoch)], [], now, lambda locked: writes)
         return {task_id} if _lease(conn, task_id) != before else set()
 
     return Attempt("a requeue of a lease that is over", act, is_after=True)

@@ -33,7 +33,7 @@ from rmhdag.simulation.simulate import populate
 from rmhdag.simulation.store import Store
 from rmhdag.simulation.world import World
 from rmhdag.store import commands, inbox, jobs, processes, suspects, tasks, workers
-from rmhdag.store.settle import Settled, settle
+from rmhdag.store.settle import HeldJob, Settled, settle
 from rmhdag.store.workflows import StoredWorkflow
 from tests.simulation.differences import differences, has_ended
 from tests.simulation.lanes import Disagreement, Lanes
@@ -339,14 +339,17 @@ class MirroredStore(Store):
             batch.take(job, [effect for effect in write.effects if not isinstance(effect, fx.CommandAnswered)])
             for command_id, answer in write.answers:
                 batch.take(job, [answer], command_id)
-        for job_id, wanted in batch.child_requests:
-            batch.jobs[job_id].rare.child_jobs.append(_child_row(self._owned[job_id], wanted))
-        held = [(write.job_id, write.owner_epoch) for write in sent]
+        children = set()
+        for write in sent:
+            for wanted in batch.take_child_requests(write.job_id):
+                children.add(wanted.child_job_id)
+                batch.add_child_job(write.job_id, _child_row(self._owned[write.job_id], wanted))
+        held = [HeldJob(write.job_id, write.owner_epoch, self._has_ended(write.job_id)) for write in sent]
         consumed = [
             (self._ids[number], write.job_id) for write in sent for number in write.consumed if number in self._ids
         ]
         now, names = self.clock(), {write.job_id for write in sent}
-        touched = names | {wanted.child_job_id for _, wanted in batch.child_requests}
+        touched = names | children
 
         def act(conn: Conn) -> Settled:
             return settle(conn, owner_id, held, consumed, now, batch.merged)
@@ -354,7 +357,7 @@ class MirroredStore(Store):
         def check(settled: Settled) -> None:
             _agree("lost", fenced, settled.lost)
             _agree("torn", torn, settled.torn)
-            _agree("committed", not torn and names != fenced, settled.committed)
+            _agree("committed", not torn and names != fenced, bool(settled.written))
 
         self._touched |= touched & self.jobs.keys()
         if self._lanes.open is None and self._rng.random() < LEFT_OPEN:
@@ -363,7 +366,7 @@ class MirroredStore(Store):
         check(self._lanes.run(act, now))
         if consumed and names != fenced and self._rng.random() < SENT_AGAIN:
             again = self._lanes.run(act, now)
-            _agree("committed again", False, again.committed)
+            _agree("committed again", False, bool(again.written))
 
     def _owned_job(self, write: rows.JobWrite) -> OwnedJob:
         job = self._owned.get(write.job_id)

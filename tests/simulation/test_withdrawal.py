@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from rmhdag.store import tasks
-from rmhdag.store.settle import Settled, Writes, settle
+from rmhdag.store.settle import HeldJob, Settled, Writes, settle
 from tests.simulation.lanes import Lanes
 
 Conn = psycopg.Connection[Any]
@@ -41,7 +41,7 @@ def give_back(conn: Conn) -> None:
 
 
 def withdraw(conn: Conn) -> Settled:
-    return settle(conn, "o", [("j", 1)], [], NOW, lambda locked: Writes(withdrawn_jobs=["j"]))
+    return settle(conn, "o", [HeldJob("j", 1)], [], NOW, lambda locked: Writes(withdrawn_jobs=["j"]))
 
 
 def check_withdrawn(lanes: Lanes) -> None:
@@ -51,7 +51,7 @@ def check_withdrawn(lanes: Lanes) -> None:
 
 def test_it_is_given_back_first(lanes: Lanes) -> None:
     lanes.run_and_stay(give_back, NOW, "w", lambda _: {"j"}, 1)
-    assert lanes.run(withdraw, NOW).committed
+    assert lanes.run(withdraw, NOW).written
     check_withdrawn(lanes)
 
 

@@ -23,7 +23,7 @@ from rmhdag.orchestrator.submissions import job_row
 from rmhdag.store import inbox, jobs, tasks
 from rmhdag.store.channels import owner_channel, queue_channel
 from rmhdag.store.identity import new_id
-from rmhdag.store.settle import Writes, settle
+from rmhdag.store.settle import HeldJob, Writes, settle
 
 OWNER = "bare-owner"
 WORKER = "bare-worker"
@@ -96,7 +96,7 @@ def answer_reports(dsn: str, job_id: str, owner_epoch: int) -> None:
         mark = max([mark, *(entry.inbox_id for entry in entries)])
         told = [(entry.inbox_id, entry.job_id) for entry in entries]
         writes = _next_task(job_id, number)
-        settle(conn, OWNER, [(job_id, owner_epoch)], told, now, always(writes))
+        settle(conn, OWNER, [HeldJob(job_id, owner_epoch)], told, now, always(writes))
 
 
 def _next_task(job_id: str, number: int) -> Writes:

@@ -21,7 +21,7 @@ from rmhdag.orchestrator.submissions import job_row
 from rmhdag.store import inbox, jobs, tasks
 from rmhdag.store.channels import queue_channel
 from rmhdag.store.identity import new_id
-from rmhdag.store.settle import Writes, settle
+from rmhdag.store.settle import HeldJob, Writes, settle
 from rmhdag.store.workflows import StoredWorkflow
 
 BATCH = 200
@@ -66,13 +66,13 @@ def _drive(
     began = time.perf_counter()
     with conn.transaction():
         jobs.insert_jobs(conn, rows, "floor")
-    held = [(job.job_id, job.owner_epoch) for job in jobs.claim_unowned_jobs(conn, OWNER, BATCH)]
+    held = [HeldJob(job.job_id, job.owner_epoch) for job in jobs.claim_unowned_jobs(conn, OWNER, BATCH)]
     for step, writes in enumerate(decided):
         now, entries = inbox.read_inbox(conn, OWNER, mark, 500)
         told = [(entry.inbox_id, entry.job_id) for entry in entries]
         mark = max([mark, *(entry.inbox_id for entry in entries)])
         settled = settle(conn, OWNER, held, told, now, always(writes))
-        assert settled.committed
+        assert settled.written
         if step < length:
             claimed = tasks.claim_tasks(conn, WORKER, workflows.QUEUE, BATCH, _first_key(number, length, step))
             reports = [

@@ -1,42 +1,50 @@
-"""The one way in which jobs advance: inbox rows of my jobs → engine → one guarded transaction for a batch of jobs."""
+"""The one way in which jobs advance: inbox rows of my jobs → engine → one guarded transaction for a batch of jobs.
+
+Containment is here and nowhere else. Whatever one job's data does, in a query, in the engine or in the transaction, the
+batch is split until that job stands alone, and it alone is tried again, later, and buried in the end. What a job that
+dropped out of a batch was owed is given again: its aggregate is loaded anew from its rows.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import threading
-from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Mapping
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from random import Random
+from time import monotonic
 from typing import Any, NamedTuple
 
 import psycopg
 
-from rmhdag.engine.effects import AggregationRequested
-from rmhdag.engine.inputs import Continue, Input, SetWindow, Start, TimerDue
+from rmhdag.engine.inputs import Continue, SetWindow, Start, TimerDue
 from rmhdag.engine.loading import resume
-from rmhdag.engine.plan import Plan
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.events import EventStatus, EventType
 from rmhdag.models.states import JobStatus
 from rmhdag.observability.logs import get_logger
 from rmhdag.orchestrator.batch import Batch
+from rmhdag.orchestrator.fan_in_line import FanInLine, FanInRequest
 from rmhdag.orchestrator.figures import Figures, in_short
 from rmhdag.orchestrator.job_spans import record_job
-from rmhdag.orchestrator.owned_jobs import OwnedJob, OwnedJobs, Unloadable
+from rmhdag.orchestrator.local_inputs import LocalInput, LocalInputs
+from rmhdag.orchestrator.owned_jobs import OwnedJob, OwnedJobs
 from rmhdag.orchestrator.readings import read_entry, unpublished
 from rmhdag.orchestrator.reruns import start_of
 from rmhdag.orchestrator.submissions import UnknownWorkflowError, child_job_row
+from rmhdag.orchestrator.suspects import MOST_FAILURES, Suspects
 from rmhdag.orchestrator.turns import Turns
 from rmhdag.orchestrator.waiting_entries import WaitingEntries
 from rmhdag.store import inbox, jobs, poison, tasks
 from rmhdag.store.channels import NEW_JOBS
 from rmhdag.store.inbox import InboxEntry
 from rmhdag.store.publishing import PublishFailed
-from rmhdag.store.settle import settle
+from rmhdag.store.settle import HeldJob, settle
 from rmhdag.store.tasks import PUBLISHES
+from rmhdag.store.verdicts import Verdict, judge
 from rmhdag.workflow import InvalidInputs
 
 log = get_logger(__name__)
@@ -44,22 +52,22 @@ log = get_logger(__name__)
 Conn = psycopg.Connection[Any]
 # Small enough that a job which has just come need not wait long for the one before it.
 BATCH = 64
+SMALLEST_BATCH = 8
 LOCAL_BATCH = 100
+# What one transaction writes of values that may be large; a job that alone has more goes alone.
+BATCH_BYTES = 4 * 1024 * 1024
 OF_A_LEASE = ("task_started", "task_snoozed")
-POISON_AFTER = 3
 MOST_HANDLED_JOBS = 10_000
-# What the data itself is to blame for; everything else is worth another try.
-DATA_ERRORS = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError, psycopg.NotSupportedError)
-
-
-class LocalInput(NamedTuple):
-    """An input that needs no row: after a crash it is made again, because the rows show that it is owed."""
-
-    job_id: str
-    given: Input
-
 
 Item = InboxEntry | LocalInput
+Part = dict[str, list[Item]]
+
+
+class Decided(NamedTuple):
+    """A job whose next state is decided and not yet written."""
+
+    job: OwnedJob
+    had_ended: bool
 
 
 class Advance:
@@ -73,12 +81,21 @@ class Advance:
         self._turns = Turns(lambda queue, after: tasks.first_waiting(self._conn, queue, after))
         self._jitter = Random()
         self._waiting = WaitingEntries()
-        self._local: deque[LocalInput] = deque()
+        self._suspects = Suspects()
+        self._batch_size = BATCH
+        # Jobs of a transaction of which nobody knows whether it was committed.
+        self._in_doubt: set[str] = set()
+        # job → when it last moved; all jobs that are mine as far as this process knows
+        self._known: dict[str, float] = {}
         self._reclaimed: dict[str, dict[str, Any]] = {}
-        self._failures: Counter[str] = Counter()
+        self.local = LocalInputs()
+        self.fan_ins = FanInLine()
+        self._from_others = threading.Lock()
+        self._to_reload: set[str] = set()
+        self._to_forget: set[str] = set()
+        self._bell = threading.Lock()
         self._bell_out, self._bell_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self.aggregations: deque[tuple[str, Plan, str, AggregationRequested]] = deque()
-        self.aggregation_wanted = threading.Event()
+        self._is_closed = False
         self.callbacks_written = threading.Event()
         self.catalogue_written = threading.Event()
         self.windows: dict[str, int] = {}
@@ -87,23 +104,57 @@ class Advance:
         self.handled_jobs: set[str] = set()
 
     def use(self, conn: Conn) -> None:
-        """Instead of a connection that broke."""
+        """Instead of a connection that broke. Only the batch under way is in doubt; all other aggregates stay."""
         self._conn = conn
+        self._waiting.read_again()
 
     @property
     def whole_read_seconds(self) -> float:
         """How long the last read of the whole inbox took."""
         return self._waiting.whole_read_seconds
 
+    def sizes(self) -> dict[str, int]:
+        """How much is held of everything that could grow."""
+        return {
+            **self.local.lengths(),
+            "waiting_entries": len(self._waiting),
+            "suspects": len(self._suspects),
+            "in_doubt": len(self._in_doubt),
+            "known_jobs": len(self._known),
+            "reclaimed": len(self._reclaimed),
+            "turns": len(self._turns),
+            "fan_ins": len(self.fan_ins),
+            "handled_jobs": len(self.handled_jobs),
+            "aggregates": len(self.owned),
+        }
+
     # -- from other threads ------------------------------------------------------------------------------------
 
     def give(self, items: Collection[LocalInput]) -> None:
-        self._local.extend(items)
+        self.local.give(items)
         self.wake()
 
     def take_over(self, job_ids: Collection[str]) -> None:
         """Jobs that became mine: those that never began begin, the others go on where their rows say."""
         self.give([LocalInput(job_id, Start()) for job_id in job_ids])
+
+    def reload(self, job_ids: Collection[str]) -> None:
+        """Jobs whose rows show that something is owed: what is in memory is not believed any more."""
+        with self._from_others:
+            self._to_reload.update(job_ids)
+        self.take_over(job_ids)
+
+    def let_go(self, job_ids: Collection[str]) -> None:
+        """Jobs that were given away."""
+        with self._from_others:
+            self._to_forget.update(job_ids)
+
+    def unknown(self, job_ids: Iterable[str]) -> list[str]:
+        """Which of these this process has never heard of: their claim was committed and its answer lost."""
+        return [job_id for job_id in job_ids if job_id not in self._known and not self.local.holds_start_of(job_id)]
+
+    def moved_since(self, since: float) -> list[str]:
+        return [job_id for job_id, moved in list(self._known.items()) if moved >= since]
 
     def note_reclaimed(self, job_id: str, from_owner: str, silent_seconds: float) -> None:
         self._reclaimed[job_id] = {"from": from_owner, "to": self._me, "silent_seconds": round(silent_seconds, 1)}
@@ -114,16 +165,21 @@ class Advance:
         self.give([LocalInput(job_id, SetWindow(queue, limit)) for job_id in self.owned.cached_ids()])
 
     def wake(self) -> None:
-        with suppress(BlockingIOError):  # it rings already
-            os.write(self._bell_in, b"!")
+        # Under a lock, and never after `close`: the number of a closed descriptor may be somebody else's by then.
+        with self._bell, suppress(BlockingIOError):  # it rings already
+            if not self._is_closed:
+                os.write(self._bell_in, b"!")
 
     def fileno(self) -> int:
         """Readable when another thread has left something to do."""
         return self._bell_out
 
     def close(self) -> None:
-        os.close(self._bell_in)
-        os.close(self._bell_out)
+        with self._bell:
+            if not self._is_closed:
+                self._is_closed = True
+                os.close(self._bell_in)
+                os.close(self._bell_out)
 
     # -- the turn --------------------------------------------------------------------------------------------------
 
@@ -132,86 +188,198 @@ class Advance:
         with suppress(BlockingIOError):
             os.read(self._bell_out, 4096)
         began = self.figures.begin_cycle()
+        self._hear_others()
+        self._resolve_doubts()
         now = self._waiting.read(self._conn, self._me, whole=whole_inbox)
-        local = [self._local.popleft() for _ in range(min(len(self._local), LOCAL_BATCH))]
+        local = self.local.take(max(1, LOCAL_BATCH * self._batch_size // BATCH))
         # A result that is waiting makes the timer of its task stale.
         due = {(item.job_id, item.given.node_id) for item in local if isinstance(item.given, TimerDue)}
-        entries = self._waiting.take(BATCH, due)
+        entries = self._waiting.take(self._batch_size, due)
         if whole_inbox:
             self._turns.look_at_queues()
         if not entries and not local:
             self.figures.phase = "idle"
             return False
-        items: dict[str, list[Item]] = defaultdict(list)
-        publishing: set[str] = set()
-        # Timers come after the inbox.
-        for entry in self._without_late_news(entries):
+        work = deque(self._parts(entries, local))
+        try:
+            while work:
+                rest = self._handle(now, work[0])
+                work.popleft()
+                work.extendleft(reversed(rest))
+        except Exception as error:
+            # Inbox rows are still there; what lives only in memory must not be lost with the failed batch.
+            for part in work:
+                self._put_back(part)
+            self._batch_size = max(SMALLEST_BATCH, self._batch_size // 2)
+            self.figures.note_error(error)
+            raise
+        self._batch_size = min(BATCH, self._batch_size * 2)
+        self.figures.end_cycle(began, len(self._waiting) + len(self.local))
+        return True
+
+    def _hear_others(self) -> None:
+        with self._from_others:
+            reload, self._to_reload = self._to_reload, set()
+            forget, self._to_forget = self._to_forget, set()
+        self.owned.drop(reload)
+        for job_id in forget:
+            self._forget(job_id)
+        due = self._suspects.due(monotonic())
+        if due:
+            self.take_over(due)
+            self._waiting.read_again()
+
+    def _resolve_doubts(self) -> None:
+        """A reconnect is a reclaim from oneself: the new epoch waits for the old transaction, or fences it.
+
+        Jobs that it still holds locked stay in doubt; they wait, the others go on.
+        """
+        if self._in_doubt:
+            self._in_doubt -= jobs.reclaim_from_myself(self._conn, self._me, self._in_doubt)
+
+    def _parts(self, entries: list[InboxEntry], local: list[LocalInput]) -> list[Part]:
+        """The batch, and jobs that go alone: suspects, and those that publish, because what the catalogue takes or
+        refuses is not the others' affair."""
+        items: Part = defaultdict(list)
+        alone: set[str] = set()
+        now = monotonic()
+        for entry in entries:
             items[entry.job_id].append(entry)
             if "order_key" in entry.payload:
                 self._turns.queue_is_at(entry.payload["queue"], entry.payload["order_key"])
                 if PUBLISHES in entry.payload:
-                    publishing.add(entry.job_id)
+                    alone.add(entry.job_id)
+        # Timers come after the inbox.
         for item in local:
             items[item.job_id].append(item)
-        large = self._large_outputs(entries)
-        # A job that has spoilt a batch goes alone until it is well or buried: the others have been halved once for it.
-        # One that publishes goes alone as well: what the catalogue takes, or refuses, is not the others' affair.
-        apart = [job_id for job_id in items if job_id in self._failures or job_id in publishing]
-        alone = [{job_id: items.pop(job_id)} for job_id in apart]
-        try:
-            for part in (items, *alone):
-                if part:
-                    self._handle(now, part, large)
-        except psycopg.Error:
-            # Inbox rows are still there; what lives only in memory must not be lost with the failed batch.
-            self._local.extendleft(reversed(local))
-            self._waiting.read_again()
-            raise
-        self.figures.end_cycle(began, len(self._waiting) + len(self._local))
-        return True
+        for job_id in self._in_doubt & items.keys():
+            self._put_back({job_id: items.pop(job_id)})
+        if self._suspects:
+            suspects = [job_id for job_id in items if job_id in self._suspects]
+            alone.update(suspects)
+            for job_id in suspects:
+                if not self._suspects.may_try(job_id, now):
+                    # Its rows stay in the inbox, and all else follows from its rows: after its pause it is loaded anew.
+                    del items[job_id]
+        apart = [{job_id: items.pop(job_id)} for job_id in list(items) if job_id in alone]
+        return [part for part in (dict(items), *apart) if part]
 
-    def _handle(self, now: datetime, items: Mapping[str, list[Item]], large: dict[str, Any]) -> None:
-        """Decide and write; a batch that the data spoils is halved until the job to blame stands alone."""
-        self.figures.phase = "deciding"
-        for unloadable in self.owned.load(self._conn, items.keys()):
-            self._blame(unloadable, unloadable.error)
-        batch = Batch(self._turns, self._catalogue)
-        held: dict[str, OwnedJob] = {}
-        for job_id, todo in items.items():
-            job = self.owned.get(job_id)
-            if job is not None and self._decide(job, todo, now, batch, large):
-                held[job_id] = job
-        if not held:
-            return
-        try:
-            self._write(now, items, batch, held)
-        except PublishFailed as error:
-            self.owned.drop(held)
-            self._unpublish(now, items, large, error)
-        except DATA_ERRORS as error:
-            self.owned.drop(held)
-            if len(held) == 1:
-                self._blame(next(iter(held.values())), error)
-                return
-            names = list(held)
-            for half in (names[: len(names) // 2], names[len(names) // 2 :]):
-                self._handle(now, {job_id: items[job_id] for job_id in half}, large)
-        except psycopg.Error:
-            self.owned.drop(held)
-            raise
+    def _put_back(self, part: Mapping[str, list[Item]]) -> None:
+        """Items of jobs whose aggregates are untouched. Timers are given again by the duty, from the rows."""
+        kept = [item for items in part.values() for item in items if isinstance(item, LocalInput)]
+        self.local.give([item for item in kept if not isinstance(item.given, TimerDue)])
+        self._waiting.read_again()
 
-    def _unpublish(
-        self, now: datetime, items: Mapping[str, list[Item]], large: dict[str, Any], error: PublishFailed
-    ) -> None:
+    def _load_again(self, job_ids: Collection[str]) -> None:
+        """What these jobs are in memory is in doubt, and what they were given is owed by their rows."""
+        self.owned.drop(job_ids)
+        self._waiting.read_again()
+        self.take_over(job_ids)
+
+    def _forget(self, job_id: str) -> None:
+        """The job has ended or belongs to somebody else: nothing of it stays in memory."""
+        self.owned.drop([job_id])
+        self._turns.forget(job_id)
+        self._suspects.forget(job_id)
+        self._known.pop(job_id, None)
+        self._reclaimed.pop(job_id, None)
+        self._in_doubt.discard(job_id)
+
+    # -- one part --------------------------------------------------------------------------------------------------
+
+    def _handle(self, now: datetime, part: Part) -> list[Part]:
+        """Decide and write; what is left of the part, if it has to be split."""
+        rest: Part = {}
+        touched: set[str] = set()
+        try:
+            self.figures.phase = "deciding"
+            batch = Batch(self._turns, self._catalogue)
+            held: dict[str, Decided] = {}
+            present = self._load(part)
+            large = self._read_along(part)
+            for job_id, items in part.items():
+                if batch.size_bytes > BATCH_BYTES:
+                    rest[job_id] = items
+                elif job_id in present:
+                    touched.add(job_id)
+                    self._decide(job_id, items, now, batch, held, large)
+            if held:
+                self._write(now, part, batch, held)
+        except Exception as error:
+            guilty = {job_id: items for job_id, items in part.items() if job_id in touched} or part
+            rest = {job_id: items for job_id, items in part.items() if job_id not in guilty}
+            self.owned.drop(guilty)
+            split = self._unpublish if isinstance(error, PublishFailed) else self._split_or_blame
+            return [*split(guilty, error), *([rest] if rest else [])]
+        return [rest] if rest else []
+
+    def _split_or_blame(self, part: Part, error: Exception) -> list[Part]:
+        """A batch that the data spoils is split until the job to blame stands alone."""
+        verdict = judge(error, self._conn)
+        if verdict is Verdict.CIRCUMSTANCES:
+            self._load_again(part)
+            raise error
+        if len(part) == 1:
+            self._blame(next(iter(part)), error, verdict)
+            if self._conn.closed:
+                raise error
+            return []
+        log.warning("batch_split", jobs=len(part), error=in_short(error))
+        if verdict is Verdict.SLOW:
+            # Not by halves: each half that holds the slow one would take as long again.
+            self._suspects.add(set(part))
+            if self._conn.closed:
+                self._load_again(part)
+                raise error
+            return [{job_id: items} for job_id, items in part.items()]
+        names = list(part)
+        halves = names[: len(names) // 2], names[len(names) // 2 :]
+        return [{job_id: part[job_id] for job_id in half} for half in halves]
+
+    def _unpublish(self, part: Part, error: Exception) -> list[Part]:
         """Nothing was written. One by one, until the report whose records are refused stands alone: it has failed."""
-        for job_id, todo in items.items():
-            for item in todo:
-                if len(items) == len(todo) == 1 and isinstance(item, InboxEntry) and PUBLISHES in item.payload:
-                    log.warning("records_refused", job_id=job_id, node_id=item.node_id, error=str(error))
-                    item = unpublished(item, str(error))
-                self._handle(now, {job_id: [item]}, large)
+        items = [(job_id, item) for job_id, items in part.items() for item in items]
+        if len(items) > 1:
+            return [{job_id: [item]} for job_id, item in items]
+        ((job_id, item),) = items
+        if isinstance(item, InboxEntry) and PUBLISHES in item.payload:
+            log.warning("records_refused", job_id=job_id, node_id=item.node_id, error=str(error))
+            return [{job_id: [unpublished(item, str(error))]}]
+        self._blame(job_id, error, Verdict.DATA)
+        return []
 
-    def _decide(self, job: OwnedJob, todo: list[Item], now: datetime, batch: Batch, large: dict[str, Any]) -> bool:
+    def _load(self, part: Mapping[str, list[Item]]) -> set[str]:
+        """The jobs of the part that are in memory now. Others are forgotten, put off, or to blame themselves."""
+        unloadable = self.owned.load(self._conn, part.keys())
+        present = {job_id for job_id in part if self.owned.get(job_id) is not None}
+        for job_id in part.keys() - present - {one.job_id for one in unloadable}:
+            self._forget(job_id)
+        for one in unloadable:
+            self._blame(one.job_id, one.error, Verdict.DATA)
+        return present
+
+    def _read_along(self, part: Part) -> dict[str, Any]:
+        """What entries of the part refer to; entries that are void are taken out of it."""
+        entries = [item for items in part.values() for item in items if isinstance(item, InboxEntry)]
+        late = self._late_news(entries)
+        if late:
+            for job_id, items in part.items():
+                part[job_id] = [item for item in items if not (isinstance(item, InboxEntry) and item.inbox_id in late)]
+        return self._large_outputs(entries)
+
+    def _decide(
+        self,
+        job_id: str,
+        items: list[Item],
+        now: datetime,
+        batch: Batch,
+        held: dict[str, Decided],
+        large: dict[str, Any],
+    ) -> None:
+        """Let the engine decide about one job. An exception is that job's, and leaves the batch as it was."""
+        job = self.owned.get(job_id)
+        assert job is not None
+        had_ended = job.run.is_terminal
         try:
             if job.is_new:
                 job.is_new = False
@@ -220,7 +388,7 @@ class Advance:
                 effects = resume(job.run, now)
                 self._tell_reclaim(job)
                 batch.take(job, effects)
-            for item in todo:
+            for item in items:
                 if isinstance(item, LocalInput):
                     local = self._start_of(job) if isinstance(item.given, Start) else item.given
                     batch.take(job, job.run.apply(local, now, self._jitter.random()))
@@ -230,14 +398,16 @@ class Advance:
                     given = read_entry(self._conn, job, item, large)
                     effects = job.run.apply(given, now, self._jitter.random())
                     batch.take(job, effects, item.payload.get("command_id"))
-        except psycopg.Error:
-            raise
+            self._make_child_jobs(job, batch)
         except Exception as error:
-            batch.forget(job.job_id)
-            self.owned.drop([job.job_id])
-            self._blame(job, error)
-            return False
-        return True
+            batch.forget(job_id)
+            self.owned.drop([job_id])
+            verdict = judge(error, self._conn)
+            if verdict is not Verdict.DATA:
+                raise
+            self._blame(job_id, error, verdict, job)
+            return
+        held[job_id] = Decided(job, had_ended)
 
     def _start_of(self, job: OwnedJob) -> Start:
         """A rerun that has not begun brings along what is finished."""
@@ -250,64 +420,63 @@ class Advance:
         if told is not None and not job.run.is_terminal:
             job.run.record(EventType.JOB_RECLAIMED, EventStatus.WARNING, None, told)
 
-    def _write(
-        self, now: datetime, items: Mapping[str, list[Item]], batch: Batch, held: Mapping[str, OwnedJob]
-    ) -> None:
-        self.figures.phase = "writing"
-        inbox_ids = [
-            (item.inbox_id, job_id) for job_id in held for item in items[job_id] if isinstance(item, InboxEntry)
-        ]
-        self._resolve_child_jobs(batch, held)
-        epochs = [(job_id, job.owner_epoch) for job_id, job in held.items()]
-        settled = settle(self._conn, self._me, epochs, inbox_ids, now, batch.merged)
-        if not settled.committed:
-            # Somebody else owns them, or an earlier commit went through although it seemed to fail: look again.
-            self.owned.drop(held)
-            self._waiting.read_again()
-            return
-        self.owned.drop(settled.lost)
-        # Only these: a job that spoils its batches must not be forgiven because the others went through.
-        for job_id in held:
-            self._failures.pop(job_id, None)
-        if len(self.handled_jobs) < MOST_HANDLED_JOBS:
-            self.handled_jobs.update(held)
-        self.figures.counts["results_processed"] += len(inbox_ids)
-        self.figures.counts["tasks_dispatched"] += batch.count_tasks(settled.lost)
-        self._after_commit(batch, settled.lost, held)
-
-    def _resolve_child_jobs(self, batch: Batch, held: Mapping[str, OwnedJob]) -> None:
+    def _make_child_jobs(self, job: OwnedJob, batch: Batch) -> None:
         """A child job that cannot be made has failed before it began: its parent hears so like of any other end."""
-        for job_id, wanted in batch.child_requests:
-            parent, writes = held[job_id], batch.jobs[job_id].rare
+        for wanted in batch.take_child_requests(job.job_id):
+            writes = batch.jobs[job.job_id].rare
             try:
-                writes.child_jobs.append(child_job_row(self._conn, parent, wanted))
+                batch.add_child_job(job.job_id, child_job_row(self._conn, job, wanted))
             except (UnknownWorkflowError, InvalidInputs) as error:
                 told = {"child_job_id": wanted.child_job_id, "status": "failed", "error_message": str(error)}
-                writes.parents.append([job_id, wanted.node_id, told])
+                writes.parents.append([job.job_id, wanted.node_id, told])
             writes.channels.add(NEW_JOBS)
 
-    def _after_commit(self, batch: Batch, lost: set[str], held: Mapping[str, OwnedJob]) -> None:
-        self._local.extend(
-            LocalInput(job_id, Continue(node_id)) for job_id, node_id in batch.continues if job_id not in lost
+    def _write(self, now: datetime, part: Part, batch: Batch, held: Mapping[str, Decided]) -> None:
+        self.figures.phase = "writing"
+        inbox_ids = [
+            (item.inbox_id, job_id) for job_id in held for item in part[job_id] if isinstance(item, InboxEntry)
+        ]
+        fenced = [HeldJob(job_id, one.job.owner_epoch, one.had_ended) for job_id, one in held.items()]
+        try:
+            settled = settle(self._conn, self._me, fenced, inbox_ids, now, batch.merged)
+        except Exception as error:
+            if judge(error, self._conn) is not Verdict.DATA:
+                self._in_doubt.update(held)
+            raise
+        if settled.dropped:
+            # Somebody else owns them, or was quicker: look again at those that are still mine.
+            self._load_again(settled.dropped)
+        self._suspects.note_commit(settled.written)
+        moved = monotonic()
+        for job_id in settled.written:
+            self._known[job_id] = moved
+        if len(self.handled_jobs) < MOST_HANDLED_JOBS:
+            self.handled_jobs.update(settled.written)
+        self.figures.counts["results_processed"] += len(inbox_ids)
+        self.figures.counts["tasks_dispatched"] += batch.count_tasks(settled.dropped)
+        self._after_commit(batch, settled.dropped, held)
+
+    def _after_commit(self, batch: Batch, dropped: set[str], held: Mapping[str, Decided]) -> None:
+        self.local.give(
+            [LocalInput(job_id, Continue(node_id)) for job_id, node_id in batch.continues if job_id not in dropped]
         )
         for job_id, wanted in batch.aggregations:
-            if job_id not in lost:
-                self.aggregations.append((job_id, held[job_id].run.plan, held[job_id].namespace, wanted))
-                self.aggregation_wanted.set()
+            if job_id not in dropped:
+                job = held[job_id].job
+                self.fan_ins.add(FanInRequest(job_id, job.run.plan, job.namespace, wanted))
         if batch.publishes:
             self.catalogue_written.set()
-        if any(held[job_id].tells_end for job_id in batch.ended):
-            self.callbacks_written.set()
-        for job_id in batch.ended:
-            self._tell_end(held[job_id], job_id in lost)
-            self._turns.forget(job_id, held[job_id].fairness_key, list(held[job_id].run.lanes))
-        self.owned.drop(batch.ended)
+        ended = [job_id for job_id in batch.ended if job_id not in dropped]
+        for job_id in ended:
+            job = held[job_id].job
+            if job.tells_end:
+                self.callbacks_written.set()
+            self._tell_end(job)
+            self._forget(job_id)
         self.owned.trim(held.keys())
-        self.figures.counts["jobs_ended"] += len(batch.ended)
+        self.figures.counts["jobs_ended"] += len(ended)
 
-    def _tell_end(self, job: OwnedJob, lost: bool) -> None:
-        if lost:
-            return
+    def _tell_end(self, job: OwnedJob) -> None:
         record_job(job)
         status = job.run.status
         if status is not JobStatus.COMPLETED:
@@ -315,28 +484,35 @@ class Advance:
         elif log.is_enabled_for(logging.DEBUG):
             log.debug("job_ended", job_id=job.job_id, status=status)
 
-    def _blame(self, job: OwnedJob | Unloadable, error: Exception) -> None:
-        """An exception of one job: try it again from its rows, and after three times let it fail by itself."""
-        self._failures[job.job_id] += 1
-        log.error("job_cannot_advance", job_id=job.job_id, times=self._failures[job.job_id], error=in_short(error))
-        self.figures.note_error(error)
-        if self._failures[job.job_id] >= POISON_AFTER:
-            message = f"engine_error: {in_short(error)}"
-            poison.bury_job(self._conn, self._me, job.job_id, job.owner_epoch, job.namespace, message)
-            del self._failures[job.job_id]
-            if isinstance(job, OwnedJob):
-                record_job(job, JobStatus.FAILED)
-            self.figures.counts["jobs_poisoned"] += 1
-        else:
-            # Its inbox rows are read again; what came without a row is owed by its rows and found by loading them.
-            self._waiting.read_again()
-            self.take_over([job.job_id])
+    # -- a job to blame --------------------------------------------------------------------------------------------
 
-    def _without_late_news(self, entries: list[InboxEntry]) -> list[InboxEntry]:
+    def _blame(self, job_id: str, error: Exception, verdict: Verdict, job: OwnedJob | None = None) -> None:
+        """A failure of one job alone: try it again from its rows, and after three times let it fail by itself."""
+        failures = self._suspects.blame(job_id, verdict, monotonic())
+        log.error("job_cannot_advance", job_id=job_id, times=failures, error=in_short(error))
+        self.figures.note_error(error)
+        if failures < MOST_FAILURES or self._conn.closed:
+            # Its inbox rows are read again after a pause; what came without a row is found by loading it.
+            return
+        try:
+            message = f"engine_error: {in_short(error)}"
+            head = jobs.owned_head(self._conn, self._me, job_id)
+            if head is not None and poison.bury_job(self._conn, self._me, job_id, *head, message):
+                self.figures.counts["jobs_poisoned"] += 1
+                if job is not None:
+                    record_job(job, JobStatus.FAILED)
+            self._forget(job_id)
+        except psycopg.Error as unburied:
+            # It stays a suspect, and is tried again after its pause.
+            log.error("job_cannot_be_buried", job_id=job_id, error=in_short(unburied))
+            if judge(unburied, self._conn) is Verdict.CIRCUMSTANCES:
+                raise
+
+    def _late_news(self, entries: list[InboxEntry]) -> set[int]:
         """Starts and the like of a lease that is over would make a task look alive that waits in its queue again."""
         news = [entry.task_id for entry in entries if entry.kind in OF_A_LEASE and entry.task_id is not None]
         if not news:
-            return entries
+            return set()
         current = tasks.current_leases(self._conn, news)
         late = {
             entry.inbox_id
@@ -345,7 +521,7 @@ class Advance:
         }
         if late:
             inbox.discard(self._conn, self._me, late)
-        return [entry for entry in entries if entry.inbox_id not in late]
+        return late
 
     def _large_outputs(self, entries: list[InboxEntry]) -> dict[str, Any]:
         """For the whole batch; a row that makes no sense is left for its job to stumble over."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from rmhdag.engine import effects as fx
 from rmhdag.engine.inputs import Start
 from rmhdag.models.catalogue import CatalogueKind
@@ -69,8 +71,9 @@ class Batch:
         self.jobs: dict[str, JobWrites] = {}
         self.continues: list[tuple[str, str]] = []
         self.aggregations: list[tuple[str, fx.AggregationRequested]] = []
-        self.child_requests: list[tuple[str, fx.ChildJobRequested]] = []
+        self._child_requests: dict[str, list[fx.ChildJobRequested]] = {}
         self.ended: list[str] = []
+        self.size_bytes = 0  # of what may be large: parameters, outputs, results, checkpoints
         self.continue_soon = False  # rows for ourselves were written: read the inbox again without waiting
 
     def take(self, job: OwnedJob, effects: list[fx.Effect], command_id: str | None = None) -> None:
@@ -81,6 +84,8 @@ class Batch:
             if isinstance(effect, fx.EventAppended):
                 mine.events.append(_event(job, effect))
             elif isinstance(effect, fx.NodeChanged):
+                self.size_bytes += encoded_size(effect.input_params) + encoded_size(effect.output)
+                self.size_bytes += encoded_size(effect.checkpoint_data)
                 _change(job.job_id, mine, effect)
             elif isinstance(effect, fx.TaskQueued):
                 self._queue(job, mine, effect)
@@ -101,7 +106,14 @@ class Batch:
         self.ended = [ended for ended in self.ended if ended != job_id]
         self.continues = [item for item in self.continues if item[0] != job_id]
         self.aggregations = [item for item in self.aggregations if item[0] != job_id]
-        self.child_requests = [item for item in self.child_requests if item[0] != job_id]
+        self._child_requests.pop(job_id, None)
+
+    def take_child_requests(self, job_id: str) -> list[fx.ChildJobRequested]:
+        return self._child_requests.pop(job_id, []) if self._child_requests else []
+
+    def add_child_job(self, job_id: str, row: dict[str, Any]) -> None:
+        self.size_bytes += encoded_size(row)
+        self.jobs[job_id].rare.child_jobs.append(row)
 
     def count_tasks(self, lost: set[str]) -> int:
         return sum(mine.count_tasks() for job_id, mine in self.jobs.items() if job_id not in lost)
@@ -114,6 +126,7 @@ class Batch:
         return merged
 
     def _queue(self, job: OwnedJob, mine: JobWrites, effect: fx.TaskQueued) -> None:
+        self.size_bytes += encoded_size(effect.params)
         row = [
             effect.task_id,
             job.job_id,
@@ -141,6 +154,7 @@ class Batch:
                     mine.new_nodes[node_id] = _new_node(job, node_id, max_retries)
             case fx.ChildrenCreated():
                 for child in effect.children:
+                    self.size_bytes += encoded_size(child.input_params)
                     mine.new_nodes[child.node_id] = _new_child(job, effect, child)
             case fx.ChildrenCancelled():
                 writes.cancelled_children.append([job_id, effect.fan_out_id, effect.start, effect.stop])
@@ -148,11 +162,12 @@ class Batch:
                 key = self._turns.next_key("", job_id, job.fairness_key, job.priority)
                 writes.requeued.append([effect.task_id, effect.lease_epoch, effect.lease_losses, key])
             case fx.TaskRevoked():
-                writes.revoked.append(effect.task_id)
+                writes.revoked.append((effect.task_id, job_id))
             case fx.TasksWithdrawn():
                 writes.withdrawn_jobs.append(job_id)
                 self.continue_soon = True
             case fx.JobChanged():
+                self.size_bytes += encoded_size(effect.result)
                 _change_job(job_id, writes, effect)
                 if job.revision is not None and not writes.revisions:
                     writes.revisions.append(RevisionOfJob(job_id, job.revision))
@@ -166,7 +181,7 @@ class Batch:
             case fx.AggregationRequested():
                 self.aggregations.append((job_id, effect))
             case fx.ChildJobRequested():
-                self.child_requests.append((job_id, effect))
+                self._child_requests.setdefault(job_id, []).append(effect)
             case fx.ChildJobCancelled():
                 writes.cancelled_child_jobs.append([effect.child_job_id, _cancel_command(effect)])
                 writes.channels.add(NEW_JOBS)
@@ -186,6 +201,11 @@ class Batch:
                     writes.answers.append([command_id, outcome, effect.reason])
             case _:
                 raise TypeError(f"no rows are known for {type(effect).__name__}")
+
+
+def encoded_size(value: Any) -> int:
+    """The bytes of a value as JSON: for a small one the encoder is quicker than any estimate in Python."""
+    return 0 if value is None else len(orjson.dumps(value, default=str))
 
 
 def _event(job: OwnedJob, effect: fx.EventAppended) -> list[Any]:

@@ -12,9 +12,9 @@ import psycopg
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.orchestrator.advance import Advance
 from rmhdag.orchestrator.callbacks.settings import CallbackSettings
-from rmhdag.orchestrator.trust import SilenceWatch
+from rmhdag.orchestrator.trust import SilenceWatch, Trust
 from rmhdag.storage.settings import StorageSettings
-from rmhdag.store import upkeep
+from rmhdag.store import jobs, upkeep
 from rmhdag.workflow.definition import WorkflowDefinition
 
 
@@ -26,11 +26,14 @@ class OrchestratorSettings:
     ttl_seconds: float = 10.0
     margin_seconds: float = 2.0
     poll_seconds: float = 1.0
+    # Longer than the server's own limit for a statement: it is the answer to a server, or a line, that is stuck.
+    answer_seconds: float = 15.0
     orphan_scan_seconds: float = 1.0
     timer_seconds: float = 0.5
     stall_seconds: float = 300.0
     zombie_seconds: float = 86_400.0
     stuck_dispatch_seconds: float = 30.0
+    owed_seconds: float = 5.0
     backpressure_depth: int = 50_000
     backpressure_seconds: float = 5.0
     processed_seconds: float = 5.0
@@ -56,6 +59,7 @@ class Context:
     advance: Advance
     orchestrators_seen: SilenceWatch
     workers_seen: SilenceWatch
+    trust: Trust
     # Stalls that were told already: a job is silent once per silence.
     warned: set[tuple[str, Any]] = field(default_factory=set)
     # More jobs than this are for the others to claim; None while there are no others.
@@ -65,11 +69,17 @@ class Context:
     claimed_up_to: str = ""
     # Jobs summed up at a time; smaller where they are large.
     rollup_bite: int = 500
+    # Jobs that seemed to be owed something at the last look.
+    owed_before: set[str] = field(default_factory=set)
 
     def look_anew(self) -> None:
         """After a gap nobody can be called silent for what happened during it."""
         self.orchestrators_seen.reset()
         self.workers_seen.reset()
+
+    def after_reconnect(self) -> None:
+        """A claim may have gone through although its answer was lost: those jobs are mine, and nobody began them."""
+        self.take_over(self.advance.unknown(jobs.open_jobs_of(self.conn, self.me)))
 
     def definition_of(self, job_id: str) -> WorkflowDefinition:
         return self.advance.owned.plan_for(self.conn, *upkeep.definition_key(self.conn, job_id)).definition

@@ -80,6 +80,9 @@ class OwnedJobs:
         self._bytes = 0
         self._sizes: dict[str, int] = {}
 
+    def __len__(self) -> int:
+        return len(self._cached)
+
     def cached_ids(self) -> list[str]:
         return list(self._cached)
 

@@ -1,7 +1,8 @@
-"""One orchestrator: a heartbeat that nothing holds up, threads for duties, fan-ins, callbacks, the loop that advances.
+"""One orchestrator: the loop that advances jobs, and supervised threads around it, each with a connection of its own.
 
-All of them trust the process only as long as its heartbeat is fresh. When the row is gone, others have taken its jobs:
-it forgets everything and begins again under a new name.
+All of them trust the process only as long as its heartbeat is fresh, and the heartbeat is sent only as long as every
+loop comes round. When its row is gone, others have taken its jobs: it forgets everything and begins again under a new
+name. When a thread cannot be helped, it gives its jobs away and does the same.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import os
 import platform
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 from time import monotonic
+from types import ModuleType
 from typing import Any
 
 import orjson
@@ -20,14 +23,17 @@ from psycopg.types.json import set_json_loads
 
 from rmhdag import __version__
 from rmhdag.messaging.doorbell import Doorbell
-from rmhdag.messaging.pace import WHOLE_EVERY_SECONDS, pause_seconds, whole_pause_seconds
+from rmhdag.messaging.pace import WHOLE_EVERY_SECONDS, whole_pause_seconds
 from rmhdag.models.events import EventStatus, EventType
 from rmhdag.observability.logs import get_logger
+from rmhdag.observability.supervision import Loop, Supervisor
 from rmhdag.orchestrator import duties
-from rmhdag.orchestrator.advance import Advance, LocalInput
-from rmhdag.orchestrator.aggregation import reduce_children
+from rmhdag.orchestrator.advance import Advance
+from rmhdag.orchestrator.aggregation import answer_fan_in
 from rmhdag.orchestrator.context import Context, OrchestratorSettings
-from rmhdag.orchestrator.duties import callbacks, catalogue
+from rmhdag.orchestrator.duties import Duties, callbacks, catalogue
+from rmhdag.orchestrator.duty_rounds import DutyRounds
+from rmhdag.orchestrator.figures import in_short
 from rmhdag.orchestrator.owned_jobs import OwnedJobs
 from rmhdag.orchestrator.trust import SilenceWatch, Trust
 from rmhdag.storage.errors import StorageError
@@ -38,11 +44,18 @@ from rmhdag.store.identity import new_id
 
 log = get_logger(__name__)
 Conn = psycopg.Connection[Any]
-ERROR_PAUSE_SECONDS = 0.2
+FIRST_PAUSE_SECONDS = 0.01
+LONGEST_PAUSE_SECONDS = 0.3
+# Storage and receivers of callbacks may be slow; those threads hold up nobody.
+PATIENCE_WITH_OTHERS_SECONDS = 600.0
+HAND_OVER_TRIES = 3
 
 
 class Orchestrator:
-    """`run` until `stop`; every life of it has an owner_id of its own."""
+    """`run` until `stop`; every life of it has an owner_id of its own.
+
+    `on_hang` is called if a loop hangs so badly that not even the end of its life gets it out.
+    """
 
     def __init__(
         self,
@@ -53,6 +66,7 @@ class Orchestrator:
         *,
         notify: bool = True,
         pooled: bool = False,
+        on_hang: Callable[[], None] | None = None,
     ) -> None:
         self._dsn = dsn
         self._schema = schema
@@ -60,6 +74,7 @@ class Orchestrator:
         self._handler_queues = handler_queues
         self._notify = notify and not pooled
         self._pooled = pooled
+        self._on_hang = on_hang
         self._stopping = threading.Event()
         self._random = Random()
         self._life: Life | None = None
@@ -78,12 +93,14 @@ class Orchestrator:
         while not self._stopping.is_set():
             try:
                 self._live_once()
-            except psycopg.Error as error:
-                log.warning("orchestrator_starts_over", error=str(error).strip())
-                self._stopping.wait(self._random.uniform(0.5, 1.5) * ERROR_PAUSE_SECONDS)
+            except Exception as error:
+                log.warning("orchestrator_starts_over", error=in_short(error), exc_info=_unexpected(error))
+                self._stopping.wait(self._random.uniform(0.5, 1.5) * LONGEST_PAUSE_SECONDS)
 
     def _live_once(self) -> None:
-        life = Life(self._dsn, self._schema, self._settings, self._handler_queues, self._notify, self._pooled)
+        life = Life(
+            self._dsn, self._schema, self._settings, self._handler_queues, self._notify, self._pooled, self._on_hang
+        )
         self._life = life
         try:
             life.begin()
@@ -104,14 +121,19 @@ class Life:
         handler_queues: dict[str, str],
         notify: bool,
         pooled: bool,
+        on_hang: Callable[[], None] | None = None,
     ) -> None:
         self.me = new_id()
         self._dsn = dsn
         self._schema = schema
         self._settings = settings
         self._pooled = pooled
+        self._on_hang = on_hang
         self._over = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._ended = threading.Event()
+        self._supervisor = Supervisor(self._over, self._give_up)
+        # Two TTLs, but never less than the longest that one call of the database may take.
+        self._patience_seconds = max(2 * settings.ttl_seconds, 1.3 * settings.answer_seconds)
         self._random = Random()
         self._trust = Trust(settings.ttl_seconds, settings.margin_seconds)
         self._conn = self._connect("advance")
@@ -120,11 +142,19 @@ class Life:
         self._doorbell = Doorbell(dsn, schema, [NEW_JOBS, owner_channel(self.me)], notify)
         self._claim_now = threading.Event()
         self._looked_at = 0.0
+        self._failures = 0
         self._heartbeat_conn: Conn | None = None
 
     def _connect(self, part: str) -> Conn:
         name = f"orchestrator:{part}:{self.me[-8:]}"
-        conn = connect(self._dsn, name, autocommit=True, reads_whole_tables=False, pooled=self._pooled)
+        conn = connect(
+            self._dsn,
+            name,
+            autocommit=True,
+            reads_whole_tables=False,
+            pooled=self._pooled,
+            answer_seconds=self._settings.answer_seconds,
+        )
         if not self._pooled:
             conn.prepare_threshold = 0
         set_json_loads(orjson.loads, conn)
@@ -138,28 +168,42 @@ class Life:
         processes.record_orchestrator_event(
             self._conn, self.me, EventType.ORCHESTRATOR_STARTED, EventStatus.INFO, {"version": __version__}
         )
-        for target in (self._beat, self._do_duties, self._aggregate, self._deliver, self._tell_catalogue):
-            thread = threading.Thread(target=target, name=target.__name__, daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        self._loop = self._supervisor.watch("advance", self._patience_seconds)
+        start, patience = self._supervisor.start, self._patience_seconds
+        start("heartbeat", self._beat, patience)
+        start("liveness", self._watch_others, patience)
+        start("duties", self._do_prompt_duties, patience)
+        start("upkeep", self._do_upkeep, patience)
+        start("retention", self._do_retention, patience)
+        start("fan-ins", self._reduce_fan_ins, patience)
+        start("callbacks", self._deliver, PATIENCE_WITH_OTHERS_SECONDS)
+        start("catalogue", self._tell_catalogue, PATIENCE_WITH_OTHERS_SECONDS)
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
     def advance_until(self, stopping: threading.Event) -> None:
         while not stopping.is_set() and not self._over.is_set():
+            self._loop.turn()
             if not self._trust.holds:
                 self._owned.clear()
                 self._trust.wait(0.5)
                 continue
             try:
+                if self._conn.closed:
+                    self._conn = self._connect("advance")
+                    self.advance.use(self._conn)
                 self._advance_once()
-            except psycopg.Error as error:
-                # While the heartbeat goes on, our jobs stay ours: only what was in memory is in doubt.
-                log.warning("advance_failed", owner_id=self.me, error=str(error).strip())
+                self._failures = 0
+            except Exception as error:
+                # While the heartbeat goes on, our jobs stay ours. What one of them causes is contained further down.
+                log.warning("advance_failed", owner_id=self.me, error=in_short(error), exc_info=_unexpected(error))
                 self.advance.figures.note_error(error)
-                self._owned.clear()
-                stopping.wait(self._random.uniform(0.5, 1.5) * ERROR_PAUSE_SECONDS)
-                self._reconnect()
+                if isinstance(error, psycopg.Error):
+                    self._conn.close()
+                # At once after the first failure: a connection that breaks every moment must not stop all work.
+                pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 10))
+                self._failures += 1
+                stopping.wait(self._random.uniform(0.5, 1.5) * pause)
         if stopping.is_set() and not self._over.is_set():
             self._hand_over()
 
@@ -177,167 +221,262 @@ class Life:
         if self._doorbell.heard(NEW_JOBS):
             self._claim_now.set()
 
-    def _reconnect(self) -> None:
-        """If there is no connection to be had, the next turn fails like this one."""
-        self._conn.close()
-        with suppress(psycopg.Error):
-            self._conn = self._connect("advance")
-            self.advance.use(self._conn)
-            self.advance.take_over(jobs.open_jobs_of(self._conn, self.me))
-
     def _hand_over(self) -> None:
-        released = jobs.release_jobs(self._conn, self.me)
-        processes.remove_orchestrators(self._conn, [self.me])
-        processes.record_orchestrator_event(
-            self._conn, self.me, EventType.ORCHESTRATOR_STOPPED, EventStatus.INFO, {"jobs_handed_over": released}
-        )
+        """On the connection that is there, or on a new one: without it the others wait for a whole TTL."""
+        for left in reversed(range(HAND_OVER_TRIES)):
+            try:
+                if self._conn.closed:
+                    self._conn = self._connect("advance")
+                released = jobs.release_jobs(self._conn, self.me)
+                processes.remove_orchestrators(self._conn, [self.me])
+                data = {"jobs_handed_over": released}
+                processes.record_orchestrator_event(
+                    self._conn, self.me, EventType.ORCHESTRATOR_STOPPED, EventStatus.INFO, data
+                )
+                return
+            except psycopg.Error as error:
+                log.warning("hand_over_failed", owner_id=self.me, tries_left=left, error=in_short(error))
+                self._conn.close()
+                self._over.wait(LONGEST_PAUSE_SECONDS)
 
     def end(self) -> None:
         self._over.set()
-        self._claim_now.set()
-        self.advance.callbacks_written.set()
-        self.advance.catalogue_written.set()
-        for thread in self._threads:
-            thread.join(5)
+        self._ended.set()
+        self._wake_all()
+        running = self._supervisor.join(5)
+        if running:
+            log.warning("threads_still_running", owner_id=self.me, threads=", ".join(running))
         self._doorbell.close()
         self._conn.close()
         if self._heartbeat_conn is not None:
             self._heartbeat_conn.close()
         self.advance.close()
 
+    def _wake_all(self) -> None:
+        self._claim_now.set()
+        self.advance.callbacks_written.set()
+        self.advance.catalogue_written.set()
+        self.advance.fan_ins.wake()
+        self.advance.wake()
+
+    def _give_up(self, reason: str) -> None:
+        """A thread cannot be helped, or hangs: no heartbeat any more, and the jobs are for the others at once."""
+        self._trust.revoke()
+        self._over.set()
+        self._wake_all()
+        if self._on_hang is not None:
+            threading.Thread(target=self._exit_if_hung, name="hang", daemon=True).start()
+        try:
+            with self._connect("hand-over") as conn:
+                # The loop may hold some of them locked. Without our row the others take those as soon as they can.
+                with suppress(psycopg.Error):
+                    jobs.release_jobs(conn, self.me)
+                processes.remove_orchestrators(conn, [self.me])
+                processes.record_orchestrator_event(
+                    conn, self.me, EventType.ORCHESTRATOR_ERROR, EventStatus.FAILURE, {}, reason
+                )
+        except psycopg.Error as error:
+            log.warning("hand_over_failed", owner_id=self.me, tries_left=0, error=in_short(error))
+
+    def _exit_if_hung(self) -> None:
+        if not self._ended.wait(self._patience_seconds) and self._on_hang is not None:
+            log.error("process_hangs", owner_id=self.me)
+            self._on_hang()
+
     # -- threads ---------------------------------------------------------------------------------------------------
 
-    def _beat(self) -> None:
-        """A connection of its own, so that no full pool and no slow batch can make us look dead."""
-        conn = self._heartbeat_conn
-        while not self._over.is_set():
-            began = monotonic()
-            try:
-                conn = conn or self._connect("heartbeat")
-                if not processes.beat_orchestrator(conn, self.me, self.advance.figures.tell()):
-                    log.warning("orchestrator_was_taken_for_dead", owner_id=self.me)
-                    self._trust.revoke()
-                    self._over.set()
-                    self.advance.wake()
-                    return
-                self._trust.renew(began)
-            except psycopg.Error as error:
-                log.warning("heartbeat_failed", owner_id=self.me, error=str(error).strip())
-                self.advance.figures.note_error(error)
-                if conn is not None:
-                    conn.close()
-                conn = None
-            pause = self._settings.heartbeat_seconds if conn is not None else min(0.5, self._settings.heartbeat_seconds)
-            self._over.wait(pause)
-        if conn is not None:
-            conn.close()
+    def _stats(self) -> dict[str, Any]:
+        return {
+            **self.advance.figures.tell(),
+            "loops": self._supervisor.ages(),
+            "threads": self._supervisor.restarts(),
+            "sizes": self.advance.sizes(),
+        }
 
-    def _do_duties(self) -> None:
+    def _beat(self, loop: Loop) -> None:
+        """A connection of its own, so that no full pool and no slow batch can make us look dead."""
+        conn, self._heartbeat_conn = self._heartbeat_conn, None
+        try:
+            while not self._over.is_set():
+                loop.turn()
+                late = self._supervisor.late()
+                if late:
+                    ages = ", ".join(f"{one.name} for {one.age_seconds:.0f} s" for one in late)
+                    self._supervisor.give_up(f"a loop has not come round: {ages}")
+                    return
+                began = monotonic()
+                try:
+                    conn = conn or self._connect("heartbeat")
+                    if not processes.beat_orchestrator(conn, self.me, self._stats()):
+                        log.warning("orchestrator_was_taken_for_dead", owner_id=self.me)
+                        self._trust.revoke()
+                        self._over.set()
+                        self._wake_all()
+                        return
+                    self._trust.renew(began)
+                except psycopg.Error as error:
+                    log.warning("heartbeat_failed", owner_id=self.me, error=in_short(error))
+                    self.advance.figures.note_error(error)
+                    if conn is not None:
+                        conn.close()
+                    conn = None
+                interval = self._settings.heartbeat_seconds
+                self._over.wait(interval if conn is not None else min(0.5, interval))
+        finally:
+            if conn is not None:
+                conn.close()
+
+    def _rounds(self, part: str, table: Duties) -> DutyRounds:
         ttl = self._settings.ttl_seconds
-        context: Context | None = None
-        watches = SilenceWatch(ttl), SilenceWatch(ttl)
-        due = dict.fromkeys(duties.ALL, 0.0)
-        unbroken = 0.0
-        while not self._over.is_set():
+        context = Context(
+            self._connect(part),
+            self.me,
+            self._schema,
+            self._settings,
+            self.advance,
+            SilenceWatch(ttl),
+            SilenceWatch(ttl),
+            self._trust,
+        )
+        context.after_reconnect()
+        return DutyRounds(context, table, lambda: self._connect(part))
+
+    def _do_duties(
+        self,
+        loop: Loop,
+        part: str,
+        table: Duties,
+        pause: Callable[[], ModuleType | None],
+        after: Callable[[DutyRounds, dict[ModuleType, int]], None] | None = None,
+    ) -> None:
+        """Rounds of duties while we trust ourselves; `pause` waits, and says which duty is urgent."""
+        rounds: DutyRounds | None = None
+        try:
+            while not self._over.is_set():
+                urgent = pause()
+                loop.turn()
+                if self._over.is_set() or not self._trust.holds:
+                    continue
+                try:
+                    rounds = rounds or self._rounds(part, table)
+                except psycopg.Error as error:
+                    log.warning("duties_wait", thread=loop.name, error=in_short(error))
+                    self.advance.figures.note_error(error)
+                    continue
+                done = rounds.run(loop, urgent)
+                if after is not None:
+                    after(rounds, done)
+        finally:
+            if rounds is not None:
+                rounds.close()
+
+    def _wait_a_moment(self) -> ModuleType | None:
+        self._over.wait(self._settings.timer_seconds * self._random.uniform(0.8, 1.0))
+        return None
+
+    def _do_prompt_duties(self, loop: Loop) -> None:
+        def pause() -> ModuleType | None:
             urgent = self._claim_now.wait(self._settings.timer_seconds * self._random.uniform(0.8, 1.0))
             self._claim_now.clear()
-            if self._over.is_set() or not self._trust.holds:
-                continue
-            try:
-                if context is None:
-                    conn = self._connect("duties")
-                    # A claim may have gone through although its answer was lost: all that is mine is looked at again.
-                    self.advance.take_over(jobs.open_jobs_of(conn, self.me))
-                    context = Context(conn, self.me, self._schema, self._settings, self.advance, *watches)
-                if self._trust.unbroken_since != unbroken:
-                    unbroken = self._trust.unbroken_since
-                    context.look_anew()
-                for duty, interval_of in duties.ALL.items():
-                    if monotonic() >= due[duty] or (urgent and duty is duties.claim_submissions):
-                        due[duty] = monotonic() + interval_of(self._settings)
-                        began = monotonic()
-                        done = duty.run_once(context)
-                        self.advance.figures.note_duty(duty.__name__.rpartition(".")[2], done)
-                        if duty in duties.UNHURRIED:
-                            due[duty] = max(due[duty], began + pause_seconds(monotonic() - began))
-                        if duty is duties.orphans and done:
-                            due[duty] = 0.0  # this was our share; what nobody else takes is shared out again
-                        if duty is duties.claim_submissions and done >= duties.claim_submissions.BITE:
-                            self._claim_now.set()  # there are more
-            except psycopg.Error as error:
-                log.warning("duty_failed", owner_id=self.me, error=str(error).strip())
-                self.advance.figures.note_error(error)
-                if context is not None:
-                    context.look_anew()
-                    context.conn.close()
-                context = None
-        if context is not None:
-            context.conn.close()
+            return duties.claim_submissions if urgent else None
 
-    def _aggregate(self) -> None:
+        def after(rounds: DutyRounds, done: dict[ModuleType, int]) -> None:
+            if done.get(duties.claim_submissions, 0) >= duties.claim_submissions.BITE:
+                self._claim_now.set()  # there are more
+
+        self._do_duties(loop, "duties", duties.PROMPT, pause, after)
+
+    def _watch_others(self, loop: Loop) -> None:
+        def after(rounds: DutyRounds, done: dict[ModuleType, int]) -> None:
+            if done.get(duties.orphans):
+                rounds.hurry(duties.orphans)  # this was our share; what nobody else takes is shared out again
+
+        self._do_duties(loop, "liveness", duties.LIVENESS, self._wait_a_moment, after)
+
+    def _do_upkeep(self, loop: Loop) -> None:
+        self._do_duties(loop, "upkeep", duties.UPKEEP, self._wait_a_moment)
+
+    def _do_retention(self, loop: Loop) -> None:
+        self._do_duties(loop, "retention", duties.RETENTION, self._wait_a_moment)
+
+    def _reduce_fan_ins(self, loop: Loop) -> None:
         conn: Conn | None = None
-        while not self._over.is_set():
-            if not self.advance.aggregations:
-                self.advance.aggregation_wanted.wait(0.5)
-                self.advance.aggregation_wanted.clear()
-                continue
-            job_id, plan, namespace, wanted = self.advance.aggregations[0]
-            try:
-                conn = conn or self._connect("fan-in")
-                answer = reduce_children(conn, plan, namespace, job_id, wanted)
-            except psycopg.Error as error:
-                log.warning("fan_in_failed", job_id=job_id, error=str(error).strip())
-                self.advance.figures.note_error(error)
-                if conn is not None:
-                    conn.close()
-                conn = None
-                self._over.wait(ERROR_PAUSE_SECONDS)
-                continue
-            self.advance.aggregations.popleft()
-            self.advance.give([LocalInput(job_id, answer)])
-        if conn is not None:
-            conn.close()
+        try:
+            while not self._over.is_set():
+                loop.turn()
+                request = self.advance.fan_ins.take(0.5)
+                if request is None:
+                    continue
+                try:
+                    conn = conn or self._connect("fan-in")
+                    answer = answer_fan_in(conn, request, loop.turn)
+                except psycopg.Error as error:
+                    log.warning("fan_in_failed", job_id=request.job_id, error=in_short(error))
+                    self.advance.figures.note_error(error)
+                    if conn is not None:
+                        conn.close()
+                    conn = None
+                    self.advance.fan_ins.postpone(request)
+                    self._over.wait(LONGEST_PAUSE_SECONDS)
+                    continue
+                # Given before it is finished: at no moment may it look as if nobody had it.
+                self.advance.give([answer])
+                self.advance.fan_ins.finish()
+        finally:
+            if conn is not None:
+                conn.close()
 
-    def _tell_catalogue(self) -> None:
+    def _tell_catalogue(self, loop: Loop) -> None:
         """Like callbacks: each claim is a lease of its own."""
         conn: Conn | None = None
         woken = self.advance.catalogue_written
         relay = catalogue.Relay(self._settings.catalogue, self._settings.storage)
-        while not self._over.is_set():
-            try:
-                conn = conn or self._connect("catalogue")
-                woken.clear()
-                if not catalogue.run_once(conn, relay):
-                    woken.wait(self._settings.poll_seconds)
-            except (psycopg.Error, StorageError) as error:
-                log.warning("catalogue_failed", owner_id=self.me, error=str(error).strip())
-                if conn is not None:
-                    conn.close()
-                conn = None
-                self._over.wait(self._settings.poll_seconds)
-        if conn is not None:
-            conn.close()
+        try:
+            while not self._over.is_set():
+                loop.turn()
+                try:
+                    conn = conn or self._connect("catalogue")
+                    woken.clear()
+                    if not catalogue.run_once(conn, relay):
+                        woken.wait(self._settings.poll_seconds)
+                except (psycopg.Error, StorageError) as error:
+                    log.warning("catalogue_failed", owner_id=self.me, error=in_short(error))
+                    if conn is not None:
+                        conn.close()
+                    conn = None
+                    self._over.wait(self._settings.poll_seconds)
+        finally:
+            if conn is not None:
+                conn.close()
 
-    def _deliver(self) -> None:
+    def _deliver(self, loop: Loop) -> None:
         """Callbacks need no trust in ourselves: each claim is a lease of its own."""
         conn: Conn | None = None
         woken = self.advance.callbacks_written
         delivery = callbacks.Delivery(self._settings.callbacks, woken)
-        while not self._over.is_set():
-            try:
-                conn = conn or self._connect("callbacks")
-                woken.clear()
-                if callbacks.run_once(conn, delivery):
-                    self._over.wait(callbacks.TURN_SECONDS)
-                else:
-                    woken.wait(self._settings.poll_seconds)
-            except psycopg.Error as error:
-                log.warning("callbacks_failed", owner_id=self.me, error=str(error).strip())
-                if conn is not None:
-                    conn.close()
-                conn = None
-                self._over.wait(ERROR_PAUSE_SECONDS)
-        with suppress(psycopg.Error):
-            delivery.stop(conn)
-        if conn is not None:
-            conn.close()
+        try:
+            while not self._over.is_set():
+                loop.turn()
+                try:
+                    conn = conn or self._connect("callbacks")
+                    woken.clear()
+                    if callbacks.run_once(conn, delivery):
+                        self._over.wait(callbacks.TURN_SECONDS)
+                    else:
+                        woken.wait(self._settings.poll_seconds)
+                except psycopg.Error as error:
+                    log.warning("callbacks_failed", owner_id=self.me, error=in_short(error))
+                    if conn is not None:
+                        conn.close()
+                    conn = None
+                    self._over.wait(LONGEST_PAUSE_SECONDS)
+        finally:
+            with suppress(psycopg.Error):
+                delivery.stop(conn)
+            if conn is not None:
+                conn.close()
+
+
+def _unexpected(error: Exception) -> bool:
+    """Whether a traceback is worth its lines: what the database says is told without one."""
+    return not isinstance(error, psycopg.Error)

@@ -7,9 +7,13 @@ steps with each, so that submitters share equally; a higher priority takes small
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
+from time import monotonic
 
 STEP = 1_000
+# A job that has queued nothing for so long does not compete: it waits for people, or belongs to somebody else by now.
+REMEMBERED_SECONDS = 60.0
 
 
 class Turns:
@@ -18,11 +22,17 @@ class Turns:
     Where a queue is now, results tell: each brings the number of its task. A queue without results is looked at.
     """
 
-    def __init__(self, first_waiting: Callable[[str, int], int | None]) -> None:
+    def __init__(self, first_waiting: Callable[[str, int], int | None], clock: Callable[[], float] = monotonic) -> None:
         self._first_waiting = first_waiting
+        self._clock = clock
         self._now: dict[str, int] = {}
-        self._marks: dict[tuple[str, str], int] = {}
-        self._jobs_of_key: dict[str, set[str]] = {}
+        # fairness key → its jobs, the one that queued last at the end, with the time of that
+        self._jobs_of_key: dict[str, OrderedDict[str, float]] = {}
+        # job → its fairness key and its mark in each queue
+        self._marks: dict[str, tuple[str, dict[str, int]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._marks)
 
     def queue_is_at(self, queue: str, order_key: int) -> None:
         """A task of this number has been served; the next round begins there."""
@@ -37,18 +47,28 @@ class Turns:
     def next_key(self, queue: str, job_id: str, fairness_key: str, priority: int) -> int:
         if queue not in self._now:
             self._now[queue] = self._first_waiting(queue, 0) or 0
-        jobs = self._jobs_of_key.setdefault(fairness_key, set())
-        jobs.add(job_id)
-        mark = max(self._now[queue], self._marks.get((queue, job_id), 0))
+        jobs = self._jobs_of_key.get(fairness_key)
+        if jobs is None:
+            jobs = self._jobs_of_key[fairness_key] = OrderedDict()
+        now = self._clock()
+        jobs[job_id] = now
+        jobs.move_to_end(job_id)
+        while next(iter(jobs.values())) < now - REMEMBERED_SECONDS:
+            self.forget(next(iter(jobs)))
+        known = self._marks.get(job_id)
+        if known is None:
+            known = self._marks[job_id] = (fairness_key, {})
+        mark = max(self._now[queue], known[1].get(queue, 0))
         mark += max(1, STEP * len(jobs) // (priority + 1))
-        self._marks[queue, job_id] = mark
+        known[1][queue] = mark
         return mark
 
-    def forget(self, job_id: str, fairness_key: str, queues: list[str]) -> None:
-        jobs = self._jobs_of_key.get(fairness_key)
-        if jobs is not None:
-            jobs.discard(job_id)
-            if not jobs:
-                del self._jobs_of_key[fairness_key]
-        for queue in queues:
-            self._marks.pop((queue, job_id), None)
+    def forget(self, job_id: str) -> None:
+        """The job has ended, belongs to somebody else, or has been quiet for long."""
+        known = self._marks.pop(job_id, None)
+        if known is None:
+            return
+        jobs = self._jobs_of_key[known[0]]
+        jobs.pop(job_id, None)
+        if not jobs:
+            del self._jobs_of_key[known[0]]

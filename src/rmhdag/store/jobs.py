@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -54,6 +54,24 @@ def find_by_idempotency_keys(
 
 def open_jobs_of(conn: Conn, me: str) -> list[str]:
     return [row[0] for row in conn.execute(SQL["open_jobs_of"], {"me": me}).fetchall()]
+
+
+def owned_head(conn: Conn, me: str, job_id: str) -> tuple[int, str] | None:
+    """Epoch and namespace of a job that is mine and open."""
+    return conn.execute(SQL["owned_head"], {"me": me, "job_id": job_id}).fetchone()
+
+
+@commit_site
+def reclaim_from_myself(conn: Conn, me: str, job_ids: Collection[str]) -> set[str]:
+    """Mint a new epoch for jobs of a transaction whose end is unknown; those of it that need no more care.
+
+    Left out are jobs that the old transaction still holds locked: what it does to them is not yet decided.
+    """
+    given = {"me": me, "jobs": sorted(job_ids)}
+    with conn.transaction():
+        reclaimed = {row[0] for row in conn.execute(SQL["reclaim_from_myself"], given).fetchall()}
+        open_still = {row[0] for row in conn.execute(SQL["open_among"], given).fetchall()}
+    return set(job_ids) - (open_still - reclaimed)
 
 
 @commit_site

@@ -55,6 +55,28 @@ JOIN dag_jobs AS j
 -- name: open_jobs_of
 SELECT job_id FROM dag_jobs WHERE owner_id = %(me)s AND completed_at IS NULL ORDER BY job_id
 
+-- name: owned_head
+SELECT owner_epoch, namespace FROM dag_jobs
+WHERE job_id = %(job_id)s AND owner_id = %(me)s AND completed_at IS NULL
+
+-- name: reclaim_from_myself
+-- Whatever of the old transaction is still under way finds another epoch, or holds the row and is waited for.
+WITH mine AS MATERIALIZED (
+    SELECT job_id
+    FROM dag_jobs
+    WHERE job_id = ANY(%(jobs)s) AND owner_id = %(me)s AND completed_at IS NULL
+    ORDER BY job_id
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE dag_jobs AS j
+SET owner_epoch = j.owner_epoch + 1
+FROM mine
+WHERE j.job_id = mine.job_id
+RETURNING j.job_id
+
+-- name: open_among
+SELECT job_id FROM dag_jobs WHERE job_id = ANY(%(jobs)s) AND owner_id = %(me)s AND completed_at IS NULL
+
 -- name: claim_unowned_jobs
 -- Minting owner_epoch + 1 fences every earlier owner; state is loaded only after this has committed.
 WITH unowned AS MATERIALIZED (
@@ -104,9 +126,13 @@ FROM dag_jobs AS j
 WHERE j.job_id = i.job_id AND j.owner_id = %(me)s AND i.owner_id <> %(me)s
 
 -- name: discard_inbox_of_ended_jobs
--- Mine, nobody's, and those for an orchestrator that is gone: a living one looks after its own.
+-- Nobody's, those for an orchestrator that is gone, and mine if the loop has left them lying: it reads them itself, and
+-- answers commands to jobs that have ended. A living orchestrator looks after its own.
 DELETE FROM dag_inbox AS i
-WHERE (i.owner_id IN (%(me)s, '') OR NOT EXISTS (SELECT FROM dag_orchestrators AS o WHERE o.owner_id = i.owner_id))
+WHERE (
+        i.owner_id = %(me)s AND i.created_at < clock_timestamp() - interval '10 seconds'
+        OR i.owner_id = '' OR NOT EXISTS (SELECT FROM dag_orchestrators AS o WHERE o.owner_id = i.owner_id)
+    )
     AND NOT EXISTS (SELECT FROM dag_jobs AS j WHERE j.job_id = i.job_id AND j.completed_at IS NULL)
 
 -- name: load_jobs

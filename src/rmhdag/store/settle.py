@@ -6,10 +6,10 @@ twentieth of the client's (docs/performance.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import psycopg
@@ -24,7 +24,12 @@ SQL = load_queries(__file__)
 JOBS_SQL = load_queries(jobs.__file__)
 CALLBACKS_SQL = load_queries(callbacks.__file__)
 SOURCE_APP = "orchestrator"
+# psycopg's pipeline may wait for ever for the answer to what it has not sent: it flushes once after the last command, and
+# a large text may not fit into the socket then. Larger batches go without a pipeline, in statements of this size.
+PIPELINE_BYTES = 256 * 1024
+STATEMENT_BYTES = 1024 * 1024
 SITES.add("settle")
+Conn = psycopg.Connection[Any]
 
 
 @dataclass(slots=True)
@@ -38,7 +43,7 @@ class Writes:
     tasks: list[list[Any]] = field(default_factory=list)
     tasks_from_nodes: list[list[Any]] = field(default_factory=list)
     requeued: list[list[Any]] = field(default_factory=list)
-    revoked: list[str] = field(default_factory=list)
+    revoked: list[tuple[str, str]] = field(default_factory=list)  # task, job
     withdrawn_jobs: list[str] = field(default_factory=list)
     dead_letters: list[list[Any]] = field(default_factory=list)
     events: list[list[Any]] = field(default_factory=list)
@@ -54,98 +59,211 @@ class Writes:
     channels: set[str] = field(default_factory=set)
 
 
+class HeldJob(NamedTuple):
+    """A job as its aggregate knows it: the row must still say the same."""
+
+    job_id: str
+    owner_epoch: int
+    has_ended: bool = False
+
+
 @dataclass(slots=True)
 class Settled:
-    """`lost` jobs belong to somebody else now; `torn` ones had an inbox row that was already consumed."""
+    """Jobs that dropped out: `lost` ones belong to somebody else or have moved on, `torn` ones were overtaken.
 
-    committed: bool
+    Of a torn job an inbox row was already consumed, or a task that it gave up on has reported.
+    """
+
+    written: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
     torn: set[str] = field(default_factory=set)
 
+    @property
+    def dropped(self) -> set[str]:
+        return self.lost | self.torn
+
 
 def settle(
-    conn: psycopg.Connection[Any],
+    conn: Conn,
     me: str,
-    held: Sequence[tuple[str, int]],
+    held: Sequence[HeldJob],
     inbox: Sequence[tuple[int, str]],
     now: datetime,
     writes: Callable[[set[str]], Writes],
 ) -> Settled:
-    """Write one batch. Jobs that are no longer mine drop out and the rest goes on; a torn inbox writes nothing.
+    """Write one batch. Jobs that are no longer mine, or were overtaken, drop out; the rest is committed.
 
     Raises PublishFailed, with nothing written, if that is why it cannot be. The connection is in autocommit mode. Two
     round trips: the fence must have answered before anything is written.
     """
-    settled: Settled | None = None
+    settled = Settled()
+    while held:
+        lost, torn = _attempt(conn, me, held, inbox, now, writes)
+        settled.lost |= lost
+        settled.torn |= torn
+        if not torn:
+            settled.written = {job.job_id for job in held} - lost
+            break
+        # Nothing was written, because the rows of the torn jobs must stay in the inbox. This is rare.
+        held = [job for job in held if job.job_id not in settled.dropped]
+        inbox = [(number, job_id) for number, job_id in inbox if job_id not in settled.dropped]
+    return settled
+
+
+def _attempt(
+    conn: Conn,
+    me: str,
+    held: Sequence[HeldJob],
+    inbox: Sequence[tuple[int, str]],
+    now: datetime,
+    writes: Callable[[set[str]], Writes],
+) -> tuple[set[str], set[str]]:
+    """Which jobs are lost and which are torn; everything is committed unless one is torn."""
+    large: _Encoded | None = None
     try:
         with conn.pipeline() as pipeline:
             conn.execute("BEGIN")
-            ids = {"me": me, "held": orjson.dumps(held).decode()}
+            ids = {"me": me, "held": orjson.dumps([tuple(job) for job in held]).decode()}
             locking = conn.execute(SQL["lock_jobs"], ids, prepare=True)
             pipeline.sync()
             locked = {row[0] for row in locking.fetchall()}
+            lost = {job.job_id for job in held} - locked
             mine = [(number, job) for number, job in inbox if job in locked]
             consuming = conn.execute(SQL["consume_inbox"], {"me": me, "inbox": [n for n, _ in mine]}, prepare=True)
+            wanted = writes(locked)
+            reporting = _reported_meanwhile(conn, wanted.revoked)
             pipeline.sync()
             consumed = {row[0] for row in consuming.fetchall()}
             torn = {job for number, job in mine if number not in consumed}
-            lost = {job for job, _ in held} - locked
-            settled = Settled(not torn and bool(locked), lost, torn)
-            if settled.committed:
-                _write(conn, me, now, writes(locked))
+            if reporting is not None:
+                job_of = dict(wanted.revoked)
+                torn |= {job_of[row[0]] for row in reporting.fetchall()}
+            if torn or not locked:
+                return lost, torn
+            encoded = _Encoded(wanted)
+            if encoded.size_bytes > PIPELINE_BYTES or wanted.publications or wanted.revisions:
+                large = encoded
+            else:
+                _write(conn, me, now, wanted, encoded)
                 reach("settle.before_commit")
                 conn.execute("COMMIT")
                 pipeline.sync()
-        if settled.committed:
-            reach("settle.after_commit")
-        return settled
+        if large is not None:
+            _write(conn, me, now, wanted, large)
+            reach("settle.before_commit")
+            conn.execute("COMMIT")
+        reach("settle.after_commit")
+        return lost, torn
     finally:
         # Outside the pipeline: inside, the driver would drop its prepared statements out of step with the server.
         if not conn.closed and conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             conn.rollback()
 
 
-def _write(conn: psycopg.Connection[Any], me: str, now: datetime, writes: Writes) -> None:
+def _reported_meanwhile(conn: Conn, revoked: Sequence[tuple[str, str]]) -> psycopg.Cursor[Any] | None:
+    """Tasks that have reported although their job has given up on them. Two statements: the first waits for a report
+    under way, and only the snapshot of the second shows what it wrote."""
+    if not revoked:
+        return None
+    tasks = {"tasks": [task_id for task_id, _ in revoked]}
+    conn.execute(SQL["lock_tasks"], tasks, prepare=True)
+    return conn.execute(SQL["reported_tasks"], tasks, prepare=True)
+
+
+class _Encoded:
+    """The rows of a batch as JSON texts, none larger than a statement may be, unless one row alone is."""
+
+    def __init__(self, writes: Writes) -> None:
+        self._texts: dict[str, list[str]] = {}
+        self.size_bytes = 0
+        for name in _SENT:
+            rows = getattr(writes, name)
+            if rows:
+                self._texts[name] = texts = _encode(rows)
+                self.size_bytes += sum(map(len, texts))
+
+    def texts(self, name: str) -> Iterable[str]:
+        return self._texts.get(name, ())
+
+
+_SENT = (
+    "started_jobs",
+    "jobs",
+    "requeued",
+    "nodes",
+    "child_jobs",
+    "new_nodes",
+    "tasks",
+    "tasks_from_nodes",
+    "cancelled_children",
+    "events",
+    "dead_letters",
+    "callbacks",
+    "parents",
+    "cancelled_child_jobs",
+    "answers",
+)
+
+
+def _encode(rows: Sequence[Any]) -> list[str]:
+    text = orjson.dumps(rows, default=str)
+    if len(text) <= STATEMENT_BYTES:
+        return [text.decode()]
+    texts: list[str] = []
+    piece: list[str] = []
+    size = 0
+    for row in rows:
+        encoded = orjson.dumps(row, default=str).decode()
+        if piece and size + len(encoded) > STATEMENT_BYTES:
+            texts.append(f"[{','.join(piece)}]")
+            piece, size = [], 0
+        piece.append(encoded)
+        size += len(encoded)
+    texts.append(f"[{','.join(piece)}]")
+    return texts
+
+
+def _write(conn: Conn, me: str, now: datetime, writes: Writes, encoded: _Encoded) -> None:
     """What is published, updates, then inserts, then what ends a job; a statement without rows is not sent.
 
     Publishing comes first: what fails there cannot be the fault of anything else.
     """
 
-    def send(query: bytes, rows: Sequence[Any], name: str, **more: Any) -> None:
-        if rows:
-            text = orjson.dumps(rows, default=str).decode()
+    def send(query: bytes, rows: str, name: str, **more: Any) -> None:
+        for text in encoded.texts(rows):
             conn.execute(query, {name: text, "now": now, **more}, prepare=True)
 
     if writes.publications:
         publish(conn, writes.publications)
     for begun in writes.taken_over:
         take_over(conn, begun)
-    send(SQL["update_jobs"], writes.started_jobs, "jobs")
-    send(SQL["update_jobs"], writes.jobs, "jobs")
+    send(SQL["update_jobs"], "started_jobs", "jobs")
+    send(SQL["update_jobs"], "jobs", "jobs")
     if writes.revoked:
-        conn.execute(SQL["revoke_tasks"], {"tasks": writes.revoked}, prepare=True)
-        conn.execute(SQL["end_revoked_leases"], {"tasks": writes.revoked}, prepare=True)
-    send(SQL["requeue_tasks"], writes.requeued, "tasks")
-    send(SQL["update_nodes"], writes.nodes, "nodes")
-    send(JOBS_SQL["insert_jobs"], writes.child_jobs, "jobs")
-    send(SQL["insert_nodes"], writes.new_nodes, "nodes")
-    send(SQL["insert_tasks"], writes.tasks, "tasks")
-    send(SQL["insert_tasks_from_nodes"], writes.tasks_from_nodes, "tasks")
+        revoked = {"tasks": [task_id for task_id, _ in writes.revoked]}
+        conn.execute(SQL["revoke_tasks"], revoked, prepare=True)
+        conn.execute(SQL["end_revoked_leases"], revoked, prepare=True)
+    send(SQL["requeue_tasks"], "requeued", "tasks")
+    send(SQL["update_nodes"], "nodes", "nodes")
+    send(JOBS_SQL["insert_jobs"], "child_jobs", "jobs")
+    send(SQL["insert_nodes"], "new_nodes", "nodes")
+    send(SQL["insert_tasks"], "tasks", "tasks")
+    send(SQL["insert_tasks_from_nodes"], "tasks_from_nodes", "tasks")
     # After the inserts: what the same batch created and queued before its job was ended has to go as well.
-    send(SQL["cancel_children"], writes.cancelled_children, "ranges")
+    send(SQL["cancel_children"], "cancelled_children", "ranges")
     if writes.withdrawn_jobs:
         withdrawn = {"me": me, "jobs": writes.withdrawn_jobs}
         conn.execute(SQL["tell_tasks_to_stop"], withdrawn, prepare=True)
         conn.execute(SQL["withdraw_unclaimed_tasks"], withdrawn, prepare=True)
-    send(SQL["insert_events"], writes.events, "events", source_app=SOURCE_APP)
-    send(SQL["insert_dead_letters"], writes.dead_letters, "letters")
+    send(SQL["insert_events"], "events", "events", source_app=SOURCE_APP)
+    send(SQL["insert_dead_letters"], "dead_letters", "letters")
     # After all that they publish, and before callbacks: requests may still join a job while its asset is not locked.
     if writes.revisions:
         keep_catalogue(conn, [one.job_id for one in writes.revisions])
         follow_jobs(conn, writes.revisions)
-    send(CALLBACKS_SQL["insert_callbacks"], writes.callbacks, "callbacks")
-    send(SQL["notify_parents"], writes.parents, "parents")
-    send(SQL["cancel_child_jobs"], writes.cancelled_child_jobs, "children")
-    send(SQL["answer_commands"], writes.answers, "answers")
+    send(CALLBACKS_SQL["insert_callbacks"], "callbacks", "callbacks")
+    send(SQL["notify_parents"], "parents", "parents")
+    send(SQL["cancel_child_jobs"], "cancelled_child_jobs", "children")
+    send(SQL["answer_commands"], "answers", "answers")
     for channel in sorted(writes.channels):
         conn.execute("SELECT pg_notify(%(channel)s, '')", {"channel": channel}, prepare=True)

@@ -5,10 +5,12 @@
 -- name: lock_jobs
 -- The fence: only jobs that are still mine, at the epoch I hold, are written; the lock keeps it so until the commit.
 -- IS NOT DISTINCT FROM is an equality that no index serves: all my jobs stand under one key of the owner's index.
--- 0 job_id, 1 owner_epoch
+-- A job that has ended since it was decided about is lost as well: a terminal row never changes.
+-- 0 job_id, 1 owner_epoch, 2 has ended
 SELECT j.job_id
 FROM jsonb_array_elements(%(held)s::jsonb) AS r
 JOIN dag_jobs AS j ON j.job_id = r->>0 AND j.owner_epoch = (r->>1)::bigint
+    AND (j.completed_at IS NOT NULL) = (r->>2)::boolean
 WHERE j.owner_id IS NOT DISTINCT FROM %(me)s AND jsonb_typeof(r) = 'array'
 ORDER BY j.job_id
 FOR NO KEY UPDATE OF j
@@ -110,6 +112,14 @@ SET worker_id = NULL, claimed_at = NULL, started_at = NULL, lease_epoch = q.leas
 FROM jsonb_array_elements(%(tasks)s::jsonb) AS r
 WHERE q.task_id = r->>0 AND q.lease_epoch = (r->>1)::bigint AND jsonb_typeof(r) = 'array'
 
+-- name: lock_tasks
+-- Waits for a report under way; from here on there is none.
+SELECT task_id FROM dag_queue_messages WHERE task_id = ANY(%(tasks)s) ORDER BY task_id FOR UPDATE
+
+-- name: reported_tasks
+SELECT task_id FROM dag_task_results
+WHERE task_id = ANY(%(tasks)s) AND status IN ('completed', 'failed', 'cancelled')
+
 -- name: revoke_tasks
 DELETE FROM dag_queue_messages WHERE task_id = ANY(%(tasks)s)
 
@@ -160,7 +170,7 @@ SET status = s.status,
     version = j.version + 1,
     updated_at = clock_timestamp()
 FROM jsonb_array_elements(%(jobs)s::jsonb) AS r, LATERAL (SELECT (r->>1)::job_status AS status) AS s
-WHERE j.job_id = r->>0 AND jsonb_typeof(r) = 'array'
+WHERE j.job_id = r->>0 AND j.completed_at IS NULL AND jsonb_typeof(r) = 'array'
 
 -- name: notify_parents
 INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, payload)

@@ -38,6 +38,18 @@ def open_nodes(conn: Conn, job_id: str) -> list[tuple[str, str]]:
     return conn.execute(SQL["open_nodes"], {"job_id": job_id}).fetchall()
 
 
+def jobs_not_begun(conn: Conn, me: str, seconds: float, limit: int) -> list[str]:
+    """My jobs that are pending although they were made that long ago."""
+    given = {"me": me, "seconds": seconds, "limit": limit}
+    return [row[0] for row in conn.execute(SQL["jobs_not_begun"], given, prepare=True).fetchall()]
+
+
+def unfinished_fans(conn: Conn, me: str, seconds: float, limit: int) -> list[tuple[str, str]]:
+    """(job, node): fan-ins that are ready, and fan-outs without their last child, unchanged for that long."""
+    given = {"me": me, "seconds": seconds, "limit": limit}
+    return conn.execute(SQL["unfinished_fans"], given, prepare=True).fetchall()
+
+
 def definition_key(conn: Conn, job_id: str) -> tuple[str, str, int, str]:
     row = conn.execute(SQL["job_definition_key"], {"job_id": job_id}).fetchone()
     assert row is not None
@@ -60,10 +72,11 @@ def prune_jobs(conn: Conn, days: float, limit: int) -> int:
 
 
 @commit_site
-def release_some_jobs(conn: Conn, me: str, limit: int) -> Sequence[str]:
-    """Give jobs away to whoever has fewer."""
+def release_some_jobs(conn: Conn, me: str, limit: int, busy: Sequence[str] = ()) -> Sequence[str]:
+    """Give jobs that are not busy away to orchestrators that have fewer."""
+    given = {"me": me, "limit": limit, "busy": list(busy)}
     with conn.transaction():
-        released = [row[0] for row in conn.execute(SQL["release_some_jobs"], {"me": me, "limit": limit}).fetchall()]
+        released = [row[0] for row in conn.execute(SQL["release_some_jobs"], given).fetchall()]
         if released:
             conn.execute(SQL["unaddress_inbox_of"], {"me": me, "jobs": released})
             conn.execute("SELECT pg_notify(%s, '')", [NEW_JOBS])

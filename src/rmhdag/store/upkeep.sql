@@ -23,6 +23,31 @@ WHERE j.owner_id = %(me)s AND j.status = 'running'
 ORDER BY j.job_id
 LIMIT 100
 
+-- name: jobs_not_begun
+SELECT job_id FROM dag_jobs
+WHERE owner_id = %(me)s AND completed_at IS NULL AND status = 'pending'
+    AND created_at < clock_timestamp() - %(seconds)s * interval '1 second'
+ORDER BY job_id
+LIMIT %(limit)s
+
+-- name: unfinished_fans
+-- A fan-in has no worker, so one that is ready and has no task waits for its reduction. The row of a fan-out names the
+-- number of its children; if the last of them is missing, the expansion is under way, or nobody goes on with it.
+SELECT n.job_id, n.node_id
+FROM dag_jobs AS j
+JOIN dag_node_states AS n ON n.job_id = j.job_id AND n.parent_node_id IS NULL
+WHERE j.owner_id = %(me)s AND j.completed_at IS NULL AND j.ending IS NULL AND j.status = 'running'
+    AND n.updated_at < clock_timestamp() - %(seconds)s * interval '1 second'
+    AND (
+        n.status = 'ready' AND n.task_id IS NULL AND n.next_attempt_at IS NULL AND n.input_params = '{}'
+        OR n.status = 'running' AND n.output ? 'total' AND NOT EXISTS (
+            SELECT FROM dag_node_states AS c
+            WHERE c.job_id = n.job_id AND c.parent_node_id = n.node_id AND c.parent_node_id IS NOT NULL
+                AND c.fan_out_index = (n.output->>'total')::int - 1
+        )
+    )
+LIMIT %(limit)s
+
 -- name: open_nodes
 SELECT node_id, status FROM dag_node_states
 WHERE job_id = %(job_id)s AND status IN ('ready', 'dispatched', 'running') AND parent_node_id IS NULL
@@ -82,6 +107,7 @@ DELETE FROM dag_jobs WHERE job_id = ANY(%(jobs)s)
 WITH surplus AS MATERIALIZED (
     SELECT job_id FROM dag_jobs
     WHERE owner_id = %(me)s AND completed_at IS NULL
+        AND NOT EXISTS (SELECT FROM unnest(%(busy)s::text[]) AS b WHERE b = job_id)
     ORDER BY job_id DESC
     LIMIT %(limit)s
     FOR NO KEY UPDATE SKIP LOCKED

@@ -14,6 +14,7 @@ from rmhdag.orchestrator.duties import (
     delayed_tasks,
     late_jobs,
     orphans,
+    owed,
     processed_results,
     pruning,
     rollups,
@@ -23,25 +24,34 @@ from rmhdag.orchestrator.duties import (
     timers,
 )
 
-# duty → how often
-ALL: dict[ModuleType, Callable[[OrchestratorSettings], float]] = {
+Duties = dict[ModuleType, Callable[[OrchestratorSettings], float]]
+
+# duty → how often. What somebody waits for:
+PROMPT: Duties = {
     claim_submissions: lambda settings: settings.poll_seconds,
     timers: lambda settings: settings.timer_seconds,
     delayed_tasks: lambda settings: settings.timer_seconds,
-    orphans: lambda settings: settings.orphan_scan_seconds,
-    dead_workers: lambda settings: settings.orphan_scan_seconds,
     strays: lambda settings: settings.poll_seconds * 2,
+    owed: lambda settings: settings.owed_seconds / 2,
     balance: lambda settings: settings.orphan_scan_seconds * 2,
     backpressure: lambda settings: settings.backpressure_seconds,
+}
+# Who is alive, which nothing may hold up:
+LIVENESS: Duties = {
+    orphans: lambda settings: settings.orphan_scan_seconds,
+    dead_workers: lambda settings: settings.orphan_scan_seconds,
+}
+# What may take long:
+UPKEEP: Duties = {
     stuck_dispatch: lambda settings: settings.stuck_dispatch_seconds,
     silent_jobs: lambda settings: settings.stall_seconds / 5,
     processed_results: lambda settings: settings.processed_seconds,
-    pruning: lambda settings: settings.pruning_seconds,
     rollups: lambda settings: settings.rollup_seconds,
     late_jobs: lambda settings: settings.late_jobs_seconds,
 }
+RETENTION: Duties = {
+    pruning: lambda settings: settings.pruning_seconds,
+}
 
-# Nobody waits for these: they take a small part of the time at most, however long they take.
-UNHURRIED = frozenset(
-    {strays, balance, backpressure, stuck_dispatch, silent_jobs, processed_results, pruning, rollups, late_jobs}
-)
+# These take a small part of the time at most, however long they take.
+NOBODY_WAITS = frozenset({strays, owed, balance, backpressure, *UPKEEP, *RETENTION})

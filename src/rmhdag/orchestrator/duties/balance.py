@@ -1,4 +1,7 @@
-"""Jobs are spread evenly: whoever has clearly more than its share gives some back, for the others to claim."""
+"""Jobs are spread evenly: an orchestrator with clearly more than its share gives some back, for the others to claim.
+
+Only jobs that have not moved for a while: one that is moved while it is busy waits a second for its new owner.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from rmhdag.orchestrator.context import Context
 from rmhdag.store import upkeep
 
 SLACK = 10
+QUIET_SECONDS = 2.0
 
 
 def run_once(context: Context) -> int:
@@ -19,6 +23,10 @@ def run_once(context: Context) -> int:
     context.share = share + SLACK
     context.owned_count = owned[context.me]
     surplus = owned[context.me] - share
-    if surplus <= max(SLACK, share // 5):
+    # Half of a share: with less, jobs would move to and fro between orchestrators that are about equal.
+    if surplus <= max(SLACK, share // 2):
         return 0
-    return len(upkeep.release_some_jobs(context.conn, context.me, surplus))
+    busy = context.advance.moved_since(context.monotonic() - QUIET_SECONDS)
+    released = upkeep.release_some_jobs(context.conn, context.me, surplus, busy)
+    context.advance.let_go(released)
+    return len(released)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rmhdag.engine.inputs import TaskReported
 from rmhdag.models.events import ErrorKind
-from rmhdag.orchestrator.advance import LocalInput
 from rmhdag.orchestrator.context import Context
+from rmhdag.orchestrator.local_inputs import LocalInput
 from rmhdag.store import upkeep
 
 MESSAGE = "its place in the queue was lost; nobody would ever have run it"

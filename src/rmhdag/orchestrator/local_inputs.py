@@ -1,0 +1,110 @@
+"""Inputs that have no inbox row: starts, answers of fan-ins, chunks to continue, due timers.
+
+Each is held once, whatever number of times it is given, and what a line holds is bounded: starts by the jobs that are
+owned, answers by the requests under way, timers by the room that the duty asks for. Lines take turns, and so do the
+jobs in a line: thousands of timers that are due together delay neither a new job nor each other's jobs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Hashable
+from typing import NamedTuple
+
+from rmhdag.engine.inputs import Input, SetWindow, Start, TimerDue
+
+MOST_TIMERS = 2_000
+
+
+class LocalInput(NamedTuple):
+    """After a crash it is made again, because the rows show that it is owed."""
+
+    job_id: str
+    given: Input
+
+    @property
+    def key(self) -> Hashable:
+        """Two inputs with the same key say the same; of windows the newest counts."""
+        given = self.given
+        if isinstance(given, TimerDue):
+            return TimerDue, given.node_id, given.attempt, given.timer
+        if isinstance(given, SetWindow):
+            return SetWindow, given.queue
+        return type(given), getattr(given, "node_id", None), getattr(given, "attempt", None)
+
+
+class _Line:
+    """The inputs of one kind, job after job."""
+
+    def __init__(self) -> None:
+        self._jobs: OrderedDict[str, OrderedDict[Hashable, LocalInput]] = OrderedDict()
+        self.length = 0
+
+    def add(self, item: LocalInput) -> None:
+        inputs = self._jobs.get(item.job_id)
+        if inputs is None:
+            inputs = self._jobs[item.job_id] = OrderedDict()
+        self.length += item.key not in inputs
+        inputs[item.key] = item
+
+    def take(self, limit: int) -> list[LocalInput]:
+        """Up to `limit`, a share of each job; the jobs served are last in the next round."""
+        taken: list[LocalInput] = []
+        while self._jobs and len(taken) < limit:
+            share = max(1, (limit - len(taken)) // len(self._jobs))
+            for job_id in list(self._jobs)[: limit - len(taken)]:
+                inputs = self._jobs[job_id]
+                count = min(share, len(inputs), limit - len(taken))
+                taken += [inputs.popitem(last=False)[1] for _ in range(count)]
+                if inputs:
+                    self._jobs.move_to_end(job_id)
+                else:
+                    del self._jobs[job_id]
+        self.length -= len(taken)
+        return taken
+
+    def __contains__(self, job_id: str) -> bool:
+        return job_id in self._jobs
+
+
+class LocalInputs:
+    """Safe to give to from any thread; one thread takes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._starts, self._answers, self._timers = _Line(), _Line(), _Line()
+
+    def __len__(self) -> int:
+        return self._starts.length + self._answers.length + self._timers.length
+
+    def give(self, items: Collection[LocalInput]) -> None:
+        with self._lock:
+            for item in items:
+                self._line_of(item).add(item)
+
+    def take(self, limit: int) -> list[LocalInput]:
+        """At most `limit`: a third for each line, and what one does not need for the others."""
+        with self._lock:
+            lines = sorted((self._starts, self._answers, self._timers), key=lambda line: line.length)
+            taken: list[LocalInput] = []
+            for place, line in enumerate(lines):
+                if line.length:
+                    taken += line.take((limit - len(taken)) // (len(lines) - place))
+            return taken
+
+    def holds_start_of(self, job_id: str) -> bool:
+        with self._lock:
+            return job_id in self._starts
+
+    @property
+    def room_for_timers(self) -> int:
+        return max(0, MOST_TIMERS - self._timers.length)
+
+    def lengths(self) -> dict[str, int]:
+        return {"starts": self._starts.length, "answers": self._answers.length, "timers": self._timers.length}
+
+    def _line_of(self, item: LocalInput) -> _Line:
+        if isinstance(item.given, Start):
+            return self._starts
+        return self._timers if isinstance(item.given, TimerDue) else self._answers
