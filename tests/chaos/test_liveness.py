@@ -22,6 +22,10 @@ PLANTED = {
     """,
     "every_loop_comes_round": """UPDATE dag_orchestrators SET stats = '{"loops": {"advance": 20.5}}'""",
     "every_thread_lives": """UPDATE dag_orchestrators SET stats = '{"threads": {"fan_in": 1}}'""",
+    "nothing_falls_into_the_net": """
+        INSERT INTO dag_orchestrator_events (owner_id, source_app, event_type, event_data)
+        VALUES ('o', 'test', 'orchestrator_stall', '{"owed_jobs": 1, "job_id": "j", "why": "it never began"}')
+    """,
     "nothing_in_memory_outgrows_its_bound": """UPDATE dag_orchestrators SET stats = '{"sizes": {"timers": 20001}}'""",
     "ready_fan_ins_are_served": """
         UPDATE dag_node_states SET status = 'ready', ready_at = now() - interval '11 s' WHERE node_id = 'join'
@@ -38,6 +42,9 @@ PLANTED = {
         SELECT 'o', job_id, 'command', now() - interval '11 s' FROM dag_jobs
     """,
 }
+
+
+OF_ANY_TIME = {"every_thread_lives", "nothing_falls_into_the_net", "nothing_in_memory_outgrows_its_bound"}
 
 
 @pytest.fixture
@@ -92,9 +99,7 @@ def test_a_fault_excuses_what_is_late(conn: psycopg.Connection[Any], migrated_da
     assert late(conn, checker_of(migrated_database, faults=True, grace=lambda: 60.0)) == set()
 
 
-@pytest.mark.parametrize(
-    "invariant", sorted(PLANTED.keys() - {"every_thread_lives", "nothing_in_memory_outgrows_its_bound"})
-)
+@pytest.mark.parametrize("invariant", sorted(PLANTED.keys() - OF_ANY_TIME))
 def test_what_a_silent_owner_owes_is_not_late(
     conn: psycopg.Connection[Any], migrated_database: str, invariant: str
 ) -> None:
@@ -133,6 +138,17 @@ def test_who_has_much_to_do_is_given_more_time(conn: psycopg.Connection[Any], mi
     assert late(conn, checker_of(migrated_database)) == set()
     conn.execute("UPDATE dag_inbox SET created_at = now() - interval '16 s'")
     assert late(conn, checker_of(migrated_database)) == {"the_inbox_is_read"}
+
+
+def test_what_is_kept_of_ended_jobs_is_found(conn: psycopg.Connection[Any], migrated_database: str) -> None:
+    checker = checker_of(migrated_database)
+    own_a_fan_out(conn)
+    conn.execute("""UPDATE dag_orchestrators SET stats = '{"sizes": {"turns": 200}}'""")
+    checker.wait_until_memory_is_free(conn, 0)
+    assert not checker.violations
+    conn.execute("""UPDATE dag_orchestrators SET stats = '{"sizes": {"turns": 201}}'""")
+    checker.wait_until_memory_is_free(conn, 0)
+    assert [violation.invariant for violation in checker.violations] == ["ended_jobs_are_forgotten"]
 
 
 def lease(conn: psycopg.Connection[Any], stats: str, claimed: str) -> None:

@@ -51,6 +51,8 @@ LATE_SECONDS = 20.0
 MOST_SUBJECTS = 20
 # Progress is asked for in each slice of this length while the advance connections are ended all the time.
 SLICE_SECONDS = 10.0
+# What was handled last is still remembered for a few rounds of the duties.
+FORGET_SECONDS = 20.0
 SAMPLES = 60
 
 
@@ -234,6 +236,8 @@ class Campaign:
                 raise error
         settled_seconds = time.monotonic() - healed
         with checker.connect() as conn:
+            if not stuck:
+                checker.wait_until_memory_is_free(conn, FORGET_SECONDS + 2 * plan.lease_seconds)
             if plan.drill is Drill.SOAK:
                 # What is older may be half pruned, and what was accepted is gone by now.
                 checker.check(conn, datetime.now(UTC) - timedelta(seconds=plan.retention_seconds / 2), patience)

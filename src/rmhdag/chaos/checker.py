@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,7 +28,9 @@ UNKNOWN_LEASES = LIVENESS.pop("leases_unknown")
 # A lease that its worker does not know of is seen at two looks at least, of two heartbeats.
 UNKNOWN_SECONDS = 5.0
 # How much each structure in the memory of a process may hold; '' is every structure without a bound of its own.
-BOUNDS = {"": 20_000}
+BOUNDS = {"": 20_000, "timers": 2_000, "waiting_entries": 4_000}
+# All jobs have ended: what is still held of them is never given back.
+LEFT_IN_MEMORY = 200
 
 
 class Violation(NamedTuple):
@@ -153,6 +156,20 @@ class Checker:
                 job_id, node_id = waiting[lease]
                 what = f"{node_id} (task {lease[0]}) has waited since {since} although workers have free slots"
                 self.violations[Violation("i5_nothing_waits_in_vain", job_id, what)] = None
+
+    def wait_until_memory_is_free(self, conn: psycopg.Connection[Any], seconds: float) -> None:
+        """When every job has ended, nothing of them is kept in memory."""
+        deadline = time.monotonic() + seconds
+        while True:
+            left = [row for row in conn.execute(SETTLEMENT["held_in_memory"]).fetchall() if row[2] > LEFT_IN_MEMORY]
+            if not left:
+                return
+            if time.monotonic() > deadline:
+                for subject, name, count in left:
+                    found = Violation("ended_jobs_are_forgotten", subject, f"{name} still holds {count:g}")
+                    self.violations[found] = None
+                return
+            time.sleep(0.5)
 
     def check_all(self, conn: psycopg.Connection[Any], accepted: list[str], strict_stale_seconds: float) -> None:
         """Everything there is, when nothing goes wrong any more."""

@@ -26,7 +26,7 @@ FROM (
 CROSS JOIN LATERAL jsonb_each_text(
     CASE WHEN jsonb_typeof(p.stats->'loops') = 'object' THEN p.stats->'loops' ELSE '{}' END) AS l
 WHERE p.heartbeat_at > clock_timestamp() - %(ttl_seconds)s * interval '1 s'
-    AND l.value::float8 > 2 * %(ttl_seconds)s + %(grace_seconds)s
+    AND l.value::float8 > GREATEST(2 * %(ttl_seconds)s, 20) + %(grace_seconds)s
 
 -- name: every_thread_lives
 -- Nothing has gone wrong that a thread could die of.
@@ -37,6 +37,13 @@ FROM (
 CROSS JOIN LATERAL jsonb_each_text(
     CASE WHEN jsonb_typeof(p.stats->'threads') = 'object' THEN p.stats->'threads' ELSE '{}' END) AS l
 WHERE l.value::float8 > 0 AND NOT %(faults)s
+
+-- name: nothing_falls_into_the_net
+-- The net that finds forgotten jobs heals them; without a fault nothing is forgotten.
+SELECT owner_id, format('%%s jobs were owed something, such as %%s: %%s', event_data->>'owed_jobs',
+    event_data->>'job_id', event_data->>'why')
+FROM dag_orchestrator_events
+WHERE event_data ? 'owed_jobs' AND NOT %(faults)s
 
 -- name: nothing_in_memory_outgrows_its_bound
 SELECT p.id, format('%%s holds %%s', l.key, l.value)
@@ -81,13 +88,15 @@ WHERE o.ending IS NULL AND o.heartbeat_at > clock_timestamp() - %(ttl_seconds)s 
 SELECT i.job_id, format('%%s for %%s since %%s, with %%s others', i.kind, i.owner_id, i.created_at, i.waiting - 1)
 FROM (
     SELECT i.job_id, i.kind, i.owner_id, i.created_at, GREATEST(i.created_at, o.owned_since) AS since,
-        count(*) OVER (PARTITION BY i.owner_id) AS waiting
+        count(*) OVER (PARTITION BY i.owner_id) AS waiting,
+        -- What is said to a job that has ended is swept after ten seconds.
+        CASE WHEN o.job_id IS NULL THEN 20 ELSE 10 END AS seconds
     FROM dag_inbox AS i
     JOIN dag_orchestrators AS p ON p.owner_id = i.owner_id
         AND p.heartbeat_at > clock_timestamp() - %(ttl_seconds)s * interval '1 s'
     LEFT JOIN chaos_owned AS o ON o.job_id = i.job_id
 ) AS i
-WHERE i.since < clock_timestamp() - (10 + i.waiting / 100 + %(grace_seconds)s) * interval '1 s'
+WHERE i.since < clock_timestamp() - (i.seconds + i.waiting / 100 + %(grace_seconds)s) * interval '1 s'
 
 -- name: leases_unknown
 -- Of each worker the leases that are older than its last heartbeat by far, if it said to hold fewer tasks than that.

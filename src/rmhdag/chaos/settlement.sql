@@ -100,3 +100,12 @@ FROM (SELECT at, %(slice)s * interval '1 s' AS width
     FROM generate_series(%(began)s::timestamptz, %(ended)s::timestamptz, %(slice)s * interval '1 s') AS at) AS s
 WHERE s.at + s.width <= %(ended)s::timestamptz
 ORDER BY s.at
+
+-- name: held_in_memory
+SELECT p.id, l.key, l.value::float8
+FROM (
+    SELECT owner_id AS id, stats FROM dag_orchestrators UNION ALL SELECT worker_id, stats FROM dag_workers
+) AS p
+CROSS JOIN LATERAL jsonb_each_text(
+    CASE WHEN jsonb_typeof(p.stats->'sizes') = 'object' THEN p.stats->'sizes' ELSE '{}' END) AS l
+WHERE l.value IS NOT NULL
