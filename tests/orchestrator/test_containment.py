@@ -42,6 +42,10 @@ def with_faults(platform: Platform, seat: Seat) -> Iterator[FaultyConnection]:
     seat.advance.use(seat.conn)
 
 
+def named(name: str, definition: WorkflowDefinition) -> WorkflowDefinition:
+    return definition.model_copy(update={"workflow_id": name})
+
+
 # -- batches that are overtaken ------------------------------------------------------------------------------------
 
 
@@ -89,7 +93,7 @@ def test_a_fan_in_that_nobody_reduces_is_found_by_its_row(platform: Platform) ->
     seat.advance.fan_ins.finish()
     seat.context.monotonic = lambda: float("inf")  # type: ignore[method-assign]
     assert [owed.run_once(seat.context) for _ in range(2)] == [0, 1]
-    seat.work()
+    platform.finish(seat)
     assert platform.job(job_id)["status"] == "completed"
 
 
@@ -130,7 +134,7 @@ def settled(seat: Seat, observe: Callable[[], bool]) -> bool:
 
 def test_a_commit_under_way_on_a_broken_connection_is_not_decided_again(platform: Platform) -> None:
     """The server has all statements and waits for a lock; the client's line is cut, and it comes back first."""
-    job_id, other = platform.submit(workflow(only=task(retry=AT_ONCE))), platform.submit(chain(1), by="bob")
+    job_id, other = platform.submit(named("retried", workflow(only=task(retry=AT_ONCE)))), platform.submit(chain(1))
     seat = platform.seat()
     seat.work()
     for claimed in platform.claim():
@@ -141,7 +145,7 @@ def test_a_commit_under_way_on_a_broken_connection_is_not_decided_again(platform
     with closing(open_connection(platform.dsn)) as doomed, closing(open_connection(platform.dsn)) as blocker:
         seat.advance.use(doomed)
         blocker.execute("BEGIN")
-        blocker.execute("LOCK TABLE dag_job_events IN SHARE MODE")
+        blocker.execute("SELECT 1 FROM dag_node_states WHERE job_id = %s FOR UPDATE", [job_id])
         turn = threading.Thread(target=run_in_vain, args=[seat])
         turn.start()
         waits = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
@@ -173,7 +177,7 @@ def test_a_commit_under_way_on_a_broken_connection_is_not_decided_again(platform
 
 def test_only_the_batch_under_way_is_loaded_again_after_a_break(platform: Platform) -> None:
     seat = platform.seat()
-    waiting = [platform.submit(workflow(wait=ApprovalNode())) for _ in range(3)]
+    waiting = [platform.submit(named("waiting", workflow(wait=ApprovalNode()))) for _ in range(3)]
     busy = platform.submit(chain(2))
     seat.work()
     before = {job_id: seat.advance.owned.get(job_id) for job_id in waiting}
@@ -214,10 +218,16 @@ def test_a_job_that_the_database_cannot_digest_fails_alone(platform: Platform, h
     seat.conn.execute("SET statement_timeout = '200ms'")
     bad, *good = [platform.submit(chain(2)) for _ in range(6)]
     spoil(platform, bad, how)
-    for _ in range(6):
-        platform.finish(seat)
+
+    def serve() -> bool:
         # Time counts only while others are served: the database may be slow for everybody.
         good.append(platform.submit(chain(2)))
+        claim_submissions.run_once(seat.context)
+        while seat.advance.run_once(whole_inbox=True):
+            platform.succeed(*platform.claim())
+        return platform.job(bad)["status"] == "failed"
+
+    wait_until(serve, 60)
     platform.finish(seat)
     job = platform.job(bad)
     assert (job["status"], job["error_message"].partition(":")[0]) == ("failed", "engine_error")
@@ -262,13 +272,13 @@ def test_many_jobs_with_large_inputs_do_not_hang_the_batch(platform: Platform) -
 
 def test_a_child_workflow_that_cannot_be_read_is_its_parents_failure(platform: Platform) -> None:
     """As a newer version may register it during a rolling deployment."""
-    inner = workflow(only=task()).model_copy(update={"workflow_id": "inner"})
+    inner = named("inner", workflow(only=task()))
     platform.register(inner)
     update = (
         "UPDATE dag_workflows SET definition = definition || '{\"from_the_future\": 1}' WHERE workflow_id = 'inner'"
     )
     platform.conn.execute(update.encode())
-    bad = platform.submit(workflow(sub=WorkflowNode(workflow="inner")))
+    bad = platform.submit(named("outer", workflow(sub=WorkflowNode(workflow="inner"))))
     good = [platform.submit(chain(1)) for _ in range(3)]
     platform.finish(platform.seat())
     assert platform.job(bad)["status"] == "failed"
@@ -279,13 +289,13 @@ def test_a_child_workflow_that_cannot_be_read_is_its_parents_failure(platform: P
 
 
 def submit_all_kinds(platform: Platform) -> list[str]:
-    inner = workflow(only=task()).model_copy(update={"workflow_id": "inner"})
+    inner = named("inner", workflow(only=task()))
     platform.register(inner)
     return [
         platform.submit(chain(2)),
-        platform.submit(fan("collect"), {"items": [1, 2]}),
-        platform.submit(workflow(sub=WorkflowNode(workflow="inner"))),
-        platform.submit(workflow(one=task(retry=AT_ONCE, timeout_seconds=60))),
+        platform.submit(named("fan", fan("collect")), {"items": [1, 2]}),
+        platform.submit(named("outer", workflow(sub=WorkflowNode(workflow="inner")))),
+        platform.submit(named("retried", workflow(one=task(retry=AT_ONCE, timeout_seconds=60)))),
     ]
 
 

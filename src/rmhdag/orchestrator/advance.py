@@ -191,17 +191,24 @@ class Advance:
         self._hear_others()
         self._resolve_doubts()
         now = self._waiting.read(self._conn, self._me, whole=whole_inbox)
+        if whole_inbox:
+            self._turns.look_at_queues()
+        # From here on what was taken is either handled or put back.
         local = self.local.take(max(1, LOCAL_BATCH * self._batch_size // BATCH))
         # A result that is waiting makes the timer of its task stale.
         due = {(item.job_id, item.given.node_id) for item in local if isinstance(item.given, TimerDue)}
         entries = self._waiting.take(self._batch_size, due)
-        if whole_inbox:
-            self._turns.look_at_queues()
         if not entries and not local:
             self.figures.phase = "idle"
             return False
-        work = deque(self._parts(entries, local))
+        items: Part = defaultdict(list)
+        # Timers come after the inbox.
+        taken: list[Item] = [*entries, *local]
+        for item in taken:
+            items[item.job_id].append(item)
+        work = deque([items])
         try:
+            work = deque(self._parts(items))
             while work:
                 rest = self._handle(now, work[0])
                 work.popleft()
@@ -237,30 +244,25 @@ class Advance:
         if self._in_doubt:
             self._in_doubt -= jobs.reclaim_from_myself(self._conn, self._me, self._in_doubt)
 
-    def _parts(self, entries: list[InboxEntry], local: list[LocalInput]) -> list[Part]:
+    def _parts(self, items: Part) -> list[Part]:
         """The batch, and jobs that go alone: suspects, and those that publish, because what the catalogue takes or
         refuses is not the others' affair."""
-        items: Part = defaultdict(list)
         alone: set[str] = set()
         now = monotonic()
-        for entry in entries:
-            items[entry.job_id].append(entry)
-            if "order_key" in entry.payload:
-                self._turns.queue_is_at(entry.payload["queue"], entry.payload["order_key"])
-                if PUBLISHES in entry.payload:
-                    alone.add(entry.job_id)
-        # Timers come after the inbox.
-        for item in local:
-            items[item.job_id].append(item)
         for job_id in self._in_doubt & items.keys():
             self._put_back({job_id: items.pop(job_id)})
-        if self._suspects:
-            suspects = [job_id for job_id in items if job_id in self._suspects]
-            alone.update(suspects)
-            for job_id in suspects:
+        for job_id in list(items):
+            if job_id in self._suspects:
+                alone.add(job_id)
                 if not self._suspects.may_try(job_id, now):
                     # Its rows stay in the inbox, and all else follows from its rows: after its pause it is loaded anew.
                     del items[job_id]
+                    continue
+            for item in items[job_id]:
+                if isinstance(item, InboxEntry) and "order_key" in item.payload:
+                    self._turns.queue_is_at(item.payload["queue"], item.payload["order_key"])
+                    if PUBLISHES in item.payload:
+                        alone.add(job_id)
         apart = [{job_id: items.pop(job_id)} for job_id in list(items) if job_id in alone]
         return [part for part in (dict(items), *apart) if part]
 

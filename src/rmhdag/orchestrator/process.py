@@ -266,17 +266,16 @@ class Life:
         self._wake_all()
         if self._on_hang is not None:
             threading.Thread(target=self._exit_if_hung, name="hang", daemon=True).start()
-        try:
-            with self._connect("hand-over") as conn:
-                # The loop may hold some of them locked. Without our row the others take those as soon as they can.
-                with suppress(psycopg.Error):
-                    jobs.release_jobs(conn, self.me)
-                processes.remove_orchestrators(conn, [self.me])
-                processes.record_orchestrator_event(
-                    conn, self.me, EventType.ORCHESTRATOR_ERROR, EventStatus.FAILURE, {}, reason
-                )
-        except psycopg.Error as error:
-            log.warning("hand_over_failed", owner_id=self.me, tries_left=0, error=in_short(error))
+        # The loop may hold some of them locked; without our row the others take those as soon as they can.
+        for step in (jobs.release_jobs, lambda conn, me: processes.remove_orchestrators(conn, [me])):
+            try:
+                with self._connect("hand-over") as conn:
+                    step(conn, self.me)
+            except psycopg.Error as error:
+                log.warning("hand_over_failed", owner_id=self.me, tries_left=0, error=in_short(error))
+        with suppress(psycopg.Error), self._connect("hand-over") as conn:
+            failure = EventType.ORCHESTRATOR_ERROR, EventStatus.FAILURE
+            processes.record_orchestrator_event(conn, self.me, *failure, {}, reason)
 
     def _exit_if_hung(self) -> None:
         if not self._ended.wait(self._patience_seconds) and self._on_hang is not None:

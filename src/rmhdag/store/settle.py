@@ -24,8 +24,8 @@ SQL = load_queries(__file__)
 JOBS_SQL = load_queries(jobs.__file__)
 CALLBACKS_SQL = load_queries(callbacks.__file__)
 SOURCE_APP = "orchestrator"
-# psycopg's pipeline may wait for ever for the answer to what it has not sent: it flushes once after the last command, and
-# a large text may not fit into the socket then. Larger batches go without a pipeline, in statements of this size.
+# psycopg's pipeline may wait for ever for the answer to what it has not sent: it flushes once after the last command,
+# and a large text may not fit into the socket then. Larger batches go without a pipeline, in statements of this size.
 PIPELINE_BYTES = 256 * 1024
 STATEMENT_BYTES = 1024 * 1024
 SITES.add("settle")
