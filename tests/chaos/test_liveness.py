@@ -129,13 +129,21 @@ def test_a_pending_job_is_late_sooner_if_others_were_served(
     assert late(conn, checker_of(migrated_database)) == {"no_owned_job_stays_pending"}
 
 
-def test_who_has_much_to_do_is_given_more_time(conn: psycopg.Connection[Any], migrated_database: str) -> None:
+@pytest.mark.parametrize(
+    ("stats", "expected"),
+    [("{}", {"the_inbox_is_read"}), ('{"cycle_ms_avg": 100, "cycle_ms_p99": 500}', set())],
+    ids=["no turns", "slow turns"],
+)
+def test_who_has_much_to_do_is_given_the_time_that_it_takes(
+    conn: psycopg.Connection[Any], migrated_database: str, stats: str, expected: set[str]
+) -> None:
     own_a_fan_out(conn)
+    conn.execute("UPDATE dag_orchestrators SET stats = %s", [stats])
     conn.execute(
         "INSERT INTO dag_inbox (owner_id, job_id, kind, created_at)"
-        " SELECT 'o', job_id, 'command', now() - interval '11 s' FROM dag_jobs, generate_series(1, 500)"
+        " SELECT 'o', job_id, 'command', now() - interval '14 s' FROM dag_jobs, generate_series(1, 500)"
     )
-    assert late(conn, checker_of(migrated_database)) == set()
+    assert late(conn, checker_of(migrated_database)) == expected
     conn.execute("UPDATE dag_inbox SET created_at = now() - interval '16 s'")
     assert late(conn, checker_of(migrated_database)) == {"the_inbox_is_read"}
 

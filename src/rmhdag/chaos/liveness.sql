@@ -1,15 +1,18 @@
 -- What is owed must be done in time. Each query gives (subject, what is late) and nothing if all is well. An owner that
 -- was not heard for a lease is somebody else's matter. %(grace_seconds)s is 0 unless a fault was injected lately. Who has
--- much to do is given a second more for every hundred things that wait.
+-- much to do is given the time that it takes, at the pace of its turns (chaos_seconds_for).
 
 -- name: no_owned_job_stays_pending
 -- After five seconds if jobs that came later to the same owner have begun: then it was not only busy.
 SELECT o.job_id, format('pending, and owned by %%s since %%s', o.owner_id, o.owned_since)
-FROM chaos_owned AS o
-WHERE o.status = 'pending' AND o.heartbeat_at > clock_timestamp() - %(ttl_seconds)s * interval '1 s'
-    AND o.owned_since < clock_timestamp() - (5 + %(grace_seconds)s) * interval '1 s'
+FROM (
+    SELECT *, chaos_seconds_for(count(*) OVER (PARTITION BY owner_id), stats) + %(grace_seconds)s AS more
+    FROM chaos_owned
+    WHERE status = 'pending' AND heartbeat_at > clock_timestamp() - %(ttl_seconds)s * interval '1 s'
+) AS o
+WHERE o.owned_since < clock_timestamp() - (5 + o.more) * interval '1 s'
     AND (
-        o.owned_since < clock_timestamp() - (30 + %(grace_seconds)s) * interval '1 s' OR EXISTS (
+        o.owned_since < clock_timestamp() - (30 + o.more) * interval '1 s' OR EXISTS (
             SELECT FROM chaos_owners AS c
             JOIN dag_jobs AS later ON later.job_id = c.job_id
             WHERE c.became = o.owner_id AND c.at > o.owned_since + interval '1 s'
@@ -39,11 +42,13 @@ CROSS JOIN LATERAL jsonb_each_text(
 WHERE l.value::float8 > 0 AND NOT %(faults)s
 
 -- name: nothing_falls_into_the_net
--- The net that finds forgotten jobs heals them; without a fault nothing is forgotten.
-SELECT owner_id, format('%%s jobs were owed something, such as %%s: %%s', event_data->>'owed_jobs',
-    event_data->>'job_id', event_data->>'why')
-FROM dag_orchestrator_events
-WHERE event_data ? 'owed_jobs' AND NOT %(faults)s
+-- The net that finds forgotten jobs heals them; without a fault nothing is forgotten. Where turns take seconds, a job in
+-- line looks like one.
+SELECT e.owner_id, format('%%s jobs were owed something, such as %%s: %%s', e.event_data->>'owed_jobs',
+    e.event_data->>'job_id', e.event_data->>'why')
+FROM dag_orchestrator_events AS e
+LEFT JOIN dag_orchestrators AS o ON o.owner_id = e.owner_id
+WHERE e.event_data ? 'owed_jobs' AND NOT %(faults)s AND COALESCE((o.stats->>'cycle_ms_p99')::float8, 0) < 1000
 
 -- name: nothing_in_memory_outgrows_its_bound
 SELECT p.id, format('%%s holds %%s', l.key, l.value)
@@ -55,25 +60,29 @@ CROSS JOIN LATERAL jsonb_each_text(
 WHERE l.value::float8 > COALESCE((%(bounds)s::jsonb->>l.key)::float8, (%(bounds)s::jsonb->>'')::float8)
 
 -- name: ready_fan_ins_are_served
-SELECT n.job_id, format('%%s is ready since %%s', n.node_id, n.ready_at)
-FROM chaos_owned AS o
-JOIN chaos_nodes AS c ON c.workflow_id = o.workflow_id AND c.node_type = 'fan_in'
-JOIN dag_node_states AS n ON n.job_id = o.job_id AND n.node_id = c.node_id
-WHERE n.status = 'ready' AND o.ending IS NULL
-    AND o.heartbeat_at > clock_timestamp() - %(ttl_seconds)s * interval '1 s'
-    AND GREATEST(n.ready_at, o.owned_since) < clock_timestamp() - (10 + %(grace_seconds)s) * interval '1 s'
+SELECT r.job_id, format('%%s is ready since %%s', r.node_id, r.ready_at)
+FROM (
+    SELECT n.job_id, n.node_id, n.ready_at, GREATEST(n.ready_at, o.owned_since) AS since, o.stats,
+        count(*) OVER (PARTITION BY o.owner_id) AS ready
+    FROM chaos_owned AS o
+    JOIN chaos_nodes AS c ON c.workflow_id = o.workflow_id AND c.node_type = 'fan_in'
+    JOIN dag_node_states AS n ON n.job_id = o.job_id AND n.node_id = c.node_id
+    WHERE n.status = 'ready' AND o.ending IS NULL
+        AND o.heartbeat_at > clock_timestamp() - %(ttl_seconds)s * interval '1 s'
+) AS r
+WHERE r.since < clock_timestamp() - (10 + chaos_seconds_for(r.ready, r.stats) + %(grace_seconds)s) * interval '1 s'
 
 -- name: due_retries_are_served
 SELECT d.job_id, format('%%s is due since %%s, with %%s others', d.node_id, d.next_attempt_at, d.due - 1)
 FROM (
-    SELECT n.job_id, n.node_id, n.next_attempt_at, GREATEST(n.next_attempt_at, o.owned_since) AS since,
+    SELECT n.job_id, n.node_id, n.next_attempt_at, GREATEST(n.next_attempt_at, o.owned_since) AS since, o.stats,
         count(*) OVER (PARTITION BY o.owner_id) AS due
     FROM dag_node_states AS n
     JOIN chaos_owned AS o ON o.job_id = n.job_id
     WHERE n.next_attempt_at < statement_timestamp() AND o.ending IS NULL
         AND o.heartbeat_at > clock_timestamp() - %(ttl_seconds)s * interval '1 s'
 ) AS d
-WHERE d.since < clock_timestamp() - (10 + d.due / 100 + %(grace_seconds)s) * interval '1 s'
+WHERE d.since < clock_timestamp() - (10 + chaos_seconds_for(d.due, d.stats) + %(grace_seconds)s) * interval '1 s'
 
 -- name: passed_deadlines_are_served
 -- Two leases later at most: who has just come to own a job waits for its workers to say what they have.
@@ -88,7 +97,7 @@ WHERE o.ending IS NULL AND o.heartbeat_at > clock_timestamp() - %(ttl_seconds)s 
 SELECT i.job_id, format('%%s for %%s since %%s, with %%s others', i.kind, i.owner_id, i.created_at, i.waiting - 1)
 FROM (
     SELECT i.job_id, i.kind, i.owner_id, i.created_at, GREATEST(i.created_at, o.owned_since) AS since,
-        count(*) OVER (PARTITION BY i.owner_id) AS waiting,
+        count(*) OVER (PARTITION BY i.owner_id) AS waiting, p.stats,
         -- What is said to a job that has ended is swept after ten seconds.
         CASE WHEN o.job_id IS NULL THEN 20 ELSE 10 END AS seconds
     FROM dag_inbox AS i
@@ -96,7 +105,7 @@ FROM (
         AND p.heartbeat_at > clock_timestamp() - %(ttl_seconds)s * interval '1 s'
     LEFT JOIN chaos_owned AS o ON o.job_id = i.job_id
 ) AS i
-WHERE i.since < clock_timestamp() - (i.seconds + i.waiting / 100 + %(grace_seconds)s) * interval '1 s'
+WHERE i.since < clock_timestamp() - (i.seconds + chaos_seconds_for(i.waiting, i.stats) + %(grace_seconds)s) * interval '1 s'
 
 -- name: leases_unknown
 -- Of each worker the leases that are older than its last heartbeat by far, if it said to hold fewer tasks than that.
