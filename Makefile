@@ -1,8 +1,8 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test run pin
+.PHONY: help setup check format test run pin fresh-machine
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
 
 setup: ## make .venv with everything that development needs
 	scripts/setup dev
@@ -22,3 +22,6 @@ run: ## the same as ./run
 
 pin: setup ## pin requirements/*.in again
 	scripts/pin
+
+fresh-machine: ## ./run --once and ./test on fresh Debian 12 machines (as root; most of an hour)
+	scripts/fresh-machine

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -43,6 +44,7 @@ from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.engine.slots import STATUSES
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.states import NODE_TERMINAL, JobEnding, JobStatus, NodeStatus
+from rmhdag.simulation.reads import compact_children
 from rmhdag.workflow.definition import WorkflowDefinition
 
 START_OF_TIME = datetime(2026, 3, 1, tzinfo=UTC)
@@ -89,6 +91,7 @@ class Job:
             parent_node_id="child" if parent else None,
         )
         self.run = JobRun(self.plan, self.facts)
+        self.reused_children: Mapping[str, Mapping[int, str]] = {}
         self.now = START_OF_TIME
         self.rows: dict[str, Row] = {}
         self.events: list[EventAppended] = []
@@ -108,7 +111,9 @@ class Job:
         return str(self.status)
 
     def begin(self, given: Start | None = None) -> Job:
-        self.apply(given or Start())
+        given = given or Start()
+        self.reused_children = given.reused_children
+        self.apply(given)
         return self
 
     def apply(self, given: Input, jitter: float = 0.5) -> list[Effect]:
@@ -193,14 +198,34 @@ class Job:
 
     def reload(self) -> Job:
         """Forget the aggregate and load it from the rows, as after a crash."""
-        self.facts.status, self.facts.ending, self.facts.error_message = self.status, self.ending, self.error_message
         outputs = {node_id: output for node_id, output in self.outputs.items() if node_id in self.plan.by_id}
-        self.run = load_run(self.plan, self.facts, self.rows.values(), outputs, next_seq=len(self.events) + 1)
+        self.run = self.loaded(outputs)
         self.continues.clear()
         self.aggregations.clear()
         self._take(resume(self.run, self.now))
         self.check()
         return self
+
+    def loaded(self, outputs: dict[str, Output] | None = None) -> JobRun:
+        """A second aggregate, from the rows."""
+        facts = replace(
+            self.facts,
+            status=self.status,
+            ending=self.ending,
+            error_message=self.error_message,
+            started_at=self.run.started_at,
+        )
+        nodes = [row for row in self.rows.values() if row.parent_node_id is None]
+        children = compact_children(self.rows.values())
+        return load_run(
+            self.plan,
+            facts,
+            nodes,
+            children,
+            outputs or {},
+            next_seq=len(self.events) + 1,
+            reused_children=self.reused_children,
+        )
 
     # -- what the rows say ------------------------------------------------------------------------------------------
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from rmhdag.engine.effects import ChildJobCancelled, ChildrenCancelled, ParentNotified, TaskRevoked, TasksWithdrawn
+import pytest
+
+from rmhdag.engine.effects import (
+    ChildJobCancelled,
+    ChildrenCancelled,
+    ParentNotified,
+    RecordsPublished,
+    TaskRevoked,
+    TasksWithdrawn,
+)
 from rmhdag.engine.inputs import CancelJob, ChildJobEnded, RetryNode, Start, TaskSnoozed
 from rmhdag.engine.plan import CANCEL_CHUNK
 from rmhdag.models.states import JobStatus
@@ -90,6 +99,20 @@ def test_a_snoozed_task_of_an_ending_job_does_not_come_back() -> None:
     job.apply(CANCEL)
     job.apply(TaskSnoozed("one", 1, job.queued["one"].task_id, 1, 30))
     assert job.state == "cancelled"
+
+
+@pytest.mark.parametrize("ends_by", ["cancel", "failure"])
+def test_a_task_that_would_publish_while_the_job_ends_is_cancelled(ends_by: str) -> None:
+    """Completed means published; a task without records completes as ever."""
+    job = Job(workflow(one=task(), two=task(), three=task())).begin()
+    job.apply(CancelJob("ann")) if ends_by == "cancel" else job.fail("three")
+    effects = job.succeed("one", {}, records=({"kind": "blob"},))
+    assert not [effect for effect in effects if isinstance(effect, RecordsPublished)]
+    job.succeed("two")
+    assert (job.rows["one"].status, job.rows["two"].status) == ("cancelled", "completed")
+    if ends_by == "cancel":
+        job.succeed("three")
+    assert job.state == ("cancelled" if ends_by == "cancel" else "failed")
 
 
 def test_children_are_cancelled_in_chunks_and_the_unborn_vanish() -> None:

@@ -166,6 +166,33 @@ def test_parameters_of_a_child_that_cannot_be_resolved_fail_that_child() -> None
     assert job.state == "failed"
 
 
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_child_without_parameters_is_not_retried_by_hand(is_loaded: bool) -> None:
+    """With none at all its handler might do everything."""
+    job = Job(fan(params={"x": "{{ item.name }}"}), {"items": [{"name": "a"}, {"nom": "b"}]}).begin()
+    if is_loaded:
+        job.reload()
+    job.apply(RetryNode("split__1", "ann"))
+    answer = job.answers()[-1]
+    assert not answer.applied
+    assert answer.reason.startswith("the parameters of split__1 cannot be resolved")
+    assert job.rows["split__1"].status == "failed"
+    assert "split__1" not in job.queued
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_child_that_is_retried_by_hand_has_its_parameters(is_loaded: bool) -> None:
+    """Resolved again, so it does not matter whether its row has them."""
+    job = Job(fan(params={"x": "{{ item }}"}), {"items": ["a", "b"]}).begin()
+    job.fail("split__1", ErrorKind.NON_RETRYABLE)
+    job.rows["split__1"].input_params = {}
+    if is_loaded:
+        job.reload()
+    job.apply(RetryNode("split__1", "ann"))
+    assert job.queued["split__1"].attempt == 2
+    assert job.rows["split__1"].input_params == {"x": "b"}
+
+
 def test_a_child_is_retried_by_hand_while_the_fan_out_runs() -> None:
     job = Job(fan(), {"items": [0, 1]}).begin()
     job.fail("split__0", ErrorKind.NON_RETRYABLE)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rmhdag.engine.inputs import CancelJob, Output, Reference, ReusedNode, SetWindow, Start
-from rmhdag.engine.loading import load_run
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.rerun import plan_rerun
 from rmhdag.models.states import NodeStatus
@@ -55,8 +52,7 @@ def test_a_loaded_job_that_still_cancels_children_is_not_at_its_end() -> None:
     job.apply(SetWindow("light", 0))
     job.begin()
     job.apply(CancelJob("ann"))
-    facts = replace(job.facts, status=job.status, ending=job.ending)
-    loaded = load_run(job.plan, facts, job.rows.values(), {}, next_seq=99)
+    loaded = job.loaded()
     assert loaded.apply(SetWindow("light", 0), job.now) == []
     assert loaded.status == "running"
 

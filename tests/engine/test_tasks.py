@@ -21,9 +21,10 @@ from rmhdag.engine.inputs import (
 )
 from rmhdag.engine.plan import Plan, PlanError
 from rmhdag.engine.retry import retry_delay_seconds
+from rmhdag.engine.tasks import TIMEOUT_GRACE_SECONDS
 from rmhdag.models.events import NEVER_RETRIED, ErrorKind
 from rmhdag.workflow.definition import RetryRule, TaskNode, TaskSpec
-from tests.engine.definitions import AT_ONCE, task, workflow
+from tests.engine.definitions import AT_ONCE, ONCE, task, workflow
 from tests.engine.driver import Job
 
 PATIENT = RetryRule(max_attempts=3, backoff="exponential", initial_delay_seconds=5, max_delay_seconds=300, jitter=0)
@@ -144,6 +145,53 @@ def test_waiting_in_the_queue_is_no_time_out_unless_asked_for() -> None:
     job.due("only", Timer.DEADLINE)
     assert job.state == "failed"
     assert "30 s" in (job.rows["only"].error_message or "")
+
+
+def snoozed(job: Job, lease_epoch: int) -> TaskSnoozed:
+    return TaskSnoozed("only", 1, job.queued["only"].task_id, lease_epoch, 0.0)
+
+
+def seconds_left(job: Job) -> float:
+    deadline = job.rows["only"].deadline_at
+    assert deadline is not None
+    return (deadline - job.now).total_seconds()
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_newer_lease_has_its_whole_time_although_the_end_of_the_one_before_was_not_heard(is_loaded: bool) -> None:
+    job = one(ONCE, timeout_seconds=12)
+    for lease_epoch in (1, 2, 3):
+        job.start_task("only", lease_epoch)
+        assert seconds_left(job) == 12 + TIMEOUT_GRACE_SECONDS
+        assert job.start_task("only", lease_epoch) == [], "heard twice"
+        job.wait(20)
+        if is_loaded:
+            job.reload()
+    assert job.due("only", Timer.DEADLINE) == []
+    job.wait(2)
+    job.due("only", Timer.DEADLINE)
+    assert job.state == "failed"
+
+
+def test_the_end_of_a_lease_that_is_heard_of_late_does_not_stop_the_clock_of_its_successor() -> None:
+    job = one(ONCE, timeout_seconds=12)
+    job.start_task("only", 1)
+    job.start_task("only", 3)
+    assert job.apply(snoozed(job, 1)) == []
+    assert job.rows["only"].status == "running"
+    job.apply(snoozed(job, 3))
+    assert (job.rows["only"].status, job.rows["only"].deadline_at) == ("dispatched", None)
+    assert job.start_task("only", 3) == [], "it is over"
+    job.start_task("only", 4)
+    assert seconds_left(job) == 12 + TIMEOUT_GRACE_SECONDS
+
+
+def test_the_leases_of_an_attempt_say_nothing_of_the_next_one() -> None:
+    job = one(AT_ONCE, timeout_seconds=12)
+    job.start_task("only", 7)
+    job.fail("only")
+    job.start_task("only", 1)
+    assert job.rows["only"].status == "running"
 
 
 def test_a_snoozed_task_keeps_its_attempt() -> None:

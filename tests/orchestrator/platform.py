@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from time import monotonic
 from typing import Any
 
 import orjson
@@ -18,7 +17,7 @@ from rmhdag.orchestrator.context import Context, OrchestratorSettings
 from rmhdag.orchestrator.duties import claim_submissions, strays, timers
 from rmhdag.orchestrator.owned_jobs import OwnedJobs
 from rmhdag.orchestrator.submissions import submit
-from rmhdag.orchestrator.trust import SilenceWatch, Trust
+from rmhdag.orchestrator.trust import SilenceWatch
 from rmhdag.store import processes, tasks, workflows
 from rmhdag.store.connection import connect
 from rmhdag.store.identity import new_id
@@ -45,10 +44,8 @@ class Seat:
         processes.register_orchestrator(self.conn, self.me, "here", 1, "0")
         self.advance = Advance(self.conn, self.me, OwnedJobs(self.me, {}, 10**8), self.settings.catalogue)
         ttl = self.settings.ttl_seconds
-        trust = Trust(ttl, self.settings.margin_seconds)
-        trust.renew(monotonic())
         watches = SilenceWatch(ttl), SilenceWatch(ttl)
-        self.context = Context(self.conn, self.me, "dagapp", self.settings, self.advance, *watches, trust)
+        self.context = Context(self.conn, self.me, "dagapp", self.settings, self.advance, *watches)
 
     def work(self) -> None:
         """Claim, fire timers, advance and aggregate until nothing is left to do."""

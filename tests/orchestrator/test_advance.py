@@ -213,6 +213,7 @@ def test_a_task_that_showed_progress_and_is_revoked_runs_no_more(platform: Platf
     show_progress(platform, claimed)
     seat.work()
     platform.conn.execute("UPDATE dag_node_states SET deadline_at = '2000-01-01' WHERE deadline_at IS NOT NULL")
+    platform.conn.execute("UPDATE dag_queue_messages SET started_at = '2000-01-01'")
     seat.advance.owned.clear()
     seat.work()
     assert results(platform) == [("stale", 1)]
@@ -229,6 +230,33 @@ def test_a_task_of_a_buried_job_runs_no_more(platform: Platform) -> None:
     show_progress(platform, claimed)
     assert poison.bury_job(platform.conn, seat.me, job_id, 1, "default", "it cannot go on")
     assert results(platform) == [("stale", 1)]
+
+
+def test_a_buried_job_leaves_no_child_job_and_no_question_behind(platform: Platform) -> None:
+    child = chain(1).model_copy(update={"workflow_id": "child"})
+    platform.register(child)
+    job_id = platform.submit(workflow(run=WorkflowNode(workflow="child")))
+    seat = platform.seat()
+    seat.work()
+    (claimed,) = platform.claim()
+    command = Command(
+        command_id="asked", namespace="default", job_id=job_id, kind=CommandKind.CANCEL, issued_by="ann", body={}
+    )
+    issue_command(platform.conn, command)
+    epoch = platform.job(job_id)["owner_epoch"]
+    assert poison.bury_job(platform.conn, seat.me, job_id, epoch, "default", "it cannot go on " + "x" * 3_000)
+    answers = platform.conn.execute("SELECT outcome::text, left(reason, 34) FROM dag_job_commands").fetchall()
+    assert answers == [("refused", "the job has failed: it cannot go o")]
+    seat.work()
+    query = "SELECT status::text, ending::text, error_message FROM dag_jobs WHERE parent_job_id = %s"
+    assert platform.conn.execute(query, [job_id]).fetchall() == [
+        ("running", "cancelled", "cancelled by parent job: the parent job has failed")
+    ]
+    tasks.release_tasks(platform.conn, platform.worker_id, [(claimed.task_id, claimed.lease_epoch, None)])
+    seat.work()
+    query = "SELECT status::text FROM dag_jobs WHERE parent_job_id = %s"
+    assert platform.conn.execute(query, [job_id]).fetchall() == [("cancelled",)]
+    assert platform.job(job_id)["status"] == "failed"
 
 
 @pytest.mark.parametrize("kind", ["task_reported", "task_started", "child_job_ended", "command"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -197,6 +198,21 @@ def test_it_arrives_signed(platform: Platform, sink: Sink) -> None:
     told = Webhook(secret).verify(got.body, got.headers)
     assert told["result_url"] == f"https://dag.example/api/v1/jobs/{job_id}"
     assert told["status"] == "completed"
+
+
+@pytest.mark.parametrize("seconds_off", [-600, 600])
+def test_its_signature_is_valid_although_the_clock_here_is_wrong(
+    platform: Platform, sink: Sink, monkeypatch: pytest.MonkeyPatch, seconds_off: int
+) -> None:
+    """Receivers compare its time with theirs; the database's is everybody's."""
+    secret, clock = new_secret(), time.time
+    sealed = Vault().seal(secret, "default", sink.url())
+    callback_endpoints.create_endpoint(platform.conn, "default", sink.url(), sealed, "ann")
+    ended_job(platform, sink.url(), rules(sink))
+    with delivering(sink) as delivery, monkeypatch.context() as wrong:
+        wrong.setattr(time, "time", lambda: clock() + seconds_off)
+        work(platform, delivery, ALL_SETTLED)
+    Webhook(secret).verify(sink.received[0].body, sink.received[0].headers)
 
 
 def test_an_endpoint_that_nobody_set_up_gets_a_secret_of_its_own(platform: Platform, sink: Sink) -> None:

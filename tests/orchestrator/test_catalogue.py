@@ -187,6 +187,27 @@ def test_an_older_entry_never_takes_the_place_of_a_newer_one(
     assert versions == [(2, 2)]
 
 
+@pytest.mark.parametrize("item_id", ["i", ""])
+def test_an_entry_that_counts_from_one_again_overtakes_its_file(
+    platform: Platform, relay: Relay, shown: StaticCatalogue, item_id: str
+) -> None:
+    """The entry was deleted after its removal, or the database is new; the file still has the version of back then."""
+    for number in range(1, 6):
+        put(platform, item_id, number)
+        run_once(platform.conn, relay)
+    if item_id:
+        put(platform, item_id, 5, removed=True)
+        run_once(platform.conn, relay)
+    platform.conn.execute("DELETE FROM dag_catalogue_entries")
+    put(platform, item_id, 7)
+    for _ in range(2):
+        make_due(platform)
+        run_once(platform.conn, relay)
+    found = shown.find_item("c", item_id) if item_id else shown.find_collection("c")
+    assert found is not None
+    assert (found["n"], statuses(platform)) == (7, ["published"])
+
+
 def test_storage_that_is_away_is_asked_again_later(
     platform: Platform, relay: Relay, settings: StorageSettings, shown: StaticCatalogue, tmp_path: Path
 ) -> None:

@@ -225,7 +225,7 @@ def test_a_job_that_the_database_cannot_digest_fails_alone(platform: Platform, h
         claim_submissions.run_once(seat.context)
         while seat.advance.run_once(whole_inbox=True):
             platform.succeed(*platform.claim())
-        return platform.job(bad)["status"] == "failed"
+        return bool(platform.job(bad)["status"] == "failed")
 
     wait_until(serve, 60)
     platform.finish(seat)
@@ -397,8 +397,9 @@ def test_a_loop_that_hangs_gives_its_jobs_away_and_begins_a_new_life(platform: P
         assert hung.wait(30)
         wait_until(lambda: platform.count("dag_orchestrators") == 0 or None)
         go_on.set()
+        wait_until(lambda: orchestrator.owner_id not in (None, first) or None)
+        wait_until(lambda: platform.job(job_id)["owner_id"] == orchestrator.owner_id or None)
         wait_until(lambda: platform.nodes(job_id).get("only") == "dispatched" or None)
-        assert orchestrator.owner_id not in (None, first)
     events = "SELECT error_message FROM dag_orchestrator_events WHERE event_type = 'orchestrator_error'"
     (message,) = platform.conn.execute(events).fetchall()[0]
     assert "advance" in message

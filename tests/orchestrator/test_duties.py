@@ -20,7 +20,7 @@ from rmhdag.orchestrator.duties import (
 )
 from rmhdag.store import tasks
 from rmhdag.store.partitions import ensure_partitions
-from rmhdag.workflow.definition import ApprovalNode
+from rmhdag.workflow.definition import ApprovalNode, RetryRule
 from tests.engine.definitions import AT_ONCE, fan, task, workflow
 from tests.orchestrator.platform import Platform
 
@@ -57,22 +57,80 @@ def test_an_old_row_is_not_a_stuck_dispatch(platform: Platform) -> None:
     assert stuck_dispatch.run_once(seat.context) == 0
 
 
-def test_a_silent_job_is_told_once_and_ends_after_a_day(platform: Platform) -> None:
+def stalls(platform: Platform) -> list[str]:
+    """What the warnings say that jobs wait for."""
+    query = "SELECT event_data->>'waits_for' FROM dag_orchestrator_events WHERE event_type = 'orchestrator_stall'"
+    return [row[0] for row in platform.conn.execute(query)]
+
+
+def test_a_silent_job_is_reported_once_and_ends_after_a_day(platform: Platform) -> None:
     job_id = platform.submit(workflow(only=task()))
     seat = platform.seat()
     seat.work()
+    platform.claim()
     assert silent_jobs.run_once(seat.context) == 0
     age(platform, 400)
     assert silent_jobs.run_once(seat.context) == 1
     assert silent_jobs.run_once(seat.context) == 1
-    query = "SELECT count(*) FROM dag_orchestrator_events WHERE event_type = 'orchestrator_stall'"
-    assert platform.conn.execute(query).fetchone() == (1,)
+    assert stalls(platform) == ["nothing"]
     age(platform, 90_000)
     silent_jobs.run_once(seat.context)
     job = platform.job(job_id)
     assert job["status"] == "failed"
     assert "25 hours" in job["error_message"]
     assert platform.count("dag_queue_messages") == 0
+
+
+@pytest.mark.parametrize(
+    ("waiting", "reason"),
+    [
+        ("for a worker", "a worker for node only in queue light"),
+        ("for its time", "node only to be called again at"),
+        ("for its retry", "the retry of node only at"),
+        ("for its end", "which runs node only"),
+    ],
+)
+def test_a_job_that_waits_is_reported_and_never_ended(platform: Platform, waiting: str, reason: str) -> None:
+    """A queue without workers over a weekend, a handler that asks for two days, a long task."""
+    patient = RetryRule(max_attempts=2, initial_delay_seconds=80_000, max_delay_seconds=80_000)
+    job_id = platform.submit(workflow(only=task(retry=patient, timeout_seconds=86_400)))
+    seat = platform.seat()
+    seat.work()
+    if waiting != "for a worker":
+        (claimed,) = platform.claim()
+        lease = (claimed.task_id, claimed.lease_epoch)
+        if waiting == "for its time":
+            tasks.release_tasks(platform.conn, platform.worker_id, [(*lease, 172_800.0)])
+        elif waiting == "for its retry":
+            platform.fail(claimed)
+        else:
+            tasks.start_tasks(platform.conn, platform.worker_id, [lease])
+        seat.work()
+    age(platform, 180_000)
+    assert silent_jobs.run_once(seat.context) == 1
+    assert silent_jobs.run_once(seat.context) == 1
+    (told,) = stalls(platform)
+    assert reason in told
+    assert platform.job(job_id)["status"] == "running"
+
+
+def test_jobs_that_may_wait_do_not_hide_those_that_are_stuck(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silent_jobs, "BITE", 2)
+    for _ in range(5):
+        platform.submit(workflow(ask=ApprovalNode()))
+    seat = platform.seat()
+    platform.submit(workflow(only=task()).model_copy(update={"workflow_id": "stuck"}))
+    seat.work()
+    platform.claim()
+    age(platform, 400)
+    for _ in range(2):
+        assert sum(silent_jobs.run_once(seat.context) for _ in range(4)) == 1
+    assert stalls(platform) == ["nothing"], "also on the second walk"
+    age(platform, 1)
+    assert sum(silent_jobs.run_once(seat.context) for _ in range(4)) == 1
+    assert len(stalls(platform)) == 2, "it moved in between"
 
 
 def test_who_waits_for_people_may_wait(platform: Platform) -> None:

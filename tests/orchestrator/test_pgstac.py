@@ -13,17 +13,22 @@ import pytest
 
 from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.models.catalogue import CatalogueKind
+from rmhdag.models.leases import ClaimedTask
 from rmhdag.models.records import Records, StacCollectionRecord, StacItemRecord
+from rmhdag.orchestrator.asset_commands import delete_asset, roll_back
 from rmhdag.orchestrator.context import OrchestratorSettings
 from rmhdag.orchestrator.duties.catalogue import Relay, run_once
+from rmhdag.orchestrator.requests import Ordered
 from rmhdag.storage import StorageSettings
 from rmhdag.store import crash_points
 from rmhdag.store.migration import apply
 from rmhdag.store.pgstac import has_pgstac
 from rmhdag.store.publishing import EntryChange, put_in_catalogue
 from tests.conftest import require, required_binaries
+from tests.orchestrator.assets import place_order, raster_workflow, revisions_of
 from tests.orchestrator.platform import Platform, Seat
 from tests.orchestrator.test_publishing import ASSET, blob, one_task, report
+from tests.orchestrator.test_shown_revisions import two_steps
 
 EXTENSIONS = ("postgis", "btree_gist", "unaccent")
 SETTINGS = OrchestratorSettings(catalogue=CatalogueKind.PGSTAC)
@@ -168,6 +173,99 @@ def test_an_orchestrator_that_dies_publishes_exactly_once(platform: Platform, po
     assert platform.job(job_id)["status"] == "completed"
     assert found(platform) == [1]
     assert platform.count("dag_blob_assets") == 1
+
+
+def begin(platform: Platform, seat: Seat, workflow_id: str = "make_raster", **more: Any) -> tuple[Ordered, ClaimedTask]:
+    ordered = place_order(platform.conn, workflow_id, **more)
+    seat.work()
+    [claimed] = platform.claim()
+    return ordered, claimed
+
+
+def ids(platform: Platform) -> list[str]:
+    return [row[0] for row in platform.conn.execute("SELECT id FROM pgstac.items ORDER BY id")]
+
+
+def unpublished(platform: Platform) -> int:
+    return platform.count("dag_catalogue_entries WHERE status <> 'published'")
+
+
+def test_a_revision_is_switched_by_the_transaction_that_completes_it(platform: Platform) -> None:
+    seat = platform.seat(SETTINGS)
+    run(platform, seat, (collection(),))
+    platform.register(two_steps())
+    _, first = begin(platform, seat, "two_steps")
+    report(platform, first, (item(1, "kept"), item(1, "gone")))
+    seat.work()
+    assert ids(platform) == [], "the revision is not completed"
+    platform.finish(seat)
+    assert (ids(platform), unpublished(platform)) == (["gone", "kept"], 0)
+    _, second = begin(platform, seat, "two_steps", input_params={"n": 2})
+    report(platform, second, (item(2, "kept"), item(2, "new")))
+    seat.work()
+    assert found(platform) == [1, 1]
+    platform.finish(seat)
+    assert (ids(platform), found(platform), unpublished(platform)) == (["kept", "new"], [2, 2], 0)
+    bodies = "SELECT item_id FROM dag_catalogue_entries WHERE body = '{}'"
+    assert platform.conn.execute(bodies).fetchall() == [("gone",)]
+
+
+def test_what_pgstac_refuses_fails_the_node_of_a_revision_too(platform: Platform) -> None:
+    seat = platform.seat(SETTINGS)
+    platform.register(raster_workflow())
+    ordered, first = begin(platform, seat)
+    report(platform, first, (blob(), item()))
+    seat.work()
+    run(platform, seat, (collection(),))
+    _, second = begin(platform, seat, input_params={"n": 2})
+    report(platform, second, (blob(), item(), item(2, "broken", geometry={"type": "Nonsense"})))
+    seat.work()
+    missing, broken = (row["error_message"] for row in revisions_of(platform, ordered))
+    assert "there is no collection 'c': make it before its items" in missing
+    assert "the database refused it" in broken
+    assert ids(platform) == []
+    assert platform.count("dag_blob_assets") == platform.count("dag_revision_items") == 0
+    # The search path is ours again, and statements that were prepared before are still known.
+    _, third = begin(platform, seat, input_params={"n": 3})
+    report(platform, third, (blob(), item(3)))
+    seat.work()
+    assert found(platform) == [3]
+
+
+def test_what_pgstac_refuses_when_the_revision_completes_is_left_to_the_relay(platform: Platform) -> None:
+    """It took the item when the node published it; the collection has gone since."""
+    seat = platform.seat(SETTINGS)
+    relay = Relay(CatalogueKind.PGSTAC, StorageSettings())
+    run(platform, seat, (collection(),))
+    platform.register(two_steps())
+    ordered, first = begin(platform, seat, "two_steps")
+    report(platform, first, (item(1),))
+    seat.work()
+    platform.conn.execute("SET search_path = pgstac, public; DELETE FROM pgstac.collections; SET search_path TO dagapp")
+    platform.finish(seat)
+    assert revisions_of(platform, ordered)[0]["status"] == "completed"
+    assert (ids(platform), unpublished(platform)) == ([], 1)
+    run(platform, seat, (collection(),))
+    assert run_once(platform.conn, relay) == 1
+    assert (ids(platform), unpublished(platform)) == (["i"], 0)
+
+
+def test_a_rollback_and_a_deletion_reach_pgstac_through_the_relay(platform: Platform) -> None:
+    seat = platform.seat(SETTINGS)
+    relay = Relay(CatalogueKind.PGSTAC, StorageSettings())
+    run(platform, seat, (collection(),))
+    platform.register(raster_workflow())
+    for number in (1, 2):
+        ordered, claimed = begin(platform, seat, input_params={"n": number})
+        report(platform, claimed, (item(number, f"of-{number}"),))
+        seat.work()
+    asset_id = ordered.request.asset_id or ""
+    roll_back(platform.conn, "default", asset_id, 1, issued_by="ann")
+    run_once(platform.conn, relay)
+    assert (ids(platform), found(platform)) == (["of-1"], [1])
+    delete_asset(platform.conn, "default", asset_id, issued_by="ann")
+    run_once(platform.conn, relay)
+    assert (ids(platform), unpublished(platform)) == ([], 0)
 
 
 @pytest.mark.parametrize("point", ["settle_entries_in_pgstac.before_commit", "settle_entries_in_pgstac.after_commit"])

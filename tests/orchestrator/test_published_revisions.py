@@ -50,9 +50,9 @@ def test_a_completed_revision_has_a_content_and_keeps_what_it_shows(platform: Pl
     expected = hashlib.sha256("\n".join(f"data {sha}" for sha in sorted(shas)).encode()).hexdigest()
     assert (first["content_hash"], second["content_hash"]) == (expected, expected)
     assert (first["status"], second["status"]) == ("completed", "completed")
-    assert second["catalogue"] == [
-        {"type": "stac_item", "collection_id": "c", "item": {"id": "i", "collection": "c", "n": 1}}
-    ]
+    query = "SELECT revision, collection_id, item_id, body, node_id, size_bytes > 30 FROM dag_revision_items ORDER BY 1"
+    body = {"id": "i", "collection": "c", "n": 1}
+    assert rows(platform, query) == [(revision, "c", "i", body, "one", True) for revision in (1, 2)]
     assert platform.count("dag_blob_assets") == 6
 
 
@@ -61,7 +61,7 @@ def test_a_revision_takes_away_what_it_has_not_published_again(platform: Platfor
     platform.register(raster_workflow())
     make(platform, seat, (item("kept", n=1), item("gone", n=1)))
     make(platform, seat, (item("kept", n=2),))
-    assert shown(platform) == [("gone", 1, True, 1), ("kept", 2, False, 2)]
+    assert shown(platform) == [("gone", None, True, 1), ("kept", 2, False, 2)]
 
 
 def test_a_rollback_publishes_again_and_a_deletion_takes_away(platform: Platform) -> None:
@@ -71,9 +71,9 @@ def test_a_rollback_publishes_again_and_a_deletion_takes_away(platform: Platform
     ordered = make(platform, seat, (item("kept", n=2), item("new", n=2)))
     asset_id = ordered.request.asset_id
     assert roll_back(platform.conn, "default", asset_id, 1, issued_by="ann") == 3
-    assert shown(platform) == [("gone", 1, False, 3), ("kept", 1, False, 3), ("new", 2, True, 2)]
+    assert shown(platform) == [("gone", 1, False, 3), ("kept", 1, False, 3), ("new", None, True, 2)]
     delete_asset(platform.conn, "default", asset_id, issued_by="ann")
-    assert [row[2] for row in shown(platform)] == [True, True, True]
+    assert [(row[1], row[2]) for row in shown(platform)] == [(None, True)] * 3
     make(platform, seat, (item("kept", n=4),))
     assert shown(platform)[1] == ("kept", 4, False, 4)
 
@@ -87,7 +87,7 @@ def test_what_a_job_without_an_asset_mends_still_belongs_to_the_asset(platform: 
     mend(platform, seat, item("i", n=2))
     assert (rows(platform, whose), shown(platform)) == (before, [("i", 2, False, 1)])
     delete_asset(platform.conn, "default", ordered.request.asset_id, issued_by="ann")
-    assert shown(platform) == [("i", 2, True, 1)]
+    assert shown(platform) == [("i", None, True, 1)]
     mend(platform, seat, item("i", n=3))
     assert shown(platform) == [("i", 3, False, None)], "nobody had it any more"
 
@@ -140,7 +140,9 @@ def test_what_a_rerun_does_not_do_again_belongs_to_its_revision_too(platform: Pl
     assert all(row[0] == lineage_id_of(job_id, "source", row[1]) and row[2] == 3 for row in refs)
     assert {(row[0], row[2], row[3]) for row in shown(platform)} == {(node_id, False, 3) for node_id in nodes}
     revision = revisions_of(platform, ordered)[-1]
-    assert (revision["revision"], len(revision["catalogue"])) == (3, 4)
+    assert revision["revision"] == 3
+    kept = rows(platform, "SELECT revision, count(*) FROM dag_revision_items GROUP BY 1 ORDER BY 1")
+    assert kept == [(1, 3), (2, 3), (3, 4)]
 
 
 def test_pruning_keeps_what_was_published(platform: Platform) -> None:
@@ -149,8 +151,23 @@ def test_pruning_keeps_what_was_published(platform: Platform) -> None:
     make(platform, seat, (blob(), item(), LineageRecord(source_url=SOURCE)))
     platform.conn.execute("UPDATE dag_jobs SET completed_at = '2020-01-01'")
     assert upkeep.prune_jobs(platform.conn, 30, 100) == 1
-    for table in ("dag_blob_assets", "dag_dataset_refs", "dag_catalogue_entries", "dag_asset_revisions"):
-        assert platform.count(table) == 1, table
+    for table in ("blob_assets", "dataset_refs", "revision_items", "catalogue_entries", "asset_revisions"):
+        assert platform.count(f"dag_{table}") == 1, table
+
+
+def test_pruning_drops_the_items_of_a_revision_that_did_not_complete(platform: Platform) -> None:
+    seat = platform.seat()
+    platform.register(two_steps())
+    place_order(platform.conn, "steps")
+    seat.work()
+    report(platform, platform.claim()[0], (item("first"),))
+    seat.work()
+    platform.fail(*platform.claim())
+    seat.work()
+    assert platform.count("dag_revision_items") == 1, "for a rerun"
+    platform.conn.execute("UPDATE dag_jobs SET completed_at = '2020-01-01'")
+    assert upkeep.prune_jobs(platform.conn, 30, 100) == 1
+    assert platform.count("dag_revision_items") == 0
 
 
 @pytest.mark.parametrize(("point", "before"), [("settle.before_commit", 0), ("settle.after_commit", 1)])
@@ -177,6 +194,7 @@ def test_an_orchestrator_that_dies_publishes_exactly_once(platform: Platform, po
     platform.conn.execute("UPDATE dag_inbox SET owner_id = %s", [heir.me])
     heir.work()
     [revision] = revisions_of(platform, ordered)
-    assert (revision["status"], len(revision["catalogue"])) == ("completed", 1)
-    assert platform.count("dag_blob_assets") == platform.count("dag_catalogue_entries") == 1
+    assert revision["status"] == "completed"
+    for table in ("dag_blob_assets", "dag_revision_items", "dag_catalogue_entries"):
+        assert platform.count(table) == 1, table
     assert rows(platform, "SELECT version FROM dag_catalogue_entries") == [(1,)]

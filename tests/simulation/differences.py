@@ -9,9 +9,12 @@ from typing import Any
 import orjson
 import psycopg
 
+from rmhdag.engine.loading import ChildUnderWay, LoadedChildren
 from rmhdag.models.states import JOB_TERMINAL
+from rmhdag.simulation.reads import compact_children
 from rmhdag.simulation.rows import QueueRow
 from rmhdag.simulation.store import Store
+from rmhdag.store.jobs import PieceOfFanOut, load_children
 
 Conn = psycopg.Connection[Any]
 JOBS = """SELECT job_id, status, ending, error_message, result_data,
@@ -73,6 +76,20 @@ def differences(conn: Conn, store: Store, job_ids: Collection[str], now: datetim
         there = [_without_due(row, now) for row in found[query].fetchall()]
         different += [f"only in the model: {row}" for row in _missing(rows, there)]
         different += [f"only in PostgreSQL: {row}" for row in _missing(there, rows)]
+    return different + _children_otherwise(conn, store, job_ids)
+
+
+def _children_otherwise(conn: Conn, store: Store, job_ids: Collection[str]) -> list[str]:
+    """What the next owner would load of fan-outs: two bytes for each child, and those under way."""
+    different = []
+    for job_id in job_ids:
+        for fan_out_id, expected in compact_children(store.nodes[job_id].values()).items():
+            piece = PieceOfFanOut(job_id, fan_out_id, 0, len(expected.statuses) + 1)
+            (there,) = load_children(conn, [piece])
+            under_way = [ChildUnderWay(*child) for child in there.under_way]
+            loaded = LoadedChildren(bytearray(there.statuses), bytearray(there.attempts), under_way)
+            if loaded != expected:
+                different.append(f"{fan_out_id} of {job_id}: {expected} in the model, {loaded} in PostgreSQL")
     return different
 
 

@@ -71,6 +71,7 @@ class Lanes:
     def __init__(self, dsn: str) -> None:
         self._lanes = (Lane(dsn), Lane(dsn))
         self._monitor: Conn = connect(dsn, "test:monitor", autocommit=True)
+        self._monitor.execute("SET search_path TO dagapp")
         for name, volatility in CLOCKS.items():
             self._monitor.execute(VIRTUAL_CLOCK.format(name, volatility).encode())
         self.open: OpenTransaction | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
@@ -278,7 +279,7 @@ class MirroredStore(Store):
         self.compare()
 
     def discard_inbox_of_ended_jobs(self, owner_id: str) -> None:
-        """PostgreSQL does so only with rows that are old by its own clock; what is left of ended jobs is not compared."""
+        """PostgreSQL does so only with rows that are old by its own clock. Rows of ended jobs are not compared."""
 
     def release_some_jobs(self, owner_id: str, limit: int) -> None:
         """All of them, when their owner leaves. Of balance PostgreSQL chooses which, so that is left out."""
@@ -503,8 +504,9 @@ class MirroredStore(Store):
     def check_timers(self, owner_id: str) -> None:
         """What is due now is due for both."""
         if self._lanes.open is None:
-            there = self._lanes.run(lambda conn: inbox.due_timers(conn, owner_id, 10_000), self.clock())
-            due = reads.timers_of(self, owner_id, self.clock())
+            act = partial(inbox.due_timers, me=owner_id, limit=10_000, deadlines=True)
+            there = self._lanes.run(act, self.clock())
+            due = reads.due_timers(self, owner_id)
             expected = sorted((job_id, timer.node_id, timer.attempt, str(timer.timer)) for job_id, timer in due)
             _agree("timers", expected, sorted(there))
 

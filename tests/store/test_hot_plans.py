@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from rmhdag.store import inbox, jobs, settle, tasks
+from rmhdag.store import inbox, jobs, reruns, settle, tasks
 from rmhdag.store.connection import connect, enter_schema
 
 Conn = psycopg.Connection[Any]
@@ -36,6 +36,8 @@ INSERT INTO dag_node_states (job_id, node_id, status, task_id, next_attempt_at, 
     CASE WHEN n % 2000 = 0 THEN now() END, CASE WHEN n % 2000 = 100 THEN now() END,
     CASE WHEN n % 100 <> 0 THEN now() END
   FROM generate_series(1, {ROWS}) n;
+INSERT INTO dag_node_states (job_id, node_id, parent_node_id, fan_out_index, status)
+  SELECT 'j' || 1000 + n % 2, 's__' || n / 2, 's', n / 2, 'ready' FROM generate_series(0, {ROWS} / 5 - 1) n;
 INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_key, fairness_key, worker_id,
     claimed_at, lease_epoch)
   SELECT 't' || n, 'j' || n, 'n', 'q' || n % 2, 'echo', n, 'me', CASE WHEN n % 100 = 0 THEN 'w' || n / 100 % 10 END,
@@ -73,6 +75,7 @@ def task(n: int) -> str:
 
 NODES = rows(job, "n", "completed", 1, *[None, 0], *[None] * 9)
 QUEUED = rows(lambda n: f"new{n}", job, "n", "q1", "echo", 1, 2, 0, 60, 0, "me", "default", {}, None)
+PIECES = json.dumps([["j1000", "s", 2_000, 7_000], ["j1001", "s", 15_000, 20_000]])
 HOT = [
     Hot(tasks.SQL, "claim_tasks", {"worker_id": "w", "queue": "q1", "limit": BATCH, "mark": 0, "namespace": None}),
     Hot(
@@ -90,9 +93,30 @@ HOT = [
     Hot(tasks.SQL, "offer_due_tasks", {}, rows=1),
     Hot(tasks.SQL, "first_waiting", {"queue": "q1", "after": 0}, rows=1),
     Hot(inbox.SQL, "read_inbox", {"me": "o0", "mark": 0, "limit": BATCH}),
-    Hot(inbox.SQL, "due_timers", {"me": "o0", "limit": BATCH}),
+    Hot(inbox.SQL, "due_timers", {"me": "o0", "limit": BATCH, "deadlines": True}),
     Hot(jobs.SQL, "claim_unowned_jobs", {"me": "o9", "limit": BATCH, "after": ""}),
     Hot(jobs.SQL, "claim_orphaned_jobs", {"me": "o9", "dead": ["o0"], "limit": BATCH}),
+    Hot(jobs.SQL, "load_jobs", {"me": "o0", "jobs": [job(n) for n in HELD], "bytes": 10**6}),
+    Hot(
+        jobs.SQL,
+        "load_nodes",
+        {
+            "turns": HELD,
+            "jobs": [job(n) for n in HELD],
+            "nodes": ["n"] * BATCH,
+            "are_read": [True] * BATCH,
+            "bytes": 10**6,
+        },
+    ),
+    Hot(jobs.SQL, "load_children", {"pieces": PIECES, "statuses": jobs.STATUSES}, pages_per_row=4, rows=10_000),
+    Hot(jobs.SQL, "last_event_numbers", {"jobs": [job(n) for n in HELD]}),
+    Hot(
+        reruns.SQL,
+        "finished_children",
+        {"job_id": "j1000", "fan_out": "s", "after": 10_000, "limit": BATCH},
+        rows=10_000,
+    ),
+    Hot(reruns.SQL, "fan_out_totals", {"jobs": [job(n) for n in HELD], "nodes": ["n"] * BATCH}),
     Hot(settle.SQL, "lock_jobs", {"me": "o0", "held": rows(job, 1)}),
     Hot(settle.SQL, "consume_inbox", {"me": "o0", "inbox": HELD}),
     Hot(settle.SQL, "update_jobs", {"jobs": rows(job, "running", None, None, None), "now": NOW}),
@@ -170,3 +194,37 @@ def test_hot_statements_walk_an_index_whenever_they_were_planned(planner: Conn) 
     planner.execute("ANALYZE")
     found += troubles(planner, "analysed")
     assert not found, "\n".join(found)
+
+
+# Retries and deadlines of two orchestrators, all of them due.
+DUE = 20_000
+FILL_DUE = f"""
+INSERT INTO dag_jobs (job_id, workflow_id, workflow_version, workflow_hash, fairness_key, submitted_by, root_job_id,
+    owner_id, owner_epoch, status, started_at)
+  SELECT 'd' || n, 'w', 1, 'h', 'me', 'me', 'd' || n, 'o' || n % 2, 1, 'running', now()
+  FROM generate_series(1, {DUE}) n;
+INSERT INTO dag_node_states (job_id, node_id, status, task_id, next_attempt_at, deadline_at)
+  SELECT 'd' || n, 'n', CASE WHEN n % 4 < 2 THEN 'running' ELSE 'ready' END::node_status, 'd' || n,
+    CASE WHEN n % 4 >= 2 THEN now() - n * interval '1 s' END, CASE WHEN n % 4 < 2 THEN now() - n * interval '1 s' END
+  FROM generate_series(1, {DUE}) n;
+INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_key, fairness_key, worker_id,
+    claimed_at, started_at, lease_epoch)
+  SELECT 'd' || n, 'd' || n, 'n', 'q', 'echo', n, 'me', 'w', now(), now() - interval '1 day', 1
+  FROM generate_series(1, {DUE}) n;
+"""
+TIMERS = Hot(inbox.SQL, "due_timers", {"me": "o0", "limit": BATCH, "deadlines": True})
+
+
+@pytest.mark.timeout(120)
+def test_timers_are_read_up_to_the_limit_whoever_else_has_some_that_are_due(planner: Conn) -> None:
+    prepare(planner, TIMERS)
+    explain(planner, TIMERS)
+    planner.execute(FILL_DUE.encode())
+    seen = {"planned while empty": explain(planner, TIMERS)}
+    planner.execute("DISCARD PLANS")
+    seen["never analysed"] = explain(planner, TIMERS)
+    planner.execute("ANALYZE")
+    seen["analysed"] = explain(planner, TIMERS)
+    assert {when: plan["Actual Rows"] for when, plan in seen.items()} == dict.fromkeys(seen, 2 * BATCH)
+    # Each of mine comes with one of the others: a node, a job, a queue row.
+    assert {when: pages(plan) for when, plan in seen.items() if pages(plan) > 2 * BATCH * 2 * 15} == {}

@@ -14,13 +14,17 @@ _EXPECTATION = re.compile(r"(\d+):(\d+) ([a-z0-9-]+): (.+)")
 
 @dataclass
 class Case:
-    """`expected` holds line, column, code and message of every problem the file must have."""
+    """`expected` holds line, column, code and message of every problem the file must have.
+
+    `result` names the nodes whose outputs are the result of a job, where the file says so.
+    """
 
     path: Path
     handlers: HandlerCatalogue | None = None
     queues: frozenset[str] | None = None
     env_names: frozenset[str] = frozenset()
     schema: str = "passes"
+    result: tuple[str, ...] | None = None
     expected: list[tuple[int, int, str, str]] = field(default_factory=list)
 
 
@@ -37,6 +41,8 @@ def read_case(path: Path) -> Case:
                 case.queues = frozenset(value.split())
             case "env":
                 case.env_names = frozenset(value.split())
+            case "result":
+                case.result = tuple(value.split())
             case "schema":
                 case.schema = value
             case "expect":

@@ -6,6 +6,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from rmhdag.engine.plan import Plan
 from rmhdag.workflow import check, definition_hash, definition_json, json_schema, load, shipped_handlers
 from rmhdag.workflow.definition import WorkflowDefinition
 from rmhdag.workflow.yaml_reader import read_yaml
@@ -39,6 +40,15 @@ def test_valid_file_means_the_same_as_json(case: Case) -> None:
     from_yaml = load(text, file=case.path.name, env_names=case.env_names)
     from_json = load(read_yaml(text, "").data, env_names=case.env_names)
     assert from_json.hash == from_yaml.hash
+
+
+WITH_RESULT = [case for case in VALID if case.result is not None]
+
+
+@pytest.mark.parametrize("case", WITH_RESULT, ids=names(WITH_RESULT))
+def test_the_result_is_what_the_nodes_at_the_end_produce(case: Case) -> None:
+    loaded = load(case.path.read_bytes(), file=case.path.name, handlers=shipped_handlers())
+    assert Plan(loaded.definition).final_nodes == case.result
 
 
 @pytest.mark.parametrize("case", INVALID, ids=names(INVALID))

@@ -30,7 +30,7 @@ REVISION_FIELDS = {
     "content_hash": {Writer.ORCHESTRATOR},
     "outputs": {Writer.ORCHESTRATOR},
     "footprint": {Writer.ORCHESTRATOR},
-    "catalogue": {Writer.ORCHESTRATOR},
+    "catalogue": set(),
     "error_message": {Writer.ORCHESTRATOR},
     "completed_at": {Writer.ORCHESTRATOR},
     "updated_at": {Writer.ORCHESTRATOR},

@@ -109,6 +109,8 @@ def orchestrator(
             FreshHandlerQueues(dsn, settings),
             notify=settings.notify,
             pooled=settings.database_pooled,
+            # Not even the end of its life gets the loop out: whoever supervises this process starts another one.
+            on_hang=lambda: os._exit(ExitCode.FAILED),
         )
         stop_on_signals(running)
         say(f"orchestrator (process {os.getpid()}) works on {name}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rmhdag.engine import flow
+from rmhdag.engine import fan_outs, flow
 from rmhdag.engine.effects import (
     ChildJobCancelled,
     ChildrenCancelled,
@@ -154,7 +154,7 @@ def cancel_next_children(run: JobRun, fan: FanOutState) -> None:
 
 def forget_unborn_children(run: JobRun, fan: FanOutState) -> None:
     """Children that were never expanded have no rows: they vanish from the counts."""
-    fan.items = None
+    fan_outs.forget_source(run, fan)
     run.counts[PENDING] -= fan.counts[PENDING]
     fan.counts[PENDING] = 0
 

@@ -37,7 +37,7 @@ def begin_fan_out(run: JobRun, slot: Slot) -> None:
         return
     run.move(slot, RUNNING)
     fan = slot.fan = FanOutState(slot, items, total)
-    fan.reused = dict(run.reused_children.get(slot.node_id, {}))
+    fan.reused = run.reused_children.get(slot.node_id, {})
     run.counts[PENDING] += total
     run.write(slot, output=_output_of(fan))
     expand(run, fan)
@@ -62,7 +62,7 @@ def expand(run: JobRun, fan: FanOutState) -> None:
     assert fan.items is not None
     start, stop = fan.expanded, min(fan.expanded + run.plan.expansion_chunk, fan.total)
     scope = ChildScope(run, fan.total)
-    children = [_new_child(fan, scope, index) for index in range(start, stop)]
+    children = [_new_child(fan, scope, index, fan.items[index]) for index in range(start, stop)]
     fan.expanded = stop
     if children:
         retry = fan.slot.plan.task.retry if fan.slot.plan.task is not None else None
@@ -72,17 +72,25 @@ def expand(run: JobRun, fan: FanOutState) -> None:
     if stop < fan.total:
         run.effects.append(ContinueLater(fan.slot.node_id))
     else:
-        fan.items = None
+        forget_source(run, fan)
     offer(run, fan)
     if fan.slot.plan.task is not None:
         tasks.fill_lane(run, run.lane(fan.slot.plan.task.queue))
     child_settled(run, fan)
 
 
-def _new_child(fan: FanOutState, scope: ChildScope, index: int) -> NewChild:
-    assert fan.items is not None
+def forget_source(run: JobRun, fan: FanOutState) -> None:
+    """Nothing is expanded any more: the items, and what a rerun takes over, may be as large as all the rest."""
+    fan.items = None
+    if fan.reused:
+        fan.reused = {}
+        fan_out_id = fan.slot.node_id
+        run.reused_children = {key: kept for key, kept in run.reused_children.items() if key != fan_out_id}
+
+
+def _new_child(fan: FanOutState, scope: ChildScope, index: int, item: Any) -> NewChild:
     assert fan.slot.plan.task is not None
-    scope.item = fan.items[index]
+    scope.item = item
     scope.index = index
     child = NewChild(index, fan.child_id(index), {})
     try:
@@ -184,12 +192,19 @@ def name_failures(fan: FanOutState) -> str:
     return f"{count} of {fan.total} children failed: {named}{more}"
 
 
-def revive_child(run: JobRun, node_id: str) -> Slot:
+def resolve_params_again(run: JobRun, fan: FanOutState, index: int) -> dict[str, Any]:
+    """The parameters of one child: its row has none if they could not be resolved when it was made."""
+    assert fan.slot.plan.task is not None
+    scope = ChildScope(run, fan.total)
+    items = source_items(run, fan.slot) if fan.items is None else fan.items
+    scope.item, scope.index = items[index], index
+    params: dict[str, Any] = fan.slot.plan.task.params.evaluate(scope)
+    return params
+
+
+def revive_child(run: JobRun, fan: FanOutState, index: int) -> Slot:
     """Give a failed child a slot again, still failed, so that it can be retried."""
-    found = run.find_child(node_id)
-    assert found is not None
-    fan, index = found
-    slot = Slot(fan.slot.plan, node_id, fan.slot.plan.task, fan, index)
+    slot = Slot(fan.slot.plan, fan.child_id(index), fan.slot.plan.task, fan, index)
     slot.status = FAILED
     slot.attempt = fan.attempts[index] or 1
     if index in fan.failed:

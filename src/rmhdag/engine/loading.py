@@ -1,13 +1,16 @@
 """An aggregate from rows, after a restart or a change of owner; and what it still owes the world.
 
-Only what rows say is believed: edges, counters and windows follow from the statuses.
+Only what rows say is believed: edges, counters and windows follow from the statuses. Nodes of the definition come as
+rows. Children of a fan-out come as bytes, in whole pieces of its range of indexes: 500,000 of them are no objects here
+either; only those that have a slot in memory come one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rmhdag.engine import endings, fan_outs, flow, tasks
 from rmhdag.engine.effects import ContinueLater, Effect
@@ -24,6 +27,7 @@ from rmhdag.engine.slots import (
     READY,
     RUNNING,
     SKIPPED,
+    STATUSES,
     TERMINAL,
     FanOutState,
     Slot,
@@ -32,53 +36,72 @@ from rmhdag.engine.waiting import child_job_id
 from rmhdag.models.states import JobStatus, NodeStatus, NodeType
 
 
-class NodeRow(Protocol):
-    """The columns of `dag_node_states` that the engine reads."""
+class TaskColumns(Protocol):
+    """What the row of a node and that of a child under way both say of their task."""
 
     @property
-    def node_id(self) -> str: ...
-    @property
-    def status(self) -> NodeStatus: ...
-    @property
     def attempt(self) -> int: ...
-    @property
-    def max_retries(self) -> int: ...
     @property
     def lease_losses(self) -> int: ...
     @property
     def next_attempt_at(self) -> datetime | None: ...
     @property
     def deadline_at(self) -> datetime | None: ...
+
+
+class NodeRow(TaskColumns, Protocol):
+    """The columns of `dag_node_states` that the engine reads of a node of the definition."""
+
     @property
-    def parent_node_id(self) -> str | None: ...
+    def node_id(self) -> str: ...
     @property
-    def fan_out_index(self) -> int | None: ...
+    def status(self) -> NodeStatus: ...
     @property
     def output(self) -> Any: ...
     @property
     def error_message(self) -> str | None: ...
 
 
+class ChildUnderWay(NamedTuple):
+    """A child that has a slot: its task is out, or it has been tried and waits for its next attempt."""
+
+    fan_out_index: int
+    attempt: int
+    lease_losses: int
+    next_attempt_at: datetime | None
+    deadline_at: datetime | None
+
+
+@dataclass(slots=True)
+class LoadedChildren:
+    """The children of one fan-out that have rows, from index 0 without a gap: two bytes for each."""
+
+    statuses: bytearray = field(default_factory=bytearray)  # positions in NodeStatus
+    attempts: bytearray = field(default_factory=bytearray)  # of failed children, else 0
+    under_way: list[ChildUnderWay] = field(default_factory=list)  # by index
+
+
 def load_run(
     plan: Plan,
     facts: JobFacts,
     rows: Iterable[NodeRow],
+    children: Mapping[str, LoadedChildren],
     outputs: Mapping[str, Output],
     *,
     next_seq: int,
     reused_children: Mapping[str, Mapping[int, str]] | None = None,
 ) -> JobRun:
-    """Rebuild the aggregate. `outputs` holds, for each completed node that somebody reads, what it produced."""
+    """Rebuild the aggregate from the nodes of the definition and the children of its fan-outs.
+
+    `outputs` holds, for each completed node that somebody reads, what it produced.
+    """
     run = JobRun(plan, facts, next_seq=next_seq)
     run.reused_children = reused_children or {}
-    children: dict[str, list[NodeRow]] = {}
     engine_made: dict[str, Any] = {}
     for row in rows:
-        if row.parent_node_id is not None:
-            children.setdefault(row.parent_node_id, []).append(row)
-            continue
         slot = run.slots[plan.by_id[row.node_id].index]
-        _restore_slot(run, slot, row)
+        slot.reason = row.error_message
+        _restore_slot(run, slot, CODES[row.status], row)
         if row.output is not None:
             engine_made[row.node_id] = row.output
     for slot in run.slots:
@@ -90,20 +113,20 @@ def load_run(
         if slot.plan.type is NodeType.CONDITIONAL and slot.status == COMPLETED:
             slot.taken = flow.branch_taken(slot.plan, engine_made.get(slot.node_id))
         if slot.plan.type is NodeType.FAN_OUT and slot.node_id in engine_made:
-            _restore_children(run, slot, engine_made[slot.node_id]["total"], children.get(slot.node_id, []))
+            loaded = children.get(slot.node_id) or LoadedChildren()
+            _restore_children(run, slot, engine_made[slot.node_id]["total"], loaded)
     _restore_edges(run)
     run.failed_nodes = [slot.node_id for slot in run.slots if slot.status == FAILED][: endings.NAMED_NODES]
     return run
 
 
-def _restore_slot(run: JobRun, slot: Slot, row: NodeRow) -> None:
+def _restore_slot(run: JobRun, slot: Slot, status: int, row: TaskColumns) -> None:
     """Status, attempt and window of one task, for a static node and a child under way alike."""
     slot.attempt = row.attempt
     slot.lease_losses = row.lease_losses
     slot.next_attempt_at = row.next_attempt_at
     slot.deadline_at = row.deadline_at
-    slot.reason = row.error_message
-    slot.status = CODES[row.status]
+    slot.status = status
     if slot.parent is None:
         run.counts[PENDING] -= 1
         run.counts[slot.status] += 1
@@ -118,35 +141,31 @@ def _restore_slot(run: JobRun, slot: Slot, row: NodeRow) -> None:
         slot.child_job_id = child_job_id(run.task_id(slot))
 
 
-def _restore_children(run: JobRun, slot: Slot, total: int, rows: list[NodeRow]) -> None:
+def _restore_children(run: JobRun, slot: Slot, total: int, loaded: LoadedChildren) -> None:
     fan = slot.fan = FanOutState(slot, None, total)
-    fan.reused = dict(run.reused_children.get(slot.node_id, {}))
-    fan.expanded = len(rows)
-    for row in rows:
-        index = row.fan_out_index
-        assert index is not None
-        status = CODES[row.status]
-        fan.statuses[index] = status
-        fan.counts[status] += 1
-        if status == FAILED:
-            fan.attempts[index] = row.attempt
-            if len(fan.failed) < fan_outs.NAMED_FAILURES:
-                fan.failed.append(index)
-        elif status in (DISPATCHED, RUNNING) or (status == READY and (row.attempt > 1 or row.next_attempt_at)):
-            child = Slot(slot.plan, row.node_id, slot.plan.task, fan, index)
-            _restore_slot(run, child, row)
-            fan.active[index] = child
-            if status == READY:
-                if row.next_attempt_at is None:
-                    fan.due.append(child)
-            else:
-                fan.in_flight += 1
+    fan.reused = run.reused_children.get(slot.node_id, {})
+    statuses = fan.statuses
+    fan.expanded = len(loaded.statuses)
+    statuses[: fan.expanded] = loaded.statuses
+    fan.attempts[: fan.expanded] = loaded.attempts
+    fan.counts = [loaded.statuses.count(code) for code in range(len(STATUSES))]
+    failed = -1
+    while len(fan.failed) < fan_outs.NAMED_FAILURES and (failed := statuses.find(FAILED, failed + 1)) >= 0:
+        fan.failed.append(failed)
+    for row in loaded.under_way:
+        child = Slot(slot.plan, fan.child_id(row.fan_out_index), slot.plan.task, fan, row.fan_out_index)
+        _restore_slot(run, child, statuses[child.index], row)
+        fan.active[child.index] = child
+        if child.status != READY:
+            fan.in_flight += 1
+        elif row.next_attempt_at is None:
+            fan.due.append(child)
     fan.counts[PENDING] = 0 if TERMINAL[slot.status] else total - fan.expanded
     for code, count in enumerate(fan.counts):
         run.counts[code] += count
     if run.ending is None or slot.status != RUNNING:
         return
-    if READY in fan.statuses or fan.in_flight == 0:
+    if READY in statuses or fan.in_flight == 0:
         fan.cancel_cursor = 0  # also where nothing is left to cancel: somebody has to close the fan-out
         run.cancelling += 1
     else:

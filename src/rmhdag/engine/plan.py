@@ -144,6 +144,7 @@ class Plan:
         self._compile_result()
         self._collect_reads()
         self.node_ids = [node.node_id for node in self.nodes]
+        self.fan_outs = [node.index for node in self.nodes if node.type is NodeType.FAN_OUT]
         self.max_retries = [node.retry.max_attempts - 1 for node in self.nodes]
         self.roots = [node.index for node in self.nodes if not node.all_count and not node.any_count]
 
@@ -227,7 +228,7 @@ class Plan:
                 fan_out.fan_in_index = node.index
 
     def _compile_result(self) -> None:
-        """The job's result: the declared outputs, or the outputs of the nodes that lead into END."""
+        """The job's result: the declared outputs, or those of the nodes that lead into END; what leads nowhere does."""
         if self.definition.outputs is not None:
             self.result: CompiledTemplate | None = compile_value(self.definition.outputs)
             self.final_nodes: tuple[str, ...] = ()
@@ -238,11 +239,10 @@ class Plan:
             node
             for node in self.nodes
             if node.definition.ends
+            or not node.out
             or any(target in ends for target, _, _ in node.out)
             or (isinstance(node.definition, ConditionalNode) and any(not b.next for b in node.definition.branches))
         ]
-        if not final:
-            final = [node for node in self.nodes if not node.out]
         self.final_nodes = tuple(node.node_id for node in final if node.type not in (NodeType.START, NodeType.END))
 
     def _collect_reads(self) -> None:

@@ -6,6 +6,7 @@ Statuses are small integers here, so that 100,000 children fit into a byte array
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -44,12 +45,13 @@ class Slot:
         "fan",
         "index",
         "lease_losses",
-        "lost_epoch",
         "next_attempt_at",
         "node_id",
+        "over_epoch",
         "parent",
         "plan",
         "reason",
+        "running_epoch",
         "status",
         "taken",
         "task",
@@ -67,7 +69,10 @@ class Slot:
         self.attempt = 1
         self.extra_attempts = 0  # granted by hand, beyond the retry rule
         self.lease_losses = 0
-        self.lost_epoch = -1
+        # Leases of this attempt, as far as they were heard of since it was loaded: the newest that started, and the
+        # newest that was lost or given back.
+        self.running_epoch = -1
+        self.over_epoch = -1
         self.next_attempt_at: datetime | None = None
         self.deadline_at: datetime | None = None
         self.all_waiting = plan.all_count
@@ -126,7 +131,7 @@ class FanOutState:
         self.in_lane = False
         self.failed: list[int] = []  # the first hundred, for messages
         self.cancel_cursor: int | None = None
-        self.reused: dict[int, str] = {}
+        self.reused: Mapping[int, str] = {}  # what a rerun takes over, until all are expanded
 
     @property
     def settled(self) -> int:

@@ -135,6 +135,11 @@ def _current(run: JobRun, node_id: str, attempt: int) -> Slot | None:
     return slot if slot.status in (DISPATCHED, RUNNING) else None
 
 
+def _is_over(slot: Slot, lease_epoch: int) -> bool:
+    """Is this old news: of a lease that has ended, or that has a running successor?"""
+    return lease_epoch <= slot.over_epoch or lease_epoch < slot.running_epoch
+
+
 def _release(run: JobRun, slot: Slot) -> Lane:
     """The task is no longer out, whatever became of it; call before its status changes."""
     assert slot.task is not None
@@ -150,13 +155,19 @@ def _release(run: JobRun, slot: Slot) -> Lane:
 
 
 def task_started(run: JobRun, given: TaskStarted) -> None:
+    """The clock belongs to the lease: a newer one has its whole time, although the end of the one before was not heard.
+
+    Each start is consumed once, with the rows that show it; so after loading, the next start is of a newer lease.
+    """
     slot = _current(run, given.node_id, given.attempt)
-    if slot is None or slot.status != DISPATCHED or given.lease_epoch <= slot.lost_epoch:
+    if slot is None or given.lease_epoch <= max(slot.over_epoch, slot.running_epoch):
         return
     assert slot.task is not None
     lane = run.lane(slot.task.queue)
-    lane.unclaimed -= 1
-    run.move(slot, RUNNING)
+    if slot.status == DISPATCHED:
+        lane.unclaimed -= 1
+        run.move(slot, RUNNING)
+    slot.running_epoch = given.lease_epoch
     slot.deadline_at = run.after(slot.task.timeout_seconds + TIMEOUT_GRACE_SECONDS)
     run.write(slot, task_id=given.task_id)
     run.record(EventType.NODE_RUNNING, EventStatus.INFO, slot.node_id, {"worker_id": given.worker_id}, given.task_id)
@@ -166,6 +177,10 @@ def task_started(run: JobRun, given: TaskStarted) -> None:
 def task_reported(run: JobRun, given: TaskReported) -> None:
     slot = _current(run, given.node_id, given.attempt)
     if slot is None:
+        return
+    if given.success and given.records and run.ending is not None:
+        # Completed would mean published, and nothing of a job that is ending is: a rerun does this task again.
+        _cancel_task(run, slot, given.task_id)
         return
     lane = _release(run, slot)
     if given.success:
@@ -265,11 +280,13 @@ def _record_failure(
     run.record(EventType.NODE_FAILED, status, slot.node_id, data, task_id, message, duration_ms)
 
 
-def _schedule_retry(run: JobRun, slot: Slot, delay_seconds: float, message: str | None) -> None:
+def _schedule_retry(
+    run: JobRun, slot: Slot, delay_seconds: float, message: str | None, params: dict[str, Any] | None = None
+) -> None:
     run.move(slot, READY)
     slot.attempt += 1
     slot.lease_losses = 0
-    slot.lost_epoch = -1
+    slot.running_epoch = slot.over_epoch = -1
     slot.deadline_at = None
     due = run.after(delay_seconds)
     run.record(
@@ -279,7 +296,7 @@ def _schedule_retry(run: JobRun, slot: Slot, delay_seconds: float, message: str 
         {"retry_count": slot.attempt - 1, "next_attempt_at": due.isoformat()},
     )
     slot.next_attempt_at = due
-    run.write(slot, error_message=message)
+    run.write(slot, error_message=message, input_params=params)
     if delay_seconds <= 0:
         _retry_is_due(run, slot)
 
@@ -303,13 +320,13 @@ def _retry_is_due(run: JobRun, slot: Slot) -> None:
 
 def task_snoozed(run: JobRun, given: TaskSnoozed) -> None:
     slot = _current(run, given.node_id, given.attempt)
-    if slot is None or given.lease_epoch <= slot.lost_epoch:
+    if slot is None or _is_over(slot, given.lease_epoch):
         return
     if run.ending is not None:
         run.effects.append(TaskRevoked(given.task_id))
         _cancel_task(run, slot, given.task_id)
         return
-    slot.lost_epoch = given.lease_epoch
+    slot.over_epoch = given.lease_epoch
     _back_to_queue(run, slot)
     run.write(slot, task_id=given.task_id)
     data = {
@@ -332,9 +349,9 @@ def _back_to_queue(run: JobRun, slot: Slot) -> None:
 
 def task_lost(run: JobRun, given: TaskLost) -> None:
     slot = _current(run, given.node_id, given.attempt)
-    if slot is None or given.lease_epoch <= slot.lost_epoch:
+    if slot is None or _is_over(slot, given.lease_epoch):
         return
-    slot.lost_epoch = given.lease_epoch
+    slot.over_epoch = given.lease_epoch
     slot.lease_losses += given.started
     data = {"worker_id": given.worker_id, "lease_losses": slot.lease_losses}
     run.record(EventType.NODE_LOST, EventStatus.WARNING, slot.node_id, data, given.task_id)
@@ -359,7 +376,7 @@ def task_lost(run: JobRun, given: TaskLost) -> None:
 
 def task_checkpointed(run: JobRun, given: TaskCheckpointed) -> None:
     slot = _current(run, given.node_id, given.attempt)
-    if slot is None or given.lease_epoch <= slot.lost_epoch:
+    if slot is None or _is_over(slot, given.lease_epoch):
         return
     run.write(slot, task_id=given.task_id, checkpoint_phase=given.phase, checkpoint_data=given.data)
     run.record(EventType.NODE_CHECKPOINT, EventStatus.INFO, slot.node_id, {"phase": given.phase}, given.task_id)
@@ -419,12 +436,23 @@ def retry_node(run: JobRun, given: RetryNode) -> None:
         run.effects.append(CommandAnswered(False, refusal))
         return
     slot = run.find(given.node_id)
-    if slot is None:
-        slot = fan_outs.revive_child(run, given.node_id)
-        slot.extra_attempts += 1
-        _schedule_retry(run, slot, 0.0, None)
-    else:
+    if slot is not None:
         _retry_is_due(run, slot)
+    else:
+        found = run.find_child(given.node_id)
+        assert found is not None
+        try:
+            params = fan_outs.resolve_params_again(run, *found)
+        except (ExpressionError, Missing) as error:
+            refusal = (
+                f"the parameters of {given.node_id} cannot be resolved, so it would fail again: {error}; "
+                f"correct the workflow or its inputs and submit a new job"
+            )
+            run.effects.append(CommandAnswered(False, refusal))
+            return
+        slot = fan_outs.revive_child(run, *found)
+        slot.extra_attempts += 1
+        _schedule_retry(run, slot, 0.0, None, params)
     run.effects.append(CommandAnswered(True, f"{given.node_id} is tried again, attempt {slot.attempt}"))
 
 

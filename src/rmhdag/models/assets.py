@@ -124,7 +124,8 @@ class GeospatialAsset(Row):
 class AssetRevision(Row):
     """One processing of an asset. `params_digest` is of what its job was asked for; a rollback has no job.
 
-    `catalogue` is what the catalogue shows of it, as `stac_item` records: a rollback publishes these again.
+    Its items are rows of `dag_revision_items`. Those of revisions made before that table existed are in `catalogue`, as
+    `stac_item` records; nothing writes that column any more.
     """
 
     table: ClassVar[Table] = Table(

@@ -39,7 +39,7 @@ class EntryStatus(StrEnum):
 
 
 class CatalogueEntry(Row):
-    """One collection (`item_id` is '') or item as it is to be, written with the node that made it.
+    """One collection (`item_id` is '') or item as it is to be. A removed one has no body.
 
     Each change takes the next `version` under the row's lock, so the order of versions is that of commits. A claim
     mints `lease_epoch` and moves `next_attempt_at` to the end of its lease. Ids are shared by all namespaces, because
@@ -81,4 +81,29 @@ class CatalogueEntry(Row):
     next_attempt_at: Stamped
     published_at: Timestamp | None = None
     last_error: Message | None = None
+    body: LargeJsonObject
+
+
+class RevisionItem(Row):
+    """An item that a revision has published. The catalogue shows it while that revision is its asset's current one.
+
+    `size_bytes` is the length of the body as text: statements that copy items are bounded by it.
+    """
+
+    table: ClassVar[Table] = Table(
+        name="dag_revision_items",
+        key=("namespace", "asset_id", "revision", "collection_id", "item_id"),
+        indexes=(Index("job", ("job_id",), where="job_id IS NOT NULL"),),
+        checks=(Check("revision_positive", "revision >= 1"), Check("size_not_negative", "size_bytes >= 0")),
+    )
+
+    namespace: Namespace = "default"
+    asset_id: AssetKey
+    revision: Attempt
+    collection_id: Name
+    item_id: ItemId
+    size_bytes: Number
+    job_id: Id | None = None
+    node_id: Id | None = None
+    created_at: Stamped
     body: LargeJsonObject

@@ -13,7 +13,7 @@ from rmhdag.models.assets import (
     PromotedDataset,
 )
 from rmhdag.models.callbacks import Callback, CallbackEndpoint
-from rmhdag.models.catalogue import CatalogueEntry
+from rmhdag.models.catalogue import CatalogueEntry, RevisionItem
 from rmhdag.models.history import JobEvent, OrchestratorEvent
 from rmhdag.models.jobs import Job, JobCommand, NodeState
 from rmhdag.models.queues import DeadLetter, InboxRow, OutboxRow, QueueMessage
@@ -23,7 +23,7 @@ from rmhdag.models.table import Row
 from rmhdag.models.tasks import Checkpoint, Payload, TaskLog, TaskResult
 
 # Grows with every change of a table. Code of a version below OLDEST_CODE_VERSION would damage such a database.
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 OLDEST_CODE_VERSION = 1
 
 ROWS: tuple[type[Row], ...] = (
@@ -62,4 +62,5 @@ ROWS: tuple[type[Row], ...] = (
     ExternalService,
     PromotedDataset,
     CatalogueEntry,
+    RevisionItem,
 )

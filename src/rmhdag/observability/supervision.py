@@ -29,6 +29,7 @@ class Loop:
         self.name = name
         self.patience_seconds = patience_seconds
         self.restarts = 0
+        self.restarted_at: float | None = None
         self._turned_at = monotonic()
 
     def turn(self) -> None:
@@ -87,6 +88,11 @@ class Supervisor:
     def restarts(self) -> dict[str, int]:
         return {name: loop.restarts for name, loop in self._loops.items()}
 
+    def seconds_since_restart(self) -> float | None:
+        """Since any of the threads had to be started again; None if none ever had to."""
+        times = [loop.restarted_at for loop in self._loops.values() if loop.restarted_at is not None]
+        return round(monotonic() - max(times), 1) if times else None
+
     def _run(self, loop: Loop, target: Callable[[Loop], None]) -> None:
         failures: deque[float] = deque(maxlen=MOST_RESTARTS)
         while not self._over.is_set():
@@ -96,6 +102,7 @@ class Supervisor:
                 return
             except Exception as error:
                 loop.restarts += 1
+                loop.restarted_at = monotonic()
                 log.exception("thread_failed", thread=loop.name, restarts=loop.restarts, error=type(error).__name__)
                 failures.append(monotonic())
             if len(failures) == MOST_RESTARTS and failures[-1] - failures[0] < WINDOW_SECONDS:

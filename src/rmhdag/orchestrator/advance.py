@@ -350,13 +350,16 @@ class Advance:
         self._blame(job_id, error, Verdict.DATA)
         return []
 
-    def _load(self, part: Mapping[str, list[Item]]) -> set[str]:
+    def _load(self, part: Part) -> set[str]:
         """The jobs of the part that are in memory now. Others are forgotten, put off, or to blame themselves."""
-        unloadable = self.owned.load(self._conn, part.keys())
+        loaded = self.owned.load(self._conn, part.keys())
+        if loaded.postponed:
+            # They did not fit into this turn, and go to the end of the line.
+            self._put_back({job_id: part.pop(job_id) for job_id in list(part) if job_id in loaded.postponed})
         present = {job_id for job_id in part if self.owned.get(job_id) is not None}
-        for job_id in part.keys() - present - {one.job_id for one in unloadable}:
+        for job_id in part.keys() - present - {one.job_id for one in loaded.unloadable}:
             self._forget(job_id)
-        for one in unloadable:
+        for one in loaded.unloadable:
             self._blame(one.job_id, one.error, Verdict.DATA)
         return present
 
@@ -514,16 +517,19 @@ class Advance:
                 raise
 
     def _late_news(self, entries: list[InboxEntry]) -> set[int]:
-        """Starts and the like of a lease that is over would make a task look alive that waits in its queue again."""
-        news = [entry.task_id for entry in entries if entry.kind in OF_A_LEASE and entry.task_id is not None]
+        """A start of a lease that is over would make a task look alive that waits in its queue again.
+
+        That a lease was given back is news until its successor has started: only then the node's clock is right again.
+        """
+        news = [entry for entry in entries if entry.kind in OF_A_LEASE and entry.task_id is not None]
         if not news:
             return set()
-        current = tasks.current_leases(self._conn, news)
-        late = {
-            entry.inbox_id
-            for entry in entries
-            if entry.kind in OF_A_LEASE and current.get(str(entry.task_id)) != entry.lease_epoch
-        }
+        current = tasks.current_leases(self._conn, [str(entry.task_id) for entry in news])
+        late = set()
+        for entry in news:
+            lease_epoch, is_started = current.get(str(entry.task_id), (None, True))
+            if lease_epoch != entry.lease_epoch and (is_started or entry.kind == "task_started"):
+                late.add(entry.inbox_id)
         if late:
             inbox.discard(self._conn, self._me, late)
         return late

@@ -11,7 +11,7 @@ from rmhdag.models.assets import ProcessingStatus
 from rmhdag.orchestrator.requests import state_of
 from rmhdag.store import assets
 from rmhdag.store.asset_states import RevisionKey, show_revision
-from rmhdag.store.publishing import publish_again, withdraw_asset
+from rmhdag.store.revision_items import CompletedRevision, show_current, withdraw_asset
 
 Conn = psycopg.Connection[Any]
 
@@ -32,9 +32,9 @@ def roll_back(conn: Conn, namespace: str, asset_id: str, revision: int, *, issue
         status = None if found is None else ProcessingStatus(found.status)
         number = check_rollback(state_of(locked), revision, status, locked.current_revision, locked.current_source)
         key = RevisionKey(namespace, asset_id, number)
-        shown = assets.copy_revision(conn, key, revision, source=rollback_source(revision), created_by=issued_by)
-        publish_again(conn, namespace, asset_id, number, shown)
+        assets.copy_revision(conn, key, revision, source=rollback_source(revision), created_by=issued_by)
         show_revision(conn, key)
+        show_current(conn, [CompletedRevision(key)])
     return number
 
 

@@ -18,6 +18,7 @@ from rmhdag.store.asset_states import RevisionOfJob
 from rmhdag.store.channels import JOBS_ENDED, NEW_JOBS, queue_channel
 from rmhdag.store.identity import new_id
 from rmhdag.store.publishing import Publication, TakeOver
+from rmhdag.store.revision_items import CompletedRevision
 from rmhdag.store.settle import Writes
 
 if TYPE_CHECKING:
@@ -171,6 +172,9 @@ class Batch:
                 _change_job(job_id, writes, effect)
                 if job.revision is not None and not writes.revisions:
                     writes.revisions.append(RevisionOfJob(job_id, job.revision))
+                if job.revision is not None and effect.status is JobStatus.COMPLETED:
+                    writes.completed_revisions.append(CompletedRevision(job.revision, self._catalogue))
+                    self.publishes = True
                 if effect.status in JOB_TERMINAL:
                     self.ended.append(job_id)
                     writes.channels.add(JOBS_ENDED)

@@ -59,9 +59,11 @@ class Context:
     advance: Advance
     orchestrators_seen: SilenceWatch
     workers_seen: SilenceWatch
-    trust: Trust
-    # Stalls that were told already: a job is silent once per silence.
-    warned: set[tuple[str, Any]] = field(default_factory=set)
+    # Stalls that were reported, by job with the time since which it stalls: once per silence.
+    warned: dict[str, Any] = field(default_factory=dict)
+    # How far the walk through silent jobs has come, and whom it has met.
+    silent_up_to: str = ""
+    still_silent: set[str] = field(default_factory=set)
     # More jobs than this are for the others to claim; None while there are no others.
     share: int | None = None
     owned_count: int = 0
@@ -71,18 +73,36 @@ class Context:
     rollup_bite: int = 500
     # Jobs that seemed to be owed something at the last look.
     owed_before: set[str] = field(default_factory=set)
+    # None: nobody doubts it.
+    trust: Trust | None = None
+    # When the duties got this connection, by this process's monotonic clock.
+    connected_at: float = float("-inf")
+    # Since when nothing has kept us from watching the others.
+    watching_since: float = 0.0
+
+    def undisturbed_seconds(self) -> float:
+        """How long the database has been reached without a gap, as far as this process can tell."""
+        since = self.connected_at if self.trust is None else max(self.connected_at, self.trust.unbroken_since)
+        return self.monotonic() - since
 
     def look_anew(self) -> None:
         """After a gap nobody can be called silent for what happened during it."""
         self.orchestrators_seen.reset()
         self.workers_seen.reset()
 
+    def notice_gap(self) -> None:
+        """While we could not trust ourselves we could not watch the others either."""
+        if self.trust is not None and self.trust.unbroken_since != self.watching_since:
+            self.watching_since = self.trust.unbroken_since
+            self.look_anew()
+
     def after_reconnect(self) -> None:
         """A claim may have gone through although its answer was lost: those jobs are mine, and nobody began them."""
+        self.connected_at = self.monotonic()
         self.take_over(self.advance.unknown(jobs.open_jobs_of(self.conn, self.me)))
 
     def definition_of(self, job_id: str) -> WorkflowDefinition:
-        return self.advance.owned.plan_for(self.conn, *upkeep.definition_key(self.conn, job_id)).definition
+        return self.advance.owned.plans.plan_for(self.conn, *upkeep.definition_key(self.conn, job_id)).definition
 
     def monotonic(self) -> float:
         return monotonic()

@@ -35,6 +35,7 @@ class DutyRounds:
     def run(self, loop: Loop, urgent: ModuleType | None = None) -> dict[ModuleType, int]:
         """Do what is due, or urgent; how much each of them found to do."""
         done: dict[ModuleType, int] = {}
+        self._context.notice_gap()
         for duty, interval_of in self._table.items():
             if monotonic() < self._due[duty] and duty is not urgent:
                 continue

@@ -1,31 +1,38 @@
 """The jobs that this orchestrator owns: aggregates in memory, loaded from rows when needed, dropped when in doubt.
 
-The cache is bounded by an estimate of bytes; whatever is evicted is loaded again with its next input.
+The cache is bounded by bytes; whatever is evicted is loaded again with its next input. What one turn loads is bounded
+too: what does not fit is postponed, so that taking over many large jobs delays the others by one of them at a time.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import psycopg
 
 from rmhdag.engine.inputs import Output, Path, Reference
-from rmhdag.engine.loading import load_run
+from rmhdag.engine.loading import ChildUnderWay, LoadedChildren, load_run
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobFacts, JobRun
-from rmhdag.models.states import JobEnding, JobStatus, NodeStatus, NodeType
+from rmhdag.models.states import NODE_TERMINAL, JobEnding, JobStatus, NodeStatus, NodeType
+from rmhdag.orchestrator.job_sizes import JobSize
 from rmhdag.orchestrator.job_spans import announce_job
+from rmhdag.orchestrator.plans import Plans
 from rmhdag.store import jobs, payloads, reruns
 from rmhdag.store.asset_states import RevisionKey
-from rmhdag.workflow.definition import WorkflowDefinition
 from rmhdag.workflow.expressions import Missing, resolve_path
 
 Conn = psycopg.Connection[Any]
 MAX_LOOKED_INTO = 1024 * 1024
-MAX_PLANS = 200
+# What one call of `load` may read. A job that is larger by itself is loaded whole, but only one such job at a time.
+NODES_PER_TURN = 20_000
+CHILDREN_PER_TURN = 20_000
+STORED_BYTES_PER_TURN = 4 * 1024 * 1024
+# 100,000 children take some 50 ms; 500,000 stay far away from any statement's time-out.
+CHILDREN_PER_STATEMENT = 20_000
 
 
 @dataclass(slots=True)
@@ -47,6 +54,10 @@ class OwnedJob:
     rerun_of: str | None = None
     rerun: Mapping[str, Any] | None = None  # what to do again, as `orchestrator.reruns` wrote it
     is_new: bool = False  # just loaded: `resume` has to be asked what is owed
+    size: JobSize = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = JobSize(self.run)
 
     @property
     def tells_end(self) -> bool:
@@ -54,9 +65,11 @@ class OwnedJob:
         return self.callback_url is not None or self.revision is not None
 
     def size_bytes(self) -> int:
-        fans = [slot.fan for slot in self.run.slots if slot.fan is not None]
-        children = sum(2 * fan.total + 400 * len(fan.active) for fan in fans)
-        return 4_000 + 400 * len(self.run.slots) + 300 * len(self.run.outputs) + children
+        return self.size.of(self.run)
+
+
+class MissingChildrenError(Exception):
+    """Somebody has changed the tables by hand."""
 
 
 class Unloadable(NamedTuple):
@@ -68,14 +81,48 @@ class Unloadable(NamedTuple):
     error: Exception
 
 
+class Loaded(NamedTuple):
+    """What `load` could not do: jobs that make no aggregate, and jobs that did not fit into this turn."""
+
+    unloadable: list[Unloadable]
+    postponed: set[str]
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A job on its way into memory."""
+
+    row: Any
+    plan: Plan
+    nodes: list[Any] = field(default_factory=list)
+    children: dict[str, LoadedChildren] = field(default_factory=dict)
+    totals: dict[str, int] = field(default_factory=dict)  # children of each fan-out that has begun
+    has_gap: bool = False
+    reusable: int = 0  # children of the job before that may still be taken over
+
+    def take(self, node: Any) -> None:
+        self.nodes.append(node._replace(status=NodeStatus(node.status)))
+        if self.plan.by_id[node.node_id].type is NodeType.FAN_OUT and node.output is not None:
+            self.totals[node.node_id] = node.output["total"]
+
+    @property
+    def unfinished_reuse(self) -> list[str]:
+        """Fan-outs that still take over what the job before has finished, as far as nodes and children are read."""
+        rerun = self.row.metadata.get("rerun")
+        if self.row.rerun_of is None or rerun is None or self.row.ending is not None:
+            return []
+        over = {node.node_id for node in self.nodes if node.status in NODE_TERMINAL}
+        over |= {name for name, found in self.children.items() if len(found.statuses) == self.totals[name]}
+        return [fan_out_id for fan_out_id in rerun["keeps_children"] if fan_out_id not in over]
+
+
 class OwnedJobs:
-    """The cache. `epochs` says which jobs are owned at all, in memory or not."""
+    """The cache."""
 
     def __init__(self, me: str, handler_queues: Mapping[str, str], max_bytes: int) -> None:
         self._me = me
-        self._handler_queues = handler_queues
         self._max_bytes = max_bytes
-        self._plans: OrderedDict[tuple[str, str, int, str], Plan] = OrderedDict()
+        self.plans = Plans(handler_queues)
         self._cached: OrderedDict[str, OwnedJob] = OrderedDict()
         self._bytes = 0
         self._sizes: dict[str, int] = {}
@@ -101,104 +148,192 @@ class OwnedJobs:
         self.drop(list(self._cached))
 
     def trim(self, busy: Collection[str]) -> None:
-        """Measure what was touched and evict the longest untouched until the bound holds."""
+        """Measure what was touched and evict the longest untouched until the bound holds.
+
+        Those of this turn go last, but they go too; only the last one stays, however large: it would come back at once.
+        """
         for job_id in busy:
-            job = self._cached.get(job_id)
-            if job is not None:
-                size = job.size_bytes()
-                self._bytes += size - self._sizes.get(job_id, 0)
-                self._sizes[job_id] = size
-        while self._bytes > self._max_bytes and len(self._cached) > len(busy):
+            self._measure(job_id)
+        while self._bytes > self._max_bytes and len(self._cached) > 1:
             self.drop([next(iter(self._cached))])
 
-    def load(self, conn: Conn, job_ids: Collection[str]) -> list[Unloadable]:
-        """Bring jobs into memory; those that are not mine (any more) stay out. Returns what makes no aggregate."""
+    def _measure(self, job_id: str) -> None:
+        job = self._cached.get(job_id)
+        if job is not None:
+            size = job.size_bytes()
+            self._bytes += size - self._sizes.get(job_id, 0)
+            self._sizes[job_id] = size
+
+    def load(self, conn: Conn, job_ids: Collection[str]) -> Loaded:
+        """Bring jobs into memory, in this order and within the budget; those that are not mine (any more) stay out."""
+        loaded = Loaded([], set())
         missing = [job_id for job_id in job_ids if job_id not in self._cached]
         if not missing:
-            return []
-        rows = {row.job_id: row for row in jobs.load_jobs(conn, self._me, missing)}
-        nodes: dict[str, list[Any]] = defaultdict(list)
-        for node in jobs.load_nodes(conn, list(rows)):
-            nodes[node.job_id].append(_as_row(node))
-        numbers = jobs.last_event_numbers(conn, list(rows))
-        unloadable: list[Unloadable] = []
-        plans: dict[str, Plan] = {}
-        for job_id, row in rows.items():
+            return loaded
+        drafts = self._begin(conn, missing, loaded)
+        _load_nodes(conn, drafts, loaded.postponed)
+        _count_reusable(conn, drafts)
+        _load_children(conn, _within_budget(drafts, loaded.postponed))
+        fitting = [draft for job_id, draft in drafts.items() if job_id not in loaded.postponed]
+        numbers = jobs.last_event_numbers(conn, [draft.row.job_id for draft in fitting])
+        payload_bytes = 0
+        for draft in fitting:
+            row = draft.row
+            if payload_bytes > STORED_BYTES_PER_TURN:
+                loaded.postponed.add(row.job_id)
+                continue
             try:
-                plans[job_id] = self.plan_of(conn, row)
-            except psycopg.Error:
-                raise
-            except Exception as error:  # whatever is wrong with this definition is wrong with this job alone
-                unloadable.append(Unloadable(job_id, row.owner_epoch, row.namespace, error))
-        outputs = self._outputs(conn, plans, nodes, rows)
-        for job_id, plan in plans.items():
-            row = rows[job_id]
-            submitted_trace = row.metadata.get("trace_parent")
-            try:
-                run = load_run(
-                    plan,
-                    _facts(row),
-                    nodes[job_id],
-                    outputs[job_id],
-                    next_seq=numbers.get(job_id, 0) + 1,
-                    reused_children=_reused_children(conn, row),
-                )
+                outputs = _outputs(conn, draft)
+                payload_bytes += sum(output.reference.size_bytes for output in outputs.values() if output.reference)
+                self._cached[row.job_id] = _as_job(conn, draft, outputs, numbers.get(row.job_id, 0) + 1)
             except psycopg.Error:
                 raise
             except Exception as error:
-                unloadable.append(Unloadable(job_id, row.owner_epoch, row.namespace, error))
+                loaded.unloadable.append(Unloadable(row.job_id, row.owner_epoch, row.namespace, error))
+            else:
+                self._measure(row.job_id)
+        return loaded
+
+    def _begin(self, conn: Conn, job_ids: list[str], loaded: Loaded) -> dict[str, _Draft]:
+        drafts: dict[str, _Draft] = {}
+        for row in jobs.load_jobs(conn, self._me, job_ids, STORED_BYTES_PER_TURN):
+            if not row.fits:
+                loaded.postponed.add(row.job_id)
                 continue
-            self._cached[job_id] = OwnedJob(
-                job_id,
-                row.owner_epoch,
-                row.namespace,
-                row.priority,
-                row.fairness_key,
-                row.submitted_by,
-                row.root_job_id,
-                run,
-                announce_job(job_id, submitted_trace),
-                submitted_trace,
-                row.callback_url,
-                None if row.revision is None else RevisionKey(row.namespace, row.asset_id, row.revision),
-                row.rerun_of,
-                row.metadata.get("rerun"),
-                is_new=True,
-            )
-        return unloadable
+            definition = (row.namespace, row.workflow_id, row.workflow_version, row.workflow_hash)
+            try:
+                drafts[row.job_id] = _Draft(row, self.plans.plan_for(conn, *definition))
+            except psycopg.Error:
+                raise
+            except Exception as error:  # whatever is wrong with this definition is wrong with this job alone
+                loaded.unloadable.append(Unloadable(row.job_id, row.owner_epoch, row.namespace, error))
+        return drafts
 
-    def plan_of(self, conn: Conn, row: Any) -> Plan:
-        return self.plan_for(conn, row.namespace, row.workflow_id, row.workflow_version, row.workflow_hash)
 
-    def plan_for(self, conn: Conn, namespace: str, workflow_id: str, version: int, content_hash: str) -> Plan:
-        """The compiled definition that a job was created with, whatever is registered by now."""
-        key = (namespace, workflow_id, version, content_hash)
-        plan = self._plans.get(key)
-        if plan is None:
-            definition = jobs.load_definition(conn, *key)
-            plan = Plan(WorkflowDefinition.model_validate(definition), self._handler_queues)
-            self._plans[key] = plan
-            if len(self._plans) > MAX_PLANS:
-                self._plans.popitem(last=False)
-        return plan
+def _load_nodes(conn: Conn, drafts: Mapping[str, _Draft], postponed: set[str]) -> None:
+    keys: list[jobs.NodeKey] = []
+    for turn, (job_id, draft) in enumerate(drafts.items()):
+        if draft.row.status == JobStatus.PENDING:
+            continue  # its nodes are made when it begins
+        if keys and len(keys) + len(draft.plan.nodes) > NODES_PER_TURN:
+            postponed.add(job_id)
+            continue
+        keys += [
+            jobs.NodeKey(turn, job_id, node.node_id, bool(node.reads) and node.type is NodeType.TASK)
+            for node in draft.plan.nodes
+        ]
+    for node in jobs.load_nodes(conn, keys, STORED_BYTES_PER_TURN):
+        if node.fits:
+            drafts[node.job_id].take(node)
+        else:
+            postponed.add(node.job_id)
 
-    def _outputs(
-        self, conn: Conn, plans: Mapping[str, Plan], nodes: Mapping[str, list[Any]], rows: Mapping[str, Any]
-    ) -> dict[str, dict[str, Output]]:
-        wanted: dict[str, tuple[str, str]] = {}
-        for job_id, plan in plans.items():
-            for node in nodes[job_id]:
-                compiled = plan.by_id.get(node.node_id)
-                if compiled is None or not compiled.reads or node.status is not NodeStatus.COMPLETED:
-                    continue
-                task_id = node.reused_task_id or node.task_id
-                if task_id is not None and compiled.type is NodeType.TASK:
-                    wanted[task_id] = (job_id, node.node_id)
-        found: dict[str, dict[str, Output]] = {job_id: {} for job_id in plans}
-        for task_id, value in jobs.load_outputs(conn, list(wanted)).items():
-            job_id, node_id = wanted[task_id]
-            found[job_id][node_id] = read_output(conn, plans[job_id], rows[job_id].namespace, node_id, value)
-        return found
+
+def _count_reusable(conn: Conn, drafts: Mapping[str, _Draft]) -> None:
+    """How large the fan-outs are from which a rerun takes over children: the job before knows."""
+    kept = [(draft, fan_out_id) for draft in drafts.values() for fan_out_id in draft.unfinished_reuse]
+    if not kept:
+        return
+    totals = reruns.fan_out_totals(conn, [(draft.row.rerun_of, fan_out_id) for draft, fan_out_id in kept])
+    for draft, fan_out_id in kept:
+        draft.reusable += totals.get((draft.row.rerun_of, fan_out_id), 0)
+
+
+def _within_budget(drafts: Mapping[str, _Draft], postponed: set[str]) -> list[_Draft]:
+    """Small ones up to the budget, and one large one: so neither kind waits for the other."""
+    fitting: list[_Draft] = []
+    room, has_large = CHILDREN_PER_TURN, False
+    for job_id, draft in drafts.items():
+        if job_id in postponed:
+            continue
+        children = sum(draft.totals.values()) + draft.reusable
+        is_large = children > CHILDREN_PER_TURN
+        if is_large and not has_large:
+            has_large = True
+        elif not is_large and children <= room:
+            room -= children
+        else:
+            postponed.add(job_id)
+            continue
+        fitting.append(draft)
+    return fitting
+
+
+def _load_children(conn: Conn, drafts: list[_Draft]) -> None:
+    """In statements of bounded size; a fan-out whose expansion is under way is read up to where it has got."""
+    by_id = {draft.row.job_id: draft for draft in drafts}
+    waiting: list[jobs.PieceOfFanOut] = []
+    for draft in drafts:
+        draft.children = {fan_out_id: LoadedChildren() for fan_out_id in draft.totals}
+        waiting += [
+            jobs.PieceOfFanOut(draft.row.job_id, name, 0, total) for name, total in draft.totals.items() if total
+        ]
+    while waiting:
+        pieces, waiting = _next_pieces(waiting)
+        for found in jobs.load_children(conn, pieces):
+            draft = by_id[found.job_id]
+            children = draft.children[found.fan_out_id]
+            draft.has_gap = draft.has_gap or found.has_gap
+            children.statuses += found.statuses
+            children.attempts += found.attempts
+            children.under_way += [ChildUnderWay(*child) for child in found.under_way]
+        waiting = [
+            piece for piece in waiting if len(by_id[piece.job_id].children[piece.fan_out_id].statuses) == piece.start
+        ]
+
+
+def _next_pieces(waiting: list[jobs.PieceOfFanOut]) -> tuple[list[jobs.PieceOfFanOut], list[jobs.PieceOfFanOut]]:
+    """As many as one statement may read, and what is left."""
+    pieces: list[jobs.PieceOfFanOut] = []
+    room = CHILDREN_PER_STATEMENT
+    for position, piece in enumerate(waiting):
+        size = piece.stop - piece.start
+        if size > room:
+            if room == 0:
+                return pieces, waiting[position:]
+            middle = piece.start + room
+            return [*pieces, piece._replace(stop=middle)], [piece._replace(start=middle), *waiting[position + 1 :]]
+        pieces.append(piece)
+        room -= size
+    return pieces, []
+
+
+def _outputs(conn: Conn, draft: _Draft) -> dict[str, Output]:
+    return {
+        node.node_id: read_output(conn, draft.plan, draft.row.namespace, node.node_id, node.result)
+        for node in draft.nodes
+        if node.result is not None
+    }
+
+
+def _as_job(conn: Conn, draft: _Draft, outputs: Mapping[str, Output], next_seq: int) -> OwnedJob:
+    row = draft.row
+    if draft.has_gap:
+        raise MissingChildrenError("rows of children are missing, which nobody removes while a job is open")
+    # A job that is about to begin is given them with its start.
+    kept = [] if row.status == JobStatus.PENDING else draft.unfinished_reuse
+    reused = reruns.finished_children(conn, row.rerun_of, kept) if kept else {}
+    run = load_run(
+        draft.plan, _facts(row), draft.nodes, draft.children, outputs, next_seq=next_seq, reused_children=reused
+    )
+    submitted_trace = row.metadata.get("trace_parent")
+    return OwnedJob(
+        row.job_id,
+        row.owner_epoch,
+        row.namespace,
+        row.priority,
+        row.fairness_key,
+        row.submitted_by,
+        row.root_job_id,
+        run,
+        announce_job(row.job_id, submitted_trace),
+        submitted_trace,
+        row.callback_url,
+        None if row.revision is None else RevisionKey(row.namespace, row.asset_id, row.revision),
+        row.rerun_of,
+        row.metadata.get("rerun"),
+        is_new=True,
+    )
 
 
 def read_output(conn: Conn, plan: Plan, namespace: str, node_id: str, value: Any) -> Output:
@@ -228,20 +363,10 @@ def _may_look_into(plan: Plan, node_id: str, reference: Reference) -> bool:
     return any(ref.root == "nodes" and ref.path[0] == node_id for source in sources for ref in source.references)
 
 
-def _reused_children(conn: Conn, row: Any) -> dict[str, dict[int, str]]:
-    """An expansion that goes on after a change of owner still takes over what the job that is rerun has finished."""
-    rerun = row.metadata.get("rerun")
-    return reruns.finished_children(conn, row.rerun_of, rerun["keeps_children"]) if row.rerun_of and rerun else {}
-
-
 def as_reference(value: Any) -> Reference | None:
     if isinstance(value, dict) and value.keys() == {"sha256", "size_bytes", "media_type"}:
         return Reference(value["sha256"], value["size_bytes"], value["media_type"])
     return None
-
-
-def _as_row(node: Any) -> Any:
-    return node._replace(status=NodeStatus(node.status))
 
 
 def _facts(row: Any) -> JobFacts:

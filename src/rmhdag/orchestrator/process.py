@@ -289,6 +289,7 @@ class Life:
             **self.advance.figures.tell(),
             "loops": self._supervisor.ages(),
             "threads": self._supervisor.restarts(),
+            "restarted_seconds_ago": self._supervisor.seconds_since_restart(),
             "sizes": self.advance.sizes(),
         }
 
@@ -335,7 +336,7 @@ class Life:
             self.advance,
             SilenceWatch(ttl),
             SilenceWatch(ttl),
-            self._trust,
+            trust=self._trust,
         )
         context.after_reconnect()
         return DutyRounds(context, table, lambda: self._connect(part))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Collection
 from datetime import datetime
+from operator import attrgetter
 from time import monotonic
 from typing import Any
 
@@ -37,10 +38,17 @@ class WaitingEntries:
         began = monotonic()
         mark = 0 if whole else self._mark
         now, entries = inbox.read_inbox(conn, me, mark, READ_AHEAD if mark == 0 else READ_AHEAD - len(self._ids))
+        late: set[str] = set()
         for entry in entries:
             if entry.inbox_id not in self._ids:
                 self._ids.add(entry.inbox_id)
-                self._by_job.setdefault(entry.job_id, deque()).append(entry)
+                waiting = self._by_job.setdefault(entry.job_id, deque())
+                if waiting and waiting[-1].inbox_id > entry.inbox_id:
+                    late.add(entry.job_id)
+                waiting.append(entry)
+        # What was taken and not handled comes back behind what its job was told after it.
+        for job_id in late:
+            self._by_job[job_id] = deque(sorted(self._by_job[job_id], key=attrgetter("inbox_id")))
         if entries:
             self._mark = max(self._mark, entries[-1].inbox_id)
         if whole:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from rmhdag.engine.effects import AggregationRequested, ContinueLater
 from rmhdag.engine.inputs import SetWindow
 from rmhdag.engine.loading import resume
 from rmhdag.engine.run import JobRun
-from rmhdag.engine.slots import PENDING, STATUSES, TERMINAL, Slot
+from rmhdag.engine.slots import FAILED, PENDING, STATUSES, TERMINAL, FanOutState, Slot
 from rmhdag.models.states import NodeStatus
 from rmhdag.simulation import reads
 from rmhdag.simulation.rows import JobRow
@@ -31,9 +32,13 @@ def compare(store: Store, run: JobRun, job: JobRow, *, reload: bool, windows: di
     ]
     if owed:
         raise Violation("nothing is forgotten", f"{job.job_id}: a reload would also do {owed}")
-    for name, cached, fresh in _facts(run, loaded):
-        if cached != fresh:
-            raise Violation("I8 memory equals rows", f"{job.job_id} {name}: {cached} in memory, {fresh} from the rows")
+    for name, cached, fresh in differences(run, loaded):
+        raise Violation("I8 memory equals rows", f"{job.job_id} {name}: {cached} in memory, {fresh} from the rows")
+
+
+def differences(run: JobRun, loaded: JobRun) -> list[tuple[str, Any, Any]]:
+    """What an aggregate that lived through its inputs knows otherwise than one that was loaded: name, old, new."""
+    return [fact for fact in _facts(run, loaded) if fact[1] != fact[2]]
 
 
 def _compare_counters(store: Store, run: JobRun, job: JobRow) -> None:
@@ -92,6 +97,24 @@ def _facts(run: JobRun, loaded: JobRun) -> list[tuple[str, Any, Any]]:
                 for name in ("statuses", "expanded", "in_flight", "total")
             ]
             facts.append((f"{mine.node_id}.fan.counts", mine.fan.counts[first:], fresh.fan.counts[first:]))
+            facts.append(
+                (f"{mine.node_id}.fan.attempts", _attempts_of_failed(mine.fan), _attempts_of_failed(fresh.fan))
+            )
             if run.ending is None:
-                facts.append((f"{mine.node_id}.fan.active", sorted(mine.fan.active), sorted(fresh.fan.active)))
+                facts.append((f"{mine.node_id}.fan.active", _under_way(mine.fan), _under_way(fresh.fan)))
+                facts.append((f"{mine.node_id}.fan.due", _names(mine.fan.due), _names(fresh.fan.due)))
     return facts
+
+
+def _attempts_of_failed(fan: FanOutState) -> list[int]:
+    return [attempt for status, attempt in zip(fan.statuses, fan.attempts, strict=True) if status == FAILED]
+
+
+def _under_way(fan: FanOutState) -> list[tuple[Any, ...]]:
+    columns = ("node_id", "status", "attempt", "lease_losses", "next_attempt_at", "deadline_at")
+    return [tuple(getattr(fan.active[index], name) for name in columns) for index in sorted(fan.active)]
+
+
+def _names(slots: Iterable[Slot]) -> list[str]:
+    """In any order: memory has the order in which they became due, rows do not."""
+    return sorted(slot.node_id for slot in slots)

@@ -52,6 +52,11 @@ def is_due(run: JobRun, given: TimerDue, now: datetime) -> bool:
 def _check_outcome(run: JobRun, given: TaskReported | ChildJobEnded, change: NodeChanged, *, was_ending: bool) -> None:
     where = f"{run.job_id}/{given.node_id}/{given.attempt}"
     succeeded = given.success if isinstance(given, TaskReported) else given.status is JobStatus.COMPLETED
+    if succeeded and was_ending and isinstance(given, TaskReported) and given.records:
+        # Completed means published, and a job that is ending publishes nothing.
+        if change.status is not NodeStatus.CANCELLED:
+            raise Violation("D8 an ending job publishes nothing", f"{where}: became {change.status}")
+        return
     if succeeded != (change.status is NodeStatus.COMPLETED):
         raise Violation("I6 reports are believed", f"{where}: success {succeeded} became {change.status}")
     kind = given.error_kind if isinstance(given, TaskReported) else ErrorKind.CHILD_JOB_FAILED

@@ -147,7 +147,8 @@ class Orchestrator(Actor):
     def _look_for_timers(self) -> None:
         due = reads.due_timers(self.store, self.actor_id)
         if self.faults.happens(Fault.TIMER_EARLY):
-            due += self.rng.sample(early := reads.timers_of(self.store, self.actor_id), min(1, len(early)))
+            early = reads.timers_of(self.store, self.actor_id, since=self.world.now)
+            due += self.rng.sample(early, min(1, len(early)))
         self._give(list(due))
         self.local += [timer for timer in due if self.faults.happens(Fault.TIMER_DUPLICATED)]
 

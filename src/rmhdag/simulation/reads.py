@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any
+from operator import itemgetter
+from typing import Any, Protocol
 
 import orjson
 
@@ -22,10 +23,11 @@ from rmhdag.engine.inputs import (
     Timer,
     TimerDue,
 )
-from rmhdag.engine.loading import load_run
+from rmhdag.engine.loading import ChildUnderWay, LoadedChildren, TaskColumns, load_run
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.reducer import ReduceError, Reducer
 from rmhdag.engine.run import JobFacts, JobRun
+from rmhdag.engine.slots import CODES
 from rmhdag.models.states import JOB_TERMINAL, NodeStatus
 from rmhdag.simulation.rows import InboxRow, JobRow, NodeRow, ResultRow
 from rmhdag.simulation.store import Store
@@ -33,6 +35,17 @@ from rmhdag.workflow.expressions import Missing, resolve_path
 
 # Production keeps 64 KB inline; here most reductions shall become payloads, and some shall not.
 INLINE_BYTES = 300
+
+
+class ChildRow(TaskColumns, Protocol):
+    """A node's row, as far as children are made compact from it."""
+
+    @property
+    def status(self) -> NodeStatus: ...
+    @property
+    def parent_node_id(self) -> str | None: ...
+    @property
+    def fan_out_index(self) -> int | None: ...
 
 
 def load(store: Store, plan: Plan, job: JobRow) -> JobRun:
@@ -55,7 +68,28 @@ def load(store: Store, plan: Plan, job: JobRow) -> JobRun:
             if output is not None:
                 outputs[row.node_id] = output
     next_seq = len(store.events[job.job_id]) + 1
-    return load_run(plan, facts, rows.values(), outputs, next_seq=next_seq, reused_children=job.rerun.reused_children)
+    nodes = [row for row in rows.values() if row.parent_node_id is None]
+    children = compact_children(rows.values())
+    reused = job.rerun.reused_children
+    return load_run(plan, facts, nodes, children, outputs, next_seq=next_seq, reused_children=reused)
+
+
+def compact_children(rows: Iterable[ChildRow]) -> dict[str, LoadedChildren]:
+    """By fan-out, what the store makes of the rows of children: they come one by one only where memory has a slot."""
+    found: dict[str, LoadedChildren] = {}
+    children = [(row.fan_out_index, row) for row in rows if row.fan_out_index is not None]
+    for index, row in sorted(children, key=itemgetter(0)):
+        assert row.parent_node_id is not None
+        loaded = found.setdefault(row.parent_node_id, LoadedChildren())
+        assert len(loaded.statuses) == index, f"child {index} of {row.parent_node_id} follows a gap"
+        loaded.statuses.append(CODES[row.status])
+        loaded.attempts.append(row.attempt if row.status is NodeStatus.FAILED else 0)
+        is_out = row.status in (NodeStatus.DISPATCHED, NodeStatus.RUNNING)
+        is_tried = row.status is NodeStatus.READY and (row.attempt > 1 or row.next_attempt_at is not None)
+        if is_out or is_tried:
+            columns = (row.attempt, row.lease_losses, row.next_attempt_at, row.deadline_at)
+            loaded.under_way.append(ChildUnderWay(index, *columns))
+    return found
 
 
 def stored_output(store: Store, plan: Plan, row: NodeRow) -> Output | None:
@@ -145,26 +179,45 @@ def children_of(store: Store, job_id: str, fan_out_id: str) -> list[NodeRow]:
 
 
 def due_timers(store: Store, owner_id: str) -> list[tuple[str, TimerDue]]:
-    """Times that have passed in jobs of this owner, except for tasks whose result is already waiting."""
+    """Times that have passed in jobs of this owner, except for deadlines that something on its way makes void."""
     now = store.clock()
-    waiting = {
-        row.task_id: None
-        for row in store.inbox.values()
-        if row.visible_at <= now and isinstance(row.given, TaskReported)
-    }
-    return timers_of(store, owner_id, now, waiting)
+    due = []
+    for job_id, given in timers_of(store, owner_id, until=now):
+        row = store.nodes[job_id][given.node_id]
+        if given.timer is Timer.RETRY or not store.guards.waiting_result or _is_overdue(store, job_id, row, now):
+            due.append((job_id, given))
+    return due
+
+
+def _is_overdue(store: Store, job_id: str, row: NodeRow, now: datetime) -> bool:
+    """Has the task, the child job or the decision still not come, as far as the rows show?"""
+    if row.task_id is None:
+        asked = [command for command in store.commands.values() if command.job_id == job_id]
+        return not any(command.applied is None for command in asked if not command.command_id.startswith("cancel-"))
+    queued = store.queue.get(row.task_id)
+    if queued is None:
+        children = [
+            job for job in store.jobs.values() if (job.parent_job_id, job.parent_node_id) == (job_id, row.node_id)
+        ]
+        return bool(children) and children[-1].status not in JOB_TERMINAL
+    if queued.lost:
+        return False
+    if row.status is not NodeStatus.RUNNING:
+        return not queued.started
+    began = queued.started_at
+    return began is not None and began + timedelta(seconds=queued.timeout_seconds) <= now
 
 
 def timers_of(
-    store: Store, owner_id: str, until: datetime | None = None, waiting: Mapping[str | None, None] | None = None
+    store: Store, owner_id: str, *, since: datetime | None = None, until: datetime | None = None
 ) -> list[tuple[str, TimerDue]]:
-    """All timers of this owner's jobs, or those that pass until then."""
+    """The timers of this owner's jobs, those after `since` and up to `until`."""
     found = []
     for (job_id, node_id), row in store.timers.items():
         job = store.jobs[job_id]
-        if job.owner_id != owner_id or job.status in JOB_TERMINAL or row.task_id in (waiting or {}):
+        if job.owner_id != owner_id or job.status in JOB_TERMINAL:
             continue
         for timer, at in ((Timer.RETRY, row.next_attempt_at), (Timer.DEADLINE, row.deadline_at)):
-            if at is not None and (until is None or at <= until):
+            if at is not None and (until is None or at <= until) and (since is None or at > since):
                 found.append((job_id, TimerDue(node_id, row.attempt, timer)))
     return found

@@ -20,7 +20,7 @@ class Guards:
     duplicate_report: bool = True  # a result is recorded only by the report that deletes the queue row
     duplicate_commit: bool = True  # a batch that was committed is not written again
     duplicate_input: bool = True  # an inbox row is consumed by one commit only
-    waiting_result: bool = True  # a task is not given up while its result waits to be read
+    waiting_result: bool = True  # a deadline is void once its task was reported, when it is due and when it is written
     torn_alone: bool = True  # a job whose input is gone drops out alone, and the others of its batch are written
     gives_back: bool = True  # a job that drops out of a batch is given again what it was owed
 
@@ -79,10 +79,14 @@ class QueueRow:
     lease_epoch: int = 0
     lease_losses: int = 0
     worker_id: str | None = None
-    started: bool = False
+    started_at: datetime | None = None
     cancel_requested: bool = False
     lost: bool = False
     available_at: datetime | None = None
+
+    @property
+    def started(self) -> bool:
+        return self.started_at is not None
 
     def is_claimable(self, now: datetime) -> bool:
         is_due = self.available_at is None or self.available_at <= now

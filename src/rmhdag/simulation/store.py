@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rmhdag.engine import inputs
-from rmhdag.engine.effects import TaskRevoked
 from rmhdag.models.states import JOB_TERMINAL
 from rmhdag.simulation import rows, writes
 from rmhdag.simulation.faults import Fault, Faults
@@ -47,9 +46,8 @@ class Store:
     def _is_first_time(self, job: rows.JobRow, write: rows.JobWrite) -> bool:
         again = self.guards.duplicate_commit and job.version != write.version
         gone = self.guards.duplicate_input and any(inbox_id not in self.inbox for inbox_id in write.consumed)
-        revoked = [effect.task_id for effect in write.effects if isinstance(effect, TaskRevoked)]
-        reported = self.guards.waiting_result and any(self.results.get(task_id) for task_id in revoked)
-        return not again and not gone and not reported
+        void = self.guards.waiting_result and writes.revokes_reported_task(self, write)
+        return not again and not gone and not void
 
     def _held(self, worker_id: str, task_id: str, lease_epoch: int) -> rows.QueueRow | None:
         row = self.queue.get(task_id)
@@ -162,7 +160,7 @@ class Store:
 
     def mint_lease(self, row: rows.QueueRow) -> None:
         row.lease_epoch += 1
-        row.started = False
+        row.started_at = None
         self.audit.append(rows.Leased(row.task_id, row.lease_epoch))
 
     def tell(self, worker_id: str, given: inputs.TaskStarted | inputs.TaskCheckpointed | inputs.TaskSnoozed) -> bool:
@@ -175,9 +173,10 @@ class Store:
             if row.cancel_requested:
                 self.withdraw(row)
                 return True
-            row.worker_id = None
+            row.worker_id = row.started_at = None
             row.available_at = self.clock() + timedelta(seconds=given.delay_seconds)
-        row.started = isinstance(given, inputs.TaskStarted) or (row.started and row.worker_id is not None)
+        elif isinstance(given, inputs.TaskStarted):
+            row.started_at = row.started_at or self.clock()
         self.put(row.job_id, given, row.task_id)
         return True
 
@@ -187,7 +186,7 @@ class Store:
         if row is not None and row.cancel_requested:
             self.withdraw(row)
         elif row is not None:
-            row.worker_id = None
+            row.worker_id = row.started_at = None
 
     def withdraw(self, row: rows.QueueRow) -> None:
         del self.queue[row.task_id]

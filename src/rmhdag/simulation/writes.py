@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rmhdag.engine import effects as fx
-from rmhdag.engine.inputs import CancelJob, ChildJobEnded, Output
+from rmhdag.engine.inputs import CancelJob, ChildJobEnded, Output, TaskReported
 from rmhdag.models.states import JOB_TERMINAL, JobStatus, NodeStatus
-from rmhdag.simulation.rows import CommandRow, EventRow, JobRow, NodeRow, QueueRow
+from rmhdag.simulation.rows import CommandRow, EventRow, JobRow, JobWrite, NodeRow, QueueRow
 
 if TYPE_CHECKING:
     from rmhdag.simulation.store import Store
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
 class StoreError(Exception):
     """The database would have refused this statement: a key that exists, a row that does not."""
+
+
+def revokes_reported_task(store: Store, write: JobWrite) -> bool:
+    """A task was reported after its deadline was decided upon: the job has to be looked at again."""
+    revoked = [effect.task_id for effect in write.effects if isinstance(effect, fx.TaskRevoked)]
+    return bool(revoked) and any(
+        row.task_id in revoked and isinstance(row.given, TaskReported) and number not in write.consumed
+        for number, row in store.inbox.items()
+    )
 
 
 def _nodes_created(store: Store, job: JobRow, effect: fx.NodesCreated) -> None:

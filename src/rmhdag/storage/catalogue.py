@@ -103,6 +103,12 @@ class StaticCatalogue:
         found = self._files.load(layout.item_path(collection_id, item_id))
         return None if found is None or found.get("type") == layout.REMOVED else _public(found)
 
+    def version_of(self, collection_id: str, item_id: str = "") -> int:
+        """The version that the file of an item, or of its collection, has."""
+        path = layout.item_path(collection_id, item_id) if item_id else layout.collection_path(collection_id)
+        found = self._files.load(path)
+        return 0 if found is None else int(found.get(layout.VERSION_KEY, 0))
+
     def is_removed(self, collection_id: str, item_id: str) -> bool:
         """Whether it was there once and was taken out on purpose."""
         try:

@@ -17,14 +17,21 @@ SET status = s.status,
             WHERE b.namespace = v.namespace AND b.asset_id = v.asset_id AND b.revision = v.revision AND b.role = 'data'
         ), v.content_hash) END,
     outputs = CASE WHEN s.status = 'completed' THEN COALESCE(s.result_data, v.outputs) ELSE v.outputs END,
-    -- Where the items lie that it shows in the catalogue; a hundred at most, for more of them say nothing to anybody.
-    footprint = CASE
-        WHEN s.status <> 'completed' OR jsonb_array_length(v.catalogue) NOT BETWEEN 1 AND 100 THEN v.footprint
-        WHEN jsonb_array_length(v.catalogue) = 1 THEN NULLIF(v.catalogue->0->'item'->'geometry', 'null')
-        ELSE jsonb_build_object(
-            'type', 'GeometryCollection',
-            'geometries', jsonb_path_query_array(v.catalogue, '$[*].item.geometry ? (@ != null)'))
-    END,
+    -- Where its items are; of more than a hundred it would tell nobody anything.
+    footprint = CASE WHEN s.status <> 'completed' THEN v.footprint ELSE COALESCE((
+            SELECT CASE
+                WHEN count(*) = 1 THEN NULLIF(jsonb_agg(f.geometry)->0, 'null')
+                WHEN count(*) BETWEEN 2 AND 100 THEN jsonb_build_object(
+                    'type', 'GeometryCollection',
+                    'geometries', COALESCE(jsonb_agg(f.geometry) FILTER (WHERE f.geometry <> 'null'), '[]'))
+            END
+            FROM (
+                SELECT i.body->'geometry' AS geometry FROM dag_revision_items AS i
+                WHERE i.namespace = v.namespace AND i.asset_id = v.asset_id AND i.revision = v.revision
+                ORDER BY i.collection_id, i.item_id
+                LIMIT 101
+            ) AS f
+        ), v.footprint) END,
     error_message = s.error_message,
     completed_at = s.completed_at,
     updated_at = clock_timestamp()

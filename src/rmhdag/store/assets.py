@@ -15,6 +15,7 @@ from psycopg.rows import class_row
 from rmhdag.models.ids import lineage_id_of, revision_owner
 from rmhdag.store.asset_states import RevisionKey
 from rmhdag.store.queries import load_queries
+from rmhdag.store.revision_items import copy_items
 
 SQL = load_queries(__file__)
 Conn = psycopg.Connection[Any]
@@ -174,8 +175,8 @@ def add_revision(
     conn.execute(SQL["name_latest_revision"], key._asdict())
 
 
-def copy_revision(conn: Conn, key: RevisionKey, of: int, *, source: str, created_by: str) -> list[Any]:
-    """The content of an earlier revision as a new one, files and origin included; what the catalogue is to show."""
+def copy_revision(conn: Conn, key: RevisionKey, of: int, *, source: str, created_by: str) -> None:
+    """The content of an earlier revision as a new one, files, items and origin included."""
     given = key._asdict() | {
         "of": of,
         "source": source,
@@ -183,11 +184,9 @@ def copy_revision(conn: Conn, key: RevisionKey, of: int, *, source: str, created
         "owner": revision_owner(*key),
         "ref_id": lineage_id_of(revision_owner(*key), "rollback", f"{key.asset_id}/{of}"),
     }
-    row = conn.execute(SQL["copy_revision"], given).fetchone()
-    assert row is not None, "the caller has seen it under the asset's lock"
-    for name in ("copy_blobs", "insert_lineage", "name_latest_revision"):
+    for name in ("copy_revision", "copy_blobs", "insert_lineage", "name_latest_revision"):
         conn.execute(SQL[name], given)
-    return list(row[0])
+    copy_items(conn, key, of)
 
 
 def delete_asset(conn: Conn, namespace: str, asset_id: str, by: str) -> bool:

@@ -42,14 +42,13 @@ WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s
 -- A rollback: the content of an earlier revision under a new number.
 INSERT INTO dag_asset_revisions (
     namespace, asset_id, revision, status, content_hash, params_digest, source, created_by, completed_at, outputs,
-    footprint, catalogue
+    footprint
 )
 SELECT
     namespace, asset_id, %(revision)s, 'completed', content_hash, params_digest, %(source)s, %(created_by)s,
-    clock_timestamp(), outputs, footprint, catalogue
+    clock_timestamp(), outputs, footprint
 FROM dag_asset_revisions
 WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(of)s
-RETURNING catalogue
 
 -- name: copy_blobs
 -- Ids as rmhdag.models.ids.blob_id_of makes them.

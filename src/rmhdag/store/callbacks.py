@@ -28,6 +28,7 @@ class ClaimedCallback(NamedTuple):
     host: str
     attempts: int
     body: dict[str, Any]
+    claimed_at: datetime
 
 
 class TriedCallback(NamedTuple):

@@ -58,7 +58,9 @@ UPDATE dag_callbacks AS c
 SET lease_epoch = c.lease_epoch + 1, next_attempt_at = clock_timestamp() + %(lease_seconds)s * interval '1 second'
 FROM chosen
 WHERE c.callback_id = chosen.callback_id
-RETURNING c.callback_id, c.lease_epoch, c.namespace, c.job_id, c.url, c.endpoint_url, c.host, c.attempts, c.body
+RETURNING
+    c.callback_id, c.lease_epoch, c.namespace, c.job_id, c.url, c.endpoint_url, c.host, c.attempts, c.body,
+    clock_timestamp()
 
 -- name: settle_tries
 -- 0 callback_id, 1 lease_epoch, 2 status, 3 delay_seconds, 4 last_status, 5 last_error

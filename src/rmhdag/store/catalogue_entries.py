@@ -11,7 +11,7 @@ import psycopg
 
 from rmhdag.models.catalogue import EntryStatus
 from rmhdag.store.crash_points import commit_site
-from rmhdag.store.pgstac import ToldEntry, tell_pgstac
+from rmhdag.store.pgstac import put_in_pgstac
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -32,21 +32,19 @@ class ClaimedEntry(NamedTuple):
     node_id: str | None
 
     @property
-    def told(self) -> ToldEntry:
-        return ToldEntry(self.collection_id, self.item_id, self.removed, self.body)
-
-    @property
     def claim(self) -> list[str | int]:
         return [self.collection_id, self.item_id, self.lease_epoch, self.version]
 
 
 class TriedEntry(NamedTuple):
-    """What became of one try; `delay_seconds` is for those that stay pending."""
+    """What became of one try; `delay_seconds` is for those that stay pending, `newer_version` for those that the
+    catalogue did not take because it has one."""
 
     claimed: ClaimedEntry
     status: EntryStatus
     delay_seconds: float | None = None
     error: str | None = None
+    newer_version: int | None = None
 
 
 def has_due(conn: Conn) -> bool:
@@ -83,7 +81,7 @@ def settle_entries_in_pgstac(conn: Conn, claimed: Sequence[ClaimedEntry]) -> int
     with conn.transaction() as transaction:
         if _settle(conn, [TriedEntry(one, EntryStatus.PUBLISHED) for one in claimed]) < len(claimed):
             raise psycopg.Rollback(transaction)
-        tell_pgstac(conn, [one.told for one in claimed])
+        put_in_pgstac(conn, [(one.collection_id, one.item_id) for one in claimed])
         settled = len(claimed)
     return settled
 
@@ -95,7 +93,7 @@ def revive_entry(conn: Conn, namespace: str, collection_id: str, item_id: str) -
 
 
 def _settle(conn: Conn, tried: Sequence[TriedEntry]) -> int:
-    rows = [[*one.claimed.claim, one.status, one.delay_seconds, one.error] for one in tried]
+    rows = [[*one.claimed.claim, one.status, one.delay_seconds, one.error, one.newer_version] for one in tried]
     found = conn.execute(SQL["settle_entries"], {"tries": orjson.dumps(rows).decode()}).fetchall()
     settled = {(row[0], row[1]) for row in found}
     for one in tried:

@@ -22,9 +22,10 @@ RETURNING
 -- name: settle_entries
 -- Who was overtaken by a newer version finds no row. That an entry is shown is true whoever holds its lease by now:
 -- storage slower than a lease would otherwise never be done. Only what failed is for the holder to say.
--- 0 collection_id, 1 item_id, 2 lease_epoch, 3 version, 4 status, 5 delay in seconds, 6 error
+-- 0 collection_id, 1 item_id, 2 lease_epoch, 3 version, 4 status, 5 delay in seconds, 6 error, 7 newer version
 UPDATE dag_catalogue_entries AS e
 SET status = s.status,
+    version = GREATEST(e.version, (r->>7)::bigint + 1),
     published_version = CASE WHEN s.status = 'published' THEN e.version ELSE e.published_version END,
     published_at = CASE WHEN s.status = 'published' THEN clock_timestamp() ELSE e.published_at END,
     next_attempt_at = clock_timestamp() + COALESCE((r->>5)::float8, 0) * interval '1 second',

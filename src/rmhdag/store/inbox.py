@@ -39,6 +39,10 @@ def discard(conn: Conn, me: str, inbox_ids: Collection[int]) -> None:
     conn.execute(SQL["discard"], {"me": me, "inbox": list(inbox_ids)})
 
 
-def due_timers(conn: Conn, me: str, limit: int) -> list[tuple[str, str, int, str]]:
-    """(job, node, attempt, timer) of my jobs that are due now."""
-    return conn.execute(SQL["due_timers"], {"me": me, "limit": limit}, prepare=True).fetchall()
+def due_timers(conn: Conn, me: str, limit: int, *, deadlines: bool) -> list[tuple[str, str, int, str]]:
+    """(job, node, attempt, timer) of my jobs: retries and, if asked for, deadlines that nothing on its way makes void.
+
+    At most `limit` of each, the earliest first.
+    """
+    given = {"me": me, "limit": limit, "deadlines": deadlines}
+    return conn.execute(SQL["due_timers"], given, prepare=True).fetchall()

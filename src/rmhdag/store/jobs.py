@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
 import psycopg
 from psycopg.rows import namedtuple_row
 
+from rmhdag.models.states import NodeStatus
 from rmhdag.store.channels import NEW_JOBS
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
 Conn = psycopg.Connection[Any]
+STATUSES = [str(status) for status in NodeStatus]
 
 
 # Where a job's metadata say what was asked for, if it was asked for with an idempotency key.
@@ -117,12 +120,72 @@ def discard_inbox_of_ended_jobs(conn: Conn, me: str) -> int:
     return conn.execute(SQL["discard_inbox_of_ended_jobs"], {"me": me}).rowcount
 
 
-def load_jobs(conn: Conn, me: str, job_ids: Sequence[str]) -> list[Any]:
-    return _named(conn, "load_jobs", {"me": me, "jobs": list(job_ids)})
+def load_jobs(conn: Conn, me: str, job_ids: Sequence[str], max_bytes: int) -> list[Any]:
+    """Jobs of this owner. Those with `fits` false come after more than `max_bytes`, without their values."""
+    return _named(conn, "load_jobs", {"me": me, "jobs": list(job_ids), "bytes": max_bytes})
 
 
-def load_nodes(conn: Conn, job_ids: Sequence[str]) -> list[Any]:
-    return _named(conn, "load_nodes", {"jobs": list(job_ids)})
+class NodeKey(NamedTuple):
+    """A node of a definition that is loaded. `turn` is the same for all nodes of a job and grows from job to job."""
+
+    turn: int
+    job_id: str
+    node_id: str
+    is_read: bool  # somebody reads the result of its task
+
+
+def load_nodes(conn: Conn, keys: Sequence[NodeKey], max_bytes: int) -> list[Any]:
+    """Nodes of definitions with their outputs. `fits` is false for all nodes of jobs that come after `max_bytes`."""
+    if not keys:
+        return []
+    turns, job_ids, node_ids, are_read = map(list, zip(*keys, strict=True))
+    given = {"turns": turns, "jobs": job_ids, "nodes": node_ids, "are_read": are_read, "bytes": max_bytes}
+    return _named(conn, "load_nodes", given)
+
+
+class PieceOfFanOut(NamedTuple):
+    """A range of indexes of a fan-out's children."""
+
+    job_id: str
+    fan_out_id: str
+    start: int
+    stop: int
+
+
+class ChildrenOfPiece(NamedTuple):
+    """The children of a piece that have rows. A byte each: the position of the status in NodeStatus, and the attempt of
+    those that failed. Of those under way: index, attempt, lease losses, next attempt, deadline."""
+
+    job_id: str
+    fan_out_id: str
+    start: int
+    statuses: bytes
+    attempts: bytes
+    last_index: int | None
+    under_way: list[tuple[int, int, int, datetime | None, datetime | None]]
+
+    @property
+    def has_gap(self) -> bool:
+        return self.last_index is not None and self.last_index != self.start + len(self.statuses) - 1
+
+
+def load_children(conn: Conn, pieces: Sequence[PieceOfFanOut]) -> list[ChildrenOfPiece]:
+    """One statement, as large as the pieces together."""
+    given = {"pieces": orjson.dumps([tuple(piece) for piece in pieces]).decode(), "statuses": STATUSES}
+    rows = conn.execute(SQL["load_children"], given).fetchall()
+    return [
+        ChildrenOfPiece(job_id, fan_out_id, start, statuses, attempts, last_index, _under_way(under_way))
+        for job_id, fan_out_id, start, statuses, attempts, last_index, under_way in rows
+    ]
+
+
+def _under_way(text: str | None) -> list[tuple[int, int, int, datetime | None, datetime | None]]:
+    rows = () if text is None else orjson.loads(text)
+    return [(index, attempt, losses, _time(due), _time(deadline)) for index, attempt, losses, due, deadline in rows]
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def load_outputs(conn: Conn, task_ids: Sequence[str]) -> dict[str, Any]:

@@ -136,20 +136,70 @@ WHERE (
     AND NOT EXISTS (SELECT FROM dag_jobs AS j WHERE j.job_id = i.job_id AND j.completed_at IS NULL)
 
 -- name: load_jobs
+-- In the order in which they are asked for. A job that comes after more stored bytes than one turn may read does not fit:
+-- its values stay behind. The first one always fits. Sizes are those on disk, which PostgreSQL knows without unpacking.
 SELECT
-    job_id, namespace, workflow_id, workflow_version, workflow_hash, status, ending, error_message, input_params,
-    priority, fairness_key, depth, parent_job_id, parent_node_id, rerun_of, started_at, owner_epoch, submitted_by,
-    root_job_id, callback_url, asset_id, revision, metadata
-FROM dag_jobs
-WHERE job_id = ANY(%(jobs)s) AND owner_id = %(me)s
+    job_id, namespace, workflow_id, workflow_version, workflow_hash, status, ending, error_message,
+    CASE WHEN fits THEN input_params END AS input_params, priority, fairness_key, depth, parent_job_id, parent_node_id,
+    rerun_of, started_at, owner_epoch, submitted_by, root_job_id, callback_url, asset_id, revision,
+    CASE WHEN fits THEN metadata END AS metadata, fits
+FROM (
+    SELECT j.*, COALESCE(
+        sum(pg_column_size(j.input_params) + pg_column_size(j.metadata))
+            OVER (ORDER BY j.turn ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) < %(bytes)s AS fits
+    FROM (
+        SELECT *, array_position(%(jobs)s::text[], job_id::text) AS turn
+        FROM dag_jobs
+        WHERE job_id = ANY(%(jobs)s::text[]) AND owner_id IS NOT DISTINCT FROM %(me)s
+    ) AS j
+) AS loaded
+ORDER BY turn
 
 -- name: load_nodes
+-- Nodes of the definition, by key: children of fan-outs stand between them. `turns` numbers the jobs; a job fits or not as
+-- a whole, as above. `output` is what the engine made; `result` is that of the task, of this job or the one it reruns.
 SELECT
-    job_id, node_id, status, attempt, max_retries, lease_losses, next_attempt_at, deadline_at, parent_node_id,
-    fan_out_index, output, error_message, task_id, reused_task_id
-FROM dag_node_states
-WHERE job_id = ANY(%(jobs)s)
-ORDER BY job_id, fan_out_index NULLS FIRST
+    job_id, node_id, status, attempt, lease_losses, next_attempt_at, deadline_at, error_message,
+    CASE WHEN fits THEN output END AS output, CASE WHEN fits THEN result END AS result, fits
+FROM (
+    SELECT
+        n.job_id, n.node_id, n.status, n.attempt, n.lease_losses, n.next_attempt_at, n.deadline_at, n.error_message,
+        n.output, r.output AS result,
+        sum(s.stored_bytes) OVER (ORDER BY w.turn) - sum(s.stored_bytes) OVER (PARTITION BY w.turn) < %(bytes)s AS fits
+    FROM unnest(%(turns)s::int[], %(jobs)s::text[], %(nodes)s::text[], %(are_read)s::bool[])
+        AS w (turn, job_id, node_id, is_read)
+    JOIN dag_node_states AS n ON n.job_id = w.job_id AND n.node_id = w.node_id
+    LEFT JOIN dag_task_results AS r
+        ON w.is_read AND n.status = 'completed' AND r.task_id = COALESCE(n.reused_task_id, n.task_id)
+        AND r.status = 'completed'
+    CROSS JOIN LATERAL (
+        SELECT COALESCE(pg_column_size(n.output), 0) + COALESCE(pg_column_size(r.output), 0) AS stored_bytes
+    ) AS s
+) AS loaded
+
+-- name: load_children
+-- Pieces of fan-outs: two bytes for each child, in the order of their indexes, and columns of those under way only.
+-- A failed child keeps its attempt for a retry by hand, which goes on from there.
+-- 0 job_id, 1 fan-out, 2 first index, 3 index after the last
+SELECT r->>0 AS job_id, r->>1 AS fan_out_id, (r->>2)::int AS start, c.*
+FROM jsonb_array_elements(%(pieces)s::jsonb) AS r
+CROSS JOIN LATERAL (
+    SELECT
+        COALESCE(string_agg(set_byte('\x00', 0, array_position(%(statuses)s::node_status[], n.status) - 1), ''), '') AS statuses,
+        COALESCE(string_agg(set_byte('\x00', 0, CASE n.status WHEN 'failed' THEN n.attempt ELSE 0 END), ''), '') AS attempts,
+        max(n.fan_out_index) AS last_index,
+        (json_agg(json_build_array(n.fan_out_index, n.attempt, n.lease_losses, n.next_attempt_at, n.deadline_at)) FILTER (
+            WHERE n.status IN ('dispatched', 'running')
+                OR (n.status = 'ready' AND (n.attempt > 1 OR n.next_attempt_at IS NOT NULL))
+        ))::text AS under_way
+    FROM (
+        SELECT fan_out_index, status, attempt, lease_losses, next_attempt_at, deadline_at
+        FROM dag_node_states
+        WHERE job_id = r->>0 AND parent_node_id = r->>1
+            AND fan_out_index >= (r->>2)::int AND fan_out_index < (r->>3)::int
+        ORDER BY fan_out_index
+    ) AS n
+) AS c
 
 -- name: load_outputs
 SELECT task_id, output FROM dag_task_results WHERE task_id = ANY(%(tasks)s) AND status = 'completed'

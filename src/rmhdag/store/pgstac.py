@@ -1,12 +1,14 @@
-"""pgSTAC in the database of the platform: told by its own functions, in the caller's transaction.
+"""pgSTAC in the database of the platform, through its own functions, in the caller's transaction.
 
-Its statements are not among the others: they can only be prepared where pgSTAC is installed.
+Bodies go from our tables to pgSTAC's within the server. These statements are not among the others: they can only be
+prepared where pgSTAC is installed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import orjson
 import psycopg
@@ -16,24 +18,75 @@ Conn = psycopg.Connection[Any]
 IS_THERE = "SELECT to_regprocedure('pgstac.upsert_items(jsonb)') IS NOT NULL"
 SEARCH_PATH = "SELECT current_setting('search_path')"
 SET_SEARCH_PATH = "SELECT set_config('search_path', %s, true)"
-PUT_COLLECTION = "SELECT pgstac.upsert_collection(%s::jsonb)"
-PUT_ITEMS = "SELECT pgstac.upsert_items(%s::jsonb)"
-REMOVE_ITEM = "DELETE FROM pgstac.items WHERE collection = %s AND id = %s"
+GIVE = "SELECT set_config('rmhdag.given', %s, true)"
 MISSING = """SELECT c.id FROM unnest(%s::text[]) AS c (id)
     WHERE NOT EXISTS (SELECT FROM pgstac.collections AS p WHERE p.id = c.id) ORDER BY c.id LIMIT 1"""
+
+# 0 collection_id, 1 item_id
+ENTRIES = """FROM jsonb_array_elements(%(keys)s::jsonb) AS r
+    JOIN dag_catalogue_entries AS e ON e.collection_id = r->>0 AND e.item_id = r->>1"""
+PUT_COLLECTIONS = f"SELECT pgstac.upsert_collection(e.body) {ENTRIES} WHERE e.item_id = '' AND NOT e.removed"
+PUT_ITEMS = f"""SELECT pgstac.upsert_items(i.bodies)
+    FROM (SELECT jsonb_agg(e.body) AS bodies {ENTRIES} WHERE e.item_id <> '' AND NOT e.removed) AS i
+    WHERE i.bodies IS NOT NULL"""
+REMOVE_ITEMS = """DELETE FROM pgstac.items AS p
+    USING jsonb_array_elements(%(keys)s::jsonb) AS r, dag_catalogue_entries AS e
+    WHERE e.collection_id = r->>0 AND e.item_id = r->>1 AND e.item_id <> '' AND e.removed
+        AND p.collection = e.collection_id AND p.id = e.item_id"""
+SETTLE = """UPDATE dag_catalogue_entries AS e
+    SET status = 'published', published_version = e.version, published_at = clock_timestamp()
+    FROM jsonb_array_elements(%(keys)s::jsonb) AS r
+    WHERE e.collection_id = r->>0 AND e.item_id = r->>1 AND e.status = 'pending'"""
+
+# In a block with its own savepoint: a rollback sent by the client would make the driver forget its prepared statements
+# in the middle of a pipeline. 0 namespace, 1 asset_id, 2 revision, 3 collection_id, 4 item_id
+REHEARSE = """DO $$
+BEGIN
+    PERFORM pgstac.upsert_items((
+        SELECT jsonb_agg(i.body)
+        FROM jsonb_array_elements(current_setting('rmhdag.given')::jsonb) AS r
+        JOIN dag_revision_items AS i
+            ON i.namespace = r->>0 AND i.asset_id = r->>1 AND i.revision = (r->>2)::int
+            AND i.collection_id = r->>3 AND i.item_id = r->>4));
+    RAISE SQLSTATE 'RM001';
+EXCEPTION WHEN SQLSTATE 'RM001' THEN NULL;
+END $$"""
+
+# What pgSTAC refuses now, although it took it in the rehearsal, stays pending: the relay tries it item by item.
+# 0 namespace, 1 asset_id, 2 revision, 3 and 4 the key before the first item, 5 and 6 the key of the last one
+SHOW_RANGE = """DO $$
+DECLARE r jsonb := current_setting('rmhdag.given')::jsonb;
+BEGIN
+    PERFORM pgstac.upsert_items(i.bodies)
+    FROM (
+        SELECT jsonb_agg(e.body) AS bodies FROM dag_catalogue_entries AS e
+        WHERE e.namespace = r->>0 AND e.asset_id = r->>1 AND e.revision = (r->>2)::int AND NOT e.removed
+            AND (e.collection_id, e.item_id) > (r->>3, r->>4) AND (e.collection_id, e.item_id) <= (r->>5, r->>6)
+    ) AS i
+    WHERE i.bodies IS NOT NULL;
+    UPDATE dag_catalogue_entries AS e
+    SET status = 'published', published_version = e.version, published_at = clock_timestamp()
+    WHERE e.namespace = r->>0 AND e.asset_id = r->>1 AND e.revision = (r->>2)::int AND NOT e.removed
+        AND (e.collection_id, e.item_id) > (r->>3, r->>4) AND (e.collection_id, e.item_id) <= (r->>5, r->>6);
+EXCEPTION WHEN OTHERS THEN NULL;
+END $$"""
+# 0 namespace, 1 asset_id
+HIDE_REMOVED = """DO $$
+DECLARE r jsonb := current_setting('rmhdag.given')::jsonb;
+BEGIN
+    DELETE FROM pgstac.items AS p
+    USING dag_catalogue_entries AS e
+    WHERE e.namespace = r->>0 AND e.asset_id = r->>1 AND e.removed AND e.status = 'pending'
+        AND p.collection = e.collection_id AND p.id = e.item_id;
+    UPDATE dag_catalogue_entries AS e
+    SET status = 'published', published_version = e.version, published_at = clock_timestamp()
+    WHERE e.namespace = r->>0 AND e.asset_id = r->>1 AND e.removed AND e.status = 'pending';
+EXCEPTION WHEN OTHERS THEN NULL;
+END $$"""
 
 
 class CollectionMissing(Exception):
     """pgSTAC takes no item without its collection."""
-
-
-class ToldEntry(NamedTuple):
-    """An entry of the catalogue as it is now; `item_id` is '' for a collection."""
-
-    collection_id: str
-    item_id: str
-    removed: bool
-    body: Mapping[str, Any]
 
 
 def has_pgstac(conn: Conn) -> bool:
@@ -41,22 +94,51 @@ def has_pgstac(conn: Conn) -> bool:
     return row is not None and bool(row[0])
 
 
-def tell_pgstac(conn: Conn, entries: Sequence[ToldEntry]) -> None:
-    """Collections first. Its functions find each other by the search path, which is ours again afterwards."""
+def put_in_pgstac(conn: Conn, keys: Sequence[tuple[str, str]]) -> None:
+    """These entries (collection, item) as they are now; collections first. Their rows then say that it is done."""
+    given = {"keys": orjson.dumps(keys).decode()}
+    with _searching(conn):
+        conn.execute(PUT_COLLECTIONS, given, prepare=False)
+        require_collections(conn, [collection_id for collection_id, item_id in keys if item_id])
+        for statement in (PUT_ITEMS, REMOVE_ITEMS, SETTLE):
+            conn.execute(statement, given, prepare=False)
+
+
+def require_collections(conn: Conn, collection_ids: Sequence[str]) -> None:
+    missing = conn.execute(MISSING, [sorted(set(collection_ids))], prepare=False).fetchone()
+    if missing is not None:
+        raise CollectionMissing(f"there is no collection {missing[0]!r}: make it before its items")
+
+
+def rehearse_items(conn: Conn, keys: Sequence[tuple[str, str, int, str, str]]) -> None:
+    """Raise what pgSTAC has against these items of a revision while their node can still fail for it. Shows nothing."""
+    require_collections(conn, [collection_id for *_, collection_id, _ in keys])
+    with _searching(conn):
+        _run(conn, REHEARSE, keys)
+
+
+def show_range(conn: Conn, items: Sequence[str | int]) -> None:
+    """The entries of a range of a revision's items."""
+    with _searching(conn):
+        _run(conn, SHOW_RANGE, items)
+
+
+def hide_removed(conn: Conn, namespace: str, asset_id: str) -> None:
+    """The removed entries of an asset."""
+    with _searching(conn):
+        _run(conn, HIDE_REMOVED, (namespace, asset_id))
+
+
+def _run(conn: Conn, block: str, given: Sequence[Any]) -> None:
+    conn.execute(GIVE, [orjson.dumps(list(given)).decode()], prepare=False)
+    conn.execute(block.encode(), prepare=False)
+
+
+@contextmanager
+def _searching(conn: Conn) -> Iterator[None]:
+    """pgSTAC's functions find each other by the search path, which is ours again afterwards."""
     before = conn.execute(SEARCH_PATH).fetchone()
     assert before is not None
-    conn.execute(SET_SEARCH_PATH, ["pgstac, public"])
-    for entry in entries:
-        if not entry.item_id and not entry.removed:
-            conn.execute(PUT_COLLECTION, [orjson.dumps(entry.body).decode()], prepare=False)
-    items = [entry for entry in entries if entry.item_id and not entry.removed]
-    if items:
-        named = sorted({entry.collection_id for entry in items})
-        missing = conn.execute(MISSING, [named], prepare=False).fetchone()
-        if missing is not None:
-            raise CollectionMissing(f"there is no collection {missing[0]!r}: make it before its items")
-        conn.execute(PUT_ITEMS, [orjson.dumps([entry.body for entry in items]).decode()], prepare=False)
-    for entry in entries:
-        if entry.item_id and entry.removed:
-            conn.execute(REMOVE_ITEM, [entry.collection_id, entry.item_id], prepare=False)
+    conn.execute(SET_SEARCH_PATH, [f"pgstac, public, {before[0]}"])
+    yield
     conn.execute(SET_SEARCH_PATH, [before[0]])

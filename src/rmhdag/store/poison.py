@@ -16,7 +16,9 @@ from rmhdag.store.queries import load_queries
 SQL = load_queries(__file__)
 CALLBACKS_SQL = load_queries(callbacks.__file__)
 SETTLE_SQL = load_queries(settle.__file__)
-MAX_MESSAGE = 2_000
+MAX_MESSAGE = 1_900  # and a little before it, where it is quoted
+# What others are owed by a job that ends, whatever state it was in.
+OWED = ("bury_inbox", "close_nodes", "record_failure", "refuse_commands", "cancel_child_jobs", "notify_parent")
 
 
 @commit_site
@@ -36,7 +38,7 @@ def bury_job(
             return False
         dropped = [row[0] for row in conn.execute(SQL["drop_tasks"], given).fetchall()]
         conn.execute(SETTLE_SQL["end_revoked_leases"], {"tasks": dropped})
-        for name in ("bury_inbox", "close_nodes", "record_failure", "notify_parent"):
+        for name in OWED:
             conn.execute(SQL[name], given)
         follow_job_if_asset(conn, job_id)
         told = orjson.dumps([[job_id, new_id()]]).decode()

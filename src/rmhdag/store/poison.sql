@@ -31,6 +31,21 @@ SELECT
 FROM dag_job_events
 WHERE job_id = %(job_id)s::text
 
+-- name: cancel_child_jobs
+-- As their parent does when it ends in an orderly way (batch.py).
+INSERT INTO dag_inbox (owner_id, job_id, kind, payload)
+SELECT
+    COALESCE(c.owner_id, ''), c.job_id, 'command',
+    jsonb_build_object(
+        'kind', 'cancel', 'issued_by', 'parent job', 'body', jsonb_build_object('reason', 'the parent job has failed'))
+FROM dag_jobs AS c
+WHERE c.parent_job_id = %(job_id)s AND c.completed_at IS NULL
+
+-- name: refuse_commands
+UPDATE dag_job_commands
+SET applied_at = clock_timestamp(), outcome = 'refused', reason = 'the job has failed: ' || %(message)s::text
+WHERE job_id = %(job_id)s AND applied_at IS NULL
+
 -- name: notify_parent
 INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, payload)
 SELECT

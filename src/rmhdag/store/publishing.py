@@ -1,7 +1,8 @@
 """The publish lane: what a handler hands over as records becomes rows in the transaction that completes its node.
 
-Files, lineage, promotions and requests for approval are rows at once. STAC items and collections are entries of the
-catalogue: pgSTAC is told in the same transaction, files in blob storage by the orchestrator's relay.
+Items of a job that makes a revision are kept with it until the revision is current (`revision_items`). Collections,
+and items of other jobs, are entries of the catalogue at once: pgSTAC gets them in the same transaction, files in blob
+storage are written by the orchestrator's relay.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import orjson
 import psycopg
 
 from rmhdag.models.blobs import check_path
@@ -25,8 +25,10 @@ from rmhdag.models.records import (
     StacCollectionRecord,
     StacItemRecord,
 )
-from rmhdag.store.pgstac import CollectionMissing, ToldEntry, tell_pgstac
+from rmhdag.store.bites import in_bites
+from rmhdag.store.pgstac import CollectionMissing, put_in_pgstac
 from rmhdag.store.queries import load_queries
+from rmhdag.store.revision_items import StagedItem, stage_items, take_over_items
 
 SQL = load_queries(__file__)
 Conn = psycopg.Connection[Any]
@@ -63,8 +65,6 @@ class EntryChange(NamedTuple):
     namespace: str
     removed: bool
     body: Mapping[str, Any]
-    asset_id: str | None = None
-    revision: int | None = None
     job_id: str | None = None
     node_id: str | None = None
 
@@ -77,8 +77,8 @@ class _Owner(NamedTuple):
 
 
 def publish(conn: Conn, publications: Sequence[Publication]) -> None:
-    """Within the transaction that holds the jobs. Raises PublishFailed for what trying the same again cannot mend."""
-    # Left, the pipeline has heard what became of every statement.
+    """Within the transaction that holds the jobs. Raises PublishFailed for what would fail again in the same way."""
+    # When the pipeline is left, every statement has been answered.
     with told_apart(), conn.pipeline():
         rows = conn.execute(SQL["revisions_of_jobs"], {"jobs": [one.job_id for one in publications]}).fetchall()
         owners = {row[0]: _Owner(*row) for row in rows}
@@ -87,7 +87,7 @@ def publish(conn: Conn, publications: Sequence[Publication]) -> None:
             if owner.revision is None:
                 owner = owner._replace(asset_id=None)
             _put_rows(conn, owner, one)
-            put_in_catalogue(conn, one.catalogue, _entries(owner, one))
+            _put_stac(conn, owner, one)
 
 
 def take_over(conn: Conn, begun: TakeOver) -> None:
@@ -95,47 +95,23 @@ def take_over(conn: Conn, begun: TakeOver) -> None:
     given = {"job_id": begun.job_id, "nodes": list(begun.nodes), "fan_outs": list(begun.fan_outs)}
     for name in ("take_over_blobs", "take_over_lineage", "take_over_entries"):
         conn.execute(SQL[name], given)
+    take_over_items(conn, *begun)
 
 
 def put_in_catalogue(conn: Conn, kind: CatalogueKind, changes: Sequence[EntryChange]) -> None:
     """Within the caller's transaction. Of two changes of one thing the later one counts."""
-    newest = {(one.collection_id, one.item_id): one for one in changes}
-    if not newest:
-        return
+    newest = {
+        (one.collection_id, one.item_id): one._replace(body={}) if one.removed else one
+        for one in sorted(changes, key=lambda one: one.item_id != "")
+    }
     for one in newest.values():
-        _check_ids(one)
+        _check_ids(one.collection_id, one.item_id)
     with told_apart():
-        entries = orjson.dumps([list(one) for one in newest.values()]).decode()
-        conn.execute(SQL["put_entries"], {"entries": entries, "told": kind is CatalogueKind.PGSTAC})
-        theirs = conn.execute(SQL["entries_of_others"], {"entries": entries}).fetchone()
-        if theirs is not None:
-            raise PublishFailed(f"the collection {theirs[0]!r} belongs to another namespace: choose another id")
-        if kind is CatalogueKind.PGSTAC:
-            rows = conn.execute(SQL["newest_entries"], {"entries": entries}).fetchall()
-            tell_pgstac(conn, [ToldEntry(*row) for row in rows])
-
-
-def keep_catalogue(conn: Conn, job_ids: Sequence[str]) -> None:
-    """After the rows of these jobs, which make revisions: what the catalogue shows of those that are completed now."""
-    given = {"jobs": list(job_ids)}
-    conn.execute(SQL["keep_catalogue"], given, prepare=True)
-    conn.execute(SQL["withdraw_older_entries"], given, prepare=True)
-
-
-def publish_again(conn: Conn, namespace: str, asset_id: str, revision: int, catalogue: Sequence[Any]) -> None:
-    """What an earlier revision has published, and nothing else, as that of a new one."""
-    withdraw_asset(conn, namespace, asset_id)
-    items = [StacItemRecord.model_validate(one) for one in catalogue]
-    changes = [
-        EntryChange(one.collection_id, str(one.item["id"]), namespace, False, one.item, asset_id, revision)
-        for one in items
-    ]
-    put_in_catalogue(conn, CatalogueKind.STATIC, changes)
-
-
-def withdraw_asset(conn: Conn, namespace: str, asset_id: str) -> None:
-    """The catalogue is not to show it any more."""
-    conn.execute(SQL["withdraw_asset"], {"namespace": namespace, "asset_id": asset_id})
+        for bite, text in in_bites(newest.values()):
+            conn.execute(SQL["put_entries"], {"rows": text})
+            _refuse_those_of_others(conn, [(one.collection_id, one.item_id, one.namespace) for one in bite])
+            if kind is CatalogueKind.PGSTAC:
+                put_in_pgstac(conn, [(one.collection_id, one.item_id) for one in bite])
 
 
 @contextmanager
@@ -182,45 +158,50 @@ def _put_rows(conn: Conn, owner: _Owner, publication: Publication) -> None:
                 approvals[approval_id] = [approval_id, *bound, record.requested_by, record.message]
             case StacItemRecord() | StacCollectionRecord():
                 pass  # the catalogue's
-    for query, name, rows in (
-        ("put_blobs", "blobs", blobs),
-        ("put_lineage", "refs", refs),
-        ("put_promotions", "promotions", promotions),
-        ("put_approvals", "approvals", approvals),
+    for query, rows in (
+        ("put_blobs", blobs),
+        ("put_lineage", refs),
+        ("put_promotions", promotions),
+        ("put_approvals", approvals),
     ):
-        if rows:
-            conn.execute(SQL[query], {name: orjson.dumps(list(rows.values())).decode()})
+        for _, text in in_bites(rows.values()):
+            # A pipeline that is left has been answered: no more than one bite is on its way.
+            with conn.pipeline():
+                conn.execute(SQL[query], {"rows": text})
 
 
-def _entries(owner: _Owner, publication: Publication) -> list[EntryChange]:
+def _put_stac(conn: Conn, owner: _Owner, publication: Publication) -> None:
     """Collections belong to no revision: many share them."""
-    changes = []
+    changes: list[EntryChange] = []
+    items: dict[tuple[str, str], StagedItem] = {}
+    whose = (owner.job_id, publication.node_id)
     for record in publication.records:
-        if isinstance(record, StacItemRecord):
-            body = {**record.item, "collection": record.collection_id}
-            changes.append(
-                EntryChange(
-                    record.collection_id,
-                    str(record.item["id"]),
-                    owner.namespace,
-                    False,
-                    body,
-                    owner.asset_id,
-                    owner.revision,
-                    owner.job_id,
-                    publication.node_id,
-                )
-            )
-        elif isinstance(record, StacCollectionRecord):
+        if isinstance(record, StacCollectionRecord):
             body = record.collection
-            found = EntryChange(str(body["id"]), "", owner.namespace, False, body)
-            changes.append(found._replace(job_id=owner.job_id, node_id=publication.node_id))
-    return changes
+            changes.append(EntryChange(str(body["id"]), "", owner.namespace, False, body, *whose))
+        elif isinstance(record, StacItemRecord):
+            key = (record.collection_id, str(record.item["id"]))
+            body = {**record.item, "collection": record.collection_id}
+            if owner.asset_id is None or owner.revision is None:
+                changes.append(EntryChange(*key, owner.namespace, False, body, *whose))
+            else:
+                _check_ids(*key)
+                items[key] = StagedItem(owner.namespace, owner.asset_id, owner.revision, *key, body, *whose)
+    put_in_catalogue(conn, publication.catalogue, changes)
+    _refuse_those_of_others(conn, [(*key, owner.namespace) for key in items])
+    stage_items(conn, publication.catalogue, list(items.values()))
 
 
-def _check_ids(change: EntryChange) -> None:
+def _refuse_those_of_others(conn: Conn, keys: Sequence[tuple[str, str, str]]) -> None:
+    for _, text in in_bites(keys):
+        theirs = conn.execute(SQL["entries_of_others"], {"keys": text}).fetchone()
+        if theirs is not None:
+            raise PublishFailed(f"the collection {theirs[0]!r} belongs to another namespace: choose another id")
+
+
+def _check_ids(collection_id: str, item_id: str) -> None:
     """Ids become names of files, in every catalogue that somebody makes of this one."""
-    named = [("collection", change.collection_id, MOST_COLLECTION_LETTERS), ("item", change.item_id, MOST_ITEM_LETTERS)]
+    named = [("collection", collection_id, MOST_COLLECTION_LETTERS), ("item", item_id, MOST_ITEM_LETTERS)]
     for what, value, most in named:
         if not value and what == "item":
             continue

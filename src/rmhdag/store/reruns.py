@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import psycopg
@@ -14,6 +14,7 @@ from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
 Conn = psycopg.Connection[Any]
+PAGE = 20_000
 
 
 class FinishedJob(NamedTuple):
@@ -55,6 +56,13 @@ def node_outcomes(conn: Conn, job_id: str) -> dict[str, NodeOutcome]:
     return {row.node_id: row._replace(status=NodeStatus(row.status)) for row in rows}
 
 
+def fan_out_totals(conn: Conn, fan_outs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """The number of children by (job, fan-out), for those that have begun."""
+    job_ids, node_ids = map(list, zip(*fan_outs, strict=True))
+    rows = conn.execute(SQL["fan_out_totals"], {"jobs": job_ids, "nodes": node_ids}).fetchall()
+    return {(job_id, node_id): total for job_id, node_id, total in rows}
+
+
 def finished_children(conn: Conn, job_id: str, fan_outs: Sequence[str]) -> dict[str, dict[int, str]]:
     """fan-out → child index → the task that made the child's output.
 
@@ -63,14 +71,27 @@ def finished_children(conn: Conn, job_id: str, fan_outs: Sequence[str]) -> dict[
     found: dict[str, dict[int, str]] = defaultdict(dict)
     wanted = list(fan_outs)
     while wanted:
-        for fan_out, index, task_id in conn.execute(SQL["finished_children"], {"job_id": job_id, "fan_outs": wanted}):
-            found[fan_out][index] = task_id
+        for fan_out in wanted:
+            for index, task_id in _finished_children_of(conn, job_id, fan_out):
+                found[fan_out][index] = task_id
         before = conn.execute(SQL["taken_over_from"], {"job_id": job_id}).fetchone()
         if before is None:
             break
         job_id, again = before[0], before[1] or wanted
         wanted = [fan_out for fan_out in wanted if fan_out not in again]
     return dict(found)
+
+
+def _finished_children_of(conn: Conn, job_id: str, fan_out: str) -> Iterator[tuple[int, str]]:
+    """In pages, so that no statement is larger the larger the fan-out is."""
+    last_index = -1
+    while True:
+        given = {"job_id": job_id, "fan_out": fan_out, "after": last_index, "limit": PAGE}
+        page = conn.execute(SQL["finished_children"], given).fetchall()
+        yield from page
+        if len(page) < PAGE:
+            return
+        last_index = page[-1][0]
 
 
 def lock_reruns(conn: Conn, job_id: str) -> None:

@@ -12,9 +12,17 @@ FROM dag_node_states
 WHERE job_id = %(job_id)s AND parent_node_id IS NULL
 
 -- name: finished_children
-SELECT parent_node_id, fan_out_index, COALESCE(reused_task_id, task_id)
+SELECT fan_out_index, COALESCE(reused_task_id, task_id)
 FROM dag_node_states
-WHERE job_id = %(job_id)s AND parent_node_id = ANY(%(fan_outs)s) AND status = 'completed'
+WHERE job_id = %(job_id)s AND parent_node_id = %(fan_out)s AND fan_out_index > %(after)s AND status = 'completed'
+ORDER BY fan_out_index
+LIMIT %(limit)s
+
+-- name: fan_out_totals
+SELECT n.job_id, n.node_id, (n.output->>'total')::int
+FROM unnest(%(jobs)s::text[], %(nodes)s::text[]) AS w (job_id, node_id)
+JOIN dag_node_states AS n ON n.job_id = w.job_id AND n.node_id = w.node_id
+WHERE n.output IS NOT NULL
 
 -- name: taken_over_from
 -- The job that this one reruns, and what it did again.

@@ -17,8 +17,9 @@ import psycopg
 from rmhdag.store import callbacks, jobs
 from rmhdag.store.asset_states import RevisionOfJob, follow_jobs
 from rmhdag.store.crash_points import SITES, reach
-from rmhdag.store.publishing import Publication, TakeOver, keep_catalogue, publish, take_over
+from rmhdag.store.publishing import Publication, TakeOver, publish, take_over
 from rmhdag.store.queries import load_queries
+from rmhdag.store.revision_items import CompletedRevision, show_current
 
 SQL = load_queries(__file__)
 JOBS_SQL = load_queries(jobs.__file__)
@@ -50,6 +51,7 @@ class Writes:
     started_jobs: list[list[Any]] = field(default_factory=list)
     jobs: list[list[Any]] = field(default_factory=list)
     revisions: list[RevisionOfJob] = field(default_factory=list)
+    completed_revisions: list[CompletedRevision] = field(default_factory=list)
     callbacks: list[list[Any]] = field(default_factory=list)
     parents: list[list[Any]] = field(default_factory=list)
     cancelled_child_jobs: list[list[Any]] = field(default_factory=list)
@@ -259,8 +261,9 @@ def _write(conn: Conn, me: str, now: datetime, writes: Writes, encoded: _Encoded
     send(SQL["insert_dead_letters"], "dead_letters", "letters")
     # After all that they publish, and before callbacks: requests may still join a job while its asset is not locked.
     if writes.revisions:
-        keep_catalogue(conn, [one.job_id for one in writes.revisions])
         follow_jobs(conn, writes.revisions)
+    if writes.completed_revisions:
+        show_current(conn, writes.completed_revisions)
     send(CALLBACKS_SQL["insert_callbacks"], "callbacks", "callbacks")
     send(SQL["notify_parents"], "parents", "parents")
     send(SQL["cancel_child_jobs"], "cancelled_child_jobs", "children")

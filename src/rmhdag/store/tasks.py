@@ -115,9 +115,10 @@ def tasks_told_to_stop(conn: Conn, worker_id: str) -> list[tuple[str, int]]:
     return conn.execute(SQL["tasks_told_to_stop"], {"worker_id": worker_id}, prepare=True).fetchall()
 
 
-def current_leases(conn: Conn, task_ids: Sequence[str]) -> dict[str, int]:
-    """The lease epoch of each task that is queued or held."""
-    return dict(conn.execute(SQL["current_leases"], {"tasks": list(task_ids)}, prepare=True).fetchall())
+def current_leases(conn: Conn, task_ids: Sequence[str]) -> dict[str, tuple[int, bool]]:
+    """(lease epoch, whether it has started) of those tasks that are still queued or held."""
+    rows = conn.execute(SQL["current_leases"], {"tasks": list(task_ids)}, prepare=True).fetchall()
+    return {task_id: (lease_epoch, is_started) for task_id, lease_epoch, is_started in rows}
 
 
 def queue_depths(conn: Conn) -> list[QueueDepth]:

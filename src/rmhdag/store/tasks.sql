@@ -237,7 +237,7 @@ SELECT (SELECT count(*) FROM lost), (
 SELECT task_id, lease_epoch FROM dag_queue_messages WHERE worker_id = %(worker_id)s AND cancel_requested
 
 -- name: current_leases
-SELECT task_id, lease_epoch FROM dag_queue_messages WHERE task_id = ANY(%(tasks)s)
+SELECT task_id, lease_epoch, started_at IS NOT NULL FROM dag_queue_messages WHERE task_id = ANY(%(tasks)s)
 
 -- name: depth
 SELECT

@@ -29,9 +29,15 @@ def tasks_without_a_row(conn: Conn, me: str, seconds: float) -> list[tuple[str, 
     return conn.execute(SQL["tasks_without_a_row"], {"me": me, "seconds": seconds}).fetchall()
 
 
-def jobs_without_progress(conn: Conn, me: str, seconds: float) -> list[SilentJob]:
-    rows = conn.execute(SQL["jobs_without_progress"], {"me": me, "seconds": seconds}).fetchall()
-    return [SilentJob(*row) for row in rows]
+def jobs_without_progress(conn: Conn, me: str, seconds: float, *, after: str, limit: int) -> list[SilentJob]:
+    """Those whose id is larger than `after`, in the order of their ids."""
+    given = {"me": me, "seconds": seconds, "after": after, "limit": limit}
+    return [SilentJob(*row) for row in conn.execute(SQL["jobs_without_progress"], given).fetchall()]
+
+
+def what_jobs_wait_for(conn: Conn, job_ids: Sequence[str]) -> dict[str, str]:
+    """Jobs of which somebody or the clock will move the next node, with who or when that is."""
+    return dict(conn.execute(SQL["what_jobs_wait_for"], {"jobs": list(job_ids)}).fetchall())
 
 
 def open_nodes(conn: Conn, job_id: str) -> list[tuple[str, str]]:
@@ -66,7 +72,7 @@ def prune_jobs(conn: Conn, days: float, limit: int) -> int:
     with conn.transaction():
         found = [row[0] for row in conn.execute(SQL["prunable_jobs"], {"days": days, "limit": limit}).fetchall()]
         if found:
-            for name in ("results", "checkpoints", "nodes", "commands", "callbacks", "jobs"):
+            for name in ("results", "checkpoints", "nodes", "commands", "callbacks", "items", "jobs"):
                 conn.execute(SQL[f"prune_{name}"], {"jobs": found})
     return len(found)
 

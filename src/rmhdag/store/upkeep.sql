@@ -18,10 +18,30 @@ FROM dag_jobs AS j
 CROSS JOIN LATERAL (
     SELECT GREATEST(j.updated_at, max(n.updated_at)) AS changed_at FROM dag_node_states AS n WHERE n.job_id = j.job_id
 ) AS p
-WHERE j.owner_id = %(me)s AND j.status = 'running'
+WHERE j.owner_id = %(me)s AND j.completed_at IS NULL AND j.status = 'running' AND j.job_id > %(after)s
     AND p.changed_at < clock_timestamp() - %(seconds)s * interval '1 second'
 ORDER BY j.job_id
-LIMIT 100
+LIMIT %(limit)s
+
+-- name: what_jobs_wait_for
+-- One reason for each job that has one: a task that nobody has claimed or that runs, a retry that is not due yet. What
+-- was claimed and never started is no reason.
+SELECT DISTINCT ON (w.job_id) w.job_id, w.waits_for
+FROM (
+    SELECT q.job_id,
+        CASE
+            WHEN q.available_at IS NOT NULL THEN format('node %%s to be called again at %%s', q.node_id, q.available_at)
+            WHEN q.worker_id IS NULL THEN format('a worker for node %%s in queue %%s', q.node_id, q.queue)
+            ELSE format('worker %%s, which runs node %%s', q.worker_id, q.node_id)
+        END AS waits_for
+    FROM dag_queue_messages AS q
+    WHERE q.job_id = ANY(%(jobs)s) AND (q.worker_id IS NULL OR q.started_at IS NOT NULL)
+    UNION ALL
+    SELECT n.job_id, format('the retry of node %%s at %%s', n.node_id, n.next_attempt_at)
+    FROM dag_node_states AS n
+    WHERE n.job_id = ANY(%(jobs)s) AND n.next_attempt_at > clock_timestamp()
+) AS w
+ORDER BY w.job_id, w.waits_for
 
 -- name: jobs_not_begun
 SELECT job_id FROM dag_jobs
@@ -99,6 +119,15 @@ DELETE FROM dag_job_commands WHERE job_id = ANY(%(jobs)s)
 
 -- name: prune_callbacks
 DELETE FROM dag_callbacks WHERE job_id = ANY(%(jobs)s)
+
+-- name: prune_items
+-- Of revisions that did not complete: without the job there is no rerun that could use them. The others are for rollbacks.
+DELETE FROM dag_revision_items AS i
+WHERE i.job_id = ANY(%(jobs)s)
+    AND NOT EXISTS (
+        SELECT FROM dag_asset_revisions AS v
+        WHERE v.namespace = i.namespace AND v.asset_id = i.asset_id AND v.revision = i.revision AND v.status = 'completed'
+    )
 
 -- name: prune_jobs
 DELETE FROM dag_jobs WHERE job_id = ANY(%(jobs)s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -21,6 +22,8 @@ COUNTED = {
     "tasks_dispatched": "Tasks sent to queues",
     "results_processed": "Inputs handled",
     "errors": "Errors met",
+    "duty_failures": "Duties that failed",
+    "jobs_poisoned": "Jobs that failed because they could not be handled",
 }
 
 
@@ -138,6 +141,21 @@ def _processes(conn: Conn, settings: ApiSettings) -> Iterator[Metric]:
         family = CounterMetricFamily(f"rmhdag_{name}", f"{text} by the orchestrators that are there")
         family.add_metric([], sum(line.stats.get(name, 0) for line in orchestrators))
         yield family
+    loops: dict[str, float] = {}
+    restarts: Counter[str] = Counter()
+    for line in orchestrators:
+        restarts.update(line.stats.get("threads", {}))
+        for name, age in line.stats.get("loops", {}).items():
+            loops[name] = max(age, loops.get(name, 0.0))
+    yield gauges(
+        "rmhdag_orchestrator_loop_age_seconds", "Since the slowest loop of this name came round", "loop", loops.items()
+    )
+    family = CounterMetricFamily(
+        "rmhdag_orchestrator_thread_restarts", "Threads that failed and were started again", labels=["thread"]
+    )
+    for name, count in restarts.items():
+        family.add_metric([name], count)
+    yield family
     yield gauge("rmhdag_jobs_owned", "Jobs that orchestrators own", sum(line.jobs_owned for line in orchestrators))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import psycopg
@@ -20,6 +21,8 @@ Conn = psycopg.Connection[Any]
 HEALTHY, DEGRADED, UNHEALTHY = HealthStatus
 ORDER = list(HealthStatus)
 GIB = 2**30
+# They wait for storage and for receivers of callbacks, and hold up nobody.
+PATIENT_LOOPS = frozenset({"callbacks", "catalogue"})
 
 
 def look(conn: Conn, settings: ApiSettings, namespace: str) -> Health:
@@ -79,7 +82,45 @@ def check_orchestrators(conn: Conn, settings: ApiSettings) -> Iterator[HealthChe
         "Their jobs are being taken over; look at their logs.",
         degraded=silent,
     )
+    yield check_loops(alive, settings.orphan_seconds)
+    yield check_threads(alive)
     yield check_versions("versions", {line.version for line in alive})
+
+
+def check_loops(alive: Sequence[views.OrchestratorLine | views.WorkerLine], ttl_seconds: float) -> HealthCheck:
+    """A heartbeat says that a process is there; the age of finished turns says that it works."""
+    turns = [
+        (age, name, line.process_id)
+        for line in alive
+        for name, age in line.stats.get("loops", {}).items()
+        if name not in PATIENT_LOOPS
+    ]
+    age, name, process_id = max(turns, default=(0.0, "", 0))
+    return judge(
+        "loops",
+        f"{name} of process {process_id} came round {age:.0f} s ago" if turns else "none",
+        f"each within {2 * ttl_seconds:g} s",
+        "A process that hangs ends by itself and its work goes to the others; look at its logs, and at the database.",
+        degraded=age > ttl_seconds,
+        unhealthy=age > 2 * ttl_seconds,
+    )
+
+
+def check_threads(alive: Sequence[views.OrchestratorLine | views.WorkerLine]) -> HealthCheck:
+    restarts = Counter[str]()
+    for line in alive:
+        restarts.update(line.stats.get("threads", {}))
+    failed = [f"{name} {count} times" for name, count in restarts.items() if count]
+    recent = [
+        seconds for line in alive if (seconds := line.stats.get("restarted_seconds_ago")) is not None and seconds < 600
+    ]
+    return judge(
+        "threads",
+        f"started again: {', '.join(failed)}" if failed else "none was started again",
+        "none within 10 minutes",
+        "An unexpected error ended them; it is in the logs as thread_failed, with a traceback. Please report it.",
+        degraded=recent,
+    )
 
 
 def check_versions(name: str, found: set[str]) -> HealthCheck:
@@ -236,6 +277,8 @@ def check_workers(conn: Conn, settings: ApiSettings, namespace: str) -> Iterator
         "Start a worker for them: `rmhdag worker --queue NAME`.",
         degraded=unserved,
     )
+    yield check_loops(alive, settings.orphan_seconds)
+    yield check_threads(alive)
     yield check_versions("versions", {line.version for line in alive})
 
 

@@ -8,7 +8,6 @@ is open while anything is sent.
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -149,7 +148,8 @@ def _send(delivery: Delivery, claimed: ClaimedCallback, endpoint: StoredEndpoint
     sign_with = [delivery.vault.unseal(secret, *place) for secret in stored]
     result_url = delivery.settings.public_url + str(claimed.body["result_url"])
     body = orjson.dumps({**claimed.body, "result_url": result_url})
-    timestamp = int(time.time())
+    # The database's time: receivers refuse a signature that is minutes off, as this machine's clock may be.
+    timestamp = int(claimed.claimed_at.timestamp())
     headers = [
         ("webhook-id", claimed.callback_id),
         ("webhook-timestamp", str(timestamp)),

@@ -123,15 +123,18 @@ def _try(relay: Relay, catalogue: StaticCatalogue, one: ClaimedEntry) -> TriedEn
             is_shown = catalogue.remove_item(one.collection_id, one.item_id, version=one.version)
         else:
             is_shown = catalogue.put_item(one.collection_id, one.body, version=one.version)
+        newer = None if is_shown else catalogue.version_of(one.collection_id, one.item_id)
     except StorageError as error:
         most = MOST_TRIES_OF_DATA if isinstance(error, OutsideStorage) else MOST_TRIES_OF_STORAGE
         return _failed(relay, one, str(error), most)
     except Exception as error:  # whatever is wrong with this entry is wrong with this entry alone
         return _failed(relay, one, f"{type(error).__name__}: {error}", MOST_TRIES_OF_DATA)
-    if not is_shown:
-        # Another orchestrator was quicker with a newer one; or the catalogue is older than this database.
-        log.warning("catalogue_has_newer", collection_id=one.collection_id, item_id=one.item_id, version=one.version)
-    return TriedEntry(one, EntryStatus.PUBLISHED)
+    if newer is None:
+        return TriedEntry(one, EntryStatus.PUBLISHED)
+    # Another orchestrator was quicker with a newer entry, and then nothing is settled. Or the file is of a time before
+    # this row: then the entry takes the version after the file's.
+    log.warning("catalogue_has_newer", collection_id=one.collection_id, item_id=one.item_id, version=one.version)
+    return TriedEntry(one, EntryStatus.PENDING, _delay_seconds(relay, one), None, newer)
 
 
 def _failed(relay: Relay, one: ClaimedEntry, message: str, most_tries: int) -> TriedEntry:
@@ -141,5 +144,8 @@ def _failed(relay: Relay, one: ClaimedEntry, message: str, most_tries: int) -> T
     log.warning("catalogue_entry_dead" if is_dead else "catalogue_entry_not_told", **names)
     if is_dead:
         return TriedEntry(one, EntryStatus.DEAD, None, told)
-    delay = min(MOST_DELAY_SECONDS, 2.0 ** min(one.attempts - 1, 20)) * relay.jitter.uniform(0.5, 1.0)
-    return TriedEntry(one, EntryStatus.PENDING, delay, told)
+    return TriedEntry(one, EntryStatus.PENDING, _delay_seconds(relay, one), told)
+
+
+def _delay_seconds(relay: Relay, one: ClaimedEntry) -> float:
+    return min(MOST_DELAY_SECONDS, 2.0 ** min(one.attempts - 1, 20)) * relay.jitter.uniform(0.5, 1.0)

@@ -1,4 +1,8 @@
-"""Jobs in which nothing moves: a warning after minutes, the end after a day. Who waits for people is left alone."""
+"""Jobs in which nothing moves: a warning after minutes, the end after a day if their rows show nothing that could move.
+
+A job may wait for as long as it takes: for people, for a child job, for a retry or a worker. Only the latter are
+reported, with what they wait for.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +12,41 @@ from rmhdag.orchestrator.context import Context
 from rmhdag.store import poison, processes, upkeep
 
 WAITING_IS_FINE = (NodeType.APPROVAL, NodeType.WORKFLOW)
+# Looked at in one round; the next one goes on behind them, or those that wait for people would hide all others.
+BITE = 100
 
 
 def run_once(context: Context) -> int:
-    silent = upkeep.jobs_without_progress(context.conn, context.me, context.settings.stall_seconds)
-    stalled = [job for job in silent if not _only_waits(context, job.job_id)]
+    settings = context.settings
+    silent = upkeep.jobs_without_progress(
+        context.conn, context.me, settings.stall_seconds, after=context.silent_up_to, limit=BITE
+    )
+    context.silent_up_to = silent[-1].job_id if len(silent) == BITE else ""
+    stalled = [job for job in silent if not _waits_for_others(context, job.job_id)]
+    reasons = upkeep.what_jobs_wait_for(context.conn, [job.job_id for job in stalled])
     for job in stalled:
         seconds = job.silence.total_seconds()
-        if seconds >= context.settings.zombie_seconds:
+        reason = reasons.get(job.job_id)
+        if reason is None and seconds >= settings.zombie_seconds:
             message = f"nothing moved for {seconds / 3600:.0f} hours"
             poison.bury_job(context.conn, context.me, job.job_id, job.owner_epoch, job.namespace, message)
-        elif (job.job_id, job.changed_at) not in context.warned:
-            context.warned.add((job.job_id, job.changed_at))
+        elif context.warned.get(job.job_id) != job.changed_at:
+            context.warned[job.job_id] = job.changed_at
             processes.record_orchestrator_event(
                 context.conn,
                 context.me,
                 EventType.ORCHESTRATOR_STALL,
                 EventStatus.WARNING,
-                {"job_id": job.job_id, "silent_seconds": round(seconds)},
+                {"job_id": job.job_id, "silent_seconds": round(seconds), "waits_for": reason or "nothing"},
             )
-    context.warned &= {(job.job_id, job.changed_at) for job in silent}
+    context.still_silent.update(job.job_id for job in stalled)
+    if not context.silent_up_to:
+        context.warned = {job_id: at for job_id, at in context.warned.items() if job_id in context.still_silent}
+        context.still_silent.clear()
     return len(stalled)
 
 
-def _only_waits(context: Context, job_id: str) -> bool:
+def _waits_for_others(context: Context, job_id: str) -> bool:
     nodes = context.definition_of(job_id).nodes
     waits = [node_id for node_id, status in upkeep.open_nodes(context.conn, job_id) if status != "completed"]
     return bool(waits) and all(nodes[node_id].type in WAITING_IS_FINE for node_id in waits)
