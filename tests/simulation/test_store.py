@@ -7,6 +7,7 @@ from random import Random
 
 from rmhdag.engine.effects import TaskQueued, TaskRequeued, TaskRevoked, TasksWithdrawn
 from rmhdag.engine.inputs import CancelJob, Input, TaskLost, TaskReported, TaskSnoozed, TaskStarted, TaskWithdrawn
+from rmhdag.models.states import JobStatus
 from rmhdag.simulation.faults import Faults
 from rmhdag.simulation.rows import CommandRow, Guards, JobRow, JobWrite, NodeRow, ResultRow
 from rmhdag.simulation.store import Store
@@ -134,14 +135,33 @@ def test_a_task_that_was_given_back_is_not_reported() -> None:
     assert not place.report(lease)
 
 
-def test_a_torn_batch_writes_nothing_at_all() -> None:
+def test_a_torn_job_drops_out_and_the_others_are_written() -> None:
     place = Place()
     place.store.submit(JobRow("other", "flow", {}, "other"))
     place.store.claim_jobs("a", [], 10)
     version = place.store.jobs["job"].version
     torn = JobWrite("other", 1, 0, [99], [], [])
-    assert place.store.commit("a", [JobWrite("job", 1, version, [], [TaskRevoked("t")], []), torn]) == ["job", "other"]
-    assert "t" in place.store.queue
+    assert place.store.commit("a", [JobWrite("job", 1, version, [], [TaskRevoked("t")], []), torn]) == ["other"]
+    assert "t" not in place.store.queue
+
+
+def test_a_task_that_has_reported_is_not_given_up() -> None:
+    place = Place()
+    assert place.report(place.claim())
+    assert place.write("a", 1, TaskRevoked("t")) == ["job"]
+
+
+def test_what_is_said_to_an_ended_job_is_discarded_and_refused() -> None:
+    place = Place()
+    place.store.issue(CommandRow("c", "job", CancelJob("ann")))
+    place.store.discard_inbox_of_ended_jobs("a")
+    assert place.news() == [CancelJob]
+    place.store.jobs["job"].status = JobStatus.CANCELLED
+    place.store.discard_inbox_of_ended_jobs("b")
+    assert place.news() == [CancelJob]
+    place.store.discard_inbox_of_ended_jobs("a")
+    assert place.news() == []
+    assert place.store.commands["c"].applied is False
 
 
 def test_a_requeue_of_another_lease_changes_nothing() -> None:

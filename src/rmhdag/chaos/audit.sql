@@ -1,10 +1,27 @@
 -- Witnesses beside the tables, which no guard of the platform knows. What they see stays seen if the write commits.
 CREATE TABLE chaos_seen (invariant text NOT NULL, subject text NOT NULL, what text NOT NULL, at timestamptz DEFAULT now());
 CREATE TABLE chaos_edges (workflow_id text NOT NULL, source text NOT NULL, target text NOT NULL, needed text NOT NULL);
+CREATE TABLE chaos_nodes (workflow_id text NOT NULL, node_id text NOT NULL, node_type text NOT NULL);
 CREATE TABLE chaos_lives (process_id text NOT NULL, role text NOT NULL, ended_at timestamptz NOT NULL, how text NOT NULL);
 CREATE TABLE chaos_owners (job_id text NOT NULL, was text, became text, at timestamptz NOT NULL);
 CREATE INDEX ON chaos_owners (was);
 CREATE INDEX ON chaos_owners (job_id);
+CREATE INDEX ON chaos_owners (became, at);
+
+-- Open jobs with an owner that has a row, and since when they are its own.
+CREATE VIEW chaos_owned AS
+SELECT j.job_id, j.workflow_id, j.status, j.ending, j.owner_id, o.heartbeat_at, o.stats, COALESCE(
+    (SELECT max(c.at) FROM chaos_owners AS c WHERE c.job_id = j.job_id), j.created_at) AS owned_since
+FROM dag_jobs AS j
+JOIN dag_orchestrators AS o ON o.owner_id = j.owner_id
+WHERE j.completed_at IS NULL;
+
+-- How long so many things may take an orchestrator, as long as its turns are: a turn takes 33 at least of each kind. One
+-- that hangs has no turns, and so no excuse.
+CREATE FUNCTION chaos_seconds_for(things bigint, stats jsonb) RETURNS float8 LANGUAGE sql IMMUTABLE AS $$
+    SELECT COALESCE((stats->>'cycle_ms_p99')::float8, 0) / 1000
+        + 3 * COALESCE((stats->>'cycle_ms_avg')::float8, 0) / 1000 * things / 33
+$$;
 
 CREATE FUNCTION chaos_watch_job() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,4 +1,4 @@
-"""One campaign from start to verdict: set up, let things go wrong, heal, wait, check, keep the evidence if need be."""
+"""One campaign from start to verdict: set up, load, break things, heal, wait, check, keep the evidence if need be."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import os
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +23,13 @@ from rmhdag.bench.platform import DISK
 from rmhdag.bench.workflows import register
 from rmhdag.chaos.checker import SETTLEMENT, Checker, Violation
 from rmhdag.chaos.fleet import Fleet
+from rmhdag.chaos.growth import Sampler, growth_report
+from rmhdag.chaos.large_workflows import all_kinds
 from rmhdag.chaos.nemesis import Nemesis, port_of
+from rmhdag.chaos.outages import Timing, definition, run_grid
 from rmhdag.chaos.proxy import Proxy
-from rmhdag.chaos.workflows import QUEUE, kinds
-from rmhdag.chaos.workload import Workload
+from rmhdag.chaos.workflows import QUEUE, Kind, small_kinds
+from rmhdag.chaos.workload import CROWDED, Habits, Workload
 from rmhdag.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from rmhdag.store import migration
 from rmhdag.store.connection import connect
@@ -40,7 +46,30 @@ TABLES = (
 # it has watched for a whole lease. So many leases bound even that; the limit itself is checked after the last fault.
 PATIENCE_LEASES = 12
 LEAST_PATIENCE_SECONDS = 60.0
+# The longest limit of liveness: what was due before the last fault ended has had its time by then.
+LATE_SECONDS = 20.0
 MOST_SUBJECTS = 20
+# Progress is asked for in each slice of this length while the advance connections are ended all the time.
+SLICE_SECONDS = 10.0
+# What was handled last is still remembered for a few rounds of the duties.
+FORGET_SECONDS = 20.0
+SAMPLES = 60
+
+
+class Drill(StrEnum):
+    """What goes wrong: everything, nothing, or one thing only."""
+
+    FAULTS = "faults"
+    NO_FAULTS = "no_faults"
+    ONE_BY_ONE = "one_by_one"
+    OUTAGE = "outage"
+    OUTAGE_GRID = "outage_grid"
+    BROKEN_ADVANCE = "broken_advance"
+    SOAK = "soak"
+
+
+# Nothing is injected, so nothing excuses what comes late, and a thread that had to be restarted died of a defect.
+WITHOUT_FAULTS = (Drill.NO_FAULTS, Drill.SOAK)
 
 
 @dataclass(frozen=True)
@@ -50,12 +79,26 @@ class Plan:
     lease_seconds: float = 10.0
     orchestrators: int = 3
     workers: int = 4
-    open_jobs: int = 40
     settle_seconds: float = 120.0
-    # Instead of all the faults: the database is away once, for so long, in the middle of the campaign.
-    outage_seconds: float | None = None
-    # Instead of all the faults: deaths and departures, each alone.
-    one_by_one: bool = False
+    drill: Drill = Drill.FAULTS
+    # The database is away once, for so long, in the middle of the campaign.
+    outage_seconds: float = 0.0
+    # The grid: every timing of tasks through every outage.
+    outages: tuple[float, ...] = ()
+    timings: tuple[Timing, ...] = ()
+    jobs_per_cell: int = 60
+    # Finished jobs are kept for so long in a soak, so that tables come to a size that they keep.
+    retention_seconds: float = 300.0
+    # Only workflows with small values.
+    small: bool = False
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        return small_kinds() if self.small or self.drill is Drill.BROKEN_ADVANCE else all_kinds()
+
+    @property
+    def habits(self) -> Habits:
+        return CROWDED if self.drill is Drill.NO_FAULTS else Habits()
 
 
 def run_campaign(plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
@@ -107,40 +150,22 @@ class Campaign:
         with self._stack:
             postgres = self._stack.enter_context(EmbeddedPostgres(self._folder / "pg"))
             dsn = postgres.create_database(DATABASE)
-            workload_kinds = kinds()
             self._prepare(dsn)
             proxy = Proxy(port_of(dsn))
             self._stack.callback(proxy.stop)
             proxy.start()
             through = dsn.replace(f":{port_of(dsn)}/", f":{proxy.port}/")
-            fleet = Fleet(through, SCHEMA, self._folder, QUEUE, plan.lease_seconds, (plan.orchestrators, plan.workers))
+            sizes = (plan.orchestrators, plan.workers)
+            fleet = Fleet(through, SCHEMA, self._folder, QUEUE, plan.lease_seconds, sizes, self._settings())
             self._stack.callback(fleet.kill)
             fleet.start()
             now_at = DsnOfTheMoment(postgres)
-            workload = Workload(now_at, SCHEMA, workload_kinds, plan.seed, plan.open_jobs)
-            self._stack.callback(workload.stop)
-            patience = max(LEAST_PATIENCE_SECONDS, PATIENCE_LEASES * plan.lease_seconds) + (plan.outage_seconds or 0)
-            checker = Checker(now_at, SCHEMA, workload_kinds, patience)
-            self._stack.callback(checker.stop)
-            workload.start()
-            checker.start()
             nemesis = Nemesis(fleet, proxy, postgres, DATABASE, SCHEMA, plan.seed, plan.lease_seconds, self._log)
-            self._let_go_wrong(nemesis, lambda: bool(checker.violations or checker.error or workload.error))
-            self._log("no more faults")
-            nemesis.heal()
-            workload.stop()
-            healed = time.monotonic()
-            stuck = self._wait_until_quiet(now_at(), nemesis, checker)
-            checker.stop()
-            for error in (workload.error, checker.error):
-                if error is not None:
-                    raise error
-            settled_seconds = time.monotonic() - healed
-            with checker.connect() as conn:
-                checker.check_all(conn, list(workload.accepted), plan.lease_seconds + 5)
-                report = self._report(conn, workload, checker, nemesis, stuck, settled_seconds)
+            if plan.drill is Drill.OUTAGE_GRID:
+                report = self._run_grid(now_at, nemesis)
+            else:
+                report = self._run_load(now_at, nemesis, fleet)
             if not report["ok"]:
-                self._keep_evidence(now_at(), list(checker.violations), stuck)
                 postgres_log = self._folder / "pg" / "server.log"
                 if postgres_log.exists():
                     shutil.copy(postgres_log, self._folder / "postgresql.log")
@@ -148,36 +173,134 @@ class Campaign:
         shutil.rmtree(self._folder / "pg", ignore_errors=True)
         return report
 
+    def _settings(self) -> dict[str, Any]:
+        if self._plan.drill is not Drill.SOAK:
+            return {}
+        return {"retention_days": self._plan.retention_seconds / 86_400, "pruning_seconds": 5.0}
+
+    def _run_grid(self, now_at: DsnOfTheMoment, nemesis: Nemesis) -> dict[str, Any]:
+        plan = self._plan
+        cells = run_grid(now_at, SCHEMA, nemesis, plan.timings, plan.outages, plan.jobs_per_cell)
+        unwell = [cell for cell in cells if cell.completed != cell.jobs]
+        report: dict[str, Any] = {
+            "ok": not unwell and not nemesis.unexpected,
+            "seed": plan.seed,
+            "drill": plan.drill,
+            "lease_seconds": plan.lease_seconds,
+            "cells": [cell._asdict() for cell in cells],
+            "failed": sum(cell.failed for cell in cells),
+            "stuck": sum(cell.open for cell in cells),
+            "unexpected": nemesis.unexpected,
+            "violations": [],
+        }
+        if not report["ok"]:
+            report["evidence"] = str(self._folder)
+        return report
+
+    def _run_load(self, now_at: DsnOfTheMoment, nemesis: Nemesis, fleet: Fleet) -> dict[str, Any]:
+        plan = self._plan
+        workload = Workload(now_at, SCHEMA, plan.kinds, plan.seed, plan.habits)
+        self._stack.callback(workload.close)
+        self._stack.callback(workload.stop)
+        patience = max(LEAST_PATIENCE_SECONDS, PATIENCE_LEASES * plan.lease_seconds) + plan.outage_seconds
+
+        def grace() -> float:
+            """A fault holds up what is due for some leases; long after the last one nothing does."""
+            calm = plan.drill in WITHOUT_FAULTS or nemesis.calm_seconds() > 2 * plan.lease_seconds + LATE_SECONDS
+            return 0.0 if calm else patience
+
+        checker = Checker(
+            now_at,
+            SCHEMA,
+            plan.kinds,
+            patience,
+            lease_seconds=plan.lease_seconds,
+            faults=plan.drill not in WITHOUT_FAULTS,
+            grace=grace,
+        )
+        self._stack.callback(checker.stop)
+        sampler = Sampler(now_at, SCHEMA, fleet, max(1.0, plan.minutes * 60 / SAMPLES))
+        self._stack.callback(sampler.stop)
+        for part in (workload, checker, sampler):
+            part.start()
+        self._let_go_wrong(nemesis, lambda: bool(checker.violations or checker.error or workload.error))
+        self._log("no more faults")
+        sampler.stop()
+        nemesis.heal()
+        workload.stop()
+        healed = time.monotonic()
+        stuck = self._wait_until_quiet(now_at(), nemesis, checker, workload)
+        checker.stop()
+        for error in (workload.error, checker.error):
+            if error is not None:
+                raise error
+        settled_seconds = time.monotonic() - healed
+        with checker.connect() as conn:
+            if not stuck:
+                checker.wait_until_memory_is_free(conn, FORGET_SECONDS + 2 * plan.lease_seconds)
+            if plan.drill is Drill.SOAK:
+                # What is older may be half pruned, and what was accepted is gone by now.
+                checker.check(conn, datetime.now(UTC) - timedelta(seconds=plan.retention_seconds / 2), patience)
+            else:
+                checker.check_all(conn, list(workload.accepted), plan.lease_seconds + 5)
+            report = self._report(conn, workload, checker, nemesis, stuck, settled_seconds)
+            self._add_of_drill(conn, report, sampler)
+        if not report["ok"]:
+            report["evidence"] = str(self._folder)
+            self._keep_evidence(now_at(), list(checker.violations), stuck)
+        return report
+
+    def _add_of_drill(self, conn: psycopg.Connection[Any], report: dict[str, Any], sampler: Sampler) -> None:
+        if self._plan.drill is Drill.SOAK:
+            report["growth"] = growth_report(sampler.samples)
+            report["ok"] = report["ok"] and not report["growth"]["grew"] and bool(report["growth"]["figures"])
+        if self._plan.drill is Drill.BROKEN_ADVANCE:
+            slices = [row[0] for row in conn.execute(SETTLEMENT["progress"], self._broken).fetchall()]
+            report["nodes_completed_meanwhile"] = slices
+            report["ok"] = report["ok"] and bool(slices) and all(slices)
+
     def _let_go_wrong(self, nemesis: Nemesis, should_stop: Callable[[], bool]) -> None:
-        seconds, outage = self._plan.minutes * 60, self._plan.outage_seconds
-        if self._plan.one_by_one:
-            nemesis.kill_one_by_one(seconds, should_stop)
-            return
-        if outage is None:
-            nemesis.run(seconds, should_stop)
-            return
-        nemesis.idle((seconds - outage) / 2, should_stop)
-        nemesis.take_database_away(outage)
-        nemesis.idle((seconds - outage) / 2, should_stop)
+        plan = self._plan
+        seconds = plan.minutes * 60
+        match plan.drill:
+            case Drill.ONE_BY_ONE:
+                nemesis.kill_one_by_one(seconds, should_stop)
+            case Drill.OUTAGE:
+                nemesis.idle((seconds - plan.outage_seconds) / 2, should_stop)
+                nemesis.take_database_away(plan.outage_seconds)
+                nemesis.idle((seconds - plan.outage_seconds) / 2, should_stop)
+            case Drill.NO_FAULTS:
+                # Who takes a job over looks at its rows again, which heals what was forgotten: so also without moves.
+                for part in (nemesis.idle, nemesis.move_jobs, nemesis.idle):
+                    part(seconds / 3, should_stop)
+            case Drill.BROKEN_ADVANCE:
+                nemesis.idle(SLICE_SECONDS, should_stop)
+                began = datetime.now(UTC)
+                nemesis.break_advance(seconds, should_stop)
+                self._broken = {"began": began, "ended": datetime.now(UTC), "slice": SLICE_SECONDS}
+            case Drill.SOAK:
+                nemesis.idle(seconds, should_stop)
+            case _:
+                nemesis.run(seconds, should_stop)
 
     def _prepare(self, dsn: str) -> None:
         migration.apply(dsn, SCHEMA)
         with connect(dsn, "chaos:setup", autocommit=True) as conn:
             conn.execute("SELECT set_config('search_path', %s, false)", [SCHEMA])
             conn.execute(AUDIT)
-            for kind in kinds().values():
-                register(conn, kind.definition)
-                for edge in definition_edges(kind.definition):
-                    row = [kind.definition.workflow_id, edge.source, edge.target, edge.group]
-                    conn.execute("INSERT INTO chaos_edges VALUES (%s, %s, %s, %s)", row)
+            for timing in self._plan.timings:
+                register(conn, definition(timing))
+            for kind in self._plan.kinds.values():
+                describe_kind(conn, kind)
 
-    def _wait_until_quiet(self, dsn: str, nemesis: Nemesis, checker: Checker) -> list[str]:
+    def _wait_until_quiet(self, dsn: str, nemesis: Nemesis, checker: Checker, workload: Workload) -> list[str]:
         """The jobs that are still open when the time is over; none if all is well."""
         deadline = time.monotonic() + self._plan.settle_seconds
         with connect(dsn, "chaos:settle", autocommit=True) as conn:
             conn.execute("SELECT set_config('search_path', %s, false)", [SCHEMA])
             while True:
                 nemesis.look_after()
+                workload.finish()
                 open_jobs = [row[0] for row in conn.execute(SETTLEMENT["open_jobs"]).fetchall()]
                 left = conn.execute(SETTLEMENT["left_over"]).fetchone()
                 if not open_jobs and left == (0, 0):
@@ -205,9 +328,11 @@ class Campaign:
         report: dict[str, Any] = {
             "ok": not violations and not stuck and not nemesis.unexpected,
             "seed": self._plan.seed,
+            "drill": self._plan.drill,
             "minutes": self._plan.minutes,
             "lease_seconds": self._plan.lease_seconds,
             "accepted": len(workload.accepted),
+            "asked": {name: workload.asked[name] for name in ("cancel", "decide", "retry_node", "rerun")},
             **dict(zip(names, row, strict=True)),
             **{name: nemesis.done[name] for name in COUNTERS},
             "lost": len(lost),
@@ -223,12 +348,11 @@ class Campaign:
                 "handed_over": _spread(conn, "jobs_handed_over"),
             },
             "unexpected": nemesis.unexpected,
+            "violated": dict(Counter(one.invariant for one in violations)),
             "violations": [one._asdict() for one in violations[:MOST_SUBJECTS]],
         }
         if nemesis.work_again_seconds is not None:
             report["work_again_after_outage_seconds"] = round(nemesis.work_again_seconds, 2)
-        if not report["ok"]:
-            report["evidence"] = str(self._folder)
         return report
 
     def _keep_evidence(self, dsn: str, violations: list[Violation], stuck: list[str]) -> None:
@@ -243,6 +367,16 @@ class Campaign:
             for table in ("dag_orchestrators", "dag_workers", "chaos_seen", "chaos_lives"):
                 dump[table] = [row[0] for row in conn.execute(f"SELECT to_jsonb(t) FROM {table} AS t".encode())]
         (self._folder / "rows.json").write_text(json.dumps(dump, indent=1, default=str), encoding="utf-8")
+
+
+def describe_kind(conn: psycopg.Connection[Any], kind: Kind) -> None:
+    """Registers the workflow, and leaves for the invariants what they must know of it."""
+    register(conn, kind.definition)
+    for edge in definition_edges(kind.definition):
+        row = [kind.definition.workflow_id, edge.source, edge.target, edge.group]
+        conn.execute("INSERT INTO chaos_edges VALUES (%s, %s, %s, %s)", row)
+    for node_id, node in kind.definition.nodes.items():
+        conn.execute("INSERT INTO chaos_nodes VALUES (%s, %s, %s)", [kind.definition.workflow_id, node_id, node.type])
 
 
 COUNTERS = (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +22,15 @@ OVERLAP = timedelta(seconds=10)
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 INVARIANTS = load_queries(str(Path(__file__).with_name("invariants")))
+LIVENESS = load_queries(str(Path(__file__).with_name("liveness")))
 SETTLEMENT = load_queries(str(Path(__file__).with_name("settlement")))
+UNKNOWN_LEASES = LIVENESS.pop("leases_unknown")
+# A lease that its worker does not know of is seen at two looks at least, of two heartbeats.
+UNKNOWN_SECONDS = 5.0
+# How much each structure in the memory of a process may hold; '' is every structure without a bound of its own.
+BOUNDS = {"": 20_000, "timers": 2_000, "waiting_entries": 4_000}
+# All jobs have ended: what is still held of them is never given back.
+LEFT_IN_MEMORY = 200
 
 
 class Violation(NamedTuple):
@@ -32,14 +42,29 @@ class Violation(NamedTuple):
 class Checker:
     """Runs beside the campaign; `violations` is what it found, once each. A restarted server may have another DSN."""
 
-    def __init__(self, dsn: Callable[[], str], schema: str, kinds: dict[str, Kind], stale_seconds: float) -> None:
+    def __init__(
+        self,
+        dsn: Callable[[], str],
+        schema: str,
+        kinds: dict[str, Kind],
+        stale_seconds: float,
+        *,
+        lease_seconds: float = 10.0,
+        faults: bool = False,
+        grace: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """`grace` is what the last fault adds to every limit of liveness, in seconds."""
         self._dsn = dsn
         self._schema = schema
         self._kinds = kinds
         self._stale_seconds = stale_seconds
+        self._lease_seconds = lease_seconds
+        self._faults = faults
+        self._grace = grace
         self._stopping = threading.Event()
         self._since = LONG_AGO
         self._runnable_since: dict[tuple[str, int], datetime] = {}
+        self._unknown_since: dict[str, datetime] = {}
         self.violations: dict[Violation, None] = {}
         self.checks = 0
         self.error: BaseException | None = None
@@ -78,20 +103,41 @@ class Checker:
             for name, query in INVARIANTS.items():
                 for subject, what in conn.execute(query, given).fetchall():
                     self.violations[Violation(name, subject, what)] = None
+            self._check_liveness(conn, row[0])
             self._check_ends(conn, since)
             self._check_waiting(conn, row[0], stale_seconds)
         self._since = row[0] - OVERLAP
         self.checks += 1
 
+    def _check_liveness(self, conn: psycopg.Connection[Any], now: datetime) -> None:
+        """What is owed is done in time, in every process; later only by what a fault may have held up."""
+        grace_seconds = self._grace()
+        given = {
+            "ttl_seconds": self._lease_seconds,
+            "grace_seconds": grace_seconds,
+            "faults": self._faults,
+            "bounds": json.dumps(BOUNDS),
+        }
+        for name, query in LIVENESS.items():
+            for subject, what in conn.execute(query, given).fetchall():
+                self.violations[Violation(name, subject, what)] = None
+        unknown = dict(conn.execute(UNKNOWN_LEASES, given).fetchall())
+        self._unknown_since = {worker_id: self._unknown_since.get(worker_id, now) for worker_id in unknown}
+        for worker_id, since in self._unknown_since.items():
+            if (now - since).total_seconds() > UNKNOWN_SECONDS + grace_seconds:
+                found = Violation("workers_know_their_leases", worker_id, unknown[worker_id])
+                self.violations[found] = None
+
     def _check_ends(self, conn: psycopg.Connection[Any], since: datetime) -> None:
         """I6 seen from outside: the workflow's result is the one that its input must give."""
-        for job_id, workflow_id, status, result, x, error, has_dead_letter in conn.execute(
+        for job_id, workflow_id, status, result, x, error, has_dead_letter, was_cancelled in conn.execute(
             SETTLEMENT["ends"], {"since": since}
         ).fetchall():
             kind = self._kinds[workflow_id]
             if status != kind.status:
+                is_right = status in kind.also or (status == "cancelled" and was_cancelled)
                 # Three lost leases end a task; that is a promise too, and counted apart.
-                if not (status == "failed" and has_dead_letter):
+                if not is_right and not (status == "failed" and has_dead_letter):
                     what = f"{workflow_id} is {status}, not {kind.status}: {error}"
                     self.violations[Violation("i1_jobs_end_as_they_must", job_id, what)] = None
             elif kind.result is not None and result != kind.result(x):
@@ -110,6 +156,20 @@ class Checker:
                 job_id, node_id = waiting[lease]
                 what = f"{node_id} (task {lease[0]}) has waited since {since} although workers have free slots"
                 self.violations[Violation("i5_nothing_waits_in_vain", job_id, what)] = None
+
+    def wait_until_memory_is_free(self, conn: psycopg.Connection[Any], seconds: float) -> None:
+        """When every job has ended, nothing of them is kept in memory."""
+        deadline = time.monotonic() + seconds
+        while True:
+            left = [row for row in conn.execute(SETTLEMENT["held_in_memory"]).fetchall() if row[2] > LEFT_IN_MEMORY]
+            if not left:
+                return
+            if time.monotonic() > deadline:
+                for subject, name, count in left:
+                    found = Violation("ended_jobs_are_forgotten", subject, f"{name} still holds {count:g}")
+                    self.violations[found] = None
+                return
+            time.sleep(0.5)
 
     def check_all(self, conn: psycopg.Connection[Any], accepted: list[str], strict_stale_seconds: float) -> None:
         """Everything there is, when nothing goes wrong any more."""

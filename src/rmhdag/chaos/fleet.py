@@ -77,9 +77,20 @@ class Member:
 
 
 class Fleet:
-    def __init__(self, dsn: str, schema: str, folder: Path, queue: str, lease_seconds: float, sizes: tuple[int, int]):
+    def __init__(
+        self,
+        dsn: str,
+        schema: str,
+        folder: Path,
+        queue: str,
+        lease_seconds: float,
+        sizes: tuple[int, int],
+        more: dict[str, Any] | None = None,
+    ) -> None:
+        """`more` are settings of the orchestrators."""
         beat = lease_seconds / 5
         orchestrator = {
+            **(more or {}),
             "dsn": dsn,
             "schema": schema,
             "heartbeat_seconds": beat,
@@ -97,6 +108,7 @@ class Fleet:
             "heartbeat_seconds": beat,
             "scratch_root": str(scratch),
             "stop_seconds": 10.0,
+            "handler_modules": ["rmhdag.chaos.handlers"],
         }
         self.orchestrators = [
             Member("orchestrator", number, orchestrator, folder / f"orchestrator-{number}.log")

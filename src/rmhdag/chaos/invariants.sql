@@ -35,6 +35,12 @@ SELECT n.job_id, format('%%s completed by task %%s, which has no such result', n
 FROM dag_node_states AS n
 WHERE n.status = 'completed' AND n.task_id IS NOT NULL AND n.updated_at >= %(since)s
     AND NOT EXISTS (SELECT FROM dag_task_results AS r WHERE r.task_id = n.task_id AND r.status = 'completed')
+    -- A child job's end is no task's result.
+    AND NOT EXISTS (
+        SELECT FROM dag_jobs AS j
+        JOIN chaos_nodes AS c ON c.workflow_id = j.workflow_id AND c.node_id = n.node_id AND c.node_type = 'workflow'
+        WHERE j.job_id = n.job_id
+    )
 
 -- name: i7_attempts_are_bounded
 SELECT n.job_id, format('%%s is at attempt %%s of %%s', n.node_id, n.attempt, n.max_retries + 1)

@@ -32,6 +32,8 @@ DECK = (
 MEAN_PAUSE_SECONDS = 2.6
 # What a worker is given to end its tasks, and the rest.
 LEAVE_SECONDS = 30.0
+# Once for each reconnect that the advance connection manages.
+BREAK_SECONDS = 0.2
 # How often a process is stopped and let go on until it stands in the middle of a transaction.
 CATCHES = 40
 
@@ -61,6 +63,7 @@ class Nemesis:
         self._deck: list[str] = []
         self._order = count()
         self._later: list[tuple[float, int, Callable[[], None]]] = []
+        self._disturbed_until = time.monotonic()
         self.done: Counter[str] = Counter()
         self.unexpected: list[str] = []
         self.work_again_seconds: float | None = None
@@ -91,6 +94,35 @@ class Nemesis:
                 return
             card()
             self.idle(2 * self._lease_seconds, should_stop)
+
+    def move_jobs(self, seconds: float, should_stop: Callable[[], bool]) -> None:
+        """No fault: orchestrators and workers leave in good order and come again, one after the other."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not should_stop():
+            self.look_after()
+            if all(member.is_well for member in self._fleet.members):
+                registered = [member for member in self._fleet.members if self._is_registered(member)]
+                self._let_leave(registered)
+            time.sleep(0.1)
+
+    def break_advance(self, seconds: float, should_stop: Callable[[], bool]) -> None:
+        """The connections by which jobs advance are ended, as fast as they come back."""
+        until = time.monotonic() + seconds
+        statement = b"""
+            SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+            WHERE application_name LIKE 'orchestrator:advance:%'
+        """
+        self._log("the advance connections are ended every 200 ms")
+        while time.monotonic() < until and not should_stop():
+            self.look_after()
+            row = self._tell_database(statement, None)
+            self._disturbed_until = time.monotonic()
+            self.done["terminated_backends"] += 0 if row is None else row[0]
+            time.sleep(BREAK_SECONDS)
+
+    def calm_seconds(self) -> float:
+        """How long nothing has gone wrong."""
+        return time.monotonic() - self._disturbed_until if not self._later else 0.0
 
     def heal(self) -> None:
         """The last fault is over: everybody is awake and at work, every connection is a good one."""
@@ -205,16 +237,15 @@ class Nemesis:
 
     def _leave(self) -> None:
         """A deployment: one process ends in good order and comes again."""
-        self._let_leave(self._fleet.members)
+        self._let_leave([member for member in self._fleet.members if member.is_settled])
 
     def _leave_orchestrator(self) -> None:
-        self._let_leave(self._fleet.orchestrators)
+        self._let_leave([member for member in self._fleet.orchestrators if member.is_settled])
 
     def _let_leave(self, members: list[Member]) -> None:
-        settled = [member for member in members if member.is_settled]
-        if not settled:
+        if not members:
             return
-        member = self._random.choice(settled)
+        member = self._random.choice(members)
         pause = self._random.uniform(0, 1)
         member.is_leaving = True
         self._remember_end(member, "leave")
@@ -245,6 +276,13 @@ class Nemesis:
         """Somebody who is well, if there is anybody: the faults are to meet work that goes on."""
         well = [member for member in members if member.is_well]
         return self._random.choice(well or members)
+
+    def _is_registered(self, member: Member) -> bool:
+        """By then it has come to where it takes SIGTERM."""
+        assert member.process is not None
+        table = "dag_workers" if member.role == "worker" else "dag_orchestrators"
+        query = f"SELECT EXISTS (SELECT FROM {table} WHERE process_id = %s)".encode()
+        return self._tell_database(query, [member.process.pid]) == (True,)
 
     def _remember_end(self, member: Member, how: str) -> None:
         """Who sat there, by name, for the times of reclaim; the database may be away, then nobody remembers."""
@@ -312,22 +350,25 @@ class Nemesis:
         self._proxy.hold(Random(self._random.random()), share, seconds)
         self._remember_disturbance("half_open")
         self._note("half_open", f"{share:.0%} of the connections carry nothing for {seconds:.1f} s")
+        self._disturbed_until += seconds
 
     def _delay(self) -> None:
         seconds = self._random.uniform(2, 5)
         self._proxy.delay(0.2, seconds)
         self._remember_disturbance("delays")
         self._note("delays", f"200 ms more for {seconds:.1f} s")
+        self._disturbed_until += seconds
 
     def _note(self, counter: str, what: str) -> None:
         self.done[counter] += 1
+        self._disturbed_until = time.monotonic()
         self._log(what)
 
     def _remember_disturbance(self, what: str) -> None:
         """Who cannot reach the database starts to watch anew: times of reclaim across this moment are not theirs."""
         self._tell_database(b"INSERT INTO chaos_lives VALUES ('', 'database', clock_timestamp(), %s)", [what])
 
-    def _tell_database(self, statement: bytes, given: list[Any]) -> tuple[Any, ...] | None:
+    def _tell_database(self, statement: bytes, given: list[Any] | None) -> tuple[Any, ...] | None:
         """The first row of the answer, if there is one."""
         try:
             with connect(self._postgres.dsn(self._database), "chaos:nemesis", autocommit=True) as conn:

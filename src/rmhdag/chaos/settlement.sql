@@ -18,7 +18,8 @@ SELECT
 
 -- name: ends
 SELECT job_id, workflow_id, status::text, result_data, input_params->'x', error_message,
-    EXISTS (SELECT FROM dag_dead_letters AS d WHERE d.job_id = j.job_id)
+    EXISTS (SELECT FROM dag_dead_letters AS d WHERE d.job_id = j.job_id),
+    EXISTS (SELECT FROM dag_job_commands AS c WHERE c.job_id = j.job_id AND c.kind = 'cancel')
 FROM dag_jobs AS j
 WHERE completed_at >= %(since)s
 
@@ -91,3 +92,20 @@ JOIN chaos_owners AS r ON r.was = l.process_id AND r.became IS NULL
 JOIN chaos_owners AS n ON n.job_id = r.job_id AND n.was IS NULL AND n.at >= r.at
 WHERE l.role = 'orchestrator' AND l.how = 'leave' AND n.at >= l.ended_at
 GROUP BY l.process_id, l.ended_at, r.job_id
+
+-- name: progress
+-- Nodes that were completed, in each whole slice of time.
+SELECT (SELECT count(*) FROM dag_node_states AS n WHERE n.completed_at >= s.at AND n.completed_at < s.at + s.width)
+FROM (SELECT at, %(slice)s * interval '1 s' AS width
+    FROM generate_series(%(began)s::timestamptz, %(ended)s::timestamptz, %(slice)s * interval '1 s') AS at) AS s
+WHERE s.at + s.width <= %(ended)s::timestamptz
+ORDER BY s.at
+
+-- name: held_in_memory
+SELECT p.id, l.key, l.value::float8
+FROM (
+    SELECT owner_id AS id, stats FROM dag_orchestrators UNION ALL SELECT worker_id, stats FROM dag_workers
+) AS p
+CROSS JOIN LATERAL jsonb_each_text(
+    CASE WHEN jsonb_typeof(p.stats->'sizes') = 'object' THEN p.stats->'sizes' ELSE '{}' END) AS l
+WHERE l.value IS NOT NULL

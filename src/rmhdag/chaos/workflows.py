@@ -23,14 +23,27 @@ class Kind(NamedTuple):
     share: int
     status: JobStatus = JobStatus.COMPLETED
     result: Callable[[int], dict[str, Any]] | None = None
+    # It only ends because somebody cancels it.
     cancel: bool = False
+    # What it is submitted with, besides x.
+    inputs: Callable[[int], dict[str, Any]] = lambda x: {}
+    # Its submitters wait for several of them at once.
+    burst: int = 1
+    # Ends that are right as well: a child job may be cancelled by its parent, and some jobs are too large.
+    also: frozenset[JobStatus] = frozenset()
 
 
-def _workflow(workflow_id: str, nodes: dict[str, Any], outputs: dict[str, Any] | None = None) -> WorkflowDefinition:
+def workflow(
+    workflow_id: str,
+    nodes: dict[str, Any],
+    outputs: dict[str, Any] | None = None,
+    inputs: dict[str, Any] | None = None,
+) -> WorkflowDefinition:
+    """Every workflow takes x, by which its result is known."""
     written: dict[str, Any] = {
         "workflow_id": workflow_id,
         "name": workflow_id,
-        "inputs": _INPUTS,
+        "inputs": {**_INPUTS, **(inputs or {})},
         "defaults": {"queue": QUEUE, "retry": _RETRY},
         "nodes": nodes,
     }
@@ -51,7 +64,7 @@ def _chain() -> WorkflowDefinition:
     nodes = {"n0": _echo(_X, next="n1")}
     for index in range(1, 8):
         nodes[f"n{index}"] = _echo(_output(f"n{index - 1}"), **({"next": f"n{index + 1}"} if index < 7 else {}))
-    return _workflow("chaos_chain", nodes, {"x": _output("n7")})
+    return workflow("chaos_chain", nodes, {"x": _output("n7")})
 
 
 def _diamond() -> WorkflowDefinition:
@@ -61,7 +74,7 @@ def _diamond() -> WorkflowDefinition:
         "right": {"handler": "sleep", "params": {"seconds": 0.05}},
         "bottom": _echo(_output("left"), depends_on=["left", "right"]),
     }
-    return _workflow("chaos_diamond", nodes, {"x": _output("bottom")})
+    return workflow("chaos_diamond", nodes, {"x": _output("bottom")})
 
 
 def _conditional() -> WorkflowDefinition:
@@ -77,7 +90,7 @@ def _conditional() -> WorkflowDefinition:
         "small": _echo(_X),
         "after": _echo(_X, depends_on={"any_of": ["large", "small"]}),
     }
-    return _workflow("chaos_conditional", nodes, {"category": "{{ nodes.measure.output.category }}"})
+    return workflow("chaos_conditional", nodes, {"category": "{{ nodes.measure.output.category }}"})
 
 
 def _fan_out() -> WorkflowDefinition:
@@ -91,7 +104,7 @@ def _fan_out() -> WorkflowDefinition:
         "join": {"type": "fan_in", "aggregation": "sum", "field": "echoed_params.x", "next": "after"},
         "after": _echo("{{ nodes.join.output.total }}"),
     }
-    return _workflow("chaos_fan_out", nodes, {"total": _output("after"), "count": "{{ nodes.join.output.count }}"})
+    return workflow("chaos_fan_out", nodes, {"total": _output("after"), "count": "{{ nodes.join.output.count }}"})
 
 
 def _retries() -> WorkflowDefinition:
@@ -99,13 +112,13 @@ def _retries() -> WorkflowDefinition:
         "first": {"handler": "fail", "params": {"succeed_on_attempt": 3}, "next": "second"},
         "second": _echo("{{ nodes.first.output.attempt }}"),
     }
-    return _workflow("chaos_retries", nodes, {"attempt": _output("second")})
+    return workflow("chaos_retries", nodes, {"attempt": _output("second")})
 
 
 def _timeout() -> WorkflowDefinition:
     slow = {"handler": "sleep", "params": {"seconds": 600}, "timeout_seconds": 1}
     nodes = {"slow": {**slow, "retry": {**_RETRY, "max_attempts": 2}, "next": "never"}, "never": _echo(_X)}
-    return _workflow("chaos_timeout", nodes)
+    return workflow("chaos_timeout", nodes)
 
 
 def _cancel() -> WorkflowDefinition:
@@ -115,7 +128,7 @@ def _cancel() -> WorkflowDefinition:
         "also": {"handler": "chunk_processor", "params": {"chunk": list(range(600)), "seconds_per_item": 1}},
         "never": _echo(_X),
     }
-    return _workflow("chaos_cancel", nodes)
+    return workflow("chaos_cancel", nodes)
 
 
 def _checkpoints() -> WorkflowDefinition:
@@ -127,10 +140,39 @@ def _checkpoints() -> WorkflowDefinition:
         },
         "after": _echo(_X),
     }
-    return _workflow("chaos_checkpoints", nodes, {"phases": "{{ nodes.phases.output.phases }}"})
+    return workflow("chaos_checkpoints", nodes, {"phases": "{{ nodes.phases.output.phases }}"})
 
 
-def kinds() -> dict[str, Kind]:
+def _brief() -> WorkflowDefinition:
+    """Over so soon that a command comes while its last result is being settled."""
+    return workflow("chaos_brief", {"only": _echo(_X)}, {"x": _output("only")})
+
+
+def _storm() -> WorkflowDefinition:
+    """All of its tasks fail once, and all of them are due again together."""
+    retry = {"max_attempts": 3, "backoff": "none", "initial_delay_seconds": 2, "jitter": 0}
+    task = {"handler": "fail", "params": {"succeed_on_attempt": 2}, "retry": retry}
+    nodes = {
+        "split": {"type": "fan_out", "source": list(range(WIDTH)), "task": task, "next": "join"},
+        "join": {"type": "fan_in", "aggregation": "sum", "field": "attempt"},
+    }
+    return workflow("chaos_storm", nodes, {"attempts": "{{ nodes.join.output.total }}"})
+
+
+def _approval() -> WorkflowDefinition:
+    nodes = {"gate": {"type": "approval", "on_reject": "continue", "next": "after"}, "after": _echo(_X)}
+    return workflow("chaos_approval", nodes, {"x": _output("after")})
+
+
+def _snooze() -> WorkflowDefinition:
+    nodes = {
+        "later": {"handler": "chaos.snooze", "params": {"seconds": 1}, "next": "after"},
+        "after": _echo(_X),
+    }
+    return workflow("chaos_snooze", nodes, {"x": _output("after")})
+
+
+def small_kinds() -> dict[str, Kind]:
     found = [
         Kind(_chain(), 8, result=lambda x: {"x": x}),
         Kind(_diamond(), 6, result=lambda x: {"x": x}),
@@ -140,5 +182,9 @@ def kinds() -> dict[str, Kind]:
         Kind(_timeout(), 1, status=JobStatus.FAILED),
         Kind(_cancel(), 1, status=JobStatus.CANCELLED, cancel=True),
         Kind(_checkpoints(), 2, result=lambda x: {"phases": [1, 2, 3, 4, 5, 6]}),
+        Kind(_brief(), 6, result=lambda x: {"x": x}),
+        Kind(_storm(), 1, result=lambda x: {"attempts": 2 * WIDTH}, burst=5),
+        Kind(_approval(), 2, result=lambda x: {"x": x}),
+        Kind(_snooze(), 2, result=lambda x: {"x": x}),
     ]
     return {kind.definition.workflow_id: kind for kind in found}

@@ -13,6 +13,8 @@ from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.interrupts import raise_if_interrupted
 from rmhdag.cli.output import emit, emit_json, paint, say
 
+LONG_GRID = (2.0, 5.0, 12.0, 22.0, 60.0)
+
 
 def register(app: typer.Typer) -> None:
     app.command(short_help="Run real processes among real faults, from a seed.")(chaos)
@@ -23,35 +25,72 @@ def chaos(
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="S", help="Which faults, in which order.")] = 1,
     lease: Annotated[
         float,
-        typer.Option("--lease", min=1, max=60, metavar="SECONDS", help="Silence after which a process is called dead."),
+        typer.Option(
+            "--lease", min=1, max=60, metavar="SECONDS", help="Silence after which a process is considered dead."
+        ),
     ] = 10.0,
     orchestrators: Annotated[int, typer.Option("--orchestrators", min=1, max=8, metavar="N", help="At once.")] = 3,
     workers: Annotated[int, typer.Option("--workers", min=1, max=16, metavar="N", help="At once.")] = 4,
+    no_faults: Annotated[
+        bool,
+        typer.Option("--no-faults", help="Only load: bursts, cancels, large values, many moves; nothing goes wrong."),
+    ] = False,
     outage: Annotated[
         float | None,
         typer.Option(
             "--outage", min=1, max=3600, metavar="SECONDS", help="Only this: the database is away once, for so long."
         ),
     ] = None,
+    outage_grid: Annotated[
+        str | None,
+        typer.Option(
+            "--outage-grid",
+            metavar="SECONDS,…",
+            help="Only this: tasks that end in time, through outages of these lengths ('long': 2, 5, 12, 22 and 60 s).",
+        ),
+    ] = None,
+    task: Annotated[
+        str,
+        typer.Option(
+            "--task", metavar="SECONDS/TIMEOUT,…", help="With --outage-grid: how long tasks take, and may take."
+        ),
+    ] = "8/10",
     one_by_one: Annotated[
         bool, typer.Option("--one-by-one", help="Only this: processes are killed or leave, each alone.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not tell each fault as it comes.")] = False,
+    broken_advance: Annotated[
+        bool,
+        typer.Option(
+            "--broken-advance",
+            help="Only this: the connections by which jobs advance are ended every 200 ms; jobs must progress.",
+        ),
+    ] = False,
+    soak: Annotated[
+        bool,
+        typer.Option("--soak", help="Only a steady load and short retention; memory and tables must stay flat."),
+    ] = False,
+    small: Annotated[bool, typer.Option("--small", help="No large values.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not report each fault as it comes.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Kill, freeze and cut off orchestrators, workers and their database, while jobs of every kind run.
 
     Every two seconds the invariants are checked; at the end everything has to come to rest. Exit code 1 if anything
-    was lost, doubled or stuck; then logs and rows are kept in a folder that is named.
+    was lost, doubled, late or stuck; then logs and rows are kept in a folder that is named.
 
     \b
     Examples:
       rmhdag chaos --minutes 10 --seed 1 --json
       rmhdag chaos --minutes 1 --lease 3
+      rmhdag chaos --minutes 10 --no-faults
       rmhdag chaos --minutes 2 --outage 60
+      rmhdag chaos --outage-grid long --task 8/10,2/3
       rmhdag chaos --minutes 5 --one-by-one
+      rmhdag chaos --minutes 1 --broken-advance
+      rmhdag chaos --minutes 60 --soak
     """
-    from rmhdag.chaos.campaign import Plan, run_campaign
+    from rmhdag.chaos.campaign import Drill, Plan, run_campaign
+    from rmhdag.chaos.outages import Timing
 
     # Whoever ends us by SIGTERM gets everything cleared away, as with Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -61,18 +100,33 @@ def chaos(
         if not quiet and not as_json:
             say(line)
 
-    if outage is not None and one_by_one:
-        raise CommandFailed("--outage and --one-by-one exclude each other", code=ExitCode.USAGE)
+    asked = {
+        Drill.NO_FAULTS: no_faults,
+        Drill.OUTAGE: outage is not None,
+        Drill.OUTAGE_GRID: outage_grid is not None,
+        Drill.ONE_BY_ONE: one_by_one,
+        Drill.BROKEN_ADVANCE: broken_advance,
+        Drill.SOAK: soak,
+    }
+    drills = [drill for drill, is_asked in asked.items() if is_asked]
+    if len(drills) > 1:
+        options = " and ".join(f"--{drill.replace('_', '-')}" for drill in drills)
+        raise CommandFailed(f"{options} exclude each other", code=ExitCode.USAGE)
     if outage is not None and outage >= minutes * 60:
         raise CommandFailed("--outage is as long as all of it", remedy="Give more --minutes.", code=ExitCode.USAGE)
+    timings = [Timing(int(seconds), int(timeout)) for seconds, timeout in numbers("--task", task, 2)]
     plan = Plan(
         minutes=minutes,
         seed=seed,
         lease_seconds=lease,
         orchestrators=orchestrators,
         workers=workers,
-        outage_seconds=outage,
-        one_by_one=one_by_one,
+        drill=drills[0] if drills else Drill.FAULTS,
+        outage_seconds=outage or 0.0,
+        outages=() if outage_grid is None else outages_of(outage_grid),
+        timings=() if outage_grid is None else tuple(timings),
+        retention_seconds=max(60.0, minutes * 60 / 12),
+        small=small,
     )
     report = run_campaign(plan, tell)
     if as_json:
@@ -81,6 +135,28 @@ def chaos(
         emit(describe(report))
     if not report["ok"]:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def outages_of(text: str) -> tuple[float, ...]:
+    if text == "long":
+        return LONG_GRID
+    return tuple(seconds for (seconds,) in numbers("--outage-grid", text, 1))
+
+
+def numbers(option: str, text: str, count: int) -> list[tuple[float, ...]]:
+    """Positive numbers, `count` of them in each part, as in 8/10,2/3."""
+    try:
+        parts = [tuple(float(number) for number in part.split("/")) for part in text.split(",")]
+    except ValueError:
+        parts = []
+    if not parts or any(len(part) != count or min(part) < 1 or max(part) > 3600 for part in parts):
+        example = "2,5,12" if count == 1 else "8/10,2/3"
+        raise CommandFailed(
+            f"{option} {text!r} is not a list of numbers of seconds between 1 and 3600",
+            remedy=f"Write it like {example}.",
+            code=ExitCode.USAGE,
+        )
+    return parts
 
 
 def describe(report: dict[str, Any]) -> str:

@@ -479,7 +479,10 @@ class Advance:
             if job.tells_end:
                 self.callbacks_written.set()
             self._tell_end(job)
-            self._forget(job_id)
+        for job_id, decided in held.items():
+            # Also one that had ended before, and was loaded again for what it was told too late.
+            if decided.job.run.is_terminal and job_id not in dropped:
+                self._forget(job_id)
         self.owned.trim(held.keys())
         self.figures.counts["jobs_ended"] += len(ended)
 

@@ -54,6 +54,7 @@ class Checker:
         self._completions: dict[tuple[str, str | None], None] = {}
         self._children: Counter[tuple[str, str]] = Counter()
         self._dependencies: dict[str, Dependencies] = {}
+        self._owed_since: dict[tuple[str, int], datetime] = {}
 
     def check_audit(self) -> None:
         entries, self._store.audit = self._store.audit, []
@@ -371,6 +372,19 @@ class Checker:
             times = [at for at in (row.next_attempt_at, row.deadline_at) if at is not None]
             if min(times) < since and self._store.jobs[job_id].ending is None:
                 raise Violation("E5 timers fire", f"{job_id}/{node_id} was due at {min(times)}")
+
+    def check_owed(self, now: datetime, seconds: float) -> None:
+        """A job for which nobody works, and which waits for nothing, is owed something; its owner must serve it."""
+        store = self._store
+        waiting = {row.job_id for row in store.queue.values()} | {row.job_id for row in store.inbox.values()}
+        waiting |= {job_id for job_id, _ in (*store.timers, *store.approvals)}
+        open_jobs = [job for job in store.jobs.values() if job.status not in JOB_TERMINAL]
+        waiting |= {job.parent_job_id for job in open_jobs if job.parent_job_id is not None}
+        owed = {(job.job_id, job.version) for job in open_jobs if job.job_id not in waiting}
+        self._owed_since = {key: self._owed_since.get(key, now) for key in owed}
+        for (job_id, _), since in self._owed_since.items():
+            if (now - since).total_seconds() > seconds:
+                raise Violation("nothing owed is left", f"{job_id} since {since}: {self.what_is_stuck()}")
 
     def what_is_stuck(self) -> str:
         store = self._store

@@ -1,17 +1,31 @@
-"""An orchestrator as production has it: inbox ▸ engine ▸ one guarded commit, with aggregates cached in between."""
+"""An orchestrator as production has it: inbox ▸ engine ▸ one guarded commit, with aggregates cached in between.
+
+Its other threads, duties and fan-ins, act between any two steps of the loop: also after a batch was read, and after it
+was decided and before it is written.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from rmhdag.engine.effects import AggregationRequested, CommandAnswered, ContinueLater, Effect
-from rmhdag.engine.inputs import CancelJob, Continue, Decided, Input, RetryNode, SetWindow, TaskReported, TimerDue
+from rmhdag.engine.inputs import (
+    CancelJob,
+    Continue,
+    Decided,
+    Input,
+    RetryNode,
+    SetWindow,
+    Start,
+    TaskReported,
+    TimerDue,
+)
 from rmhdag.engine.loading import resume
 from rmhdag.engine.run import JobRun
 from rmhdag.models.events import ErrorKind
-from rmhdag.models.states import JobStatus
+from rmhdag.models.states import JOB_TERMINAL, JobStatus
 from rmhdag.simulation import reads
 from rmhdag.simulation.actor import Actor
 from rmhdag.simulation.decisions import check_decision, is_due
@@ -22,6 +36,9 @@ from rmhdag.simulation.workloads import QUEUES
 from rmhdag.simulation.world import LEASE_SECONDS, World
 
 COMMANDS = (CancelJob, Decided, RetryNode)
+Local = tuple[str, Input]
+# How often another thread acts before the loop takes its next step.
+INTERLEAVED = 0.4
 
 
 @dataclass(slots=True)
@@ -46,9 +63,10 @@ class Orchestrator(Actor):
 
     def live(self) -> Iterator[float]:
         self.held: dict[str, Held] = {}
-        self.owned: dict[str, None] = {}
-        self.self_sent: list[tuple[str, Input]] = []
+        # What has no inbox row. It is lost with the process, and with a batch that fails unless it is given back.
+        self.local: list[Local] = []
         self.reductions: list[tuple[str, str]] = []
+        self.reduced: list[Local] = []
         self.silent_since: dict[str, tuple[object, float]] = {}
         self.recent.clear()
         while True:
@@ -57,15 +75,18 @@ class Orchestrator(Actor):
                 self._hand_over()
                 yield self.moment()
                 continue
-            self._do_duties()
+            for duty in self._duties():
+                duty()
             yield self.moment()
-            batch = self._decide()
+            rows, local = self._read_inbox(), self._take_local()
+            yield from self._meanwhile(self.moment())
+            batch = self._decide(rows, local)
             if batch:
-                yield self.danger()
-                yield from self._write(batch)
-            elif not self.self_sent and not self.reductions:
+                yield from self._meanwhile(self.danger())
+                yield from self._write(batch, local)
+            elif not self.local and not self.reductions and not self.reduced:
                 yield self.wait(1.0)
-            if self.reductions:
+            if self.reductions or self.reduced:
                 yield self.moment()
                 self._reduce_one()
 
@@ -75,25 +96,67 @@ class Orchestrator(Actor):
         self.world.ring(lambda actor: isinstance(actor, Orchestrator))
         self.doomed = True
 
-    def _do_duties(self) -> None:
+    # -- the other threads -----------------------------------------------------------------------------------------
+
+    def _meanwhile(self, pause: float) -> Iterator[float]:
+        """After a pause of the loop some of the others have had their turn."""
+        yield pause
+        while self.rng.random() < INTERLEAVED:
+            self.world.seen["outcome duty between read and commit"] += 1
+            self.rng.choice([*self._duties(), self._reduce_one])()
+            yield self.moment()
+
+    def _duties(self) -> tuple[Callable[[], None], ...]:
+        return (self._claim, self._bury_workers, self._look_for_strays, self._look_for_timers, self._balance)
+
+    def take_over(self, job_ids: Iterable[str]) -> None:
+        """Those that never began begin, the others go on where their rows say."""
+        self._give([(job_id, Start()) for job_id in job_ids])
+
+    def _give(self, items: list[Local]) -> None:
+        """Each once, however often it is given."""
+        self.local += [item for item in items if item not in self.local]
+
+    def _claim(self) -> None:
         dead = [name for name in self.store.orchestrators if name != self.actor_id and self._is_silent(name)]
         claimed = self.store.claim_jobs(self.actor_id, dead, self.rng.randint(1, 4))
         if claimed:
             self.world.note(self.actor_id, f"claims {', '.join(claimed)}")
-        if not self.faults.happens(Fault.CLAIM_UNSEEN):
-            for job_id in claimed:
-                self.held.pop(job_id, None)
-                self.owned[job_id] = None
+        if claimed and self.faults.happens(Fault.CLAIM_UNSEEN):
+            # The connection is gone. Who has a new one looks at all that is its own.
+            claimed = self._open_jobs()
+        self.take_over(claimed)
+
+    def _open_jobs(self) -> list[str]:
+        jobs = self.store.jobs.values()
+        return [job.job_id for job in jobs if job.owner_id == self.actor_id and job.status not in JOB_TERMINAL]
+
+    def _bury_workers(self) -> None:
         silent = [name for name in self.store.workers if self._is_silent(name)]
         # One that claims after it was declared dead has no row any more.
         unknown = [row.worker_id for row in self.store.queue.values() if row.worker_id not in self.store.workers]
         for worker_id in dict.fromkeys([*silent, *(name for name in unknown if name is not None)]):
             self.world.note(self.actor_id, f"declares {worker_id} dead")
             self.store.declare_worker_dead(worker_id)
-        if self.rng.random() < 0.2:
+
+    def _look_for_strays(self) -> None:
+        if self.rng.random() < 0.4:
             self.store.sweep_inbox()
-            # A claim whose answer was lost is ours all the same.
-            self.owned.update({job.job_id: None for job in self.store.jobs.values() if job.owner_id == self.actor_id})
+            self.store.discard_inbox_of_ended_jobs(self.actor_id)
+
+    def _look_for_timers(self) -> None:
+        due = reads.due_timers(self.store, self.actor_id)
+        if self.faults.happens(Fault.TIMER_EARLY):
+            early = reads.timers_of(self.store, self.actor_id, since=self.world.now)
+            due += self.rng.sample(early, min(1, len(early)))
+        self._give(list(due))
+        self.local += [timer for timer in due if self.faults.happens(Fault.TIMER_DUPLICATED)]
+
+    def _balance(self) -> None:
+        """Some jobs are given to whoever claims them next; not for ever, because that heals what was forgotten."""
+        if not self.faults.are_over and self.rng.random() < 0.02:
+            self.store.release_some_jobs(self.actor_id, self.rng.randint(1, 2))
+            self.world.ring(lambda actor: isinstance(actor, Orchestrator) and actor is not self)
 
     def _is_silent(self, name: str) -> bool:
         """Nobody is dead before I have watched its heartbeat stand still for a whole lease."""
@@ -104,13 +167,20 @@ class Orchestrator(Actor):
             return False
         return self.world.time - since > LEASE_SECONDS
 
-    def _decide(self) -> list[JobWrite]:
-        """Apply what waits in the inbox, then what this process owes itself, then the timers."""
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    def _take_local(self) -> list[Local]:
+        count = self.rng.choice((1, 5, 100))
+        taken, self.local = self.local[:count], self.local[count:]
+        if self.held and self.rng.random() < 0.03:
+            limit = self.rng.choice((1, 2, 5, 1_000))
+            taken.append((self.rng.choice(list(self.held)), SetWindow(self.rng.choice(QUEUES), limit)))
+        return taken
+
+    def _decide(self, rows: list[InboxRow], local: list[Local]) -> list[JobWrite]:
+        """Apply what was in the inbox, then what came without a row."""
         writes: dict[str, JobWrite] = {}
-        for job_id in list(self.owned):
-            if job_id not in self.held:
-                self._load(job_id, writes)
-        for row in self._read_inbox():
+        for row in rows:
             if not self._writable(row.job_id, writes):
                 continue
             if reads.is_overtaken(self.store, row):
@@ -118,19 +188,13 @@ class Orchestrator(Actor):
                 self._consume(writes[row.job_id], row)
             else:
                 self._apply(writes[row.job_id], row.given, row)
-        sent, self.self_sent = self.self_sent, []
-        if self.held and self.rng.random() < 0.03:
-            limit = self.rng.choice((1, 2, 5, 1_000))
-            sent.append((self.rng.choice(list(self.held)), SetWindow(self.rng.choice(QUEUES), limit)))
-        due = reads.due_timers(self.store, self.actor_id)
-        due += [timer for timer in due if self.faults.happens(Fault.TIMER_DUPLICATED)]
-        if self.faults.happens(Fault.TIMER_EARLY):
-            early = reads.timers_of(self.store, self.actor_id, since=self.world.now)
-            due += self.rng.sample(early, min(1, len(early)))
-        for job_id, given in [*sent, *due]:
+        for job_id, given in local:
             if self._writable(job_id, writes):
-                self._apply(writes[job_id], given)
-        return [write for write in writes.values() if write.effects or write.consumed]
+                is_new = self.held[job_id].run.status is JobStatus.PENDING
+                begins = isinstance(given, Start) and is_new
+                self._apply(writes[job_id], self.store.jobs[job_id].rerun if begins else given)
+        # Also those without effects: the fence finds out that an aggregate is of an earlier time of ownership.
+        return list(writes.values())
 
     def _read_inbox(self) -> list[InboxRow]:
         limit = self.rng.choice((1, 5, 50))
@@ -160,19 +224,13 @@ class Orchestrator(Actor):
     def _load(self, job_id: str, writes: dict[str, JobWrite]) -> bool:
         job = self.store.jobs[job_id]
         if job.owner_id != self.actor_id:
-            self.owned.pop(job_id, None)
             return False
         run = reads.load(self.store, self.world.plans[job.workflow_id], job)
-        self.owned[job_id] = None
         self.held[job_id] = Held(run, job.owner_epoch, job.version, {})
         write = writes[job_id] = JobWrite(job_id, job.owner_epoch, job.version, [], [], [])
         for queue in QUEUES:
             self._apply(write, SetWindow(queue, self.world.window))
         write.effects += resume(run, self.world.now)
-        if run.status is JobStatus.PENDING and self.rng.random() < 0.5:
-            self._apply(write, job.rerun)
-        elif run.status is JobStatus.PENDING:
-            self.self_sent.append((job_id, job.rerun))  # after the inbox, which may hold a cancel
         return True
 
     def _apply(self, write: JobWrite, given: Input, row: InboxRow | None = None) -> None:
@@ -213,28 +271,43 @@ class Orchestrator(Actor):
             self.actor_id, f"{write.job_id}@{write.owner_epoch}.{write.version} {_in_short(given)} ▸ {kinds}"
         )
 
-    def _write(self, batch: list[JobWrite]) -> Iterator[float]:
+    def _write(self, batch: list[JobWrite], local: list[Local]) -> Iterator[float]:
         """One transaction for all. After an error nobody knows what was written: send it again, or load anew."""
         while True:
             failed = self.faults.happens(Fault.COMMIT_FAILED)
-            lost = [] if failed else self.store.commit(self.actor_id, batch)
+            dropped = [] if failed else self.store.commit(self.actor_id, batch)
             if not failed:
-                self.world.note(self.actor_id, f"commits {_named(batch)}, lost: {' '.join(lost) or 'none'}")
+                self.world.note(self.actor_id, f"commits {_named(batch)}, dropped: {' '.join(dropped) or 'none'}")
                 self.world.ring(lambda actor: actor is not self)
             if not failed and not self.faults.happens(Fault.COMMIT_UNSEEN):
                 break
             self.world.note(self.actor_id, f"sees an error instead of its commit of {_named(batch)}")
             if not self.faults.happens(Fault.COMMIT_RETRIED):
-                lost = [write.job_id for write in batch]
-                break
-            yield self.moment()
+                self._reconnect(local)
+                yield self.moment()
+                return
+            yield from self._meanwhile(self.moment())
         for write in batch:
-            if write.job_id in lost:
+            if write.job_id in dropped:
                 self.world.seen["outcome commit lost"] += 1
                 self.held.pop(write.job_id, None)
             else:
                 self._after_commit(write)
+        self._give_back(dropped, local)
         yield self.moment()
+
+    def _reconnect(self, local: list[Local]) -> None:
+        """Memory is in doubt: everything is loaded again, and what has no inbox row is not lost."""
+        self.held.clear()
+        self._give(local)
+        self.take_over(self._open_jobs())
+
+    def _give_back(self, dropped: list[str], local: list[Local]) -> None:
+        """A job that drops out of a batch and is still ours has lost what it was owed, unless that is given again."""
+        mine = {job_id: None for job_id in dropped if self.store.jobs[job_id].owner_id == self.actor_id}
+        if self.store.guards.gives_back:
+            self._give([item for item in local if item[0] in mine])
+            self.take_over(mine)
 
     def _after_commit(self, write: JobWrite) -> None:
         held = self.held[write.job_id]
@@ -245,22 +318,23 @@ class Orchestrator(Actor):
             elif isinstance(effect, AggregationRequested):
                 self.reductions.append((write.job_id, effect.node_id))
         self.world.checker.check_aggregate(held.run, self.rng, held.windows)
-        if held.run.is_terminal:
-            del self.held[write.job_id]
-            self.owned.pop(write.job_id, None)
-        elif self.faults.happens(Fault.AGGREGATE_DROPPED):
+        if held.run.is_terminal or self.faults.happens(Fault.AGGREGATE_DROPPED):
             del self.held[write.job_id]
 
     def _send_self(self, job_id: str, given: Input) -> None:
-        self.self_sent.append((job_id, given))
+        self.local.append((job_id, given))
         if self.faults.happens(Fault.SELF_SENT_DUPLICATED):
-            self.self_sent.append((job_id, replace(given)))
+            self.local.append((job_id, replace(given)))
 
     def _reduce_one(self) -> None:
-        """Read the children's outputs outside any transaction; the answer is an input like any other."""
-        job_id, node_id = self.reductions.pop(0)
-        plan = self.world.plans[self.store.jobs[job_id].workflow_id]
-        self._send_self(job_id, reads.reduce_children(self.store, plan, job_id, node_id))
+        """Read the children's outputs outside any transaction; the answer, an input like any other, comes later."""
+        for job_id, answer in self.reduced:
+            self._send_self(job_id, answer)
+        self.reduced.clear()
+        if self.reductions:
+            job_id, node_id = self.reductions.pop(0)
+            plan = self.world.plans[self.store.jobs[job_id].workflow_id]
+            self.reduced.append((job_id, reads.reduce_children(self.store, plan, job_id, node_id)))
 
 
 def _named(batch: list[JobWrite]) -> str:

@@ -24,10 +24,13 @@ class People(Actor):
 
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, number)
-        self.to_submit = self.rng.randint(2, 6)
+        # Where nothing goes wrong there is a crowd instead: many jobs at once, cancelled at every moment and twice.
+        self.is_crowd = self.faults.is_calm
+        self.to_submit = self.rng.randint(6, 16) if self.is_crowd else self.rng.randint(2, 6)
         self.reruns = self.rng.choice((0, 0, 1, 2))
         self.has_plans = True
         self.asked = 0
+        self.impatient: str | None = None
         world.plans.update(child_plans())
         for index in range(self.rng.randint(1, 3)):
             world.plans[f"flow{index}"] = random_workflow(self.rng, f"flow{index}")
@@ -35,13 +38,15 @@ class People(Actor):
     def live(self) -> Iterator[float]:
         while self.to_submit:
             self._submit()
-            yield self.rng.uniform(0.0, 6.0)
+            if self.is_crowd:
+                self._interfere()
+            yield self.rng.uniform(0.0, 0.3 if self.is_crowd else 6.0)
         self.has_plans = False
         while True:
             self._decide_approvals()
-            if self.faults.chances:
+            if not self.faults.are_over:
                 self._interfere()
-            yield self.rng.uniform(0.5, 4.0)
+            yield self.rng.uniform(0.01, 0.4) if self.is_crowd else self.rng.uniform(0.5, 4.0)
 
     def _submit(self) -> None:
         number = self.to_submit
@@ -76,12 +81,17 @@ class People(Actor):
                     del self.store.approvals[job_id, node_id]
 
     def _interfere(self) -> None:
+        if self.impatient is not None and self.is_crowd:
+            # Once more, perhaps while the first time is being obeyed.
+            self._issue(self.impatient, CancelJob(self.actor_id, "did you hear me?"))
+        self.impatient = None
         jobs = list(self.store.jobs.values())
         running = [job for job in jobs if job.status not in JOB_TERMINAL]
         job = self.rng.choice(running if running and self.rng.random() < 0.6 else jobs)
         dice = self.rng.random()
-        if dice < 0.04:
+        if dice < (0.35 if self.is_crowd else 0.04):
             self._issue(job.job_id, CancelJob(self.actor_id, "on a whim"))
+            self.impatient = job.job_id
         elif dice < 0.3:
             self._retry_something(job)
         elif dice < 0.6 and self.reruns and job.status in JOB_TERMINAL and job.parent_job_id is None:

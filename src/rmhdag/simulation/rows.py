@@ -21,6 +21,8 @@ class Guards:
     duplicate_commit: bool = True  # a batch that was committed is not written again
     duplicate_input: bool = True  # an inbox row is consumed by one commit only
     waiting_result: bool = True  # a deadline is void once its task was reported, when it is due and when it is written
+    torn_alone: bool = True  # a job whose input is gone drops out alone, and the others of its batch are written
+    gives_back: bool = True  # a job that drops out of a batch is given again what it was owed
 
 
 @dataclass(slots=True)

@@ -43,14 +43,11 @@ class Store:
     def _is_owner(self, job: rows.JobRow, owner_id: str, write: rows.JobWrite) -> bool:
         return not self.guards.owner_fence or (job.owner_id == owner_id and job.owner_epoch == write.owner_epoch)
 
-    def _drops_out(self, owner_id: str, write: rows.JobWrite) -> bool:
-        void = self.guards.waiting_result and writes.revokes_reported_task(self, write)
-        return void or not self._is_owner(self.jobs[write.job_id], owner_id, write)
-
     def _is_first_time(self, job: rows.JobRow, write: rows.JobWrite) -> bool:
         again = self.guards.duplicate_commit and job.version != write.version
         gone = self.guards.duplicate_input and any(inbox_id not in self.inbox for inbox_id in write.consumed)
-        return not again and not gone
+        void = self.guards.waiting_result and writes.revokes_reported_task(self, write)
+        return not again and not gone and not void
 
     def _held(self, worker_id: str, task_id: str, lease_epoch: int) -> rows.QueueRow | None:
         row = self.queue.get(task_id)
@@ -94,20 +91,34 @@ class Store:
         for row in self.inbox.values():
             row.owner_id = self.jobs[row.job_id].owner_id
 
+    def discard_inbox_of_ended_jobs(self, owner_id: str) -> None:
+        """At any age: it may be in somebody's hands. Who asked sees that the job has ended."""
+        for row in list(self.inbox.values()):
+            if row.owner_id in (owner_id, "") and self.jobs[row.job_id].status in JOB_TERMINAL:
+                del self.inbox[row.inbox_id]
+                if row.command_id is not None:
+                    self.commands[row.command_id].applied = False
+
     def release_jobs(self, owner_id: str) -> None:
-        for job in self.jobs.values():
-            if job.owner_id == owner_id:
-                job.owner_id = ""
-                self.audit.append(rows.Claimed(job.job_id, "", job.owner_epoch))
+        self.release_some_jobs(owner_id, len(self.jobs))
+
+    def release_some_jobs(self, owner_id: str, limit: int) -> None:
+        for job in [job for job in self.jobs.values() if job.owner_id == owner_id][:limit]:
+            job.owner_id = ""
+            self.audit.append(rows.Claimed(job.job_id, "", job.owner_epoch))
 
     def commit(self, owner_id: str, batch: Sequence[rows.JobWrite]) -> list[str]:
-        """Write what is still ours, once, all of it or nothing; the answer names the jobs that were lost."""
-        lost = [write.job_id for write in batch if self._drops_out(owner_id, write)]
-        ours = [write for write in batch if write.job_id not in lost]
-        if not all(self._is_first_time(self.jobs[write.job_id], write) for write in ours):
+        """Write what is still ours, once; the answer names the jobs that dropped out, lost or torn."""
+        mine = [write for write in batch if self._is_owner(self.jobs[write.job_id], owner_id, write)]
+        torn = [write for write in mine if not self._is_first_time(self.jobs[write.job_id], write)]
+        if torn and not self.guards.torn_alone:
             return [write.job_id for write in batch]
-        for write in sorted(ours, key=lambda write: write.job_id):
+        dropped = []
+        for write in sorted(batch, key=lambda write: write.job_id):
             job = self.jobs[write.job_id]
+            if write not in mine or write in torn:
+                dropped.append(write.job_id)
+                continue
             self.audit.append(rows.Committed(owner_id, write))
             job.version += 1
             for inbox_id in write.consumed:
@@ -116,7 +127,7 @@ class Store:
                 writes.RULES[type(effect)](self, job, effect)
             for command_id, answer in write.answers:
                 self.commands[command_id].applied = answer.applied
-        return lost
+        return dropped
 
     def put(self, job_id: str, given: inputs.Input, task_id: str | None = None, command_id: str | None = None) -> None:
         """Tell the owner of a job. Rows about one task become visible in order, others may overtake each other."""

@@ -86,13 +86,15 @@ class World:
             self.time = time
             self.now = EPOCH + timedelta(seconds=time)
             self.steps += 1
-            if time > self._faults_end and self.faults.chances:
+            if time > self._faults_end and not self.faults.are_over:
                 self.note("world", "nothing goes wrong from here on")
                 self.faults.stop()
             if time > self._limit:
                 raise Violation("I1 every job ends", self.checker.what_is_stuck())
-            if time > self._faults_end + 2 * QUIET_SECONDS and self.steps % 100 == 0:
+            is_quiet = self.faults.is_calm or time > self._faults_end + 2 * QUIET_SECONDS
+            if is_quiet and self.steps % 100 == 0:
                 self.checker.check_overdue(self.now - timedelta(seconds=QUIET_SECONDS))
+                self.checker.check_owed(self.now, QUIET_SECONDS)
             self._step(actor)
             if self.store.audit:
                 self.checker.check_audit()
