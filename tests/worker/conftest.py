@@ -148,6 +148,11 @@ class Desk:
     def worker_ids(self) -> list[str]:
         return [row[0] for row in self.conn.execute("SELECT worker_id FROM dag_workers ORDER BY worker_id")]
 
+    def stats(self, worker_id: str) -> dict[str, Any]:
+        """What its last heartbeat said."""
+        row = self.conn.execute("SELECT stats FROM dag_workers WHERE worker_id = %s", [worker_id]).fetchone()
+        return {} if row is None else dict(row[0] or {})
+
     def silent_seconds(self, worker_id: str) -> float:
         query = "SELECT extract(epoch FROM clock_timestamp() - heartbeat_at) FROM dag_workers WHERE worker_id = %s"
         row = self.conn.execute(query, [worker_id]).fetchone()

@@ -17,6 +17,8 @@ from psycopg import sql
 from rmhdag.store.connection import connect
 
 RECONNECT_SECONDS = 1.0
+# A server that is stopped keeps the connection and says nothing; whoever waits for a bell has other things to do.
+ANSWER_SECONDS = 5.0
 
 
 class Doorbell:
@@ -98,7 +100,7 @@ class Doorbell:
         self._next_try = time.monotonic() + RECONNECT_SECONDS
         conn = None
         try:
-            conn = connect(self._dsn, self._name, autocommit=True)
+            conn = connect(self._dsn, self._name, autocommit=True, answer_seconds=ANSWER_SECONDS)
             for channel in self._channels:
                 conn.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
         except psycopg.Error:
