@@ -221,7 +221,8 @@ BAIT = dict.fromkeys(
 class WorkerProcess:
     """A worker in a process of its own, with the fault handlers and with shorter times."""
 
-    def __init__(self, desk: Desk, scratch: Path, **settings: Any) -> None:
+    def __init__(self, desk: Desk, scratch: Path, fault: dict[str, Any] | None = None, **settings: Any) -> None:
+        """`fault` says what fails in it (tests.worker.faulty)."""
         given = {
             "queues": [QUEUE],
             "concurrency": 2,
@@ -237,7 +238,11 @@ class WorkerProcess:
         self.scratch = scratch
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", RUN_WORKER, json.dumps(given, default=str)],
+            [
+                *(sys.executable, "-W", "error"),
+                *(["-c", RUN_WORKER] if fault is None else ["-m", "tests.worker.faulty"]),
+                *(json.dumps(given, default=str), json.dumps(fault)),
+            ],
             env={**os.environ, **BAIT, "PYTHONPATH": path},
             stderr=subprocess.PIPE,
             text=True,

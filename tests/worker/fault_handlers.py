@@ -216,6 +216,16 @@ def tell_progress(ctx: Context) -> dict[str, Any]:
     return {}
 
 
+@handler("test.slow_progress")
+def tell_progress_and_take_long(ctx: Context) -> dict[str, Any]:
+    """Long enough for its start to be marked and its progress to be told."""
+    pause = threading.Event()
+    for number in range(10):
+        ctx.progress(number, 10)
+        pause.wait(0.1)
+    return {}
+
+
 @handler("test.far_along")
 def tell_the_largest_number(ctx: Context) -> dict[str, Any]:
     ctx.progress(2**63 - 1)
