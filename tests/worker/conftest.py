@@ -187,7 +187,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @contextmanager
-def reached(desk: Desk, transport: str) -> Iterator[dict[str, str]]:
+def reached(desk: Desk, transport: str) -> Iterator[dict[str, Any]]:
     """What a worker is told about where the platform is."""
     if transport == "database":
         yield {"dsn": desk.dsn}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ class UnexpectedError(Exception):
 class Faults:
     """Which calls fail: by name, from the nth on, so many times. One count for all lives of a worker."""
 
-    def __init__(self, method: str, first: int, times: int) -> None:
+    def __init__(self, method: str, first: int, times: int, hangs: bool) -> None:
+        self._hangs = hangs
         self._method = method
         self._first = first
         self._left = times
@@ -37,6 +39,8 @@ class Faults:
         if self._calls >= self._first and self._left > 0:
             self._left -= 1
             print(f"FAULT {method} {self._calls}", file=sys.stderr, flush=True)
+            if self._hangs:
+                threading.Event().wait()
             raise UnexpectedError(f"{method}, call {self._calls}")
 
 
@@ -78,7 +82,7 @@ def main() -> None:
     for name in ("queues", "handler_modules"):
         given[name] = tuple(given[name])
     given["scratch_root"] = Path(given["scratch_root"])
-    faults = Faults(fault["method"], fault.get("first", 1), fault.get("times", 1))
+    faults = Faults(fault["method"], fault.get("first", 1), fault.get("times", 1), fault.get("hangs", False))
     after = fault.get("after", False)
     worker = Worker(WorkerSettings(**given), lambda settings: Faulty(choose_transport(settings), faults, after))
     if fault.get("part") is not None:

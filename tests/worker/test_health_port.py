@@ -88,12 +88,17 @@ def test_a_port_that_is_taken_stops_no_worker() -> None:
         other.close()
 
 
+def health_url(worker: WorkerProcess) -> str:
+    """As its log says it."""
+    assert worker.process.stderr is not None
+    found = next(match for line in worker.process.stderr if (match := re.search(r"http://\S+:(\d+)/health", line)))
+    return f"http://127.0.0.1:{found[1]}/health"
+
+
 def test_a_real_worker_tells_of_itself(desk: Desk, start_worker: Start) -> None:
     worker = start_worker(health_port=0)
     worker_id = worker.find_worker_id()
-    assert worker.process.stderr is not None
-    found = next(match for line in worker.process.stderr if (match := re.search(r"http://\S+:(\d+)/health", line)))
-    url = f"http://127.0.0.1:{found[1]}/health"
+    url = health_url(worker)
 
     def healthy() -> dict[str, Any] | None:
         told: dict[str, Any] = httpx.get(url, trust_env=False).json()

@@ -23,7 +23,7 @@ from rmhdag.worker.board import Begun, Board, Shown
 from rmhdag.worker.frames import RECEIVE_BYTES, Frame, FrameReader, encode
 from rmhdag.worker.lease import Lease
 from rmhdag.worker.settings import WorkerSettings
-from rmhdag.worker.trust import ABANDONED_BEATS, TrustPage, silence_seconds
+from rmhdag.worker.trust import TrustPage, silence_seconds
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # Handlers have no business in the platform's database or broker, nor with the worker's key or its settings file.
@@ -86,7 +86,7 @@ class ChildProcess:
             self._board.descriptor,
             trust.descriptor,
             silence_seconds(settings.heartbeat_seconds),
-            settings.heartbeat_seconds * ABANDONED_BEATS,
+            settings.abandoned_seconds,
             os.getpid(),
             str(scratch),
             list(settings.handler_modules),

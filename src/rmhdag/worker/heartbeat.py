@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from rmhdag.observability.logs import get_logger
 from rmhdag.observability.supervision import Loop, Supervisor
+from rmhdag.worker.overdue import Overdue
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.transport import Failed, NotAllowed, Pulse, TransportError, Unreachable
 from rmhdag.worker.trust import TrustPage, now_ns
@@ -50,7 +51,8 @@ class Heartbeat:
         self._retry_seconds = RETRY_SECONDS
 
     def start(self, supervisor: Supervisor) -> None:
-        supervisor.start("heartbeat", lambda loop: self._run(loop, supervisor), self._settings.stuck_seconds)
+        overdue = Overdue(supervisor, self._settings.stuck_seconds)
+        supervisor.start("heartbeat", lambda loop: self._run(loop, overdue), self._settings.stuck_seconds)
 
     def beat_for(self, worker_id: str) -> None:
         """It has just been registered; it is trusted with tasks once a beat went through over our own connection."""
@@ -66,16 +68,13 @@ class Heartbeat:
         self._wake.set()
         self._has_ended.wait(timeout_seconds)
 
-    def _run(self, loop: Loop, supervisor: Supervisor) -> None:
+    def _run(self, loop: Loop, overdue: Overdue) -> None:
         """Until stopped. Before it says that the worker lives, it looks whether that is so."""
         if loop.restarts:
             self._pulse.disconnect()
         while not self._stopped:
             loop.turn()
-            late = supervisor.late()
-            if late:
-                ages = ", ".join(f"{one.name} for {one.age_seconds:.0f} s" for one in late)
-                supervisor.give_up(f"loops have not come round: {ages}")
+            if overdue.give_up_if_stuck():
                 break
             began = time.monotonic()
             worker_id = self._worker_id

@@ -47,6 +47,8 @@ class WorkerSettings:
     lease_check_seconds: float = 1.0
     # A claimed task whose stored parameters cannot be read for so long is given back.
     unread_seconds: float = 5.0
+    # A task whose worker is frozen, so that its lease may be lost, is ended by its own process after so long.
+    abandoned_seconds: float = 8.0
     # A loop that has not come round for so long ends the worker's life: two TTLs, and longer than any call may take.
     stuck_seconds: float = STUCK_SECONDS
     # Where it tells whether it is well; 0 takes a free port, None is none.

@@ -33,8 +33,6 @@ LOOK_SECONDS = 0.05
 # A parent that is alive comes round twenty times per second while it has tasks, if the machine lets it.
 SILENT_BEATS = 2
 LEAST_SILENCE_SECONDS = 2.0
-# The watchdog ends what runs when it has been abandoned for so long.
-ABANDONED_BEATS = 4
 
 
 def silence_seconds(heartbeat_seconds: float) -> float:

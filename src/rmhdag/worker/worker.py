@@ -32,6 +32,7 @@ from rmhdag.worker.exchange import (
 )
 from rmhdag.worker.health_port import HealthPort, WorkerHealth
 from rmhdag.worker.heartbeat import Fenced, Heartbeat
+from rmhdag.worker.overdue import Overdue
 from rmhdag.worker.reports import report_batch, take_batch
 from rmhdag.worker.scratch import Scratch
 from rmhdag.worker.settings import WorkerSettings
@@ -96,6 +97,7 @@ class Worker:
         self._is_over = threading.Event()
         self._has_noticed = threading.Event()
         self._supervisor = Supervisor(self._is_over, self._give_up)
+        self._overdue = Overdue(self._supervisor, settings.stuck_seconds)
         self._loop = self._supervisor.watch("supervisor", settings.stuck_seconds)
         self._selector = selectors.DefaultSelector()
         self._scratch = Scratch(settings.scratch_root)
@@ -208,9 +210,14 @@ class Worker:
         for key, _ in self._selector.select(0 if self._news else wait):
             self._handle(*key.data)
         while self._news:
-            # Gone only when it is done with: all of it may be done twice.
-            self._take_news(self._news[0])
-            self._news.popleft()
+            news = self._news[0]
+            # All but new tasks may be heard twice, so they are gone only when they are done with. Tasks that are lost
+            # on their way to the crew are found and given back.
+            if isinstance(news, Claimed):
+                self._news.popleft()
+            self._take_news(news)
+            if not isinstance(news, Claimed):
+                self._news.popleft()
         due_in = self._watch.next_round_in(now := time.monotonic())
         if due_in is not None and due_in <= 0.002:
             self._watch.go_round(now)
@@ -218,10 +225,8 @@ class Worker:
         self._strays.look(now)
         self._exchange.wake_if_needed()
         self._exchange.offer_room(self._crew.placement.room(), self._tasks_seen)
-        if self._supervisor.late():
-            # The heartbeat looks too; but it may be the one that is late.
-            late = ", ".join(one.name for one in self._supervisor.late())
-            self._supervisor.give_up(f"loops have not come round: {late}")
+        # The heartbeat looks too; but it may be the one that is late.
+        self._overdue.give_up_if_stuck()
 
     def _handle(self, handle: Callable[[Any], object], child: ChildProcess | None) -> None:
         """What a child says is lost if it cannot be dealt with: so the child goes, and what it ran is settled."""
