@@ -108,5 +108,14 @@ def test_a_supervisor_that_hangs_ends_the_process(desk: Desk, start_worker: Star
     worker = start_worker(fault={"part": "watch", "method": "go_round", "first": 60, "hangs": True}, stuck_seconds=2.0)
     desk.add("test.gate", {"gate": gate.path})
     children = desk.wait(worker.children)
-    assert worker.process.wait(60) == 70
+    assert worker.process.wait(60) == 1
     desk.wait(lambda: all(map(process_is_gone, children)))
+
+
+def test_a_worker_that_no_new_life_helps_ends(desk: Desk, start_worker: StartWorker) -> None:
+    """Whoever started it has to look; what it was to run is free for others."""
+    worker = start_worker(fault={"method": "held_tasks", "times": 1000, "most_restarts": 2})
+    task_id = desk.add("echo")
+    assert worker.process.wait(60) == 1
+    assert "WorkerGivenUp: 3 times within 600 s: the thread exchange failed 2 times" in worker.said()
+    assert desk.find_result(task_id) is not None or desk.queued(task_id) is not None

@@ -55,7 +55,7 @@ MOST_LIVES = 3
 LIVES_WINDOW_SECONDS = 600.0
 # The loop that is to end a life may be the one that is stuck.
 LAST_RESORT_SECONDS = 10.0
-EXIT_STUCK = 70
+EXIT_STUCK = 1
 
 
 class WorkerGivenUp(Exception):
@@ -366,6 +366,7 @@ class Worker:
         """Report what has ended, give back what has not begun; what ran is killed and found lost. The threads of this
         life are not to be relied upon, so this goes over a connection of its own.
         """
+        self._exchange.claim_no_more()
         for child in self._crew.staff.children:
             child.kill()
         finished, released = self._exchange.left_behind()
