@@ -279,7 +279,8 @@ class WorkerProcess:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
-        self.process.communicate()
+        if self.process.stderr is not None and not self.process.stderr.closed:
+            self.process.communicate()
 
 
 StartWorker = Callable[..., WorkerProcess]

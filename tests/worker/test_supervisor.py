@@ -114,7 +114,7 @@ def test_a_supervisor_that_hangs_ends_the_process(desk: Desk, start_worker: Star
 
 def test_a_worker_that_no_new_life_helps_ends(desk: Desk, start_worker: StartWorker) -> None:
     """Whoever started it has to look; what it was to run is free for others."""
-    worker = start_worker(fault={"method": "held_tasks", "times": 1000, "most_restarts": 2})
+    worker = start_worker(fault={"method": "claim", "times": 1000, "most_restarts": 2})
     task_id = desk.add("echo")
     assert worker.process.wait(60) == 1
     assert "WorkerGivenUp: 3 times within 600 s: the thread exchange failed 2 times" in worker.said()
