@@ -52,6 +52,8 @@ root=$1
 shift
 machine_path=$PATH
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
+# The root of a real machine is a mount, and namespaces cannot be made below one that is not.
+mount --rbind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount -t sysfs -o ro sysfs "$root/sys" || mount --rbind /sys "$root/sys"
 mount -t tmpfs -o mode=755 tmpfs "$root/dev"

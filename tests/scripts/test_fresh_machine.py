@@ -90,6 +90,7 @@ def test_a_command_that_takes_too_long_is_ended_with_all_it_started(log: Path, t
     [
         ("true", 0, ""),
         ("exit 5", 5, ""),
+        (" ".join([*fresh_machine.NAMESPACES, "true"]), 0, ""),
         ("setsid sleep 1000 & true", 99, "fresh-machine: left running:  1 sleep \n"),
     ],
 )
@@ -97,8 +98,12 @@ def test_what_a_command_leaves_running_is_a_failure(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, status: int, text: str
 ) -> None:
     root = tmp_path / "root"
-    root.mkdir()
-    # This machine's own files serve, read-only: mounted in the namespace and nowhere else.
-    monkeypatch.setattr(fresh_machine, "ENTER", f'mount -o bind,ro / "{root}"\n{fresh_machine.ENTER}')
+    for name in ("usr", "etc", "proc", "sys", "dev", "tmp", "root"):
+        (root / name).mkdir(parents=True)
+    for name in ("bin", "sbin", "lib", "lib64"):
+        (root / name).symlink_to(f"usr/{name}")
+    # This machine's own programs serve, read-only: mounted in the namespace and nowhere else.
+    mounts = "".join(f'mount -o bind,ro "/{name}" "{root}/{name}"\n' for name in ("usr", "etc"))
+    monkeypatch.setattr(fresh_machine, "ENTER", mounts + fresh_machine.ENTER)
     assert fresh_machine.run_on(fresh_machine.MACHINES[0], root, command, log) == status
     assert log.read_text() == text
