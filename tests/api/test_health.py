@@ -1,5 +1,6 @@
 """Whether the platform is well, and what is said when it is not."""
 
+import json
 from typing import Any
 
 import pytest
@@ -126,3 +127,19 @@ def test_dead_rows_that_pile_up_are_told() -> None:
     found = judge_dead_rows(DeadRows("dag_inbox", 100_101, 100))
     assert found.status is HealthStatus.DEGRADED
     assert "dag_inbox" in found.value
+
+
+@pytest.mark.parametrize(("behind", "status"), [((None, 4000.0), "DEGRADED"), ((4000.0, 12.0), "HEALTHY")])
+def test_retention_that_falls_behind_everywhere_is_degraded(
+    api: Served, platform: Platform, behind: tuple[float | None, ...], status: str
+) -> None:
+    for seconds in behind:
+        seat = platform.seat()
+        stats = json.dumps({"retention_behind_seconds": seconds, "pruned_rows": {"dag_jobs": 3}})
+        platform.conn.execute("UPDATE dag_orchestrators SET stats = %s WHERE owner_id = %s", [stats, seat.me])
+    client = api.client(Scope.READ)
+    check = checks(client.get("/health").json(), "orchestrators")["retention"]
+    assert check["status"] == status
+    shown = client.get("/metrics").text
+    assert 'rmhdag_pruned_rows_total{table="dag_jobs"} 6.0' in shown
+    assert f"rmhdag_retention_behind_seconds {min(one for one in behind if one)}" in shown

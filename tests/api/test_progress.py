@@ -83,7 +83,7 @@ def test_the_end_is_estimated_from_earlier_jobs(api: Served, platform: Platform)
     platform.conn.execute(
         "UPDATE dag_node_states SET started_at = completed_at - interval '100 seconds' WHERE job_id = %s", [earlier]
     )
-    assert rollups.run_once(seat.context, settling_seconds=0) == 1
+    assert rollups.run_once(seat.conn, rollups.BiteSize(), settling_seconds=0) == 1
     job_id = platform.submit(definition)
     seat.work()
     row = platform.conn.execute("SELECT clock_timestamp()").fetchone()

@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from hashlib import sha256
 from http.client import HTTPConnection
 from typing import Any
@@ -14,6 +15,7 @@ import httpx
 import orjson
 import pytest
 
+from rmhdag.models.references import RESERVED_KEY
 from rmhdag.models.scopes import Scope
 from rmhdag.orchestrator.registrations import handler_queues
 from rmhdag.store import payloads, workers
@@ -237,11 +239,15 @@ def test_a_result_beside_a_bad_one_is_recorded(station: Station, desk: Desk) -> 
         desk.add("echo")
     tasks = station.claim()
     nothing = {"sha256": "0" * 64, "size_bytes": 5, "media_type": "application/json"}
-    results = [done(tasks[0]), done(tasks[1], output=nothing), done(tasks[2], output={"text": "x" * 100_000})]
+    results = [
+        done(tasks[0]),
+        done(tasks[1], output=None, stored_output=nothing),
+        done(tasks[2], output={"text": "x" * 100_000}),
+    ]
     told = station.say("callbacks/task-result", results=results)["outcomes"]
     assert [one["outcome"] for one in told] == ["accepted", "refused", "accepted"]
     assert "send that first" in told[1]["reason"]
-    reference = desk.result(tasks[2]["task_id"]).output
+    reference = desk.result(tasks[2]["task_id"]).output[RESERVED_KEY]
     assert payloads.read_json(desk.conn, "default", reference["sha256"]) == {"text": "x" * 100_000}
 
 
@@ -252,7 +258,7 @@ def test_records_come_with_the_result_inline_or_as_a_payload(station: Station, d
     blob = {"type": "blob", "zone": "silver", "container": "c", "path": "a.tif", "size_bytes": 1, "role": "data"}
     blob["sha256"] = "0" * 64
     many = [{**blob, "path": f"{n}.tif"} for n in range(1_000)]
-    reference = payloads.write_json(desk.conn, "default", orjson.dumps(many))
+    reference = asdict(payloads.write_json(desk.conn, "default", None, orjson.dumps(many)))
     results = [
         done(tasks[0], records=[blob]),
         done(tasks[1], records=many),
@@ -267,8 +273,8 @@ def test_records_come_with_the_result_inline_or_as_a_payload(station: Station, d
     kept = [desk.conn.execute(query, [tasks[n]["task_id"]]).fetchone() for n in (0, 1, 2, 4)]
     assert kept[0] == ([blob],)
     assert kept[1] is not None
-    assert payloads.read_json(desk.conn, "default", kept[1][0]["sha256"]) == many
-    assert kept[2] == (reference,)
+    assert payloads.read_json(desk.conn, "default", kept[1][0][RESERVED_KEY]["sha256"]) == many
+    assert kept[2] == ({RESERVED_KEY: reference},)
     assert kept[3] == (None,)
 
 

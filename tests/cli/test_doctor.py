@@ -6,7 +6,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from rmhdag.cli.checks import check_disk, check_packages, find_fault, judge_geo, numbers
+from rmhdag.cli.checks import check_disk, check_packages, check_retention, find_fault, judge_geo, numbers
 from rmhdag.cli.settings import Settings
 from rmhdag.cli.storage_checks import check_storage
 from tests.cli.conftest import RunCli
@@ -17,6 +17,7 @@ ALWAYS = [
     "rasters",
     "encoding",
     "settings",
+    "retention",
     "disk",
     "storage",
     "ports",
@@ -66,7 +67,7 @@ def test_as_text_with_remedies(call_cli: RunCli, database: str) -> None:
     settings = next(number for number, line in enumerate(lines) if " settings " in line)
     assert lines[settings].startswith("warning  settings        RMHDAG_SCHEMAA is set but means nothing")
     assert lines[settings + 1].strip().startswith("Correct the name")
-    assert done.stderr == "2 of 15 checks failed\n"
+    assert done.stderr == "2 of 16 checks failed\n"
 
 
 def test_the_embedded_server_that_is_not_made_yet_is_only_a_warning(call_cli: RunCli, home: Path) -> None:
@@ -147,3 +148,13 @@ def test_libraries_for_rasters_are_there_or_not_or_half(requirements: list[str],
     assert finding.status == status
     assert value in finding.value
     assert "scripts/setup geo" in finding.remedy
+
+
+def test_a_retention_of_minutes_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check_retention(Settings()).status == "ok"
+    monkeypatch.setenv("RMHDAG_RETENTION_DAYS", "0.01")
+    found = check_retention(Settings())
+    assert (found.status, found.value) == (
+        "warning",
+        "finished jobs 0.01 days, history 92 days, unused payloads 1 days",
+    )

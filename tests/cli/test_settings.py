@@ -120,6 +120,8 @@ def test_config_show_as_text(call_cli: RunCli) -> None:
     ("environment", "words"),
     [
         ({"RMHDAG_SCHEMA": "Bad Name"}, "schema_name (environment RMHDAG_SCHEMA): "),
+        ({"RMHDAG_RETENTION_DAYS": "0"}, "retention_days (environment RMHDAG_RETENTION_DAYS): "),
+        ({"RMHDAG_RETENTION_PAYLOAD_DAYS": "0.001"}, "retention_payload_days (environment RMHDAG_RETENTION_PAYLOAD"),
         ({"RMHDAG_SCHEMA": "pg_mine"}, "keeps names that begin with pg_"),
         ({"RMHDAG_DATABASE_URL": "mysql://me:secret@x"}, "database_url (environment RMHDAG_DATABASE_URL): "),
         ({"WORKER_QUEUE": "a b"}, "worker_queue (environment WORKER_QUEUE): "),

@@ -24,6 +24,7 @@ from rmhdag.client import (
 from rmhdag.client.clients import batches
 from rmhdag.models.api.jobs import JobSubmission
 from rmhdag.models.api.progress import JobProgress
+from rmhdag.models.references import Reference
 from rmhdag.models.states import JobStatus
 from tests.api.running import Running
 from tests.client.answering import Prepared, answering
@@ -51,7 +52,7 @@ def test_outputs_that_stand_apart_are_fetched(client: Client) -> None:
     assert job.outputs["first"] == {"echoed_params": {"text": text}}
     assert job.view is not None
     assert job.view.result_data is not None
-    assert set(job.view.result_data["first"]) == {"sha256", "size_bytes", "media_type"}
+    assert set(job.view.result_data["first"]) == {"rmhdag:payload"}
     assert other in str(job.outputs["gathered"])
     assert client.job(job.job_id).outputs == job.outputs
     assert job.node("first").output == {"echoed_params": {"text": text}}
@@ -71,7 +72,7 @@ def test_awaited_outputs_stand_apart_too(up: Running, admin_key: str) -> None:
 def test_outputs_that_nobody_wants_at_once(client: Client) -> None:
     ended = client.submit("large", text="small").wait(60).view
     assert ended is not None
-    reference = {"sha256": "a" * 64, "size_bytes": 65 * 1024 * 1024, "media_type": "application/json"}
+    reference = Reference("a" * 64, 65 * 1024 * 1024).as_json()
     view = ended.model_copy(update={"result_data": {"first": reference}}).model_dump(mode="json")
     with answering(Prepared(200, view)) as server, Client(server.url, "k") as other:
         job = other.job(ended.job_id)

@@ -7,13 +7,13 @@ from typing import Any
 import orjson
 import pytest
 
-from rmhdag.engine import fan_outs
 from rmhdag.engine.effects import ChildrenCreated
 from rmhdag.engine.inputs import ChildrenReduced, Output, RetryNode, Start, TaskReported
 from rmhdag.engine.plan import EXPANSION_CHUNK
 from rmhdag.engine.reducer import ReduceError, Reducer
 from rmhdag.engine.slots import DEFAULT_WINDOW
 from rmhdag.models.events import ErrorKind
+from rmhdag.models.limits import MAX_CHILDREN
 from rmhdag.workflow.definition import DependsOn, FanOutNode, Tolerance
 from tests.engine.definitions import AT_ONCE, fan, spec, task, workflow
 from tests.engine.driver import Job
@@ -57,7 +57,7 @@ def test_a_source_that_is_no_list_fails_with_its_kind(items: Any) -> None:
 
 
 def test_too_many_items_are_refused() -> None:
-    job = Job(fan(), {"items": [0] * (fan_outs.MAX_CHILDREN + 1)}).begin()
+    job = Job(fan(), {"items": [0] * (MAX_CHILDREN + 1)}).begin()
     assert job.state == "failed"
     assert "500,001" in (job.rows["split"].error_message or "")
 

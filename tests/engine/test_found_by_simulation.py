@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from rmhdag.engine.inputs import CancelJob, Output, Reference, ReusedNode, SetWindow, Start
+from rmhdag.engine.inputs import CancelJob, Output, ReusedNode, SetWindow, Start
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.rerun import plan_rerun
+from rmhdag.models.references import Reference
 from rmhdag.models.states import NodeStatus
 from rmhdag.workflow.definition import DependsOn, FanInNode, FanOutNode
 from tests.engine.definitions import fan, spec, task, workflow

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from rmhdag.engine.effects import RecordsPublished, TaskDeadLettered, TaskRequeued, TaskRevoked
 from rmhdag.engine.inputs import (
     Output,
-    Reference,
     RetryNode,
     SetWindow,
     TaskCheckpointed,
@@ -23,6 +22,7 @@ from rmhdag.engine.plan import Plan, PlanError
 from rmhdag.engine.retry import retry_delay_seconds
 from rmhdag.engine.tasks import TIMEOUT_GRACE_SECONDS
 from rmhdag.models.events import NEVER_RETRIED, ErrorKind
+from rmhdag.models.references import Reference
 from rmhdag.workflow.definition import RetryRule, TaskNode, TaskSpec
 from tests.engine.definitions import AT_ONCE, ONCE, task, workflow
 from tests.engine.driver import Job

@@ -8,7 +8,7 @@ import pytest
 
 from rmhdag.engine.effects import ApprovalRequested, ChildJobCancelled
 from rmhdag.engine.inputs import ChildJobEnded, Decided, Output, Timer
-from rmhdag.engine.waiting import MAX_DEPTH
+from rmhdag.models.limits import CHILD_DEPTH
 from rmhdag.models.states import JobStatus
 from rmhdag.workflow.definition import ApprovalNode, RetryRule, WorkflowNode
 from tests.engine.definitions import task, workflow
@@ -95,7 +95,7 @@ def test_a_child_job_that_takes_too_long_is_cancelled() -> None:
     assert job.state == "failed"
 
 
-@pytest.mark.parametrize("depth", [MAX_DEPTH - 1, MAX_DEPTH])
+@pytest.mark.parametrize("depth", [CHILD_DEPTH - 1, CHILD_DEPTH])
 def test_child_jobs_nest_only_so_deep(depth: int) -> None:
     job = Job(workflow(sub=WorkflowNode(workflow="other")), depth=depth).begin()
-    assert job.state == ("running" if depth < MAX_DEPTH else "failed")
+    assert job.state == ("running" if depth < CHILD_DEPTH else "failed")

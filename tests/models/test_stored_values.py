@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from rmhdag.models.references import Reference
 from rmhdag.models.stored_values import MOST_BYTES, NOT_STORED, Unfolding, ValuesTooLarge
 
 
 def reference(letter: str, size_bytes: int = 70_000) -> dict[str, Any]:
-    return {"sha256": letter * 64, "size_bytes": size_bytes, "media_type": "application/json"}
+    return Reference(letter * 64, size_bytes).as_json()
 
 
 def whole(value: Any, stored: dict[str, Any]) -> Any:
@@ -34,7 +35,9 @@ def test_a_stored_list_of_references() -> None:
     assert whole(reference("a"), {"a": [reference("b")], "b": "large"}) == ["large"]
 
 
-@pytest.mark.parametrize("value", [reference("c"), reference("a") | {"more": 1}, reference("a", True), None, "text"])
+@pytest.mark.parametrize(
+    "value", [reference("c"), reference("a")["rmhdag:payload"], reference("a") | {"more": 1}, None, "text"]
+)
 def test_what_refers_to_nothing_stays(value: Any) -> None:
     assert whole([value], {"a": "large"}) == [value]
 

@@ -66,7 +66,7 @@ def test_an_aggregate_too_large_for_a_row_is_a_reference(platform: Platform) -> 
     query = "SELECT output FROM dag_node_states WHERE job_id = %s AND node_id = 'join'"
     row = platform.conn.execute(query, [job_id]).fetchone()
     assert row is not None
-    assert row[0]["size_bytes"] > 100_000
+    assert row[0]["rmhdag:payload"]["size_bytes"] > 100_000
     assert platform.count("dag_payloads") == 1
 
 

@@ -18,7 +18,6 @@ from rmhdag.orchestrator.callbacks.destinations import CallbackRefused, Rules
 from rmhdag.orchestrator.callbacks.settings import SCHEDULE_SECONDS, CallbackSettings
 from rmhdag.orchestrator.callbacks.signing import Vault, new_secret
 from rmhdag.orchestrator.duties import callbacks as duty
-from rmhdag.orchestrator.duties import pruning
 from rmhdag.orchestrator.duties.callbacks import Delivery
 from rmhdag.store import callback_endpoints, callbacks, poison
 from rmhdag.store.commands import Command, issue_command
@@ -26,6 +25,7 @@ from rmhdag.store.identity import new_id
 from tests.engine.definitions import task, workflow
 from tests.orchestrator.callbacks.sink import Sink, answer, hang, reset
 from tests.orchestrator.platform import Platform
+from tests.orchestrator.pruning import prune
 from tests.store.waiting import wait_until
 
 SOON = CallbackSettings(schedule_seconds=(0.0, 0.0, 0.0), total_seconds=10)
@@ -176,8 +176,12 @@ def test_callbacks_go_with_their_jobs(platform: Platform) -> None:
     platform.conn.execute(
         "UPDATE dag_jobs SET completed_at = completed_at - interval '90 days' WHERE job_id = %s", [job_id]
     )
-    assert pruning.run_once(platform.seat().context) == 1
+    prune(platform)
+    assert len(rows(platform)) == 1, "it has not been sent yet"
+    platform.conn.execute("UPDATE dag_callbacks SET status = 'dead', settled_at = clock_timestamp()")
+    prune(platform)
     assert rows(platform) == []
+    assert platform.count("dag_jobs") == 0
 
 
 # -- delivered -----------------------------------------------------------------------------------------------------

@@ -330,7 +330,7 @@ def test_an_exception_at_any_statement_of_the_loop_costs_no_job(platform: Platfo
     }, "nothing of an ended job stays in memory"
 
 
-@pytest.mark.parametrize("thread", ["PROMPT", "LIVENESS", "UPKEEP", "RETENTION"])
+@pytest.mark.parametrize("thread", ["PROMPT", "LIVENESS", "UPKEEP"])
 def test_a_duty_that_fails_stops_no_other(platform: Platform, thread: str) -> None:
     table = getattr(duties, thread)
     seat = platform.seat()

@@ -13,13 +13,11 @@ from rmhdag.orchestrator.duties import (
     claim_submissions,
     delayed_tasks,
     processed_results,
-    pruning,
     silent_jobs,
     strays,
     stuck_dispatch,
 )
 from rmhdag.store import tasks
-from rmhdag.store.partitions import ensure_partitions
 from rmhdag.workflow.definition import ApprovalNode, RetryRule
 from tests.engine.definitions import AT_ONCE, fan, task, workflow
 from tests.orchestrator.platform import Platform
@@ -213,32 +211,6 @@ def test_what_came_for_an_ended_job_is_not_kept(platform: Platform, addressee: s
     assert platform.conn.execute(there).fetchall() == [(seat.me, waiting)]
 
 
-@pytest.mark.parametrize("days", [1, 30])
-def test_old_jobs_are_pruned_and_young_ones_stay(platform: Platform, days: int) -> None:
-    jobs = [platform.submit(workflow(only=task())) for _ in range(3)]
-    seat = platform.seat(OrchestratorSettings(retention_days=days))
-    platform.finish(seat)
-    age_days = "UPDATE dag_jobs SET completed_at = completed_at - 10 * interval '1 day' WHERE job_id = ANY(%s)"
-    platform.conn.execute(age_days, [jobs[:2]])
-    ensure_partitions(platform.conn, "dagapp")
-    expected = 2 if days == 1 else 0
-    assert pruning.run_once(seat.context) == expected
-    for table in ("dag_jobs", "dag_node_states", "dag_task_results"):
-        assert platform.count(table) == 3 - expected, table
-
-
-def test_results_of_all_attempts_are_pruned(platform: Platform) -> None:
-    platform.submit(workflow(only=task(retry=AT_ONCE)))
-    seat = platform.seat(OrchestratorSettings(retention_days=1))
-    seat.work()
-    platform.fail(*platform.claim())
-    platform.finish(seat)
-    assert platform.count("dag_task_results") == 2
-    platform.conn.execute("UPDATE dag_jobs SET completed_at = completed_at - 10 * interval '1 day'")
-    assert pruning.run_once(seat.context) == 1
-    assert platform.count("dag_task_results") == 0
-
-
 def processed(platform: Platform) -> list[tuple[str, bool]]:
     rows = platform.conn.execute("SELECT node_id, processed FROM dag_task_results ORDER BY node_id").fetchall()
     return [(node_id, is_processed) for node_id, is_processed in rows]
@@ -259,17 +231,3 @@ def test_results_that_were_handled_are_shown_as_processed(platform: Platform) ->
     assert processed_results.run_once(seat.context) == 2
     assert processed(platform) == [("one", True), ("other", True), ("two", False)]
     assert processed_results.run_once(seat.context) == 0, "each is written once"
-
-
-def test_a_job_stays_as_long_as_a_younger_rerun_of_it(platform: Platform) -> None:
-    jobs = [platform.submit(workflow(only=task())) for _ in range(2)]
-    seat = platform.seat(OrchestratorSettings(retention_days=1))
-    platform.finish(seat)
-    platform.conn.execute("UPDATE dag_jobs SET completed_at = completed_at - 10 * interval '1 day'")
-    rerun = platform.submit(workflow(only=task()))
-    platform.conn.execute(
-        "UPDATE dag_jobs SET rerun_of = %(old)s, root_job_id = %(old)s WHERE job_id = %(new)s",
-        {"old": jobs[0], "new": rerun},
-    )
-    assert pruning.run_once(seat.context) == 1
-    assert platform.job(jobs[0])["status"] == "completed"

@@ -9,7 +9,8 @@ import orjson
 import psycopg
 import pytest
 
-from rmhdag.models.records import RECORDS_BYTES, encode_records
+from rmhdag.models.limits import RECORDS_BYTES
+from rmhdag.models.records import encode_records
 from rmhdag.orchestrator.asset_commands import delete_asset, roll_back
 from rmhdag.store import payloads
 from rmhdag.store.bites import BITE_BYTES, in_bites
@@ -43,7 +44,8 @@ def publish_tiles(platform: Platform, seat: Seat, results: int, result_bytes: in
             (blob(f"{one.node_id}.tif"), *(item(f"{one.node_id}-{n}", text=words) for n, words in enumerate(text)))
         )
         assert 0.8 * result_bytes < len(records) <= RECORDS_BYTES
-        report(platform, one, orjson.dumps(payloads.write_json(platform.conn, "default", records)))
+        stored = payloads.write_json(platform.conn, "default", one.job_id, records)
+        report(platform, one, orjson.dumps(stored.as_json()))
         seat.work()
     return count
 

@@ -15,7 +15,7 @@ from rmhdag.orchestrator.process import Orchestrator
 from rmhdag.store import crash_points
 from rmhdag.workflow.definition import ApprovalNode
 from tests.engine.definitions import fan, task, workflow
-from tests.orchestrator.platform import Platform
+from tests.orchestrator.platform import Platform, open_connection
 from tests.store.waiting import wait_until
 
 CHILDREN = 40_000  # a thousand in each turn: the loop has no idle moment for a second and more
@@ -76,3 +76,24 @@ def test_new_jobs_are_heard_of_while_there_is_no_end_of_work(platform: Platform)
         claimed = f"SELECT ({made}) FROM dag_jobs WHERE job_id = %s AND owner_id IS NOT NULL".encode()
         (count,) = wait_until(lambda: platform.conn.execute(claimed, [large, small]).fetchone())
     assert count < CHILDREN, "it was heard only when the work was done"
+
+
+def test_retention_that_has_to_wait_holds_up_nobody(platform: Platform) -> None:
+    old = platform.submit(workflow(only=task()))
+    platform.finish(platform.seat())
+    platform.conn.execute("UPDATE dag_jobs SET completed_at = completed_at - interval '100 days'")
+    settings = OrchestratorSettings(pruning_seconds=0.1, rollup_seconds=0.1)
+    there = "SELECT count(*) FROM dag_jobs WHERE job_id = %s"
+    with open_connection(platform.dsn) as other:
+        with other.transaction():
+            other.execute("LOCK TABLE dag_pruned_jobs IN ACCESS EXCLUSIVE MODE")
+            with running(platform, settings):
+                waits = "SELECT FROM pg_locks WHERE NOT granted AND relation = 'dag_pruned_jobs'::regclass"
+                wait_until(lambda: platform.conn.execute(waits).fetchone() is not None)
+                job_id = platform.submit(workflow(only=task()))
+                wait_until(lambda: platform.job(job_id)["status"] == "running")
+                assert platform.conn.execute(there, [old]).fetchone() == (1,)
+        with running(platform, settings):
+            wait_until(lambda: platform.conn.execute(there, [old]).fetchone() == (0,))
+            pruned = "SELECT FROM dag_orchestrators WHERE stats->'pruned_rows'->>'dag_node_states' = '1'"
+            wait_until(lambda: platform.conn.execute(pruned).fetchone() is not None)

@@ -11,10 +11,11 @@ from rmhdag.models.ids import blob_id_of, lineage_id_of
 from rmhdag.models.records import AnyRecord, LineageRecord, Records
 from rmhdag.orchestrator.asset_commands import delete_asset, roll_back
 from rmhdag.orchestrator.reruns import plan_rerun_of, rerun_job
-from rmhdag.store import crash_points, upkeep
+from rmhdag.store import crash_points
 from rmhdag.workflow.definition import FanInNode, FanOutNode, WorkflowDefinition
 from tests.orchestrator.assets import place_order, raster_workflow, revisions_of
 from tests.orchestrator.platform import Platform, Seat
+from tests.orchestrator.pruning import prune
 from tests.orchestrator.test_publishing import blob, item, one_task, report, rows, task
 
 SOURCE = "https://example.org/a.tif"
@@ -150,7 +151,7 @@ def test_pruning_keeps_what_was_published(platform: Platform) -> None:
     platform.register(raster_workflow())
     make(platform, seat, (blob(), item(), LineageRecord(source_url=SOURCE)))
     platform.conn.execute("UPDATE dag_jobs SET completed_at = '2020-01-01'")
-    assert upkeep.prune_jobs(platform.conn, 30, 100) == 1
+    assert prune(platform)["dag_jobs"] == 1
     for table in ("blob_assets", "dataset_refs", "revision_items", "catalogue_entries", "asset_revisions"):
         assert platform.count(f"dag_{table}") == 1, table
 
@@ -166,7 +167,7 @@ def test_pruning_drops_the_items_of_a_revision_that_did_not_complete(platform: P
     seat.work()
     assert platform.count("dag_revision_items") == 1, "for a rerun"
     platform.conn.execute("UPDATE dag_jobs SET completed_at = '2020-01-01'")
-    assert upkeep.prune_jobs(platform.conn, 30, 100) == 1
+    assert prune(platform)["dag_jobs"] == 1
     assert platform.count("dag_revision_items") == 0
 
 

@@ -20,6 +20,7 @@ from rmhdag.models.records import (
     Zone,
     encode_records,
 )
+from rmhdag.models.references import Reference
 from rmhdag.models.states import TaskStatus
 from rmhdag.store import payloads, tasks
 from rmhdag.workflow.definition import (
@@ -131,7 +132,8 @@ def test_many_records_come_through_a_payload(platform: Platform) -> None:
     platform.submit(one_task())
     seat.work()
     many = encode_records(tuple(blob(f"{number}.tif") for number in range(2_000)))
-    report(platform, platform.claim()[0], orjson.dumps(payloads.write_json(platform.conn, "default", many)))
+    stored = payloads.write_json(platform.conn, "default", "a job", many)
+    report(platform, platform.claim()[0], orjson.dumps(stored.as_json()))
     seat.work()
     assert platform.count("dag_blob_assets") == 2_000
 
@@ -143,7 +145,7 @@ def test_many_records_come_through_a_payload(platform: Platform) -> None:
         ((item("i" * 300),), "has more than 255"),
         ((collection(".."),), "the collection id '..' cannot be published"),
         (b'[{"type": "blob"}]', "the records cannot be read: Field required at /0/blob/zone"),
-        (orjson.dumps({"sha256": "0" * 64, "size_bytes": 3, "media_type": "application/json"}), "there is no payload"),
+        (orjson.dumps(Reference("0" * 64, 3).as_json()), "there is no payload"),
     ],
 )
 def test_what_cannot_be_published_fails_its_node_and_leaves_nothing(

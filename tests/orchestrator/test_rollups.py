@@ -14,7 +14,7 @@ from rmhdag.models.rollups import FailureRollup, JobRollup, NodeRollup, RollupMa
 from rmhdag.orchestrator.duties import late_jobs, rollups
 from rmhdag.store import crash_points
 from rmhdag.store import rollups as store
-from tests.orchestrator.platform import Platform, Seat, open_connection
+from tests.orchestrator.platform import Platform, open_connection
 
 Conn = psycopg.Connection[Any]
 TABLES = tuple(row.table.name for row in (RollupMark, JobRollup, NodeRollup, FailureRollup, ThroughputRollup))
@@ -66,10 +66,9 @@ def everything(conn: Conn, namespace: str) -> dict[str, Any]:
 
 
 def roll_up(platform: Platform) -> int:
-    context = platform.seat().context
-    context.rollup_bite = 30
+    size = rollups.BiteSize(30)
     done = 0
-    while more := rollups.run_once(context, settling_seconds=0):
+    while more := rollups.run_once(platform.conn, size, settling_seconds=0):
         done += more
     return done
 
@@ -84,7 +83,7 @@ def test_rollups_say_the_same_as_the_jobs_themselves(platform: Platform) -> None
     assert store.add_slice_to_rollups(platform.conn, "default", 100, 0) == 100
     assert everything(platform.conn, "default") == slow["default"]
     assert roll_up(platform) == 300
-    late_jobs.run_once(platform.seat().context)
+    late_jobs.run_once(platform.conn)
     spans = platform.conn.execute("SELECT DISTINCT span_hours FROM dag_job_rollups ORDER BY 1").fetchall()
     assert spans == [(1,), (24,)]
     platform.conn.execute("DELETE FROM dag_node_states")
@@ -119,11 +118,11 @@ def test_a_job_that_is_committed_late_is_summed_up_after_all(platform: Platform)
     fill(platform.conn, "late", 40, "2 hours")
     slow = everything_without_rollups(platform)
     assert everything(platform.conn, "default") != slow
-    assert late_jobs.run_once(platform.seat().context) == 2
+    assert late_jobs.run_once(platform.conn) == 2
     assert everything(platform.conn, "default") == slow
     assert roll_up(platform) > 40
     assert everything(platform.conn, "default") == slow
-    assert late_jobs.run_once(platform.seat().context) == 0
+    assert late_jobs.run_once(platform.conn) == 0
 
 
 def everything_without_rollups(platform: Platform) -> dict[str, Any]:
@@ -138,9 +137,9 @@ def everything_without_rollups(platform: Platform) -> dict[str, Any]:
     return found
 
 
-def both_duties(seat: Seat) -> None:
-    late_jobs.run_once(seat.context)
-    rollups.run_once(seat.context, settling_seconds=0)
+def both_duties(conn: Conn) -> None:
+    late_jobs.run_once(conn)
+    rollups.run_once(conn, rollups.BiteSize(), settling_seconds=0)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -156,18 +155,17 @@ def test_whoever_dies_at_it_changes_nothing(platform: Platform, site: str, momen
     roll_up(platform)
     fill(platform.conn, "late", 20, "50 minutes")
     slow = everything_without_rollups(platform)
-    seat = platform.seat()
     crash_points.arm(f"{site}.{moment}_commit", die)
     with pytest.raises(Died):
-        both_duties(seat)
-    late_jobs.run_once(seat.context)
+        both_duties(platform.conn)
+    late_jobs.run_once(platform.conn)
     roll_up(platform)
     assert everything(platform.conn, "default") == slow
 
 
 def test_the_youngest_jobs_are_left_until_all_like_them_are_committed(platform: Platform) -> None:
     fill(platform.conn, "a", 20, "10 seconds")
-    assert rollups.run_once(platform.seat().context) == 0
+    assert rollups.run_once(platform.conn, rollups.BiteSize()) == 0
     assert views.workflow_metrics(platform.conn, "default", 1).workflows[0].total_jobs > 0
 
 
@@ -177,8 +175,8 @@ def test_two_orchestrators_do_not_count_a_job_twice(platform: Platform) -> None:
     store.namespaces(platform.conn)
     with open_connection(platform.dsn) as other, other.transaction():
         other.execute("SELECT FROM dag_rollup_marks FOR UPDATE")
-        assert rollups.run_once(platform.seat().context, settling_seconds=0) == 0
-    assert rollups.run_once(platform.seat().context, settling_seconds=0) == 50
+        assert rollups.run_once(platform.conn, rollups.BiteSize(), settling_seconds=0) == 0
+    assert rollups.run_once(platform.conn, rollups.BiteSize(), settling_seconds=0) == 50
     assert everything(platform.conn, "default") == slow
 
 
@@ -188,8 +186,7 @@ def test_errors_that_are_each_one_of_a_kind_do_not_fill_the_table(platform: Plat
     platform.conn.execute("UPDATE dag_jobs SET error_message = 'failed: ' || job_id WHERE status = 'failed'")
     slow = views.failure_metrics(platform.conn, "default", 1, 100)
     assert slow.unique_errors > 60
-    context = platform.seat().context
-    rollups.run_once(context, settling_seconds=0)
+    rollups.run_once(platform.conn, rollups.BiteSize(), settling_seconds=0)
     shown = views.failure_metrics(platform.conn, "default", 1, 100)
     assert shown.total_failures == slow.total_failures
     rows = platform.conn.execute(
@@ -203,11 +200,11 @@ def test_errors_that_are_each_one_of_a_kind_do_not_fill_the_table(platform: Plat
 
 def test_a_bite_that_takes_too_long_becomes_smaller(platform: Platform) -> None:
     fill(platform.conn, "a", 300, "30 minutes")
-    context = platform.seat().context
+    size = rollups.BiteSize()
     with open_connection(platform.dsn) as other, other.transaction():
         other.execute("LOCK TABLE dag_node_rollups IN EXCLUSIVE MODE")
-        context.conn.execute("SET statement_timeout = '200ms'")
-        assert rollups.run_once(context, settling_seconds=0) == 0
-    assert context.rollup_bite < 500
-    context.conn.execute("RESET statement_timeout")
+        platform.conn.execute("SET statement_timeout = '200ms'")
+        assert rollups.run_once(platform.conn, size, settling_seconds=0) == 0
+    assert size.jobs < 500
+    platform.conn.execute("RESET statement_timeout")
     assert roll_up(platform) == 300

@@ -12,7 +12,7 @@ from rmhdag.orchestrator.asset_commands import delete_asset, roll_back
 from rmhdag.orchestrator.commands import cancel_job
 from rmhdag.orchestrator.requests import Ordered
 from rmhdag.orchestrator.reruns import plan_rerun_of, rerun_job
-from rmhdag.workflow.definition import WorkflowDefinition
+from rmhdag.workflow.definition import WorkflowDefinition, WorkflowNode
 from tests.orchestrator.assets import asset_of, place_order, raster_workflow, revisions_of
 from tests.orchestrator.platform import Platform, Seat
 from tests.orchestrator.test_publishing import blob, item, one_task, report, rows, task
@@ -252,6 +252,27 @@ def test_an_item_that_another_namespace_took_meanwhile_is_left_to_it(platform: P
     assert shown(platform) == [("mine", 1, 1), ("theirs", None, None)]
     letters = rows(platform, "SELECT reason, error_message, body->>'item_id' FROM dag_dead_letters")
     assert letters == [("catalogue", "collection c or its item theirs belongs to another namespace", "theirs")]
+
+
+def test_items_of_a_child_job_are_shown_with_the_revision_of_its_parent(platform: Platform) -> None:
+    """A rerun that does not run the child again takes them over."""
+    seat = platform.seat()
+    platform.register(one_task())
+    nodes = {"child": WorkflowNode(workflow="one", next=("last",)), "last": task()}
+    platform.register(raster_workflow().model_copy(update={"workflow_id": "nested", "nodes": nodes}))
+    ordered, child = begin(platform, seat, "nested")
+    assert child.job_id != ordered.request.job_id
+    publish(platform, seat, child, item("of-child", n=1))
+    assert platform.job(child.job_id)["status"] == "completed"
+    platform.fail(*platform.claim())
+    seat.work()
+    assert shown(platform) == []
+    rerun_job(platform.conn, plan_rerun_of(platform.conn, str(ordered.request.job_id)), issued_by="ann")
+    seat.work()
+    [last] = platform.claim()
+    assert last.node_id == "last"
+    publish(platform, seat, last, item("of-parent", n=2))
+    assert shown(platform) == [("of-child", 1, 2), ("of-parent", 2, 2)]
 
 
 # -- rows that an earlier version has written --------------------------------------------------------------------------

@@ -15,13 +15,14 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from rmhdag.store import inbox, jobs, reruns, settle, tasks
+from rmhdag.store import inbox, jobs, processes, reruns, retention, settle, tasks, unused_payloads, upkeep
 from rmhdag.store.connection import connect, enter_schema
+from rmhdag.store.retention import Place
 
 Conn = psycopg.Connection[Any]
 ROWS = 200_000
 BATCH = 200
-BIG = {"dag_jobs", "dag_node_states", "dag_queue_messages", "dag_inbox", "dag_task_results"}
+BIG = {"dag_jobs", "dag_node_states", "dag_queue_messages", "dag_inbox", "dag_task_results", "dag_payloads"}
 PARAMETER = re.compile(r"%\((\w+)\)s")
 # Finished jobs of a long past and the 2,000 that five orchestrators own now; ten workers hold 200 tasks each.
 FILL = f"""
@@ -29,7 +30,7 @@ INSERT INTO dag_jobs (job_id, workflow_id, workflow_version, workflow_hash, fair
     owner_id, owner_epoch, status, started_at, completed_at)
   SELECT 'j' || n, 'w', 1, 'h', 'me', 'me', 'j' || n, CASE WHEN n % 100 <> 50 THEN 'o' || n % 5 END, 1,
     CASE WHEN n % 100 = 0 THEN 'running' WHEN n % 100 = 50 THEN 'pending' ELSE 'completed' END::job_status,
-    CASE WHEN n % 100 <> 50 THEN now() END, CASE WHEN n % 50 <> 0 THEN now() END
+    CASE WHEN n % 100 <> 50 THEN now() END, CASE WHEN n % 50 <> 0 THEN now() - n / 100 * interval '1 second' END
   FROM generate_series(1, {ROWS}) n;
 INSERT INTO dag_node_states (job_id, node_id, status, task_id, next_attempt_at, deadline_at, completed_at)
   SELECT 'j' || n, 'n', CASE WHEN n % 100 = 0 THEN 'dispatched' ELSE 'completed' END::node_status, 't' || n,
@@ -45,10 +46,14 @@ INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_
   FROM generate_series(1, {ROWS}) n;
 INSERT INTO dag_inbox (owner_id, job_id, kind, task_id, lease_epoch)
   SELECT 'o' || n % 5, 'j' || n, 'task_started', 't' || n, 1 FROM generate_series(1, {ROWS}) n;
+INSERT INTO dag_rollup_marks (namespace, rolled_up_to) VALUES ('default', now() + interval '1 day');
+INSERT INTO dag_payloads (sha256, chunk_index, chunk_count, size_bytes, data)
+  SELECT lpad(n::text, 64, '0'), 0, 1, 1, 'x' FROM generate_series(1, {ROWS}) n;
 INSERT INTO dag_task_results (task_id, lease_epoch, job_id, node_id, attempt, status)
   SELECT 'r' || n, 1, 'j' || n, 'n', 1, 'completed' FROM generate_series(1, {ROWS}) n;
 """
 HELD = [n * 1_000 for n in range(1, BATCH + 1)]  # by worker w0, in jobs of owner o0
+ENDED = [f"j{n * 7 * 100 + 1}" for n in range(1, BATCH + 1)]
 NOW = "2026-01-01T00:00:00+00:00"
 
 
@@ -127,6 +132,21 @@ HOT = [
     Hot(settle.SQL, "revoke_tasks", {"tasks": [task(n) for n in HELD]}),
     Hot(settle.SQL, "withdraw_unclaimed_tasks", {"me": "o0", "jobs": [job(n) for n in HELD]}),
     Hot(settle.SQL, "tell_tasks_to_stop", {"me": "o0", "jobs": [job(n) for n in HELD]}),
+    # Five owners and ten workers, however many jobs and tasks they have; what was tried above left dead rows of others.
+    Hot(processes.SQL, "owners_without_heartbeat", {}, rows=10),
+    Hot(processes.SQL, "workers_without_heartbeat", {}, rows=10),
+    Hot(upkeep.SQL, "jobs_without_progress", {"me": "o0", "seconds": 3600}, pages_per_row=10, rows=2_000),
+    # All of 196,000 finished jobs are old enough; no more is read than is deleted.
+    Hot(retention.SQL, "expired_jobs", {"days": -1, "limit": BATCH, **Place()._asdict()}, pages_per_row=15),
+    Hot(retention.SQL, "is_waiting_for_metrics", {"days": 30}, rows=1),
+    Hot(retention.SQL, "oldest_job", {}, rows=1),
+    Hot(retention.SQL, "lock_expired_jobs", {"jobs": ENDED}),
+    Hot(retention.SQL, "take_out_jobs", {"jobs": ENDED, "days": -1}),
+    *(
+        Hot(retention.SQL, name, {"jobs": ENDED, "namespaces": ["default"] * BATCH, "limit": 5_000})
+        for name in (*retention.OF_JOBS, *retention.OF_JOBS_BY_DAY)
+    ),
+    Hot(unused_payloads.SQL, "next_payloads", {"days": 1, "limit": BATCH, "namespace": "", "sha256": ""}),
 ]
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rmhdag.handlers import StopReason
 from rmhdag.models.leases import ClaimedTask, PayloadMissingError
+from rmhdag.models.references import Reference
 from rmhdag.models.states import TaskStatus
 from rmhdag.worker.board import Board, Shown
 from rmhdag.worker.child_process import Ending
@@ -141,7 +142,7 @@ def test_a_batch_is_bounded_in_number_and_size() -> None:
 
 
 def test_references_are_replaced_wherever_they_stand() -> None:
-    reference = {"sha256": "a" * 64, "size_bytes": 3, "media_type": "application/json"}
+    reference = Reference("a" * 64, 3).as_json()
     image = {"sha256": "b" * 64, "size_bytes": 3, "media_type": "image/tiff"}
     params = {"a": [1, {"b": reference}], "c": image, "d": {**reference, "more": 1}}
     resolved = orjson.loads(orjson.dumps(resolve_references(params, lambda digest: b'{"v": 1}')))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from rmhdag.models.references import RESERVED_KEY, Reference, as_reference
 from rmhdag.store import payloads
 from tests.store.waiting import wait_until
 from tests.worker.conftest import BAIT, Desk, Gate, StartWorker, WorkerProcess
@@ -77,10 +78,11 @@ def test_what_the_database_refuses_fails_alone(shared_desk: Desk) -> None:
 def test_large_outputs_are_stored_apart_and_given_as_parameters_again(shared_desk: Desk) -> None:
     desk = shared_desk
     reference = desk.result(desk.add("test.output", {"kind": "large"})).output
-    assert reference.keys() == {"sha256", "size_bytes", "media_type"}
-    assert payloads.read_json(desk.conn, "default", reference["sha256"])["n"] == 7
+    stored = as_reference(reference)
+    assert stored is not None
+    assert payloads.read_json(desk.conn, "default", stored.sha256)["n"] == 7
     echoed = desk.result(desk.add("echo", {"deep": [{"it": reference}], "other": {"sha256": "is a word"}})).output
-    whole = payloads.read_json(desk.conn, "default", echoed["sha256"])["echoed_params"]
+    whole = payloads.read_json(desk.conn, "default", echoed[RESERVED_KEY]["sha256"])["echoed_params"]
     assert whole["deep"][0]["it"]["n"] == 7
     assert whole["other"] == {"sha256": "is a word"}
 
@@ -93,13 +95,13 @@ def test_records_are_reported_with_the_output_and_stored_apart_if_there_are_many
         assert desk.result(task_id).output == {"ok": 1}
         [(kept,)] = desk.conn.execute(query, [task_id]).fetchall()
         if files > 1:
-            kept = payloads.read_json(desk.conn, "default", kept["sha256"])
+            kept = payloads.read_json(desk.conn, "default", kept[RESERVED_KEY]["sha256"])
         assert [record["path"] for record in kept] == [f"{number}.tif" for number in range(files)]
         assert desk.inbox(task_id)[-1][1]["publishes"] is True
 
 
 def test_a_reference_to_nothing_names_its_place(shared_desk: Desk) -> None:
-    nothing = {"sha256": "0" * 64, "size_bytes": 1, "media_type": "application/json"}
+    nothing = Reference("0" * 64, 1).as_json()
     result = shared_desk.result(shared_desk.add("echo", {"a": [nothing]}))
     assert (result.status, result.error_kind) == ("failed", "non_retryable")
     assert "params /a/0: there is no payload" in str(result.error_message)

@@ -22,6 +22,7 @@ from rmhdag.api.rate_limits import RateLimit
 from rmhdag.api.streams.hub import Hub
 from rmhdag.api.streams.listener import StreamLimits
 from rmhdag.assets.identity import Platforms
+from rmhdag.models.limits import BODY_BYTES
 from rmhdag.orchestrator.callbacks.settings import CallbackSettings
 from rmhdag.store.connection import connect, enter_schema
 
@@ -55,7 +56,7 @@ class ApiSettings:
     statement_seconds: float = 3.0
     # Whoever cannot have a connection by then is told to come back: a 503 within two seconds.
     patience_seconds: float = 1.5
-    max_body_bytes: int = 10 * 1024 * 1024
+    max_body_bytes: int = BODY_BYTES
     body_seconds: float = 30.0
     submits_per_second: float = 2_000.0
     header_seconds: float = 10.0

@@ -7,8 +7,8 @@ import asyncio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rmhdag.api.problems import Problem, respond
+from rmhdag.models.limits import HEADER_BYTES as HEADER_BYTES
 
-HEADER_BYTES = 32 * 1024
 # Of two it would not be known which is meant; others before us may take the other one.
 GIVEN_ONCE = (b"authorization", b"x-api-key", b"idempotency-key", b"last-event-id", b"content-type")
 

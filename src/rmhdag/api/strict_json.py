@@ -10,11 +10,12 @@ import orjson
 
 from rmhdag.api.problems import Problem, shorten
 from rmhdag.models.json_values import MAX_DEPTH, NotJsonError, check_json, has_long_digits, json_pointer
+from rmhdag.models.limits import BODY_VALUES
 
 # The longest that has a place in 64 bits, with its sign.
 MOST_DIGITS = 20
 # A million numbers need 2 MB of a body, and a hundred times the time that its bytes take.
-MOST_VALUES = 1_000_000
+MOST_VALUES = BODY_VALUES
 
 # All keys, and some texts that look like one.
 _KEY_END = re.compile(rb'"[ \t\r\n]*+:')

@@ -18,17 +18,18 @@ from rmhdag.api.problems import Problem, not_found
 from rmhdag.models.api.worker_calls import (
     LeasedTask,
     ReportedTask,
+    SentPayload,
     TaskOutcome,
     TaskOutcomes,
     Verdict,
 )
-from rmhdag.models.columns import INLINE_BYTES
-from rmhdag.models.leases import PAYLOAD_MEDIA_TYPE, Pair, TaskReport
+from rmhdag.models.leases import Pair, TaskReport
+from rmhdag.models.limits import INLINE_BYTES
 from rmhdag.models.records import RecordsTooLargeError, encode_records
+from rmhdag.models.references import Reference
 from rmhdag.store import payloads, tasks, workers
 
 T = TypeVar("T")
-REFERENCE_KEYS = {"sha256", "size_bytes", "media_type"}
 NOT_YOURS = "the lease is not this worker's, or not any more"
 
 
@@ -93,11 +94,14 @@ def record_results(at: Seat, namespace: str, items: Sequence[ReportedTask]) -> T
     """All in one statement; those that the database refuses for their data are found by halving."""
     refusals: dict[Pair, str] = {}
     reports: list[TaskReport] = []
+    used: list[tuple[str, str]] = []
     for item in items:
         try:
-            reports.append(_as_report(at.conn, namespace, item))
+            reports.append(_as_report(at.conn, namespace, item, used))
         except RefusedResult as error:
             refusals[item.pair] = str(error)
+    # Before the reports: with them the rows go that say whose the tasks are.
+    payloads.use_reported(at.conn, namespace, used)
     accepted = _record(at, reports, refusals)
     missed = [item.pair for item in items if item.task_id not in accepted and item.pair not in refusals]
     repeated = tasks.recorded_leases(at.conn, at.worker_id, missed) if missed else set()
@@ -115,12 +119,19 @@ class RefusedResult(Exception):
     """Why one of many cannot be recorded."""
 
 
-def _as_report(conn: Conn, namespace: str, item: ReportedTask) -> TaskReport:
-    output = None
-    if item.output is not None:
-        if item.output.keys() == REFERENCE_KEYS and item.output["media_type"] == PAYLOAD_MEDIA_TYPE:
-            _require_payload(conn, namespace, "output", str(item.output["sha256"]), item.output["size_bytes"])
-        output = _inline(conn, namespace, orjson.dumps(item.output))
+def _as_report(conn: Conn, namespace: str, item: ReportedTask, used: list[tuple[str, str]]) -> TaskReport:
+    """The payloads that it refers to are added to those that are `used`, by task and hash."""
+
+    def kept(field: str, sent: SentPayload | None, text: bytes | None) -> bytes | None:
+        if sent is not None:
+            reference = _require_payload(conn, namespace, field, sent)
+        elif text is None or len(text) <= INLINE_BYTES:
+            return text
+        else:
+            reference = payloads.write_json(conn, namespace, None, text)
+        used.append((item.task_id, reference.sha256))
+        return orjson.dumps(reference.as_json())
+
     return TaskReport(
         item.task_id,
         item.lease_epoch,
@@ -128,34 +139,25 @@ def _as_report(conn: Conn, namespace: str, item: ReportedTask) -> TaskReport:
         item.error_kind,
         item.error_message,
         item.duration_ms,
-        output,
+        kept("stored_output", item.stored_output, None if item.output is None else orjson.dumps(item.output)),
         item.metrics,
         item.started_ms_ago,
-        _records(conn, namespace, item),
+        kept("stored_records", item.stored_records, _encoded_records(item)),
     )
 
 
-def _records(conn: Conn, namespace: str, item: ReportedTask) -> bytes | None:
-    stored = item.stored_records
-    if stored is not None:
-        _require_payload(conn, namespace, "stored_records", stored.sha256, stored.size_bytes)
-        return stored.model_dump_json().encode()
-    if not item.records:
-        return None
+def _encoded_records(item: ReportedTask) -> bytes | None:
     try:
-        return _inline(conn, namespace, encode_records(tuple(item.records)))
+        return encode_records(tuple(item.records)) if item.records else None
     except RecordsTooLargeError as error:
         raise RefusedResult(f"records: {error}") from None
 
 
-def _require_payload(conn: Conn, namespace: str, field: str, digest: str, size_bytes: object) -> None:
-    stored = payloads.find_payload(conn, namespace, digest)
-    if stored is None or stored.size_bytes != size_bytes:
+def _require_payload(conn: Conn, namespace: str, field: str, sent: SentPayload) -> Reference:
+    stored = payloads.keep_payload(conn, namespace, sent.sha256)
+    if stored is None or stored.size_bytes != sent.size_bytes:
         raise RefusedResult(f"{field}: it refers to a payload that is not there: send that first")
-
-
-def _inline(conn: Conn, namespace: str, text: bytes) -> bytes:
-    return text if len(text) <= INLINE_BYTES else orjson.dumps(payloads.write_json(conn, namespace, text))
+    return Reference(stored.sha256, stored.size_bytes)
 
 
 def _record(at: Seat, reports: Sequence[TaskReport], refusals: dict[Pair, str]) -> set[str]:

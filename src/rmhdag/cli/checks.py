@@ -37,6 +37,7 @@ def examine(loaded: Loaded) -> list[Finding]:
         check_geo(),
         check_encoding(),
         check_settings(loaded),
+        check_retention(loaded.settings),
         check_disk(loaded.settings),
         check_storage(loaded.settings),
         check_loopback(),
@@ -133,6 +134,18 @@ def check_settings(loaded: Loaded) -> Finding:
         "; ".join(loaded.warnings) or f"{given} given, the others by default",
         "",
         "Correct the name or unset it; `rmhdag config show` lists all settings.",
+    )
+
+
+def check_retention(settings: Settings) -> Finding:
+    days = settings.retention_days
+    return Finding(
+        "retention",
+        judge(days >= 1, "warning"),
+        f"finished jobs {days:g} days, history {settings.retention_history_days:g} days,"
+        f" unused payloads {settings.retention_payload_days:g} days",
+        "jobs for a day at least",
+        "Less than a day is for tests: set RMHDAG_RETENTION_DAYS to 1 or more.",
     )
 
 

@@ -56,6 +56,10 @@ def check_platforms(text: str) -> str:
 QueueName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 SchemaName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,47}$"), AfterValidator(refuse_reserved)]
 Interval = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+# From a minute and a half: parts of a day are for tests.
+Days = Annotated[float, Field(ge=0.001, le=36_500, allow_inf_nan=False)]
+# Whoever stores a payload must have time to report it before it may be deleted.
+PayloadDays = Annotated[float, Field(ge=0.01, le=36_500, allow_inf_nan=False)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 SafeUrl = Annotated[str, AfterValidator(refuse_unsafe)]
 # None of those for which whoever can check a token can also make one.

@@ -27,10 +27,12 @@ from rmhdag.cli.output import mask_url
 from rmhdag.cli.raster_settings import RasterSettings
 from rmhdag.cli.setting_types import (
     Algorithm,
+    Days,
     HostList,
     Interval,
     Name,
     NumberList,
+    PayloadDays,
     Platforms,
     PostgresUrl,
     QueueName,
@@ -148,6 +150,21 @@ class Settings(RasterSettings):
         default=1.0,
         validation_alias=named("RMHDAG_POLL_INTERVAL_SEC", "POLL_INTERVAL_SEC"),
         description="How often to look without having been woken",
+    )
+    retention_days: Days = Field(
+        default=30.0,
+        validation_alias=named("RMHDAG_RETENTION_DAYS"),
+        description="Days after which a finished job is deleted, with its nodes, results, events and logs",
+    )
+    retention_history_days: Days = Field(
+        default=92.0,
+        validation_alias=named("RMHDAG_RETENTION_HISTORY_DAYS"),
+        description="Days after which dead letters, events of orchestrators and ended API keys are deleted",
+    )
+    retention_payload_days: PayloadDays = Field(
+        default=1.0,
+        validation_alias=named("RMHDAG_RETENTION_PAYLOAD_DAYS"),
+        description="Days after which a stored value that nothing refers to is deleted",
     )
     concurrency: int | None = Field(
         default=None,

@@ -18,6 +18,7 @@ from rmhdag.engine.effects import (
     TasksWithdrawn,
 )
 from rmhdag.engine.inputs import CancelJob
+from rmhdag.engine.outputs import resolve_result
 from rmhdag.engine.slots import (
     CANCEL_READY,
     CANCELLED,
@@ -29,6 +30,7 @@ from rmhdag.engine.slots import (
     Slot,
 )
 from rmhdag.models.events import EventStatus, EventType
+from rmhdag.models.limits import MESSAGE_CHARACTERS
 from rmhdag.models.states import JobEnding, JobStatus
 from rmhdag.workflow.expressions import ExpressionError, Missing
 
@@ -36,16 +38,15 @@ if TYPE_CHECKING:
     from rmhdag.engine.run import JobRun
 
 NAMED_NODES = 100
-MAX_MESSAGE = 2_000
 
 
 def complete_job(run: JobRun) -> None:
     """Every node is settled and none failed: compute the result."""
     try:
-        result = _result(run)
+        result = resolve_result(run)
     except (ExpressionError, Missing) as error:
         run.ending = JobEnding.FAILED
-        run.error_message = f"the outputs of the workflow cannot be resolved: {error}"
+        run.error_message = f"the outputs of the workflow cannot be resolved: {error}"[:MESSAGE_CHARACTERS]
         end_job(run)
         return
     run.status = JobStatus.COMPLETED
@@ -57,22 +58,12 @@ def complete_job(run: JobRun) -> None:
     _notify_parent(run, result, None)
 
 
-def _result(run: JobRun) -> dict[str, Any]:
-    if run.plan.result is not None:
-        result = run.plan.result.evaluate(run.scope)
-        assert isinstance(result, dict)
-        return result
-    outputs = run.outputs
-    paths = ((node_id, (node_id, "output")) for node_id in run.plan.final_nodes)
-    return {node_id: outputs[path] for node_id, path in paths if path in outputs}
-
-
 def begin_failing(run: JobRun, slot: Slot, message: str) -> None:
     """A node failed for good. The first one decides that the job fails, later ones are only named."""
     if len(run.failed_nodes) < NAMED_NODES:
         run.failed_nodes.append(slot.node_id)
     if run.ending is None:
-        run.error_message = f"node {slot.node_id!r} failed: {message}"[:MAX_MESSAGE]
+        run.error_message = f"node {slot.node_id!r} failed: {message}"[:MESSAGE_CHARACTERS]
         _begin_ending(run, JobEnding.FAILED)
 
 
@@ -84,7 +75,7 @@ def cancel_job(run: JobRun, given: CancelJob) -> None:
         run.effects.append(CommandAnswered(False, f"the job is already ending as {run.ending}"))
         return
     reason = f": {given.reason}" if given.reason else ""
-    run.error_message = f"cancelled by {given.cancelled_by}{reason}"[:MAX_MESSAGE]
+    run.error_message = f"cancelled by {given.cancelled_by}{reason}"[:MESSAGE_CHARACTERS]
     if run.status is JobStatus.PENDING:
         run.ending = JobEnding.CANCELLED
         end_job(run)

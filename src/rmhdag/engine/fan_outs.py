@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Any
 from rmhdag.engine import endings, flow, tasks
 from rmhdag.engine.effects import AggregationRequested, ChildrenCreated, ContinueLater, NewChild
 from rmhdag.engine.inputs import ChildrenReduced, Continue, Output
-from rmhdag.engine.outputs import ChildScope, keep_read_paths
+from rmhdag.engine.outputs import ChildScope, keep_read_paths, resolve_params
 from rmhdag.engine.reducer import empty_output
 from rmhdag.engine.slots import COMPLETED, FAILED, PENDING, READY, RUNNING, FanOutState, Lane, Slot
 from rmhdag.models.events import ErrorKind, EventStatus, EventType
+from rmhdag.models.limits import EXPANSION_BYTES, MAX_CHILDREN, MESSAGE_CHARACTERS, NAMED_FAILURES
 from rmhdag.models.states import NodeType
 from rmhdag.workflow.expressions import ExpressionError, Missing
 
 if TYPE_CHECKING:
     from rmhdag.engine.run import JobRun
-
-MAX_CHILDREN = 500_000
-NAMED_FAILURES = 100
 
 
 def begin_fan_out(run: JobRun, slot: Slot) -> None:
@@ -62,8 +60,13 @@ def expand(run: JobRun, fan: FanOutState) -> None:
     assert fan.items is not None
     start, stop = fan.expanded, min(fan.expanded + run.plan.expansion_chunk, fan.total)
     scope = ChildScope(run, fan.total)
-    children = [_new_child(fan, scope, index, fan.items[index]) for index in range(start, stop)]
-    fan.expanded = stop
+    run.resolved_bytes = 0
+    children = []
+    for index in range(start, stop):
+        children.append(_new_child(run, fan, scope, index, fan.items[index]))
+        if run.resolved_bytes > EXPANSION_BYTES:
+            break
+    stop = fan.expanded = start + len(children)
     if children:
         retry = fan.slot.plan.task.retry if fan.slot.plan.task is not None else None
         max_retries = 0 if retry is None else retry.max_attempts - 1
@@ -88,17 +91,17 @@ def forget_source(run: JobRun, fan: FanOutState) -> None:
         run.reused_children = {key: kept for key, kept in run.reused_children.items() if key != fan_out_id}
 
 
-def _new_child(fan: FanOutState, scope: ChildScope, index: int, item: Any) -> NewChild:
+def _new_child(run: JobRun, fan: FanOutState, scope: ChildScope, index: int, item: Any) -> NewChild:
     assert fan.slot.plan.task is not None
     scope.item = item
     scope.index = index
     child = NewChild(index, fan.child_id(index), {})
     try:
-        child.input_params = fan.slot.plan.task.params.evaluate(scope)
+        child.input_params = resolve_params(run, fan.slot.plan.task.params, scope)
         if fan.slot.plan.item_key is not None:
             child.item_key = str(fan.slot.plan.item_key.evaluate(scope))[:64]
     except (ExpressionError, Missing) as error:
-        child.error_message = f"the parameters cannot be resolved: {error}"
+        child.error_message = f"the parameters cannot be resolved: {error}"[:MESSAGE_CHARACTERS]
         return child
     child.reused_task_id = fan.reused.get(index)
     return child

@@ -11,21 +11,10 @@ from enum import StrEnum
 from typing import Any
 
 from rmhdag.models.events import ErrorKind
+from rmhdag.models.references import Reference
 from rmhdag.models.states import JobStatus, NodeStatus
 
 Path = tuple[str | int, ...]
-
-
-@dataclass(slots=True, frozen=True)
-class Reference:
-    """An output too large to be stored inline; the value itself is in `dag_payloads`."""
-
-    sha256: str
-    size_bytes: int
-    media_type: str = "application/json"
-
-    def as_json(self) -> dict[str, Any]:
-        return {"sha256": self.sha256, "size_bytes": self.size_bytes, "media_type": self.media_type}
 
 
 @dataclass(slots=True)

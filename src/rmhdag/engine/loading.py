@@ -33,6 +33,7 @@ from rmhdag.engine.slots import (
     Slot,
 )
 from rmhdag.engine.waiting import child_job_id
+from rmhdag.models.limits import NAMED_FAILURES
 from rmhdag.models.states import JobStatus, NodeStatus, NodeType
 
 
@@ -150,7 +151,7 @@ def _restore_children(run: JobRun, slot: Slot, total: int, loaded: LoadedChildre
     fan.attempts[: fan.expanded] = loaded.attempts
     fan.counts = [loaded.statuses.count(code) for code in range(len(STATUSES))]
     failed = -1
-    while len(fan.failed) < fan_outs.NAMED_FAILURES and (failed := statuses.find(FAILED, failed + 1)) >= 0:
+    while len(fan.failed) < NAMED_FAILURES and (failed := statuses.find(FAILED, failed + 1)) >= 0:
         fan.failed.append(failed)
     for row in loaded.under_way:
         child = Slot(slot.plan, fan.child_id(row.fan_out_index), slot.plan.task, fan, row.fan_out_index)

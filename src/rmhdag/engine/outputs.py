@@ -7,11 +7,42 @@ from typing import TYPE_CHECKING, Any
 
 from rmhdag.engine.inputs import Output, Path
 from rmhdag.engine.slots import COMPLETED, STATUSES
-from rmhdag.workflow.expressions import Missing, resolve_path
+from rmhdag.models.limits import INLINE_BYTES, PARAMS_BYTES, RESULT_BYTES
+from rmhdag.workflow.expressions import Missing, measured, resolve_path
 
 if TYPE_CHECKING:
     from rmhdag.engine.plan import NodePlan
     from rmhdag.engine.run import JobRun
+    from rmhdag.workflow.expressions import CompiledTemplate
+    from rmhdag.workflow.expressions.sizes import Resolved
+
+
+class LargeObject(dict[str, Any]):
+    """Parameters or a result that take more than a row should: the orchestrator stores their large members apart."""
+
+
+def resolve_params(run: JobRun, template: CompiledTemplate, scope: JobScope) -> dict[str, Any]:
+    """The parameters of a node. Raises ExpressionError if they become too large, naming the one that is too much."""
+    resolved = template.resolve(scope, PARAMS_BYTES)
+    run.resolved_bytes += min(resolved.size_bytes, INLINE_BYTES) + resolved.fresh_bytes
+    return _marked(run, resolved, INLINE_BYTES)
+
+
+def resolve_result(run: JobRun) -> dict[str, Any]:
+    """What a job has made: what its workflow declares, else the outputs of its last nodes."""
+    if run.plan.result is not None:
+        return _marked(run, run.plan.result.resolve(run.scope, PARAMS_BYTES), RESULT_BYTES)
+    paths = ((node_id, (node_id, "output")) for node_id in run.plan.final_nodes)
+    result = {node_id: run.outputs[path] for node_id, path in paths if path in run.outputs}
+    return _marked(run, measured(run.scope, result, PARAMS_BYTES), RESULT_BYTES)
+
+
+def _marked(run: JobRun, resolved: Resolved, inline_bytes: int) -> dict[str, Any]:
+    if resolved.size_bytes <= inline_bytes:
+        return resolved.value
+    run.has_large_objects = True
+    return LargeObject(resolved.value)
+
 
 SUMMARY_KEYS = 20
 SUMMARY_TEXT = 80
@@ -43,10 +74,11 @@ def _dotted(path: Path) -> str:
 class JobScope:
     """Names that mean the same for every node of a job."""
 
-    __slots__ = ("run",)
+    __slots__ = ("run", "sizes")
 
-    def __init__(self, run: JobRun) -> None:
+    def __init__(self, run: JobRun, sizes: dict[int, tuple[Any, int]] | None = None) -> None:
         self.run = run
+        self.sizes = {} if sizes is None else sizes
 
     def lookup(self, root: str, path: Path) -> Any:
         run = self.run
@@ -78,7 +110,7 @@ class ChildScope(JobScope):
     __slots__ = ("index", "item", "total")
 
     def __init__(self, run: JobRun, total: int) -> None:
-        super().__init__(run)
+        super().__init__(run, run.scope.sizes)
         self.item: Any = None
         self.index = 0
         self.total = total

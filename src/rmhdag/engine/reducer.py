@@ -10,15 +10,23 @@ from typing import Any
 
 import orjson
 
+from rmhdag.models.limits import NAMED_FAILURES, PAYLOAD_BYTES
 from rmhdag.workflow.definition import FanInNode
 
-MAX_OUTPUT_BYTES = 64 * 1024 * 1024
-NAMED_FAILURES = 100
+MAX_OUTPUT_BYTES = PAYLOAD_BYTES
+
 _LARGEST_INTEGER = 2**63 - 1
 
 
 class ReduceError(Exception):
     """The children's outputs do not fit the aggregation; the message names the child."""
+
+
+def _too_large() -> ReduceError:
+    return ReduceError(
+        f"the aggregated output is larger than {MAX_OUTPUT_BYTES // 1024**2} MB; "
+        f"return less from each child, or write files and return their names"
+    )
 
 
 class Reducer:
@@ -34,6 +42,8 @@ class Reducer:
         self._total: int | float = 0
         self._kept: Any = None
         self._merged: dict[str, Any] = {}
+        self._sizes: dict[str, int] = {}
+        self._held = 0
         self._written = 0
 
     @classmethod
@@ -45,7 +55,7 @@ class Reducer:
         return self._aggregation in ("collect", "concat")
 
     def open(self) -> bytes:
-        return b'{"results":[' if self._streams else b""
+        return self._within_cap(b'{"results":[') if self._streams else b""
 
     def add(self, child_id: str, output: Any) -> bytes:
         """One completed child."""
@@ -65,8 +75,18 @@ class Reducer:
             case "merge":
                 if not isinstance(output, dict):
                     raise ReduceError(f"{child_id}: `merge` needs objects, its output is {_kind(output)}")
-                self._merged.update(output)
+                self._merge(output)
         return b""
+
+    def _merge(self, output: dict[str, Any]) -> None:
+        """What is held is bounded while it grows, not when it is written."""
+        for key, value in output.items():
+            size = len(orjson.dumps(value)) + len(key) + 4
+            self._held += size - self._sizes.get(key, 0)
+            self._sizes[key] = size
+            if self._held > MAX_OUTPUT_BYTES:
+                raise _too_large()
+            self._merged[key] = value
 
     def fail(self, child_id: str, message: str | None) -> None:
         """One tolerated failure."""
@@ -99,10 +119,7 @@ class Reducer:
     def _within_cap(self, text: bytes) -> bytes:
         self._written += len(text)
         if self._written > MAX_OUTPUT_BYTES:
-            raise ReduceError(
-                f"the aggregated output is larger than {MAX_OUTPUT_BYTES // 1024**2} MB; "
-                f"return less from each child, or write files and return their names"
-            )
+            raise _too_large()
         return text
 
     def _field_of(self, child_id: str, output: Any) -> Any:

@@ -94,6 +94,8 @@ class JobRun:
         self.cancelling = 0  # fan-outs whose children are being cancelled in chunks
         self.failed_nodes: list[str] = []
         self.outputs: dict[Path, Any] = {}
+        self.has_large_objects = False  # some effect has one: see `outputs.LargeObject`
+        self.resolved_bytes = 0  # of parameters, since somebody began to count
         self.lanes: dict[str, Lane] = {}
         self.settled: deque[Slot] = deque()
         self.scope = JobScope(self)

@@ -25,7 +25,7 @@ from rmhdag.engine.inputs import (
     Timer,
     TimerDue,
 )
-from rmhdag.engine.outputs import keep_read_paths, summarise
+from rmhdag.engine.outputs import keep_read_paths, resolve_params, summarise
 from rmhdag.engine.retry import retry_delay_seconds
 from rmhdag.engine.slots import (
     CANCELLED,
@@ -39,6 +39,7 @@ from rmhdag.engine.slots import (
     Slot,
 )
 from rmhdag.models.events import NEVER_RETRIED, ErrorKind, EventStatus, EventType
+from rmhdag.models.limits import MESSAGE_CHARACTERS
 from rmhdag.models.states import JobStatus, NodeStatus, NodeType
 from rmhdag.workflow.expressions import ExpressionError, Missing
 
@@ -57,7 +58,7 @@ def prepare_task(run: JobRun, slot: Slot) -> None:
     assert task is not None
     run.record_ready(slot)
     try:
-        params = task.params.evaluate(run.scope)
+        params = resolve_params(run, task.params, run.scope)
     except (ExpressionError, Missing) as error:
         fail_attempt(run, slot, ErrorKind.TEMPLATE_ERROR, f"the parameters cannot be resolved: {error}", None)
         return
@@ -236,6 +237,7 @@ def fail_attempt(
     run: JobRun, slot: Slot, kind: ErrorKind, message: str, task_id: str | None, duration_ms: int | None = None
 ) -> None:
     """An attempt failed: schedule the next one, or let the node fail for good."""
+    message = message[:MESSAGE_CHARACTERS]
     retry = slot.task.retry if slot.task is not None else slot.plan.retry
     allowed = min(retry.max_attempts + slot.extra_attempts, MAX_ATTEMPTS_EVER)
     if run.ending is not None or kind in NEVER_RETRIED or slot.attempt >= allowed:
@@ -258,6 +260,7 @@ def write_failure(
     task_id: str | None = None,
     duration_ms: int | None = None,
 ) -> None:
+    message = message[:MESSAGE_CHARACTERS]
     _record_failure(run, slot, kind, message, task_id, duration_ms, will_retry=False)
     run.move(slot, FAILED)
     slot.deadline_at = slot.next_attempt_at = None

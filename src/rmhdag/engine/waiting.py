@@ -8,15 +8,16 @@ from uuid import UUID, uuid5
 from rmhdag.engine import endings, flow, tasks
 from rmhdag.engine.effects import ApprovalRequested, ChildJobCancelled, ChildJobRequested, CommandAnswered
 from rmhdag.engine.inputs import ChildJobEnded, Decided, Output
+from rmhdag.engine.outputs import resolve_params
 from rmhdag.engine.slots import RUNNING, STATUSES, Slot
 from rmhdag.models.events import ErrorKind, EventStatus, EventType
+from rmhdag.models.limits import CHILD_DEPTH
 from rmhdag.models.states import JobStatus, NodeType
 from rmhdag.workflow.expressions import ExpressionError, Missing
 
 if TYPE_CHECKING:
     from rmhdag.engine.run import JobRun
 
-MAX_DEPTH = 8
 CHILD_JOBS = UUID("6f1d3c52-8a55-5a0e-9d8e-51f4f1f6a2c7")
 
 
@@ -25,7 +26,7 @@ def request_approval(run: JobRun, slot: Slot) -> None:
     run.record_ready(slot)
     try:
         assert plan.params is not None
-        params = plan.params.evaluate(run.scope)
+        params = resolve_params(run, plan.params, run.scope)
         message = None if plan.message is None else str(plan.message.evaluate(run.scope))
     except (ExpressionError, Missing) as error:
         flow.fail_node(run, slot, ErrorKind.TEMPLATE_ERROR, f"the parameters cannot be resolved: {error}")
@@ -65,13 +66,13 @@ def request_child_job(run: JobRun, slot: Slot) -> None:
     """Start the child job of this attempt; its id follows from the attempt, so a repeat finds the same job."""
     plan = slot.plan
     run.record_ready(slot)
-    if run.depth >= MAX_DEPTH:
-        message = f"child jobs may be nested {MAX_DEPTH} deep at most; does the workflow run itself?"
+    if run.depth >= CHILD_DEPTH:
+        message = f"child jobs may be nested {CHILD_DEPTH} deep at most; does the workflow run itself?"
         flow.fail_node(run, slot, ErrorKind.NON_RETRYABLE, message)
         return
     try:
         assert plan.params is not None
-        params = plan.params.evaluate(run.scope)
+        params = resolve_params(run, plan.params, run.scope)
     except (ExpressionError, Missing) as error:
         flow.fail_node(run, slot, ErrorKind.TEMPLATE_ERROR, f"the parameters cannot be resolved: {error}")
         return

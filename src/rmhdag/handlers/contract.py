@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rmhdag.handlers.artifacts import sealed_data
 from rmhdag.models.json_values import check_json
+from rmhdag.models.limits import CHECKPOINT_BYTES
 
 if TYPE_CHECKING:
     from rmhdag.storage import Storage
 
 Params = TypeVar("Params")
 PartParams = TypeVar("PartParams")
-CHECKPOINT_BYTES = 60 * 1024
 PHASE_LENGTH = 64
 
 

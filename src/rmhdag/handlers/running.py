@@ -25,10 +25,11 @@ from rmhdag.handlers.registry import HandlerSpec
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.handler_result import HandlerResult
 from rmhdag.models.json_values import NotJsonError, check_json
+from rmhdag.models.limits import MESSAGE_CHARACTERS
 from rmhdag.models.records import RecordsTooLargeError, encode_records
 from rmhdag.observability.secrets import mask_text
 
-MESSAGE_LENGTH = 2000
+MESSAGE_LENGTH = MESSAGE_CHARACTERS
 DISK_ERRORS = {
     errno.ENOSPC: "disk full",
     errno.EDQUOT: "disk full (quota)",

@@ -170,6 +170,7 @@ class ApiRequest(Row):
             Index("list", ("namespace", "created_at", "request_id")),
             Index("asset", ("namespace", "asset_id", "revision"), where="asset_id IS NOT NULL"),
             Index("job", ("job_id",), where="job_id IS NOT NULL"),
+            Index("joined", ("created_at",), where="joined"),
             Index(
                 "idempotency",
                 ("namespace", "submitted_by", "idempotency_key"),

@@ -53,6 +53,7 @@ class CatalogueEntry(Row):
             Index("due", ("next_attempt_at", "collection_id", "item_id"), where="status = 'pending'"),
             Index("revision", ("namespace", "asset_id", "revision"), where="asset_id IS NOT NULL"),
             Index("job", ("job_id",), where="job_id IS NOT NULL"),
+            Index("removed", ("changed_at",), where="removed"),
         ),
         checks=(
             Check("versions_ordered", "version >= 1 AND published_version BETWEEN 0 AND version"),

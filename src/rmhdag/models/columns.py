@@ -13,18 +13,22 @@ from pydantic import AwareDatetime
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from rmhdag.models.json_values import MAX_INTEGER, MIN_INTEGER, check_json
+from rmhdag.models.limits import (
+    IDEMPOTENCY_KEY_CHARACTERS,
+    INBOX_BYTES,
+    INLINE_BYTES,
+    INPUT_BYTES,
+    LOG_CHUNK_BYTES,
+    MESSAGE_CHARACTERS,
+    PAYLOAD_CHUNK_BYTES,
+    RESULT_BYTES,
+    URL_CHARACTERS,
+)
 from rmhdag.models.table import ColumnType
 
 # Python's and PostgreSQL's calendars differ at their ends; nothing here happens near them.
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)
-
-INLINE_BYTES = 64 * 1024  # an output above this is a reference into dag_payloads
-RESULT_BYTES = 1024 * 1024
-INPUT_BYTES = 8 * 1024 * 1024  # a job may be given the 100,000 items of its fan-out
-INBOX_BYTES = 8 * 1024
-LOG_CHUNK_BYTES = 64 * 1024
-PAYLOAD_CHUNK_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,10 +134,11 @@ Name = Annotated[str, varchar(64, min_length=1)]
 OptionalName = Annotated[str, varchar(64)]
 Sha256 = Annotated[str, varchar(64, min_length=64)]
 Namespace = Annotated[str, varchar(64, min_length=1)]
-IdempotencyKey = Annotated[str, varchar(128, min_length=1)]
-Url = Annotated[str, varchar(512, min_length=1)]
+IdempotencyKey = Annotated[str, varchar(IDEMPOTENCY_KEY_CHARACTERS, min_length=1)]
+Url = Annotated[str, varchar(URL_CHARACTERS, min_length=1)]
+Holder = Annotated[str, varchar(160, min_length=1)]
 Label = Annotated[str, varchar(128)]
-Message = Annotated[str, TextType(sql="varchar(2000)", min_length=0, max_length=2000)]
+Message = Annotated[str, TextType(sql=f"varchar({MESSAGE_CHARACTERS})", min_length=0, max_length=MESSAGE_CHARACTERS)]
 ErrorText = Annotated[str, TextType(sql="varchar(200)", collation="C", min_length=0, max_length=200)]
 SealedText = Annotated[str, varchar(1024, min_length=1)]
 LogText = Annotated[str, TextType(sql="text", min_length=0, max_length=None, max_bytes=LOG_CHUNK_BYTES)]

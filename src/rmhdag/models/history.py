@@ -1,4 +1,4 @@
-"""What happened: the audit records of jobs and of orchestrators. Rows are only added; retention drops whole days."""
+"""What happened: the audit records of jobs and of orchestrators. Rows are only added; retention drops days."""
 
 from __future__ import annotations
 

@@ -119,6 +119,20 @@ class Job(Row):
     result_data: LargeJsonObject | None = None
 
 
+class PrunedJob(Row):
+    """A job whose row is gone because it was old; its nodes, results and the rest are still being deleted.
+
+    So a job of 500,000 children disappears at once for readers, and for the database in many small transactions: this
+    row goes with the last of them.
+    """
+
+    table: ClassVar[Table] = Table(name="dag_pruned_jobs", key=("job_id",))
+
+    job_id: Id
+    namespace: Namespace = "default"
+    pruned_at: Stamped
+
+
 class NodeState(Row):
     """A node of a job. No index names `status`: one would make every change of it a costly one."""
 

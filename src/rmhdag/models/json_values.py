@@ -7,13 +7,20 @@ from typing import Any
 
 import orjson
 
-MAX_DEPTH = 64
-MAX_BYTES = 64 * 1024 * 1024
+from rmhdag.models.limits import JSON_DEPTH, PAYLOAD_BYTES
+
+MAX_DEPTH = JSON_DEPTH
+MAX_BYTES = PAYLOAD_BYTES
 
 # Beyond 64 bits a number survives neither orjson nor a JavaScript reader.
 MIN_INTEGER = -(2**63)
 MAX_INTEGER = 2**63 - 1
 
+# By this key references to stored values are known (models/references.py). No data from outside may have it.
+RESERVED_KEY = "rmhdag:payload"
+
+# As orjson writes it: escapes in the original text are gone by then.
+_RESERVED = orjson.dumps(RESERVED_KEY)
 _PLAIN = frozenset({type(None), bool, int, float, str, list, dict})
 _ZERO_FOR_DIGITS = bytes(ord("0") if chr(byte) in "0123456789" else ord(" ") for byte in range(256))
 _MOST_PARTS = 2_000_000
@@ -34,14 +41,22 @@ class NotJsonError(ValueError):
         self.remedy = remedy
 
 
-def check_json(value: Any, *, max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES) -> Any:
+def check_json(
+    value: Any, *, max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES, with_references: bool = False
+) -> Any:
     """Return the value, or raise NotJsonError, which names the place as a JSON pointer.
 
-    The size is that of compact UTF-8 without escapes, counted on the way, so that a huge value is refused early.
+    The size is that of compact UTF-8 without escapes, counted on the way, so that a huge value is refused early. Only
+    values that rmhdag itself has made may be `with_references`.
     """
-    if not is_plainly_good(value, max_depth, max_bytes):
-        measure(value, None, max_depth, max_bytes, 0)
+    if not is_plainly_good(value, max_depth, max_bytes, with_references=with_references):
+        measure(value, None, max_depth, max_bytes, 0, with_references=with_references)
     return value
+
+
+def may_hold_reserved_key(text: bytes) -> bool:
+    """Whether the key is in JSON text that orjson wrote, or that PostgreSQL shows; without it there is none."""
+    return _RESERVED in text
 
 
 def has_long_digits(text: bytes) -> bool:
@@ -58,13 +73,15 @@ def _escape(part: str | int) -> str:
     return str(part).replace("~", "~0").replace("/", "~1")
 
 
-def is_plainly_good(value: Any, max_depth: int, max_bytes: int) -> bool:
+def is_plainly_good(value: Any, max_depth: int, max_bytes: int, *, with_references: bool = False) -> bool:
     """Told without a look at each value by itself, twenty times as fast; False if that needs a closer look."""
     if not _is_plain(value, max_depth, max_bytes):
         return False
     try:
         text = orjson.dumps(value)
     except TypeError:
+        return False
+    if not with_references and _RESERVED in text:
         return False
     # An exponent may be written with a sign or a zero more.
     return len(text) + text.count(b"e") <= max_bytes and b"\\u0000" not in text and not has_long_digits(text)
@@ -99,7 +116,15 @@ def _is_plain(value: Any, max_depth: int, max_bytes: int) -> bool:
     return False
 
 
-def measure(value: Any, where: _Place | None, depth_left: int, max_bytes: int, size: int) -> int:
+def measure(
+    value: Any,
+    where: _Place | None,
+    depth_left: int,
+    max_bytes: int,
+    size: int,
+    *,
+    with_references: bool = False,
+) -> int:
     """The bytes counted so far, with this value."""
     if value is None or value is True:
         size += 4
@@ -118,6 +143,8 @@ def measure(value: Any, where: _Place | None, depth_left: int, max_bytes: int, s
     elif isinstance(value, dict | list):
         if depth_left <= 0:
             raise _refusal(where, "nested too deeply", "flatten the value")
+        if not with_references and isinstance(value, dict) and RESERVED_KEY in value:
+            raise _refusal(where, f"the key {RESERVED_KEY!r}, which rmhdag reserves for itself", "rename the key")
         size += 2 + max(0, len(value) - 1)
         members = value.items() if isinstance(value, dict) else enumerate(value)
         for key, member in members:
@@ -125,7 +152,7 @@ def measure(value: Any, where: _Place | None, depth_left: int, max_bytes: int, s
                 if not isinstance(key, str):
                     raise _refusal(where, f"a key of type {type(key).__name__}", "keys are text")
                 size += 1 + _text_bytes(key, where)
-            size = measure(member, (where, key), depth_left - 1, max_bytes, size)
+            size = measure(member, (where, key), depth_left - 1, max_bytes, size, with_references=with_references)
     else:
         raise _refusal(where, f"a {type(value).__name__} is not JSON", "convert it to text, number, list or object")
     if size > max_bytes:

@@ -9,7 +9,6 @@ from rmhdag.models.states import TaskStatus
 
 # (task id, lease epoch): what entitles to write anything about a task.
 Pair = tuple[str, int]
-PAYLOAD_MEDIA_TYPE = "application/json"
 
 
 class PayloadMissingError(Exception):

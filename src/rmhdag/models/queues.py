@@ -150,7 +150,10 @@ class OutboxRow(Row):
     table: ClassVar[Table] = Table(
         name="dag_outbox",
         key=("message_id",),
-        indexes=(Index("due", ("next_attempt_at", "message_id"), where="status = 'pending'"),),
+        indexes=(
+            Index("due", ("next_attempt_at", "message_id"), where="status = 'pending'"),
+            Index("settled", ("settled_at",), where="settled_at IS NOT NULL"),
+        ),
         checks=(
             Check("settled_has_end", "(status = 'pending') = (settled_at IS NULL)"),
             Check("attempts_not_negative", "attempts >= 0"),
@@ -181,6 +184,7 @@ class DeadLetter(Row):
             Index("list", ("namespace", "dead_letter_id")),
             Index("open", ("namespace", "queue", "dead_letter_id"), where="settled_at IS NULL"),
             Index("job", ("job_id",), where="job_id IS NOT NULL"),
+            Index("age", ("created_at",)),
         ),
         checks=(
             Check("has_content", "body IS NOT NULL OR raw IS NOT NULL"),

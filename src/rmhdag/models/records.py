@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from rmhdag.models.columns import Id, LargeJsonObject, Message, Name, Number, Url, varchar
+from rmhdag.models.limits import MOST_RECORDS, RECORDS_BYTES
 
 ContentHash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 AssetId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -113,8 +114,6 @@ AnyRecord = Annotated[
     Field(discriminator="type"),
 ]
 
-MOST_RECORDS = 100_000
-RECORDS_BYTES = 16 * 1024 * 1024
 Records = Annotated[tuple[AnyRecord, ...], Field(max_length=MOST_RECORDS)]
 _RECORDS: TypeAdapter[Records] = TypeAdapter(Records)
 

@@ -15,12 +15,12 @@ from rmhdag.models.assets import (
 from rmhdag.models.callbacks import Callback, CallbackEndpoint
 from rmhdag.models.catalogue import CatalogueEntry, RevisionItem
 from rmhdag.models.history import JobEvent, OrchestratorEvent
-from rmhdag.models.jobs import Job, JobCommand, NodeState
+from rmhdag.models.jobs import Job, JobCommand, NodeState, PrunedJob
 from rmhdag.models.queues import DeadLetter, InboxRow, OutboxRow, QueueMessage
 from rmhdag.models.registry import ApiKey, Handler, Orchestrator, SchemaMeta, Worker, Workflow
 from rmhdag.models.rollups import FailureRollup, JobRollup, NodeRollup, RollupMark, ThroughputRollup
 from rmhdag.models.table import Row
-from rmhdag.models.tasks import Checkpoint, Payload, TaskLog, TaskResult
+from rmhdag.models.tasks import Checkpoint, Payload, PayloadUse, TaskLog, TaskResult
 
 # Grows with every change of a table. Code of a version below OLDEST_CODE_VERSION would damage such a database.
 SCHEMA_VERSION = 8
@@ -34,11 +34,13 @@ ROWS: tuple[type[Row], ...] = (
     Worker,
     ApiKey,
     Job,
+    PrunedJob,
     NodeState,
     JobCommand,
     TaskResult,
     Checkpoint,
     Payload,
+    PayloadUse,
     QueueMessage,
     InboxRow,
     OutboxRow,

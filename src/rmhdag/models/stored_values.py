@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from rmhdag.models.columns import INLINE_BYTES
-from rmhdag.models.leases import PAYLOAD_MEDIA_TYPE
+from rmhdag.models.limits import INLINE_BYTES, PAYLOAD_BYTES
+from rmhdag.models.references import as_reference
 
-REFERENCE_KEYS = {"sha256", "size_bytes", "media_type"}
-MOST_BYTES = 64 * 1024 * 1024
+MOST_BYTES = PAYLOAD_BYTES
 # A fan-in gathers references to its children's outputs, and may be stored apart itself.
 MOST_LEVELS = 3
-# Instead of a value: it is not there, or is not what only looks like a reference.
+# Instead of a value: it is not there any more.
 NOT_STORED = object()
 
 
@@ -21,17 +20,6 @@ class ValuesTooLarge(Exception):
 
     def __init__(self) -> None:
         super().__init__(f"the stored values are larger than {MOST_BYTES // 1024**2} MB together")
-
-
-def is_reference(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() == REFERENCE_KEYS
-        and value["media_type"] == PAYLOAD_MEDIA_TYPE
-        and isinstance(value["sha256"], str)
-        and len(value["sha256"]) == 64
-        and type(value["size_bytes"]) is int
-    )
 
 
 class Unfolding:
@@ -43,12 +31,13 @@ class Unfolding:
     def steps(self, value: Any, levels: int = MOST_LEVELS) -> Generator[str, Any, Any]:
         """Yields hashes, is sent each value or NOT_STORED, and returns the whole. Raises ValuesTooLarge."""
         if isinstance(value, dict):
-            if levels and is_reference(value):
+            reference = as_reference(value) if levels else None
+            if reference is not None:
                 # Nothing smaller is stored apart: so what is made up cannot ask for millions of values.
-                self._room -= max(value["size_bytes"], INLINE_BYTES)
+                self._room -= max(reference.size_bytes, INLINE_BYTES)
                 if self._room < 0:
                     raise ValuesTooLarge
-                found = yield value["sha256"]
+                found = yield reference.sha256
                 return value if found is NOT_STORED else (yield from self.steps(found, levels - 1))
             whole = {}
             for key, member in value.items():

@@ -11,6 +11,7 @@ from rmhdag.models.columns import (
     Chunk,
     Count,
     Flag,
+    Holder,
     Id,
     JsonObject,
     JsonValue,
@@ -140,6 +141,28 @@ class Payload(Row):
     media_type: Label = "application/json"
     created_at: Stamped
     data: Chunk
+
+
+class PayloadUse(Row):
+    """Who needs a payload: written in the transaction that writes the payload, or that passes a reference on.
+
+    A holder is a job id; `asset:<asset_id>/<revision>` for the outputs of a revision, which outlive its job; or
+    `payload:<sha256>` for a payload that refers to others. Whoever removes a holder removes its uses. A payload without
+    any use may be removed once `created_at` of its chunk 0 is a day old: each writer renews that time before it adds
+    its use, so a removal that locks chunk 0 and looks at the time again cannot take what is needed anew. All chunks go
+    in one transaction, together with the uses whose holder is that payload.
+    """
+
+    table: ClassVar[Table] = Table(
+        name="dag_payload_uses",
+        key=("namespace", "sha256", "holder"),
+        indexes=(Index("holder", ("holder",)),),
+    )
+
+    namespace: Namespace = "default"
+    sha256: Sha256
+    holder: Holder
+    created_at: Stamped
 
 
 class TaskLog(Row):

@@ -14,6 +14,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from random import Random
 from time import monotonic
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ from rmhdag.orchestrator.batch import Batch
 from rmhdag.orchestrator.fan_in_line import FanInLine, FanInRequest
 from rmhdag.orchestrator.figures import Figures, in_short
 from rmhdag.orchestrator.job_spans import record_job
+from rmhdag.orchestrator.large_values import store_large_objects
 from rmhdag.orchestrator.local_inputs import LocalInput, LocalInputs
 from rmhdag.orchestrator.owned_jobs import OwnedJob, OwnedJobs
 from rmhdag.orchestrator.readings import read_entry, unpublished
@@ -295,7 +297,7 @@ class Advance:
         touched: set[str] = set()
         try:
             self.figures.phase = "deciding"
-            batch = Batch(self._turns, self._catalogue)
+            batch = Batch(self._turns, self._catalogue, partial(store_large_objects, self._conn))
             held: dict[str, Decided] = {}
             present = self._load(part)
             large = self._read_along(part)

@@ -6,6 +6,7 @@ input is inserted once, as dispatched.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -65,8 +66,14 @@ class JobWrites:
 class Batch:
     """Collects what one turn of the orchestrator wants written, and what it has to do once that is committed."""
 
-    def __init__(self, turns: Turns, catalogue: CatalogueKind = CatalogueKind.STATIC) -> None:
+    def __init__(
+        self,
+        turns: Turns,
+        catalogue: CatalogueKind = CatalogueKind.STATIC,
+        store_large_objects: Callable[[OwnedJob, list[fx.Effect]], None] | None = None,
+    ) -> None:
         self._turns = turns
+        self._store_large_objects = store_large_objects
         self._catalogue = catalogue
         self.publishes = False
         self.jobs: dict[str, JobWrites] = {}
@@ -81,6 +88,8 @@ class Batch:
         mine = self.jobs.get(job.job_id)
         if mine is None:
             mine = self.jobs[job.job_id] = JobWrites()
+        if job.run.has_large_objects and self._store_large_objects is not None:
+            self._store_large_objects(job, effects)
         for effect in effects:
             if isinstance(effect, fx.EventAppended):
                 mine.events.append(_event(job, effect))

@@ -38,7 +38,9 @@ class OrchestratorSettings:
     backpressure_seconds: float = 5.0
     processed_seconds: float = 5.0
     pruning_seconds: float = 60.0
-    retention_days: int = 30
+    retention_days: float = 30.0
+    retention_history_days: float = 92.0
+    retention_payload_days: float = 1.0
     rollup_seconds: float = 10.0
     late_jobs_seconds: float = 300.0
     cache_bytes: int = 256 * 1024 * 1024
@@ -69,8 +71,6 @@ class Context:
     owned_count: int = 0
     # Where the last bite of submissions ended, if there were more.
     claimed_up_to: str = ""
-    # Jobs summed up at a time; smaller where they are large.
-    rollup_bite: int = 500
     # Jobs that seemed to be owed something at the last look.
     owed_before: set[str] = field(default_factory=set)
     # None: nobody doubts it.

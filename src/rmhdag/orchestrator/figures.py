@@ -6,6 +6,7 @@ No time of this process's clock is told: the heartbeat's own time and ages in se
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from time import monotonic, perf_counter
 from typing import Any, Literal
 
@@ -26,6 +27,8 @@ class Figures:
         self._backlog = 0
         self._last_error: str | None = None
         self._orphans_looked_for: float | None = None
+        self._pruned_rows: dict[str, int] = {}
+        self._retention_due: float | None = None
 
     def begin_cycle(self) -> float:
         self.phase = "inbox"
@@ -43,6 +46,13 @@ class Figures:
         if duty == "orphans":
             self._orphans_looked_for = monotonic()
 
+    def note_retention(self, rows: Mapping[str, int], due: float) -> None:
+        """Rows deleted, by table; `due` is when the next look at everything that may be old has to be finished."""
+        self._retention_due = due
+        if any(rows.values()):
+            # A new one each time: the heartbeat's thread may be reading the old one.
+            self._pruned_rows = {**self._pruned_rows, **{t: self._pruned_rows.get(t, 0) + n for t, n in rows.items()}}
+
     def note_error(self, error: Exception) -> None:
         self.counts["errors"] += 1
         self._last_error = in_short(error)
@@ -51,6 +61,7 @@ class Figures:
         """From the heartbeat's thread: a copy of the cycles is made in one step."""
         cycles = sorted(self._cycle_ms)
         scanned = self._orphans_looked_for
+        due = self._retention_due
         return {
             **dict(self.counts),
             "phase": self.phase,
@@ -59,6 +70,8 @@ class Figures:
             "cycle_ms_p99": round(cycles[int(len(cycles) * 0.99)], 2) if cycles else None,
             "last_error": self._last_error,
             "orphan_scan_age_seconds": None if scanned is None else round(monotonic() - scanned, 1),
+            "pruned_rows": self._pruned_rows,
+            "retention_behind_seconds": None if due is None else round(max(0.0, monotonic() - due), 1),
         }
 
 

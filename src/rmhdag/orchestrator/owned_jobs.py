@@ -13,20 +13,21 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from rmhdag.engine.inputs import Output, Path, Reference
+from rmhdag.engine.inputs import Output
 from rmhdag.engine.loading import ChildUnderWay, LoadedChildren, load_run
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobFacts, JobRun
+from rmhdag.models.references import as_reference
 from rmhdag.models.states import NODE_TERMINAL, JobEnding, JobStatus, NodeStatus, NodeType
 from rmhdag.orchestrator.job_sizes import JobSize
 from rmhdag.orchestrator.job_spans import announce_job
+from rmhdag.orchestrator.large_values import restore_inputs
 from rmhdag.orchestrator.plans import Plans
-from rmhdag.store import jobs, payloads, reruns
+from rmhdag.orchestrator.stored_outputs import read_output
+from rmhdag.store import jobs, reruns
 from rmhdag.store.asset_states import RevisionKey
-from rmhdag.workflow.expressions import Missing, resolve_path
 
 Conn = psycopg.Connection[Any]
-MAX_LOOKED_INTO = 1024 * 1024
 # What one call of `load` may read. A job that is larger by itself is loaded whole, but only one such job at a time.
 NODES_PER_TURN = 20_000
 CHILDREN_PER_TURN = 20_000
@@ -299,11 +300,15 @@ def _next_pieces(waiting: list[jobs.PieceOfFanOut]) -> tuple[list[jobs.PieceOfFa
 
 
 def _outputs(conn: Conn, draft: _Draft) -> dict[str, Output]:
-    return {
-        node.node_id: read_output(conn, draft.plan, draft.row.namespace, node.node_id, node.result)
-        for node in draft.nodes
-        if node.result is not None
-    }
+    """What tasks have reported, and what the engine made if it is stored apart; other rows hold theirs."""
+    outputs: dict[str, Output] = {}
+    for node in draft.nodes:
+        value = node.result
+        if value is None and draft.plan.by_id[node.node_id].reads and as_reference(node.output) is not None:
+            value = node.output
+        if value is not None:
+            outputs[node.node_id] = read_output(conn, draft.plan, draft.row.namespace, node.node_id, value)
+    return outputs
 
 
 def _as_job(conn: Conn, draft: _Draft, outputs: Mapping[str, Output], next_seq: int) -> OwnedJob:
@@ -313,9 +318,8 @@ def _as_job(conn: Conn, draft: _Draft, outputs: Mapping[str, Output], next_seq: 
     # A job that is about to begin is given them with its start.
     kept = [] if row.status == JobStatus.PENDING else draft.unfinished_reuse
     reused = reruns.finished_children(conn, row.rerun_of, kept) if kept else {}
-    run = load_run(
-        draft.plan, _facts(row), draft.nodes, draft.children, outputs, next_seq=next_seq, reused_children=reused
-    )
+    facts = _facts(row, restore_inputs(conn, row.namespace, row.input_params))
+    run = load_run(draft.plan, facts, draft.nodes, draft.children, outputs, next_seq=next_seq, reused_children=reused)
     submitted_trace = row.metadata.get("trace_parent")
     return OwnedJob(
         row.job_id,
@@ -336,43 +340,10 @@ def _as_job(conn: Conn, draft: _Draft, outputs: Mapping[str, Output], next_seq: 
     )
 
 
-def read_output(conn: Conn, plan: Plan, namespace: str, node_id: str, value: Any) -> Output:
-    """A stored output as the engine wants it: of a large one, only what expressions read is cut out."""
-    reference = as_reference(value)
-    if reference is None:
-        return Output(value)
-    compiled = plan.by_id.get(node_id)
-    paths = [] if compiled is None else [path for path in plan.read_paths(node_id) if path]
-    if not paths or not _may_look_into(plan, node_id, reference):
-        return Output(reference=reference)
-    whole = payloads.read_json(conn, namespace, reference.sha256)
-    excerpts: dict[Path, Any] = {}
-    for path in paths:
-        try:
-            excerpts[path] = resolve_path(whole, path)
-        except Missing:
-            continue
-    return Output(reference=reference, excerpts=excerpts)
-
-
-def _may_look_into(plan: Plan, node_id: str, reference: Reference) -> bool:
-    """The items of a fan-out may come from any output; everything else looks into small ones only."""
-    if reference.size_bytes <= MAX_LOOKED_INTO:
-        return True
-    sources = (node.source for node in plan.nodes if node.source is not None)
-    return any(ref.root == "nodes" and ref.path[0] == node_id for source in sources for ref in source.references)
-
-
-def as_reference(value: Any) -> Reference | None:
-    if isinstance(value, dict) and value.keys() == {"sha256", "size_bytes", "media_type"}:
-        return Reference(value["sha256"], value["size_bytes"], value["media_type"])
-    return None
-
-
-def _facts(row: Any) -> JobFacts:
+def _facts(row: Any, input_params: dict[str, Any]) -> JobFacts:
     return JobFacts(
         row.job_id,
-        row.input_params,
+        input_params,
         JobStatus(row.status),
         None if row.ending is None else JobEnding(row.ending),
         row.error_message,

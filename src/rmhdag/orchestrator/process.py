@@ -35,12 +35,14 @@ from rmhdag.orchestrator.duties import Duties, callbacks, catalogue
 from rmhdag.orchestrator.duty_rounds import DutyRounds
 from rmhdag.orchestrator.figures import in_short
 from rmhdag.orchestrator.owned_jobs import OwnedJobs
+from rmhdag.orchestrator.retention import Retention
 from rmhdag.orchestrator.trust import SilenceWatch, Trust
 from rmhdag.storage.errors import StorageError
 from rmhdag.store import jobs, processes
 from rmhdag.store.channels import NEW_JOBS, owner_channel
 from rmhdag.store.connection import connect, enter_schema
 from rmhdag.store.identity import new_id
+from rmhdag.store.verdicts import Verdict, judge
 
 log = get_logger(__name__)
 Conn = psycopg.Connection[Any]
@@ -174,7 +176,7 @@ class Life:
         start("liveness", self._watch_others, patience)
         start("duties", self._do_prompt_duties, patience)
         start("upkeep", self._do_upkeep, patience)
-        start("retention", self._do_retention, patience)
+        start("retention", self._keep_tables_small, patience)
         start("fan-ins", self._reduce_fan_ins, patience)
         start("callbacks", self._deliver, PATIENCE_WITH_OTHERS_SECONDS)
         start("catalogue", self._tell_catalogue, PATIENCE_WITH_OTHERS_SECONDS)
@@ -183,8 +185,8 @@ class Life:
 
     def advance_until(self, stopping: threading.Event) -> None:
         while not stopping.is_set() and not self._over.is_set():
-            self._loop.turn()
             if not self._trust.holds:
+                self._loop.turn()
                 self._owned.clear()
                 self._trust.wait(0.5)
                 continue
@@ -193,11 +195,14 @@ class Life:
                     self._conn = self._connect("advance")
                     self.advance.use(self._conn)
                 self._advance_once()
+                self._loop.turn()
                 self._failures = 0
             except Exception as error:
                 # While the heartbeat goes on, our jobs stay ours. What one of them causes is contained further down.
                 log.warning("advance_failed", owner_id=self.me, error=in_short(error), exc_info=_unexpected(error))
                 self.advance.figures.note_error(error)
+                if judge(error, self._conn) is Verdict.CIRCUMSTANCES:
+                    self._loop.turn()  # whatever else fails for two TTLs is not helped by trying it again
                 if isinstance(error, psycopg.Error):
                     self._conn.close()
                 # At once after the first failure: a connection that breaks every moment must not stop all work.
@@ -396,9 +401,6 @@ class Life:
     def _do_upkeep(self, loop: Loop) -> None:
         self._do_duties(loop, "upkeep", duties.UPKEEP, self._wait_a_moment)
 
-    def _do_retention(self, loop: Loop) -> None:
-        self._do_duties(loop, "retention", duties.RETENTION, self._wait_a_moment)
-
     def _reduce_fan_ins(self, loop: Loop) -> None:
         conn: Conn | None = None
         try:
@@ -445,6 +447,28 @@ class Life:
                         conn.close()
                     conn = None
                     self._over.wait(self._settings.poll_seconds)
+        finally:
+            if conn is not None:
+                conn.close()
+
+    def _keep_tables_small(self, loop: Loop) -> None:
+        """Rollups and retention, apart from the duties: nobody waits for them. They need no trust: rows are locked."""
+        conn: Conn | None = None
+        retention = Retention(self._schema, self._settings, self.advance.figures)
+        try:
+            while not self._over.is_set():
+                loop.turn()
+                try:
+                    conn = conn or self._connect("retention")
+                    pause = retention.run_once(conn)
+                except Exception as error:  # of one chore, and the others come first now
+                    log.warning("retention_failed", error=in_short(error), exc_info=_unexpected(error))
+                    self.advance.figures.note_error(error)
+                    if conn is not None and isinstance(error, psycopg.Error):
+                        conn.close()
+                        conn = None
+                    pause = self._settings.poll_seconds
+                self._over.wait(pause)
         finally:
             if conn is not None:
                 conn.close()

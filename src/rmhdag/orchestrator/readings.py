@@ -12,16 +12,19 @@ from rmhdag.engine import inputs as given
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.json_values import json_pointer
 from rmhdag.models.leases import PayloadMissingError
+from rmhdag.models.limits import MESSAGE_CHARACTERS
 from rmhdag.models.records import Records, decode_records
+from rmhdag.models.references import as_reference
 from rmhdag.models.states import JobStatus
-from rmhdag.orchestrator.owned_jobs import OwnedJob, as_reference, read_output
+from rmhdag.orchestrator.large_values import use_references
+from rmhdag.orchestrator.owned_jobs import OwnedJob
+from rmhdag.orchestrator.stored_outputs import read_output
 from rmhdag.store import payloads
 from rmhdag.store.inbox import InboxEntry
 from rmhdag.store.tasks import PUBLISHES, read_records
 from rmhdag.store.workers import read_checkpoint
 
 Conn = psycopg.Connection[Any]
-MESSAGE_LETTERS = 2_000
 
 
 def read_entry(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
@@ -59,7 +62,7 @@ def _reported(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, A
 def unpublished(entry: InboxEntry, message: str) -> InboxEntry:
     """The same report, as the failure of its attempt."""
     kept = {name: value for name, value in entry.payload.items() if name not in (PUBLISHES, "out")}
-    failed = {"ok": False, "kind": ErrorKind.PUBLISH_FAILED, "error": message[:MESSAGE_LETTERS]}
+    failed = {"ok": False, "kind": ErrorKind.PUBLISH_FAILED, "error": message[:MESSAGE_CHARACTERS]}
     return entry._replace(payload=kept | failed)
 
 
@@ -137,12 +140,16 @@ def _command(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, An
 def _child_job_ended(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
     told = entry.payload
     value = outputs.get(told["child_job_id"])
+    output = None
+    if value is not None:
+        use_references(conn, job.namespace, job.job_id, value)
+        output = read_output(conn, job.run.plan, job.namespace, str(entry.node_id), value)
     return given.ChildJobEnded(
         str(entry.node_id),
         0,
         told["child_job_id"],
         JobStatus(told["status"]),
-        None if value is None else given.Output(value),
+        output,
         told.get("error_message"),
     )
 

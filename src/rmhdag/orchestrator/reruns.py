@@ -14,16 +14,14 @@ from rmhdag.assets.revisions import check_free, params_digest_of
 from rmhdag.engine.inputs import Output, ReusedNode, Start
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.rerun import RerunScope, plan_rerun
-from rmhdag.models.columns import INPUT_BYTES
 from rmhdag.models.states import JOB_TERMINAL, JobStatus, NodeStatus, NodeType
 from rmhdag.orchestrator.definitions import definition_of
-from rmhdag.orchestrator.owned_jobs import read_output
 from rmhdag.orchestrator.requests import make_revision, state_of
-from rmhdag.orchestrator.submissions import OtherSubmissionError, Submitted, job_row
-from rmhdag.store import assets, jobs, reruns, workflows
+from rmhdag.orchestrator.stored_outputs import read_output
+from rmhdag.orchestrator.submissions import OtherSubmissionError, Submitted, check_inputs, complete_inputs, job_row
+from rmhdag.store import assets, jobs, payloads, reruns, workflows
 from rmhdag.store.asset_states import RevisionKey
 from rmhdag.store.identity import new_id
-from rmhdag.workflow import validate_inputs
 from rmhdag.workflow.definition import WorkflowDefinition
 
 Conn = psycopg.Connection[Any]
@@ -67,7 +65,8 @@ def plan_rerun_of(
     if job.status not in JOB_TERMINAL:
         raise JobNotFinishedError(f"job {job_id} is {job.status}; only a finished job can be rerun")
     definition = definition_of(conn, namespace, job.workflow_id, job.workflow_version, job.workflow_hash)
-    params = validate_inputs(definition, {**job.input_params, **(changed_params or {})}, max_bytes=INPUT_BYTES)
+    changed = check_inputs(changed_params or {})
+    params = complete_inputs(definition, {**job.input_params, **changed}, with_references=True)
     if job.status is JobStatus.COMPLETED and not from_nodes and not everything and params == job.input_params:
         return PlannedRerun(job, definition, params, RerunScope((), tuple(definition.nodes), ()))
     outcomes = reruns.node_outcomes(conn, job_id)
@@ -121,8 +120,10 @@ def rerun_job(
         "request_id": old.request_id,
     }
     with conn.transaction():
-        reruns.lock_reruns(conn, old.job_id)
+        if not reruns.lock_reruns(conn, old.job_id):
+            raise UnknownJobError(f"job {old.job_id} was deleted by retention a moment ago")
         if _insert(conn, old, row, issued_by, source_app):
+            payloads.copy_uses(conn, old.namespace, old.job_id, row["job_id"])
             reruns.record_rerun(
                 conn,
                 old.namespace,

@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 
 import orjson
 import psycopg
+from pydantic import ValidationError
 
 from rmhdag.engine.effects import ChildJobRequested
 from rmhdag.engine.outputs import summarise
-from rmhdag.models.columns import INPUT_BYTES
 from rmhdag.models.json_values import NotJsonError, check_json
+from rmhdag.models.limits import INPUT_BYTES, REASON_CHARACTERS
 from rmhdag.observability.traces import current_trace_parent
 from rmhdag.orchestrator.callbacks.destinations import PUBLIC_ONLY, CallbackRefused, Rules, check_callback_url
 from rmhdag.orchestrator.definitions import definition_of
+from rmhdag.orchestrator.large_values import shrink_inputs
 from rmhdag.orchestrator.owned_jobs import OwnedJob
 from rmhdag.store import jobs, workflows
 from rmhdag.store.identity import new_id
@@ -28,6 +30,13 @@ Conn = psycopg.Connection[Any]
 
 class UnknownWorkflowError(Exception):
     """No such workflow, or not that version."""
+
+
+class ChildJobRefused(UnknownWorkflowError):
+    """A child job that cannot be made; the reason is short enough for the inbox of its parent."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason[:REASON_CHARACTERS])
 
 
 class OtherSubmissionError(Exception):
@@ -161,21 +170,16 @@ def _row_of(
         named = wanted.workflow_id if wanted.version is None else f"{wanted.workflow_id} version {wanted.version}"
         raise UnknownWorkflowError(f"there is no workflow {named!r}; `rmhdag workflows` lists them")
     definition = definition_of(conn, namespace, head.workflow_id, head.version, head.hash)
-    params = validate_inputs(definition, dict(wanted.input_params), max_bytes=INPUT_BYTES)
-    try:
-        row = job_row(
-            new_id(),
-            head,
-            params,
-            namespace=namespace,
-            submitted_by=wanted.submitted_by,
-            priority=wanted.priority,
-            fairness_key=wanted.fairness_key,
-            metadata=None if wanted.idempotency_key is None else {jobs.DIGEST: wanted.digest()},
-        )
-    except NotJsonError as error:  # with the defaults of the workflow they may have become too large
-        fault = Problem("input_params", 0, 0, "not-json", error.what, error.remedy.capitalize(), error.pointer)
-        raise InvalidInputs([fault]) from None
+    row = job_row(
+        new_id(),
+        head,
+        complete_inputs(definition, wanted.input_params),
+        namespace=namespace,
+        submitted_by=wanted.submitted_by,
+        priority=wanted.priority,
+        fairness_key=wanted.fairness_key,
+        metadata=None if wanted.idempotency_key is None else {jobs.DIGEST: wanted.digest()},
+    )
     return row | {
         "idempotency_key": wanted.idempotency_key,
         "correlation_id": wanted.correlation_id,
@@ -183,16 +187,51 @@ def _row_of(
     }
 
 
+def check_inputs(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters from outside: JSON without references, no larger than a job may be given. Raises InvalidInputs."""
+    return _within_limits(dict(params), with_references=False)
+
+
+def complete_inputs(
+    definition: WorkflowDefinition, params: Mapping[str, Any], *, with_references: bool = False
+) -> dict[str, Any]:
+    """The parameters that a job gets: declared, with defaults, and with these no larger than a job may be given.
+
+    The one check for jobs of people, reruns and child jobs. Raises InvalidInputs.
+    """
+    complete = validate_inputs(definition, dict(params), max_bytes=INPUT_BYTES, with_references=with_references)
+    return _within_limits(complete, with_references=with_references)
+
+
+def _within_limits(params: dict[str, Any], *, with_references: bool) -> dict[str, Any]:
+    try:
+        check_json(params, max_bytes=INPUT_BYTES, with_references=with_references)
+    except NotJsonError as error:
+        fault = Problem("input_params", 0, 0, "not-json", error.what, error.remedy.capitalize(), error.pointer)
+        raise InvalidInputs([fault]) from None
+    return params
+
+
 def child_job_row(conn: Conn, parent: OwnedJob, wanted: ChildJobRequested) -> dict[str, Any]:
-    """The row of a child job, in the name of whoever submitted the parent."""
+    """The row of a child job, in the name of whoever submitted the parent. Raises ChildJobRefused."""
     stored = workflows.current_workflow(conn, parent.namespace, wanted.workflow_id, wanted.workflow_version)
     if stored is None:
-        raise UnknownWorkflowError(f"there is no workflow {wanted.workflow_id!r} to run as a child job")
-    params = validate_inputs(WorkflowDefinition.model_validate(stored.definition), wanted.input_params)
+        raise ChildJobRefused(f"there is no workflow {wanted.workflow_id!r} to run as a child job")
+    try:
+        definition = WorkflowDefinition.model_validate(stored.definition)
+    except ValidationError as error:
+        raise ChildJobRefused(
+            f"workflow {wanted.workflow_id!r} version {stored.version} cannot be read by this orchestrator; "
+            f"was it registered by a newer rmhdag? {error.errors()[0]['msg']}"
+        ) from None
+    try:
+        params = complete_inputs(definition, wanted.input_params, with_references=True)
+    except InvalidInputs as error:
+        raise ChildJobRefused(str(error)) from None
     return job_row(
         wanted.child_job_id,
         stored,
-        params,
+        shrink_inputs(conn, parent.namespace, wanted.child_job_id, params),
         namespace=parent.namespace,
         submitted_by=parent.submitted_by,
         priority=parent.priority,
@@ -221,7 +260,6 @@ def job_row(
 ) -> dict[str, Any]:
     """A row of `insert_jobs`. It belongs to the trace of whoever makes it, unless another one is named."""
     trace_parent = trace_parent or current_trace_parent()
-    check_json(params, max_bytes=INPUT_BYTES)
     return {
         "job_id": job_id,
         "namespace": namespace,

@@ -11,8 +11,9 @@ from rmhdag.engine import effects as fx
 from rmhdag.engine.inputs import CancelJob, RetryNode, TaskReported
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobRun
-from rmhdag.engine.waiting import MAX_DEPTH
 from rmhdag.models.events import EventType
+from rmhdag.models.limits import CHILD_DEPTH
+from rmhdag.models.references import as_reference
 from rmhdag.models.states import (
     JOB_TERMINAL,
     JOB_TRANSITIONS,
@@ -130,7 +131,7 @@ class Checker:
                 self._check_event(job, effect)
             case fx.ChildJobRequested():
                 self._seen[f"depth {effect.depth}"] += 1
-                if effect.depth != job.depth + 1 or effect.depth > MAX_DEPTH:
+                if effect.depth != job.depth + 1 or effect.depth > CHILD_DEPTH:
                     raise Violation("child jobs are not nested without end", f"{job.job_id}: depth {effect.depth}")
             case fx.TaskRevoked():
                 for row in self._store.inbox.values():
@@ -261,8 +262,9 @@ class Checker:
         if failures > tolerated_failures(node, len(children)):
             expected = None
         found = row.output if row.status is NodeStatus.COMPLETED else None
-        if found is not None:
-            found = self._store.payloads.get(found.get("sha256"), found)
+        reference = as_reference(found)
+        if reference is not None:
+            found = self._store.payloads[reference.sha256]
         if found is not None and "failures" in found:
             found = {**found, "failures": len(found["failures"])}
         if found != expected:

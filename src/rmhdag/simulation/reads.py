@@ -15,7 +15,6 @@ from rmhdag.engine.inputs import (
     ChildrenReduced,
     Input,
     Output,
-    Reference,
     TaskCheckpointed,
     TaskReported,
     TaskSnoozed,
@@ -28,6 +27,7 @@ from rmhdag.engine.plan import Plan
 from rmhdag.engine.reducer import ReduceError, Reducer
 from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.engine.slots import CODES
+from rmhdag.models.references import Reference, as_reference
 from rmhdag.models.states import JOB_TERMINAL, NodeStatus
 from rmhdag.simulation.rows import InboxRow, JobRow, NodeRow, ResultRow
 from rmhdag.simulation.store import Store
@@ -96,8 +96,9 @@ def stored_output(store: Store, plan: Plan, row: NodeRow) -> Output | None:
     result = accepted_result(store, row)
     if result is not None:
         return _as_output(plan, row.node_id, result.output, is_large=result.is_large)
-    if isinstance(row.output, dict) and row.output.get("sha256") in store.payloads:
-        return _as_output(plan, row.node_id, store.payloads[row.output["sha256"]], is_large=True)
+    reference = as_reference(row.output)
+    if reference is not None:
+        return _as_output(plan, row.node_id, store.payloads[reference.sha256], is_large=True)
     return None if row.output is None else Output(row.output)
 
 

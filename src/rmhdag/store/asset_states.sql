@@ -8,7 +8,9 @@ ORDER BY a.namespace, a.asset_id
 FOR NO KEY UPDATE OF a
 
 -- name: follow_jobs
--- A revision that has ended never changes. Its content is what its job has published as data by now.
+-- A revision that has ended never changes. Its content is what its job has published as data by now. Its outputs outlive
+-- the job, and with them the payloads that they refer to.
+WITH followed AS (
 UPDATE dag_asset_revisions AS v
 SET status = s.status,
     content_hash = CASE WHEN s.status = 'completed' THEN COALESCE((
@@ -49,6 +51,12 @@ FROM (
 ) AS s
 WHERE v.namespace = s.namespace AND v.asset_id = s.asset_id AND v.revision = s.revision AND v.job_id = s.job_id
     AND v.completed_at IS NULL
+RETURNING v.namespace, v.asset_id, v.revision, v.outputs
+)
+INSERT INTO dag_payload_uses (namespace, sha256, holder)
+SELECT DISTINCT f.namespace, u.sha256 #>> '{}', 'asset:' || f.asset_id || '/' || f.revision
+FROM followed AS f, jsonb_path_query(f.outputs, '$.**."rmhdag:payload".sha256') AS u (sha256)
+ON CONFLICT DO NOTHING
 
 -- name: show_revisions
 -- The newest revision says how the asset stands, the newest completed one what it is. Computed from all of them, for

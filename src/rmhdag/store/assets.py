@@ -13,7 +13,9 @@ from psycopg import sql
 from psycopg.rows import class_row
 
 from rmhdag.models.ids import lineage_id_of, revision_owner
+from rmhdag.models.references import holder_of_revision
 from rmhdag.store.asset_states import RevisionKey
+from rmhdag.store.payloads import copy_uses
 from rmhdag.store.queries import load_queries
 from rmhdag.store.revision_items import copy_items
 
@@ -187,6 +189,8 @@ def copy_revision(conn: Conn, key: RevisionKey, of: int, *, source: str, created
     for name in ("copy_revision", "copy_blobs", "insert_lineage", "name_latest_revision"):
         conn.execute(SQL[name], given)
     copy_items(conn, key, of)
+    earlier = holder_of_revision(key.asset_id, of)
+    copy_uses(conn, key.namespace, earlier, holder_of_revision(key.asset_id, key.revision))
 
 
 def delete_asset(conn: Conn, namespace: str, asset_id: str, by: str) -> bool:

@@ -12,7 +12,6 @@ from datetime import date, timedelta
 from typing import Any
 
 import psycopg
-from psycopg import sql
 
 from rmhdag.models.rows import ROWS
 from rmhdag.models.table import Row, Table
@@ -102,18 +101,3 @@ def ensure_partitions(
                     conn.execute(statement.encode())
                 made.append(partition.name)
     return made
-
-
-def drop_partitions_before(conn: psycopg.Connection[Any], schema: str, days: int) -> list[str]:
-    """Drop whole days that are older. Writers wait for a catalogue change; `lock_timeout` bounds our wait for them."""
-    query = """
-        SELECT c.relname FROM pg_class AS c
-        JOIN pg_inherits AS i ON i.inhrelid = c.oid
-        WHERE c.relnamespace = to_regnamespace(%s)::oid AND c.relname ~ '_[0-9]{8}$'
-            AND right(c.relname, 8)
-                < to_char((clock_timestamp() AT TIME ZONE 'UTC') - %s * interval '1 day', 'YYYYMMDD')
-    """
-    old = [name for (name,) in conn.execute(query, [schema, days])]
-    for name in old:
-        conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(schema, name)))
-    return old

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import orjson
 import psycopg
 
-from rmhdag.models.columns import PAYLOAD_CHUNK_BYTES
 from rmhdag.models.json_values import NotJsonError, check_json
-from rmhdag.models.leases import PAYLOAD_MEDIA_TYPE, PayloadMissingError
+from rmhdag.models.leases import PayloadMissingError
+from rmhdag.models.limits import PAYLOAD_BYTES, PAYLOAD_CHUNK_BYTES
+from rmhdag.models.references import (
+    PAYLOAD_MEDIA_TYPE,
+    Reference,
+    holder_of_payload,
+    references_in_text,
+)
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
 Conn = psycopg.Connection[Any]
-MAX_BYTES = 64 * 1024 * 1024
-MOST_CHUNKS = MAX_BYTES // PAYLOAD_CHUNK_BYTES
+MOST_CHUNKS = PAYLOAD_BYTES // PAYLOAD_CHUNK_BYTES
 _looking = threading.Lock()
 
 
@@ -34,27 +40,62 @@ class StoredPayload(NamedTuple):
 
 
 @commit_site
-def write_json(conn: Conn, namespace: str, text: bytes) -> dict[str, Any]:
-    """Store JSON text and return its reference; the same text again is the same payload."""
+def write_json(conn: Conn, namespace: str, holder: str | None, text: bytes) -> Reference:
+    """Store JSON text for a holder and return its reference; the same text again is the same payload.
+
+    Without a holder it is kept for a day: `use_reported` says later whose it is.
+
+    Chunk by chunk, each a statement of its own outside any pipeline: one that is too large for the socket's buffers
+    would hang there. A payload that is there already is not sent again.
+    """
     digest = sha256(text).hexdigest()
-    chunks = [text[start : start + PAYLOAD_CHUNK_BYTES] for start in range(0, len(text), PAYLOAD_CHUNK_BYTES)] or [b""]
-    with conn.transaction(), conn.cursor() as cursor:
-        cursor.executemany(
-            SQL["insert_payload"],
-            [
-                {
+    with conn.transaction():
+        if keep_payload(conn, namespace, digest) is None:
+            chunk_count = max(1, -(-len(text) // PAYLOAD_CHUNK_BYTES))
+            for index in range(chunk_count):
+                chunk = {
                     "namespace": namespace,
                     "sha256": digest,
                     "chunk_index": index,
-                    "chunk_count": len(chunks),
+                    "chunk_count": chunk_count,
                     "size_bytes": len(text),
                     "media_type": PAYLOAD_MEDIA_TYPE,
-                    "data": chunk,
+                    "data": text[index * PAYLOAD_CHUNK_BYTES : (index + 1) * PAYLOAD_CHUNK_BYTES],
                 }
-                for index, chunk in enumerate(chunks)
-            ],
-        )
-    return _reference(digest, len(text))
+                conn.execute(SQL["insert_payload"], chunk)
+            add_uses(conn, namespace, holder_of_payload(digest), [one.sha256 for one in references_in_text(text)])
+        if holder is not None:
+            add_uses(conn, namespace, holder, [digest])
+    return Reference(digest, len(text))
+
+
+def add_uses(conn: Conn, namespace: str, holder: str, digests: Collection[str]) -> None:
+    """The holder needs these payloads. Done again, it changes nothing."""
+    if digests:
+        given = {"namespace": namespace, "holder": holder, "digests": sorted(set(digests))}
+        conn.execute(SQL["add_uses"], given)
+
+
+def copy_uses(conn: Conn, namespace: str, from_holder: str, to_holder: str) -> None:
+    """Whatever one needs, the other needs as well: a rerun stands on the outputs of the job before."""
+    conn.execute(SQL["copy_uses"], {"namespace": namespace, "from_holder": from_holder, "to_holder": to_holder})
+
+
+def use_reported(conn: Conn, namespace: str, digests_by_task: Collection[tuple[str, str]]) -> None:
+    """Payloads of tasks that are about to be reported, as (task id, hash): their jobs need them from now on."""
+    if digests_by_task:
+        given = {
+            "namespace": namespace,
+            "tasks": [task_id for task_id, _ in digests_by_task],
+            "digests": [digest for _, digest in digests_by_task],
+        }
+        conn.execute(SQL["use_reported"], given)
+
+
+def keep_payload(conn: Conn, namespace: str, digest: str) -> StoredPayload | None:
+    """What is there under this hash, kept for most of a day: time enough to commit a use of it."""
+    conn.execute(SQL["renew_payload"], {"namespace": namespace, "sha256": digest})
+    return find_payload(conn, namespace, digest)
 
 
 def write_chunk(conn: Conn, namespace: str, holder: str, digest: str, chunk_index: int, data: bytes) -> None:
@@ -72,13 +113,14 @@ def write_chunk(conn: Conn, namespace: str, holder: str, digest: str, chunk_inde
 
 
 @commit_site
-def finish_upload(
-    conn: Conn, namespace: str, holder: str, digest: str, size_bytes: int, chunk_count: int
-) -> dict[str, Any]:
-    """Give an upload its name, if it is what it claims to be; returns its reference. Done again, it says the same."""
-    stored = find_payload(conn, namespace, digest)
+def finish_upload(conn: Conn, namespace: str, holder: str, digest: str, size_bytes: int, chunk_count: int) -> Reference:
+    """Give an upload its name, if it is what it claims to be; returns its reference. Done again, it says the same.
+
+    It has no use before its task is reported; until then its age keeps it.
+    """
+    stored = keep_payload(conn, namespace, digest)
     if stored is not None:
-        return _reference(stored.sha256, stored.size_bytes)
+        return Reference(stored.sha256, stored.size_bytes)
     upload = _upload_name(holder, digest)
     # One at a time: a large value takes ten times its size while it is looked at.
     with _looking:
@@ -101,7 +143,7 @@ def finish_upload(
         conn.execute(SQL["finish_upload"], given)
     except psycopg.errors.UniqueViolation:  # somebody else had the same and was quicker
         conn.execute(SQL["remove_upload"], given)
-    return _reference(digest, size_bytes)
+    return Reference(digest, size_bytes)
 
 
 def _check_text(text: bytes) -> None:
@@ -120,7 +162,7 @@ def find_payload(conn: Conn, namespace: str, digest: str) -> StoredPayload | Non
 
 
 def job_refers_to(conn: Conn, namespace: str, job_id: str, digest: str) -> bool:
-    """Whether its result, its parameters or an output of its nodes is or has a reference to it."""
+    """Whether the job needs it, by itself or inside another payload that it needs."""
     given = {"namespace": namespace, "job_id": job_id, "sha256": digest}
     row = conn.execute(SQL["job_refers_to"], given).fetchone()
     return row is not None and bool(row[0])
@@ -135,10 +177,6 @@ def read_chunk(conn: Conn, namespace: str, digest: str, chunk_index: int) -> byt
 def _upload_name(holder: str, digest: str) -> str:
     """A hash of something else: so nothing that is uploaded can stand where a payload is looked for."""
     return sha256(f"upload {holder} {digest}".encode()).hexdigest()
-
-
-def _reference(digest: str, size_bytes: int) -> dict[str, Any]:
-    return {"sha256": digest, "size_bytes": size_bytes, "media_type": PAYLOAD_MEDIA_TYPE}
 
 
 def read_json(conn: Conn, namespace: str, digest: str) -> Any:

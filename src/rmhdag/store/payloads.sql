@@ -3,6 +3,34 @@ INSERT INTO dag_payloads (namespace, sha256, chunk_index, chunk_count, size_byte
 VALUES (%(namespace)s, %(sha256)s, %(chunk_index)s, %(chunk_count)s, %(size_bytes)s, %(media_type)s, %(data)s)
 ON CONFLICT DO NOTHING
 
+-- name: renew_payload
+-- Its age starts again: a removal that waits for this lock then finds it too young. Not more often than it must, for
+-- many may refer to one payload at once.
+UPDATE dag_payloads SET created_at = clock_timestamp()
+WHERE namespace = %(namespace)s AND sha256 = %(sha256)s AND chunk_index = 0 AND media_type <> 'unfinished'
+    AND created_at < clock_timestamp() - interval '1 minute'
+
+-- name: add_uses
+INSERT INTO dag_payload_uses (namespace, sha256, holder)
+SELECT %(namespace)s, u.sha256, %(holder)s FROM unnest(%(digests)s::text[]) AS u (sha256)
+ON CONFLICT DO NOTHING
+
+-- name: copy_uses
+INSERT INTO dag_payload_uses (namespace, sha256, holder)
+SELECT namespace, sha256, %(to_holder)s FROM dag_payload_uses
+WHERE holder = %(from_holder)s AND namespace = %(namespace)s
+ORDER BY sha256
+ON CONFLICT DO NOTHING
+
+-- name: use_reported
+-- A task that is gone by now is nobody's: its report will be refused as stale.
+INSERT INTO dag_payload_uses (namespace, sha256, holder)
+SELECT DISTINCT q.namespace, r.sha256, q.job_id
+FROM unnest(%(tasks)s::text[], %(digests)s::text[]) AS r (task_id, sha256)
+JOIN dag_queue_messages AS q ON q.task_id = r.task_id AND q.namespace = %(namespace)s
+ORDER BY r.sha256
+ON CONFLICT DO NOTHING
+
 -- name: insert_upload
 -- Sent again, the chunk replaces what was sent before: nobody has seen it yet.
 INSERT INTO dag_payloads (namespace, sha256, chunk_index, chunk_count, size_bytes, media_type, data)
@@ -35,23 +63,18 @@ WHERE namespace = %(namespace)s AND sha256 = %(sha256)s AND chunk_index = %(chun
 SELECT data FROM dag_payloads WHERE namespace = %(namespace)s AND sha256 = %(sha256)s ORDER BY chunk_index
 
 -- name: job_refers_to
--- The output of a task that is stored apart is nothing but its reference; elsewhere references stand somewhere inside.
+-- Upwards: a payload may be needed by another one, as a fan-in gathers references; the job needs one of these.
+WITH RECURSIVE wanted (sha256, levels) AS (
+    SELECT %(sha256)s::text COLLATE "C", 4
+    UNION
+    SELECT substr(u.holder, length('payload:') + 1), w.levels - 1
+    FROM wanted AS w
+    JOIN dag_payload_uses AS u
+        ON u.namespace = %(namespace)s AND u.sha256 = w.sha256 AND u.holder >= 'payload:' AND u.holder < 'payload;'
+    WHERE w.levels > 1
+)
 SELECT EXISTS (
-    SELECT FROM dag_jobs
-    WHERE job_id = %(job_id)s AND namespace = %(namespace)s
-        AND jsonb_path_exists(
-            jsonb_build_array(result_data, input_params), '$.**.sha256 ? (@ == $wanted)',
-            jsonb_build_object('wanted', %(sha256)s::text)
-        )
-) OR EXISTS (
-    SELECT FROM dag_node_states AS n
-    LEFT JOIN dag_task_results AS r
-        ON r.task_id = COALESCE(n.reused_task_id, n.task_id) AND r.status IN ('completed', 'failed', 'cancelled')
-    WHERE n.job_id = %(job_id)s
-        AND (
-            r.output->>'sha256' = %(sha256)s
-            OR jsonb_path_exists(
-                n.output, '$.**.sha256 ? (@ == $wanted)', jsonb_build_object('wanted', %(sha256)s::text)
-            )
-        )
+    SELECT FROM wanted AS w
+    JOIN dag_payload_uses AS u
+        ON u.namespace = %(namespace)s AND u.sha256 = w.sha256 AND u.holder = %(job_id)s
 )

@@ -70,10 +70,16 @@ class EntryChange(NamedTuple):
 
 
 class _Owner(NamedTuple):
+    """A job and the revision that it makes. Items of a child job belong to `item_revision`, which an ancestor makes."""
+
     job_id: str
     namespace: str
     asset_id: str | None
     revision: int | None
+    item_asset_id: str | None
+    item_revision: int | None
+    item_job_id: str | None
+    item_node_id: str | None
 
 
 def publish(conn: Conn, publications: Sequence[Publication]) -> None:
@@ -182,11 +188,13 @@ def _put_stac(conn: Conn, owner: _Owner, publication: Publication) -> None:
         elif isinstance(record, StacItemRecord):
             key = (record.collection_id, str(record.item["id"]))
             body = {**record.item, "collection": record.collection_id}
-            if owner.asset_id is None or owner.revision is None:
+            if owner.item_asset_id is None or owner.item_revision is None:
                 changes.append(EntryChange(*key, owner.namespace, False, body, *whose))
             else:
                 _check_ids(*key)
-                items[key] = StagedItem(owner.namespace, owner.asset_id, owner.revision, *key, body, *whose)
+                revision = (owner.namespace, owner.item_asset_id, owner.item_revision)
+                maker = (owner.item_job_id or owner.job_id, owner.item_node_id or publication.node_id)
+                items[key] = StagedItem(*revision, *key, body, *maker)
     put_in_catalogue(conn, publication.catalogue, changes)
     _refuse_those_of_others(conn, [(*key, owner.namespace) for key in items])
     stage_items(conn, publication.catalogue, list(items.values()))

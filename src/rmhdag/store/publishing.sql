@@ -1,5 +1,18 @@
 -- name: revisions_of_jobs
-SELECT job_id, namespace, asset_id, revision FROM dag_jobs WHERE job_id = ANY(%(jobs)s)
+-- And the revision that a child job works for, with the job that makes it and that job's node.
+WITH RECURSIVE ancestors AS (
+    SELECT job_id AS child_id, asset_id, revision, job_id, parent_job_id, parent_node_id, NULL::varchar COLLATE "C" AS node_id
+    FROM dag_jobs WHERE job_id = ANY(%(jobs)s)
+    UNION ALL
+    SELECT a.child_id, p.asset_id, p.revision, p.job_id, p.parent_job_id, p.parent_node_id, a.parent_node_id
+    FROM ancestors AS a
+    JOIN dag_jobs AS p ON p.job_id = a.parent_job_id
+    WHERE a.revision IS NULL
+)
+SELECT j.job_id, j.namespace, j.asset_id, j.revision, a.asset_id, a.revision, a.job_id, a.node_id
+FROM dag_jobs AS j
+LEFT JOIN ancestors AS a ON a.child_id = j.job_id AND a.revision IS NOT NULL
+WHERE j.job_id = ANY(%(jobs)s)
 
 -- name: put_blobs
 -- 0 blob_id, 1 namespace, 2 zone, 3 container, 4 path, 5 size_bytes, 6 sha256, 7 role, 8 media_type, 9 asset_id,

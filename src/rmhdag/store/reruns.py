@@ -94,9 +94,13 @@ def _finished_children_of(conn: Conn, job_id: str, fan_out: str) -> Iterator[tup
         last_index = page[-1][0]
 
 
-def lock_reruns(conn: Conn, job_id: str) -> None:
-    """Until the end of the transaction: reruns of one job come one after the other. No row is locked."""
+def lock_reruns(conn: Conn, job_id: str) -> bool:
+    """Until the end of the transaction: reruns of one job come one after the other, and retention leaves the job.
+
+    False: it is gone already. The row's lock stops nobody who changes the row, only who deletes it.
+    """
     conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"rmhdag rerun {job_id}"])
+    return conn.execute(SQL["keep_job"], {"job_id": job_id}).fetchone() is not None
 
 
 def record_rerun(

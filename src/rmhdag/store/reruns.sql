@@ -5,6 +5,9 @@ SELECT
 FROM dag_jobs
 WHERE job_id = %(job_id)s AND namespace = %(namespace)s
 
+-- name: keep_job
+SELECT 1 FROM dag_jobs WHERE job_id = %(job_id)s FOR KEY SHARE
+
 -- name: node_outcomes
 -- Nodes of the definition; the children of fan-outs are asked for by themselves.
 SELECT node_id, status, COALESCE(reused_task_id, task_id) AS task_id, output

@@ -1,4 +1,4 @@
-"""Looking after what lies around: lost rows, silent jobs, old ones, and who has more jobs than its share."""
+"""Looking after what lies around: lost rows, silent jobs, and who has more jobs than its share."""
 
 from __future__ import annotations
 
@@ -64,17 +64,6 @@ def definition_key(conn: Conn, job_id: str) -> tuple[str, str, int, str]:
 
 def mark_processed_results(conn: Conn, job_ids: Sequence[str], limit: int) -> int:
     return conn.execute(SQL["mark_processed_results"], {"jobs": list(job_ids), "limit": limit}).rowcount
-
-
-@commit_site
-def prune_jobs(conn: Conn, days: float, limit: int) -> int:
-    """Delete finished jobs that are older, a bite at a time; events and logs go with their days."""
-    with conn.transaction():
-        found = [row[0] for row in conn.execute(SQL["prunable_jobs"], {"days": days, "limit": limit}).fetchall()]
-        if found:
-            for name in ("results", "checkpoints", "nodes", "commands", "callbacks", "items", "jobs"):
-                conn.execute(SQL[f"prune_{name}"], {"jobs": found})
-    return len(found)
 
 
 @commit_site

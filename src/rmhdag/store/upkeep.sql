@@ -75,19 +75,6 @@ WHERE job_id = %(job_id)s AND status IN ('ready', 'dispatched', 'running') AND p
 -- name: job_definition_key
 SELECT namespace, workflow_id, workflow_version, workflow_hash FROM dag_jobs WHERE job_id = %(job_id)s
 
--- name: prunable_jobs
--- A job stays as long as a younger rerun of it: that one's nodes stand on its results.
-SELECT j.job_id FROM dag_jobs AS j
-WHERE j.completed_at < clock_timestamp() - %(days)s * interval '1 day'
-    AND NOT EXISTS (
-        SELECT FROM dag_jobs AS r
-        WHERE r.root_job_id = j.root_job_id AND r.rerun_of IS NOT NULL AND r.job_id <> j.job_id
-            AND (r.completed_at IS NULL OR r.completed_at >= clock_timestamp() - %(days)s * interval '1 day')
-    )
-ORDER BY j.completed_at
-LIMIT %(limit)s
-FOR NO KEY UPDATE OF j SKIP LOCKED
-
 -- name: mark_processed_results
 -- A result and its inbox row are written together, so one snapshot shows both or only the result.
 UPDATE dag_task_results AS r
@@ -101,36 +88,6 @@ FROM (
     LIMIT %(limit)s
 ) AS handled
 WHERE r.task_id = handled.task_id AND r.lease_epoch = handled.lease_epoch
-
--- name: prune_results
--- Of all attempts and leases: a job's tasks are one range of the key.
-DELETE FROM dag_task_results AS r
-USING unnest(%(jobs)s::text[]) AS j
-WHERE r.task_id >= j || '-' AND r.task_id < j || '.'
-
--- name: prune_checkpoints
-DELETE FROM dag_checkpoints WHERE job_id = ANY(%(jobs)s)
-
--- name: prune_nodes
-DELETE FROM dag_node_states WHERE job_id = ANY(%(jobs)s)
-
--- name: prune_commands
-DELETE FROM dag_job_commands WHERE job_id = ANY(%(jobs)s)
-
--- name: prune_callbacks
-DELETE FROM dag_callbacks WHERE job_id = ANY(%(jobs)s)
-
--- name: prune_items
--- Of revisions that did not complete: without the job there is no rerun that could use them. The others are for rollbacks.
-DELETE FROM dag_revision_items AS i
-WHERE i.job_id = ANY(%(jobs)s)
-    AND NOT EXISTS (
-        SELECT FROM dag_asset_revisions AS v
-        WHERE v.namespace = i.namespace AND v.asset_id = i.asset_id AND v.revision = i.revision AND v.status = 'completed'
-    )
-
--- name: prune_jobs
-DELETE FROM dag_jobs WHERE job_id = ANY(%(jobs)s)
 
 -- name: release_some_jobs
 WITH surplus AS MATERIALIZED (

@@ -30,12 +30,13 @@ from rmhdag.handlers.artifacts import artifact_hash
 from rmhdag.handlers.contract import LOG_FORMAT, Checkpoint, HandlerContext, Link
 from rmhdag.handlers.registry import RegistrationError, Registry, load_handlers
 from rmhdag.handlers.running import Outcome, clean_text
+from rmhdag.models.limits import TASK_LOG_BYTES
 from rmhdag.observability import traces
 from rmhdag.observability.secrets import mask_text
 from rmhdag.storage import Storage, StorageSettings, open_storage
 from rmhdag.worker.frames import RECEIVE_BYTES, Frame, FrameReader, encode
 
-LOG_BYTES = 1024 * 1024
+LOG_BYTES = TASK_LOG_BYTES
 PROGRESS_BURST = 20
 PROGRESS_PER_SECOND = 5.0
 PR_SET_PDEATHSIG = 1

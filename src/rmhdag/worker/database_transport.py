@@ -14,6 +14,7 @@ from psycopg.types.json import set_json_loads
 from rmhdag.messaging.claims import ClaimMarks
 from rmhdag.messaging.doorbell import Doorbell
 from rmhdag.models.leases import CheckpointToSave, ClaimedTask, HeldTask, LogChunk, Pair, TaskProgress, TaskReport
+from rmhdag.models.references import Reference
 from rmhdag.store import payloads, processes, suspects, tasks, workers
 from rmhdag.store.channels import queue_channel
 from rmhdag.store.connection import connect, enter_schema
@@ -187,9 +188,9 @@ class DatabaseTransport(DatabaseLink):
         with told_apart():
             return workers.held_tasks(self.conn, worker_id)
 
-    def write_payload(self, namespace: str, text: bytes) -> dict[str, Any]:
+    def write_payload(self, namespace: str, job_id: str, text: bytes) -> Reference:
         with told_apart():
-            return payloads.write_json(self.conn, namespace, text)
+            return payloads.write_json(self.conn, namespace, job_id, text)
 
     def read_payload(self, namespace: str, digest: str) -> bytes:
         with told_apart():

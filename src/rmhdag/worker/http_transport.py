@@ -13,15 +13,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from hashlib import sha256
 from typing import Any, TypeVar
 
 import httpx
 import orjson
 
-from rmhdag.models.columns import PAYLOAD_CHUNK_BYTES
+from rmhdag.models.json_values import may_hold_reserved_key
 from rmhdag.models.leases import (
-    PAYLOAD_MEDIA_TYPE,
     CheckpointToSave,
     ClaimedTask,
     HeldTask,
@@ -31,6 +31,8 @@ from rmhdag.models.leases import (
     TaskProgress,
     TaskReport,
 )
+from rmhdag.models.limits import PAYLOAD_CHUNK_BYTES
+from rmhdag.models.references import Reference, as_reference
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.transport import Identity, KeyRefused, NotAllowed, Refused, TransportError, Unreachable
 
@@ -302,19 +304,19 @@ class HttpTransport(HttpLink):
             if one["state"] != "gone"
         ]
 
-    def write_payload(self, namespace: str, text: bytes) -> dict[str, Any]:
-        """The namespace is the key's. A value that is there already is not sent again."""
+    def write_payload(self, namespace: str, job_id: str, text: bytes) -> Reference:
+        """The namespace is the key's, the job is the reported task's. What is there already is not sent again."""
         digest = sha256(text).hexdigest()
         with suppress(NotThere):
             self.say(f"/payloads/{digest}", None, "GET")
-            return _reference(digest, len(text))
+            return Reference(digest, len(text))
         count = 0
         for start in range(0, len(text), PAYLOAD_CHUNK_BYTES):
             chunk = text[start : start + PAYLOAD_CHUNK_BYTES]
             self.send("PUT", f"/payloads/{digest}/chunks/{count}", chunk, "application/octet-stream")
             count += 1
         self.say(f"/payloads/{digest}", {"size_bytes": len(text), "chunk_count": count})
-        return _reference(digest, len(text))
+        return Reference(digest, len(text))
 
     def read_payload(self, namespace: str, digest: str) -> bytes:
         try:
@@ -332,11 +334,15 @@ class HttpTransport(HttpLink):
 
 
 def _said(report: TaskReport) -> dict[str, Any]:
-    told = {**report._asdict(), "output": None if report.output is None else orjson.Fragment(report.output)}
-    del told["records"]  # unless there are some: an API of an older version does not know the field
-    if report.records is not None:
-        is_stored = report.records.startswith(b"{")
-        told["stored_records" if is_stored else "records"] = orjson.Fragment(report.records)
+    told = report._asdict()
+    for field in ("output", "records"):
+        text = told.pop(field)
+        if text is not None:
+            reference = as_reference(orjson.loads(text)) if may_hold_reserved_key(text[:64]) else None
+            if reference is None:
+                told[field] = orjson.Fragment(text)
+            else:
+                told[f"stored_{field}"] = asdict(reference)
     return told
 
 
@@ -353,7 +359,3 @@ def newest(given: Sequence[T], pair_of: Callable[[T], Pair]) -> list[T]:
 def _claimed(task: dict[str, Any]) -> ClaimedTask:
     """Fields that a newer API adds are not ours."""
     return ClaimedTask(*(task[field] for field in ClaimedTask._fields))
-
-
-def _reference(digest: str, size_bytes: int) -> dict[str, Any]:
-    return {"sha256": digest, "size_bytes": size_bytes, "media_type": PAYLOAD_MEDIA_TYPE}

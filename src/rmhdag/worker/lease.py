@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from rmhdag.handlers.contract import StopReason
 from rmhdag.models.leases import ClaimedTask, LogChunk, TaskProgress
+from rmhdag.models.limits import LOG_CHUNK_BYTES, TASK_LOG_BYTES
 
 if TYPE_CHECKING:
     from rmhdag.worker.child_process import ChildProcess
 
-CHUNK_BYTES = 64 * 1024
-LOG_BYTES = 1024 * 1024
+CHUNK_BYTES = LOG_CHUNK_BYTES
+LOG_BYTES = TASK_LOG_BYTES
 
 
 @dataclass(slots=True, eq=False)

@@ -7,35 +7,62 @@ from typing import Any
 
 import orjson
 
-from rmhdag.models.json_values import json_pointer
+from rmhdag.models.json_values import RESERVED_KEY, json_pointer, may_hold_reserved_key
 from rmhdag.models.leases import PayloadMissingError
-from rmhdag.models.stored_values import is_reference
+from rmhdag.models.limits import PAYLOAD_BYTES
+from rmhdag.models.references import Reference, as_reference
+from rmhdag.models.stored_values import MOST_LEVELS
+
+_Place = tuple[str | int, ...]
 
 
 class UnresolvedReferenceError(Exception):
-    """A parameter refers to a value that is not there."""
+    """A parameter refers to a value that is not there, or to too much of it."""
 
 
 def resolve_references(params: Any, read: Callable[[str], bytes]) -> Any:
     """The parameters with stored values put in as text: nobody on the way to the handler looks into them."""
-    return _resolve(params, read, ())
+    return _Resolution(read).resolve(params, (), MOST_LEVELS)
 
 
-def _resolve(value: Any, read: Callable[[str], bytes], where: tuple[str | int, ...]) -> Any:
-    if isinstance(value, dict):
-        if is_reference(value):
+class _Resolution:
+    """Of one task: each payload is read once, and all together have a limit."""
+
+    def __init__(self, read: Callable[[str], bytes]) -> None:
+        self._read = read
+        self._texts: dict[str, bytes] = {}
+        self._room = PAYLOAD_BYTES
+
+    def resolve(self, value: Any, where: _Place, levels: int) -> Any:
+        if isinstance(value, dict):
+            reference = as_reference(value)
+            if reference is not None:
+                return self._fetch(reference, where, levels)
+            return {key: self.resolve(member, (*where, key), levels) for key, member in value.items()}
+        if isinstance(value, list):
+            return [self.resolve(member, (*where, index), levels) for index, member in enumerate(value)]
+        return value
+
+    def _fetch(self, reference: Reference, where: _Place, levels: int) -> Any:
+        self._room -= reference.size_bytes
+        if self._room < 0 or not levels:
+            what = f"larger than {PAYLOAD_BYTES // 1024**2} MB together" if levels else "nested too deeply"
+            raise UnresolvedReferenceError(
+                f"params {json_pointer(*where)}: the stored values are {what}; pass less, or write files"
+            )
+        text = self._texts.get(reference.sha256)
+        if text is None:
             try:
-                return orjson.Fragment(read(value["sha256"]))
+                text = self._texts[reference.sha256] = self._read(reference.sha256)
             except PayloadMissingError as error:
                 raise UnresolvedReferenceError(f"params {json_pointer(*where)}: {error}; was it pruned?") from error
-        return {key: _resolve(member, read, (*where, key)) for key, member in value.items()}
-    if isinstance(value, list):
-        return [_resolve(member, read, (*where, index)) for index, member in enumerate(value)]
-    return value
+        if may_hold_reserved_key(text):  # a fan-in gathers references to its children's outputs
+            return self.resolve(orjson.loads(text), where, levels - 1)
+        return orjson.Fragment(text)
 
 
 def may_hold_reference(value: Any) -> bool:
     """Cheap, and never wrongly False."""
     if isinstance(value, dict):
-        return "sha256" in value or any(map(may_hold_reference, value.values()))
+        return RESERVED_KEY in value or any(map(may_hold_reference, value.values()))
     return isinstance(value, list) and any(map(may_hold_reference, value))

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from rmhdag.models.columns import INLINE_BYTES
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.leases import ClaimedTask, TaskReport
+from rmhdag.models.limits import INLINE_BYTES
 from rmhdag.models.states import TaskStatus
 from rmhdag.observability.logs import get_logger
 from rmhdag.worker.transport import Refused, Transport
@@ -98,7 +98,7 @@ def _inline(transport: Transport, one: Finished, text: bytes | None) -> bytes | 
     """As it is, or a reference to where it is stored apart."""
     if text is None or len(text) <= INLINE_BYTES:
         return text
-    return orjson.dumps(transport.write_payload(one.task.namespace, text))
+    return orjson.dumps(transport.write_payload(one.task.namespace, one.task.job_id, text).as_json())
 
 
 def _ids(one: Finished) -> dict[str, str]:

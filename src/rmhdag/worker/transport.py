@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from rmhdag.models.leases import CheckpointToSave, ClaimedTask, HeldTask, LogChunk, Pair, TaskProgress, TaskReport
+from rmhdag.models.references import Reference
 from rmhdag.worker.settings import WorkerSettings
 
 
@@ -116,8 +117,8 @@ class Transport(Protocol):
     def held_tasks(self, worker_id: str, known: Mapping[str, int]) -> list[HeldTask]:
         """What the rows say that this worker holds; `known` is what it believes to hold."""
 
-    def write_payload(self, namespace: str, text: bytes) -> dict[str, Any]:
-        """Returns the reference."""
+    def write_payload(self, namespace: str, job_id: str, text: bytes) -> Reference:
+        """Store a value that the job needs."""
 
     def read_payload(self, namespace: str, digest: str) -> bytes:
         """Raises PayloadMissingError."""

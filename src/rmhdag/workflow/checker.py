@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from rmhdag.models.json_values import NotJsonError, check_json
+from rmhdag.models.json_values import RESERVED_KEY, NotJsonError, check_json
 from rmhdag.workflow.catalogue import HandlerCatalogue
 from rmhdag.workflow.graph_rules import check_graph
 from rmhdag.workflow.inputs import check_inputs
@@ -17,7 +17,7 @@ from rmhdag.workflow.normalise import fold
 from rmhdag.workflow.problems import Problem
 from rmhdag.workflow.raw_graph import RawGraph
 from rmhdag.workflow.report import Report
-from rmhdag.workflow.source_map import SourceMap
+from rmhdag.workflow.source_map import Path, SourceMap
 from rmhdag.workflow.structure import MAX_NODES, check_structure, describe
 from rmhdag.workflow.template_rules import TemplateRules
 from rmhdag.workflow.yaml_reader import MAX_DEPTH, MAX_FILE_BYTES, read_yaml
@@ -77,10 +77,24 @@ def find_problems(
     return _check_data(data, report, around)
 
 
+def _check_keys(value: Any, path: Path, report: Report) -> None:
+    """By the reserved key references to stored values are known: nothing that is written down may have it."""
+    if isinstance(value, dict):
+        if RESERVED_KEY in value:
+            what = f"rmhdag reserves the key `{RESERVED_KEY}` for itself"
+            report.add_key((*path, RESERVED_KEY), "reserved-key", what, "Rename it")
+        for key, member in value.items():
+            _check_keys(member, (*path, key), report)
+    elif isinstance(value, list):
+        for index, member in enumerate(value):
+            _check_keys(member, (*path, index), report)
+
+
 def _check_data(data: Any, report: Report, around: Surroundings) -> tuple[CheckedWorkflow | None, list[Problem]]:
     if not isinstance(data, dict):
         report.add((), "wrong-type", f"a workflow is an object, not {describe(data)}", "Begin with `workflow_id: name`")
         return None, report.sorted()
+    _check_keys(data, (), report)
     check_structure(data, report)
     check_inputs(data, report)
     graph = RawGraph(data)

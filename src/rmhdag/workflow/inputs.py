@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rmhdag.models.json_values import NotJsonError, check_json
+from rmhdag.models.limits import INPUT_BYTES, INPUT_DEPTH
 from rmhdag.workflow.parameters import (
     FORMATS,
     LIMIT_TYPES,
@@ -24,8 +25,6 @@ from rmhdag.workflow.structure import has_input_structure, report_input_structur
 if TYPE_CHECKING:
     from rmhdag.workflow.definition import WorkflowDefinition
 
-MAX_INPUT_BYTES = 16 * 1024 * 1024
-MAX_INPUT_DEPTH = 32
 MAX_SCHEMA_DEPTH = 8
 
 _PAIRS = (
@@ -44,13 +43,18 @@ class InvalidInputs(ValueError):
         self.problems = problems
 
 
-def validate_inputs(definition: WorkflowDefinition, params: Any, *, max_bytes: int = MAX_INPUT_BYTES) -> dict[str, Any]:
-    """The parameters a job gets: checked against the declared inputs, defaults applied."""
+def validate_inputs(
+    definition: WorkflowDefinition, params: Any, *, max_bytes: int = INPUT_BYTES, with_references: bool = False
+) -> dict[str, Any]:
+    """The parameters a job gets: checked against the declared inputs, defaults applied.
+
+    Only parameters that rmhdag has made itself may be `with_references`; what a reference stands for is not checked.
+    """
     if not isinstance(params, dict):
         fault = Fault((), "wrong-type", "the parameters are not an object", 'Give `{"name": value}`')
         raise InvalidInputs([_problem(fault)])
     try:
-        check_json(params, max_depth=MAX_INPUT_DEPTH, max_bytes=max_bytes)
+        check_json(params, max_depth=INPUT_DEPTH, max_bytes=max_bytes, with_references=with_references)
     except NotJsonError as error:
         raise InvalidInputs(
             [Problem("input_params", 0, 0, "not-json", error.what, error.remedy.capitalize(), error.pointer)]

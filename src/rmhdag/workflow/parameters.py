@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmhdag.models.json_values import json_pointer
+from rmhdag.models.references import as_reference
 from rmhdag.workflow.problems import did_you_mean
 
 if TYPE_CHECKING:
@@ -148,6 +149,8 @@ def all_differ(values: list[Any]) -> bool:
 def check_value(declared: Mapping[str, Any], value: Any, path: Path, faults: list[Fault]) -> Any:
     """The value with nested defaults filled in and whole floats of integers made whole; faults are collected."""
     wanted = str(declared["type"])
+    if type(value) is dict and as_reference(value) is not None:
+        return value  # stored apart, for it is large: only a task can look into it
     name = f"item {path[-1]}" if path and isinstance(path[-1], int) else path[-1] if path else "value"
     if not is_type(value, wanted):
         faults.append(

@@ -25,10 +25,11 @@ from ruamel.yaml.events import (
 )
 
 from rmhdag.models.json_values import MAX_INTEGER, MIN_INTEGER, json_pointer
+from rmhdag.models.limits import FILE_BYTES
 from rmhdag.workflow.problems import Problem
 from rmhdag.workflow.source_map import Mark, Path, Place, SourceMap
 
-MAX_FILE_BYTES = 1_048_576
+MAX_FILE_BYTES = FILE_BYTES
 MAX_DEPTH = 32
 MAX_YAML_NODES = 50_000
 MAX_PROBLEMS = 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
@@ -12,7 +13,7 @@ from rmhdag.api.identity import Caller, WorkerCaller
 from rmhdag.api.problems import Problem, not_found
 from rmhdag.api.worker_desk import holder_of
 from rmhdag.models.api.worker_calls import FinishPayload, PayloadReference, StoredPayload
-from rmhdag.models.columns import PAYLOAD_CHUNK_BYTES
+from rmhdag.models.limits import PAYLOAD_CHUNK_BYTES
 from rmhdag.store import payloads
 
 router = APIRouter(prefix="/api/v1/payloads", tags=["worker protocol"])
@@ -59,14 +60,14 @@ def finish_payload(sha256: HashPath, body: FinishPayload, api: ApiContext, calle
             raise Problem(
                 422, "payload_refused", str(error), remedy="Send all chunks again, then this.", pointer="/size_bytes"
             ) from None
-    return PayloadReference(**reference)
+    return PayloadReference(**asdict(reference))
 
 
 @router.get("/{sha256}")
 def payload(sha256: HashPath, api: ApiContext, caller: WorkerCaller) -> StoredPayload:
     """How large a value is, and of how many chunks."""
     with api.worker_pool.connection() as conn:
-        found = payloads.find_payload(conn, caller.namespace, sha256)
+        found = payloads.keep_payload(conn, caller.namespace, sha256)
     if found is None:
         raise not_found("payload of that hash")
     return StoredPayload(**found._asdict())

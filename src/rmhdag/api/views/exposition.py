@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import psycopg
@@ -156,7 +156,26 @@ def _processes(conn: Conn, settings: ApiSettings) -> Iterator[Metric]:
     for name, count in restarts.items():
         family.add_metric([name], count)
     yield family
+    yield from _retention([line.stats for line in orchestrators if line.silent_seconds < settings.orphan_seconds])
     yield gauge("rmhdag_jobs_owned", "Jobs that orchestrators own", sum(line.jobs_owned for line in orchestrators))
+
+
+def _retention(stats: Sequence[dict[str, Any]]) -> Iterator[Metric]:
+    pruned: Counter[str] = Counter()
+    for found in stats:
+        pruned.update(found.get("pruned_rows", {}))
+    family = CounterMetricFamily(
+        "rmhdag_pruned_rows", "Old rows deleted by the orchestrators that are there", labels=["table"]
+    )
+    for table, rows in sorted(pruned.items()):
+        family.add_metric([table], rows)
+    yield family
+    behind = [found["retention_behind_seconds"] for found in stats if found.get("retention_behind_seconds") is not None]
+    yield gauge(
+        "rmhdag_retention_behind_seconds",
+        "How late the next look at everything old is, of the orchestrator that keeps up best",
+        min(behind, default=None),
+    )
 
 
 def _backlogs(conn: Conn, namespace: str) -> Iterator[Metric]:

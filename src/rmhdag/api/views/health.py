@@ -23,6 +23,7 @@ ORDER = list(HealthStatus)
 GIB = 2**30
 # They wait for storage and for receivers of callbacks, and hold up nobody.
 PATIENT_LOOPS = frozenset({"callbacks", "catalogue"})
+RETENTION_BEHIND_SECONDS = 3600.0
 
 
 def look(conn: Conn, settings: ApiSettings, namespace: str) -> Health:
@@ -85,6 +86,20 @@ def check_orchestrators(conn: Conn, settings: ApiSettings) -> Iterator[HealthChe
     yield check_loops(alive, settings.orphan_seconds)
     yield check_threads(alive)
     yield check_versions("versions", {line.version for line in alive})
+    yield check_retention([line.stats for line in alive])
+
+
+def check_retention(stats: Iterable[dict[str, Any]]) -> HealthCheck:
+    """They share the work, so one that keeps up is enough. Those that have not begun say nothing yet."""
+    known = [found["retention_behind_seconds"] for found in stats if found.get("retention_behind_seconds") is not None]
+    behind = min(known, default=0.0)
+    return judge(
+        "retention",
+        f"{behind:.0f} s behind" if behind else "keeps up",
+        f"{RETENTION_BEHIND_SECONDS / 3600:g} h behind",
+        "Old jobs and events are not deleted in time: look for `retention_failed` in the logs of the orchestrators.",
+        degraded=behind > RETENTION_BEHIND_SECONDS,
+    )
 
 
 def check_loops(alive: Sequence[views.OrchestratorLine | views.WorkerLine], ttl_seconds: float) -> HealthCheck:

@@ -10,11 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from rmhdag.models.api.problems import ProblemBody
 from rmhdag.models.columns import Id, IdempotencyKey, InputJsonObject, Name, Priority, Url, varchar
 from rmhdag.models.jobs import CommandOutcome
+from rmhdag.models.limits import JOBS_IN_A_BATCH, REASON_CHARACTERS
 from rmhdag.models.states import JobEnding, JobStatus
 
-MOST_IN_A_BATCH = 1_000
+MOST_IN_A_BATCH = JOBS_IN_A_BATCH
 Version = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
-ReasonText = Annotated[str, varchar(1000)]
+ReasonText = Annotated[str, varchar(REASON_CHARACTERS)]
 
 
 class RequestBody(BaseModel):
@@ -139,8 +140,9 @@ class JobView(JobSummary):
     input_params: dict[str, Any]
     result_data: dict[str, Any] | None = Field(
         default=None,
-        description="What the job has made. Values above 64 KB are references: `sha256`, `size_bytes`, `media_type`; "
-        "they are at `/api/v1/jobs/{job_id}/payloads/{sha256}`",
+        description="What the job has made. Values above 64 KB are references, "
+        '`{"rmhdag:payload": {sha256, size_bytes, media_type}}`; the values are at '
+        "`/api/v1/jobs/{job_id}/payloads/{sha256}`",
     )
     node_counts: NodeCounts
     reruns: list[JobReference] = Field(default_factory=list, description="Jobs that rerun this one, oldest first")

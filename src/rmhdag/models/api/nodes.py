@@ -51,7 +51,8 @@ class NodePage(BaseModel):
 
 
 class NodeView(NodeSummary):
-    """All about one node. An output above 64 KB is a reference: `sha256`, `size_bytes`, `media_type`; the value is at
+    """All about one node. An output above 64 KB is a reference,
+    `{"rmhdag:payload": {sha256, size_bytes, media_type}}`, and so are large parameters; the values are at
     `/api/v1/jobs/{job_id}/payloads/{sha256}`."""
 
     input_params: dict[str, Any]

@@ -11,11 +11,18 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from rmhdag.models.columns import INLINE_BYTES, LOG_CHUNK_BYTES, RESULT_BYTES
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.json_values import MAX_INTEGER, NotJsonError, check_json
+from rmhdag.models.limits import (
+    CHECKPOINT_ROW_BYTES,
+    INLINE_BYTES,
+    LOG_CHUNK_BYTES,
+    MOST_RECORDS,
+    PAYLOAD_BYTES,
+    RESULT_BYTES,
+)
 from rmhdag.models.messages import SCHEMA_VERSION, SchemaVersion
-from rmhdag.models.records import MOST_RECORDS, AnyRecord
+from rmhdag.models.records import AnyRecord
 from rmhdag.models.states import TaskStatus
 
 MOST_CLAIMED = 500
@@ -24,7 +31,6 @@ MOST_WAIT_SECONDS = 30.0
 MOST_ITEMS = 1_000
 MOST_HELD = 50_000
 STATS_BYTES = 8 * 1024
-CHECKPOINT_BYTES = 64 * 1024
 WEEK_SECONDS = 7 * 86_400.0
 HANDLER = r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$"
 
@@ -142,7 +148,8 @@ class ClaimSuspect(WorkerCall):
 
 
 class TaskToRun(BaseModel):
-    """A task and its lease. A parameter `{sha256, size_bytes, media_type}` stands for a stored payload."""
+    """A task and its lease. A parameter, or a part of one, that is
+    `{"rmhdag:payload": {sha256, size_bytes, media_type}}` stands for a stored payload."""
 
     task_id: str
     job_id: str
@@ -224,16 +231,17 @@ class StartedTasks(WorkerCall):
     tasks: Annotated[list[LeasedTask], Field(min_length=1, max_length=MOST_HELD)]
 
 
-class StoredRecords(Said):
+class SentPayload(Said):
     """The reference of a payload that was sent before."""
 
     sha256: Sha256
-    size_bytes: Annotated[int, Field(ge=0, le=64 * 1024 * 1024)]
+    size_bytes: Annotated[int, Field(ge=0, le=PAYLOAD_BYTES)]
     media_type: Literal["application/json"]
 
 
 class ReportedTask(LeasedTask):
-    """`output` of more than 64 KB is stored apart; one of many megabytes is sent as a payload before."""
+    """`output` of more than 64 KB is stored apart; one of many megabytes is sent as a payload before, and
+    `stored_output` refers to it."""
 
     status: Literal[TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED]
     error_kind: (
@@ -250,13 +258,14 @@ class ReportedTask(LeasedTask):
     duration_ms: Whole = 0
     started_ms_ago: Annotated[float, Field(ge=0, le=30 * 86_400_000, allow_inf_nan=False)] = 0.0
     output: dict[str, Any] | None = None
+    stored_output: SentPayload | None = Field(default=None, description="Instead, if it was sent as a payload")
     metrics: Annotated[dict[str, Any], _bounded(INLINE_BYTES)] | None = None
     records: list[AnyRecord] = Field(
         default=[],
         max_length=MOST_RECORDS,
         description="Changes of the business domain, applied when the node completes",
     )
-    stored_records: StoredRecords | None = Field(default=None, description="Instead, if they were sent as a payload")
+    stored_records: SentPayload | None = Field(default=None, description="Instead, if they were sent as a payload")
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> Self:
@@ -266,6 +275,8 @@ class ReportedTask(LeasedTask):
             raise ValueError("only a completed task publishes records")
         if self.records and self.stored_records:
             raise ValueError("records and stored_records: give one of them")
+        if self.output is not None and self.stored_output is not None:
+            raise ValueError("output and stored_output: give one of them")
         return self
 
 
@@ -286,7 +297,7 @@ class TellProgress(WorkerCall):
 
 class TaskCheckpoint(LeasedTask):
     phase: Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    data: Annotated[Any, _bounded(CHECKPOINT_BYTES)] = None
+    data: Annotated[Any, _bounded(CHECKPOINT_ROW_BYTES)] = None
     artifact_hash: Sha256 | None = None
 
 
@@ -336,7 +347,7 @@ class HeldTasksAnswer(BaseModel):
 
 
 class FinishPayload(Said):
-    size_bytes: Annotated[int, Field(ge=0, le=64 * 1024 * 1024)]
+    size_bytes: Annotated[int, Field(ge=0, le=PAYLOAD_BYTES)]
     chunk_count: Annotated[int, Field(ge=1, le=64)]
 
 

@@ -12,12 +12,9 @@ from rmhdag.orchestrator.duties import (
     claim_submissions,
     dead_workers,
     delayed_tasks,
-    late_jobs,
     orphans,
     owed,
     processed_results,
-    pruning,
-    rollups,
     silent_jobs,
     strays,
     stuck_dispatch,
@@ -46,12 +43,7 @@ UPKEEP: Duties = {
     stuck_dispatch: lambda settings: settings.stuck_dispatch_seconds,
     silent_jobs: lambda settings: settings.stall_seconds / 5,
     processed_results: lambda settings: settings.processed_seconds,
-    rollups: lambda settings: settings.rollup_seconds,
-    late_jobs: lambda settings: settings.late_jobs_seconds,
-}
-RETENTION: Duties = {
-    pruning: lambda settings: settings.pruning_seconds,
 }
 
 # These take a small part of the time at most, however long they take.
-NOBODY_WAITS = frozenset({strays, owed, balance, backpressure, *UPKEEP, *RETENTION})
+NOBODY_WAITS = frozenset({strays, owed, balance, backpressure, *UPKEEP})

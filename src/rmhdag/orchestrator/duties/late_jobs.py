@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from rmhdag.orchestrator.context import Context
+from typing import Any
+
+import psycopg
+
 from rmhdag.store import rollups
 
 
-def run_once(context: Context) -> int:
+def run_once(conn: psycopg.Connection[Any]) -> int:
     rewound = 0
-    for namespace in rollups.namespaces(context.conn):
-        rewound += rollups.rewind_rollups_if_late(context.conn, namespace) is not None
-        rollups.fold_rollups(context.conn, namespace)
+    for namespace in rollups.namespaces(conn):
+        rewound += rollups.rewind_rollups_if_late(conn, namespace) is not None
+        rollups.fold_rollups(conn, namespace)
     return rewound

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
 from psycopg import errors
 
-from rmhdag.orchestrator.context import Context
 from rmhdag.store import rollups
 
 LARGEST_BITE = 2_000
 BITES_AT_ONCE = 5
 
 
-def run_once(context: Context, settling_seconds: float = rollups.SETTLING_SECONDS) -> int:
+@dataclass
+class BiteSize:
+    """Jobs summed up at a time; fewer where they are large."""
+
+    jobs: int = 500
+
+
+def run_once(conn: psycopg.Connection[Any], size: BiteSize, settling_seconds: float = rollups.SETTLING_SECONDS) -> int:
     summed = 0
-    for namespace in rollups.namespaces(context.conn):
+    for namespace in rollups.namespaces(conn):
         for _ in range(BITES_AT_ONCE):
             try:
-                found = rollups.add_slice_to_rollups(context.conn, namespace, context.rollup_bite, settling_seconds)
+                found = rollups.add_slice_to_rollups(conn, namespace, size.jobs, settling_seconds)
             except errors.QueryCanceled:
                 # Jobs of 100,000 children: fewer of them at a time, one at least.
-                if context.rollup_bite == 1:
+                if size.jobs == 1:
                     raise
-                context.rollup_bite = max(1, context.rollup_bite // 8)
+                size.jobs = max(1, size.jobs // 8)
                 break
             summed += found
-            if found < context.rollup_bite:
+            if found < size.jobs:
                 break
-            context.rollup_bite = min(LARGEST_BITE, context.rollup_bite * 2)
+            size.jobs = min(LARGEST_BITE, size.jobs * 2)
     return summed

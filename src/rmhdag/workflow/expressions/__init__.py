@@ -3,6 +3,7 @@
 from rmhdag.workflow.expressions.budget import Scope
 from rmhdag.workflow.expressions.compiler import Reference
 from rmhdag.workflow.expressions.errors import ExpressionError, Missing
+from rmhdag.workflow.expressions.sizes import measured
 from rmhdag.workflow.expressions.templates import (
     CompiledTemplate,
     compile_branch,
@@ -22,6 +23,7 @@ __all__ = [
     "compile_condition",
     "compile_template",
     "compile_value",
+    "measured",
     "resolve_path",
     "truth",
 ]

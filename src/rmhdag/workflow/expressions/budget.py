@@ -22,11 +22,20 @@ class Scope(Protocol):
 class Run:
     """Work is counted in characters and list elements touched, so that a limit in it is a limit in time and memory."""
 
-    __slots__ = ("lookup", "work_left")
+    __slots__ = ("_scope", "work_left")
 
     def __init__(self, scope: Scope) -> None:
-        self.lookup = scope.lookup
+        self._scope = scope
         self.work_left = MAX_WORK
+
+    def lookup(self, root: str, path: Path) -> Any:
+        return self._scope.lookup(root, path)
+
+    def begin(self, fixed_bytes: int) -> None:
+        """The outermost object is begun, with that much of it being constant."""
+
+    def admit(self, name: str, value: Any) -> None:
+        """A member of the outermost object is there; a run with a limit on sizes measures it."""
 
     def charge(self, work: int) -> None:
         self.work_left -= work

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
+from rmhdag.models.json_values import RESERVED_KEY
 from rmhdag.workflow.expressions.budget import Evaluator, Path, Run, refuse_long_text
 from rmhdag.workflow.expressions.errors import ExpressionError, Missing
 from rmhdag.workflow.expressions.filters import DEFAULT_FILTER, FILTERS, PRESENCE_TESTS, TESTS
@@ -147,6 +148,8 @@ class Compiler:
         for key, value in node.items:
             if not isinstance(key, Const) or not isinstance(key.value, str):
                 raise self._error(key, "an object's keys are quoted text. Write `{'key': value}`")
+            if key.value == RESERVED_KEY:
+                raise self._error(key, f"the key '{RESERVED_KEY}' is reserved by rmhdag. Rename it")
             keys.append(key.value)
             parts.append(self.compile(value))
         closures = [(key, part.closure()) for key, part in zip(keys, parts, strict=True)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from rmhdag.models.limits import EXPRESSION_CHARACTERS, TEMPLATE_CHARACTERS
 from rmhdag.workflow.expressions.errors import ExpressionError
 from rmhdag.workflow.expressions.grammar import Grammar
 from rmhdag.workflow.expressions.lexer import RawToken, SyntaxFault, read_tokens
 from rmhdag.workflow.expressions.syntax import Expr
 
-MAX_TEMPLATE_CHARACTERS = 65_536
-MAX_EXPRESSION_CHARACTERS = 4_096
+MAX_TEMPLATE_CHARACTERS = TEMPLATE_CHARACTERS
+MAX_EXPRESSION_CHARACTERS = EXPRESSION_CHARACTERS
 MAX_TOKENS = 600
 MAX_BRACKETS = 24
 MAX_TREE_DEPTH = 60

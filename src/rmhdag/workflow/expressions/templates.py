@@ -9,10 +9,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import orjson
+
 from rmhdag.workflow.expressions.budget import Evaluator, Run, Scope
 from rmhdag.workflow.expressions.compiler import ROOTS, Code, Compiler, Reference, join_texts
 from rmhdag.workflow.expressions.errors import ExpressionError
 from rmhdag.workflow.expressions.parser import Tree, parse_branch_condition, parse_expression, place, split_template
+from rmhdag.workflow.expressions.sizes import Resolved, SizedRun, SizedScope
 from rmhdag.workflow.expressions.values import truth
 
 _SUBJECT = "the_subject"
@@ -29,7 +32,7 @@ class CompiledTemplate:
     `is_lone` is a template that is nothing but one reference.
     """
 
-    __slots__ = ("code", "evaluate", "is_lone", "is_static", "positions", "references")
+    __slots__ = ("_fixed_bytes", "code", "evaluate", "is_lone", "is_static", "positions", "references")
 
     evaluate: Callable[[Scope], Any]
 
@@ -48,6 +51,16 @@ class CompiledTemplate:
         else:
             evaluator = code.run
             self.evaluate = lambda scope: evaluator(Run(scope))
+        self._fixed_bytes: int | None = None
+
+    def resolve(self, scope: SizedScope, limit_bytes: int) -> Resolved:
+        """As `evaluate`, of an object, which may not become larger than the limit."""
+        if self.code.run is not None:
+            run = SizedRun(scope, limit_bytes)
+            return run.resolved(self.code.run(run))
+        if self._fixed_bytes is None:
+            self._fixed_bytes = len(orjson.dumps(self.code.constant))
+        return Resolved(self.code.constant, self._fixed_bytes, 0)
 
 
 def compile_template(text: str) -> CompiledTemplate:
@@ -115,14 +128,21 @@ def _compile_part(value: Any, positions: dict[Reference, tuple[int, int]], depth
             return Code(None, _unless_changed(value, {key: code.constant for key, code in codes.items()}))
         fixed = {key: code.constant for key, code in codes.items()}
         moving = [(key, code.run) for key, code in codes.items() if code.run is not None]
+        is_outermost = depth == 0
+        standing = {key: code.constant for key, code in codes.items() if code.run is None}
+        fixed_bytes = len(orjson.dumps(standing)) if is_outermost else 0
 
         def fill(run: Run) -> dict[str, Any]:
             filled = fixed.copy()
+            if is_outermost:
+                run.begin(fixed_bytes)
             for key, evaluator in moving:
                 found = evaluator(run)
                 if isinstance(found, str):
                     run.charge(len(found))
                 filled[key] = found
+                if is_outermost:
+                    run.admit(key, found)
             return filled
 
         return Code(fill)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from rmhdag.models.limits import TEXT_CHARACTERS
 from rmhdag.workflow.expressions.errors import ExpressionError, Missing
 
-MAX_TEXT_CHARACTERS = 1_048_576
+MAX_TEXT_CHARACTERS = TEXT_CHARACTERS
 MAX_INTEGER = 2**63 - 1
 MIN_INTEGER = -(2**63)
 REMEDY = "Check the name, or add `| default(…)`"

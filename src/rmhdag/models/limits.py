@@ -1,0 +1,139 @@
+"""How large anything may be: every limit of every edge, in one table. docs/limits.md is made from it:
+
+    python -m rmhdag.models.limits > docs/limits.md
+
+Sizes are bytes of JSON as it is stored, that is compact UTF-8; tests/limits goes just below and just above each.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+KB = 1024
+MB = 1024 * KB
+
+# Values. What stands in a row itself is small; what is larger is stored in `dag_payloads`, in chunks.
+INLINE_BYTES = 64 * KB
+PAYLOAD_BYTES = 64 * MB
+PAYLOAD_CHUNK_BYTES = MB
+LOOKED_INTO_BYTES = MB
+JSON_DEPTH = 64
+
+# Workflows.
+FILE_BYTES = MB
+MAX_NODES = 1_000
+TEMPLATE_CHARACTERS = 64 * KB
+EXPRESSION_CHARACTERS = 4 * KB
+TEXT_CHARACTERS = MB
+
+# Jobs. A job may be given the 100,000 items of its fan-out.
+INPUT_BYTES = 8 * MB
+INPUT_DEPTH = 32
+PARAMS_BYTES = 16 * MB
+RESULT_BYTES = MB
+MAX_CHILDREN = 500_000
+NAMED_FAILURES = 100
+CHILD_DEPTH = 8
+# What one step of an expansion may put into rows and payloads.
+EXPANSION_BYTES = 4 * MB
+INBOX_BYTES = 8 * KB
+MESSAGE_CHARACTERS = 2_000
+
+# Tasks.
+RECORDS_BYTES = 16 * MB
+MOST_RECORDS = 100_000
+# A handler's checkpoint; the rest is for what rmhdag adds to it.
+CHECKPOINT_BYTES = 60 * KB
+CHECKPOINT_ROW_BYTES = 64 * KB
+LOG_CHUNK_BYTES = 64 * KB
+TASK_LOG_BYTES = MB
+
+# HTTP.
+BODY_BYTES = 10 * MB
+HEADER_BYTES = 32 * KB
+BODY_VALUES = 1_000_000
+JOBS_IN_A_BATCH = 1_000
+REASON_CHARACTERS = 1_000
+URL_CHARACTERS = 512
+IDEMPOTENCY_KEY_CHARACTERS = 128
+
+
+class Limit(NamedTuple):
+    what: str
+    value: int
+    unit: str
+    above: str
+
+
+LIMITS: dict[str, tuple[Limit, ...]] = {
+    "Workflows": (
+        Limit("a workflow file", FILE_BYTES, "bytes", "`file-too-large`: the file is refused"),
+        Limit("nodes of a workflow", MAX_NODES, "", "the file is refused"),
+        Limit("a text with templates", TEMPLATE_CHARACTERS, "characters", "the file is refused"),
+        Limit("one expression", EXPRESSION_CHARACTERS, "characters", "the file is refused"),
+        Limit("a text that an expression makes", TEXT_CHARACTERS, "characters", "`template_error`: the node fails"),
+    ),
+    "Jobs": (
+        Limit("the parameters of a job, with defaults", INPUT_BYTES, "bytes", "refused; a child job fails"),
+        Limit("their depth", INPUT_DEPTH, "levels", "refused; a child job fails"),
+        Limit("the resolved parameters of a node", PARAMS_BYTES, "bytes", "`template_error`: the node fails"),
+        Limit("parameters in a row", INLINE_BYTES, "bytes", "large ones are stored apart, once per job"),
+        Limit("the resolved result of a job", PARAMS_BYTES, "bytes", "the job fails"),
+        Limit("a result in its row", RESULT_BYTES, "bytes", "large members are stored apart"),
+        Limit("a stored value that expressions look into", LOOKED_INTO_BYTES, "bytes", "it has no members to them"),
+        Limit("items of a fan-out", MAX_CHILDREN, "", "`fan_out_source`: the node fails"),
+        Limit("the output of a fan-in", PAYLOAD_BYTES, "bytes", "`aggregation_failed`: the fan-in fails"),
+        Limit("failures that a fan-in names", NAMED_FAILURES, "", "the others are counted"),
+        Limit("child jobs in child jobs", CHILD_DEPTH, "levels", "the node fails"),
+        Limit("an error message", MESSAGE_CHARACTERS, "characters", "the rest is cut off"),
+    ),
+    "Tasks": (
+        Limit("an output in its row", INLINE_BYTES, "bytes", "stored apart; a reference stands for it"),
+        Limit("an output", PAYLOAD_BYTES, "bytes", "`output_refused`: the task fails"),
+        Limit("the depth of an output", JSON_DEPTH, "levels", "`output_refused`: the task fails"),
+        Limit("the stored values in a task's parameters, together", PAYLOAD_BYTES, "bytes", "the task fails"),
+        Limit("the records of a result", RECORDS_BYTES, "bytes", "`output_refused`: the task fails"),
+        Limit("records of a result", MOST_RECORDS, "", "`output_refused`: the task fails"),
+        Limit("the data of a checkpoint", CHECKPOINT_BYTES, "bytes", "the handler gets an error"),
+        Limit("metrics of a result", INLINE_BYTES, "bytes", "the handler gets an error"),
+        Limit("the log of a task", TASK_LOG_BYTES, "bytes", "the rest is left out, and the log says so"),
+        Limit("a piece of a log", LOG_CHUNK_BYTES, "bytes", "422"),
+    ),
+    "HTTP": (
+        Limit("a body", BODY_BYTES, "bytes", "413"),
+        Limit("values in a body", BODY_VALUES, "", "413"),
+        Limit("address and headers", HEADER_BYTES, "bytes", "431"),
+        Limit("the depth of a body", JSON_DEPTH, "levels", "400"),
+        Limit("jobs in one submission", JOBS_IN_A_BATCH, "", "422"),
+        Limit("an idempotency key", IDEMPOTENCY_KEY_CHARACTERS, "characters", "422"),
+        Limit("a callback URL", URL_CHARACTERS, "characters", "422"),
+        Limit("a reason for a decision or a cancel", REASON_CHARACTERS, "characters", "422"),
+        Limit("a chunk of a payload", PAYLOAD_CHUNK_BYTES, "bytes", "413"),
+        Limit("a payload", PAYLOAD_BYTES, "bytes", "422"),
+    ),
+}
+
+
+def render_page() -> str:
+    lines = [
+        "# Limits",
+        "",
+        "How large anything may be, and what happens above that. Sizes are those of compact JSON in UTF-8.",
+        "",
+        "Made from `src/rmhdag/models/limits.py` by `python -m rmhdag.models.limits > docs/limits.md`.",
+        "`tests/limits` goes just below and just above each.",
+    ]
+    for part, limits in LIMITS.items():
+        lines += ["", f"## {part}", "", "| what | limit | above it |", "|---|---|---|"]
+        lines += [f"| {limit.what} | {_shown(limit)} | {limit.above} |" for limit in limits]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(limit: Limit) -> str:
+    if limit.unit != "bytes":
+        return f"{limit.value:,} {limit.unit}".strip()
+    return f"{limit.value // MB} MB" if limit.value % MB == 0 else f"{limit.value // KB} KB"
+
+
+if __name__ == "__main__":
+    print(render_page(), end="")
