@@ -171,6 +171,10 @@ class Checker:
                 return
             time.sleep(0.5)
 
+    def check_payloads(self, conn: psycopg.Connection[Any], unused_seconds: float) -> None:
+        for subject, what in conn.execute(SETTLEMENT["unused_payloads"], {"unused_seconds": unused_seconds}).fetchall():
+            self.violations[Violation("payloads_without_use_go", subject, what)] = None
+
     def check_all(self, conn: psycopg.Connection[Any], accepted: list[str], strict_stale_seconds: float) -> None:
         """Everything there is, when nothing goes wrong any more."""
         self.check(conn, LONG_AGO, strict_stale_seconds)
