@@ -85,6 +85,21 @@ def test_a_report_is_accepted_once_and_only_from_the_holder(conn: Conn) -> None:
     assert inbox(conn, "t") == [("o", "task_reported", told)]
 
 
+@pytest.mark.parametrize("first", [TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED])
+def test_an_accepted_result_is_never_overwritten(conn: Conn, first: TaskStatus) -> None:
+    """A dispatch that was decided twice leaves a second row whose first lease has the same epoch as the first one's."""
+    add(conn, "t")
+    tasks.claim_tasks(conn, "w", QUEUE, 1)
+    kind = ErrorKind.HANDLER_ERROR if first is TaskStatus.FAILED else None
+    tasks.report_tasks(conn, "w", [TaskReport("t", 1, first, kind, "first" if kind else None, output=b'{"run":1}')])
+    accepted = conn.execute("SELECT * FROM dag_task_results WHERE task_id = 't'").fetchall()
+    add(conn, "t")
+    assert [task.lease_epoch for task in tasks.claim_tasks(conn, "w2", QUEUE, 1)] == [1]
+    assert tasks.report_tasks(conn, "w2", [TaskReport("t", 1, TaskStatus.COMPLETED, output=b'{"run":2}')]) == {"t"}
+    assert conn.execute("SELECT * FROM dag_task_results WHERE task_id = 't'").fetchall() == accepted
+    assert conn.execute("SELECT count(*) FROM dag_queue_messages").fetchone() == (0,)
+
+
 def test_a_failure_carries_its_kind_and_a_large_output_stays_out_of_the_inbox(conn: Conn) -> None:
     for task_id in ("bad", "big"):
         add(conn, task_id)
@@ -153,6 +168,17 @@ def test_the_owner_knows_when_a_task_that_ran_goes_back(conn: Conn, delay: float
     kind, told = inbox(conn, "t")[-1][1:]
     assert (kind, told["delay_seconds"]) == ("task_snoozed", delay)
     assert bool(tasks.claim_tasks(conn, "w", QUEUE, 1)) == (delay == 0.0)
+
+
+def test_the_row_knows_that_a_task_ran_even_if_its_worker_has_forgotten(conn: Conn) -> None:
+    add(conn, "t")
+    tasks.claim_tasks(conn, "w", QUEUE, 1)
+    tasks.start_tasks(conn, "w", [("t", 1)])
+    assert tasks.release_tasks(conn, "w", [("t", 1, None)]) == {"t"}
+    assert [(kind, told.get("delay_seconds")) for _, kind, told in inbox(conn, "t")] == [
+        ("task_started", None),
+        ("task_snoozed", 0),
+    ]
 
 
 def test_a_task_that_was_told_to_stop_is_withdrawn_instead_of_given_back(conn: Conn) -> None:

@@ -148,6 +148,11 @@ class Desk:
     def worker_ids(self) -> list[str]:
         return [row[0] for row in self.conn.execute("SELECT worker_id FROM dag_workers ORDER BY worker_id")]
 
+    def stats(self, worker_id: str) -> dict[str, Any]:
+        """What its last heartbeat said."""
+        row = self.conn.execute("SELECT stats FROM dag_workers WHERE worker_id = %s", [worker_id]).fetchone()
+        return {} if row is None else dict(row[0] or {})
+
     def silent_seconds(self, worker_id: str) -> float:
         query = "SELECT extract(epoch FROM clock_timestamp() - heartbeat_at) FROM dag_workers WHERE worker_id = %s"
         row = self.conn.execute(query, [worker_id]).fetchone()
@@ -182,7 +187,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @contextmanager
-def reached(desk: Desk, transport: str) -> Iterator[dict[str, str]]:
+def reached(desk: Desk, transport: str) -> Iterator[dict[str, Any]]:
     """What a worker is told about where the platform is."""
     if transport == "database":
         yield {"dsn": desk.dsn}
@@ -216,7 +221,8 @@ BAIT = dict.fromkeys(
 class WorkerProcess:
     """A worker in a process of its own, with the fault handlers and with shorter times."""
 
-    def __init__(self, desk: Desk, scratch: Path, **settings: Any) -> None:
+    def __init__(self, desk: Desk, scratch: Path, fault: dict[str, Any] | None = None, **settings: Any) -> None:
+        """`fault` says what fails in it (tests.worker.faulty)."""
         given = {
             "queues": [QUEUE],
             "concurrency": 2,
@@ -232,7 +238,11 @@ class WorkerProcess:
         self.scratch = scratch
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", RUN_WORKER, json.dumps(given, default=str)],
+            [
+                *(sys.executable, "-W", "error"),
+                *(["-c", RUN_WORKER] if fault is None else ["-m", "tests.worker.faulty"]),
+                *(json.dumps(given, default=str), json.dumps(fault)),
+            ],
             env={**os.environ, **BAIT, "PYTHONPATH": path},
             stderr=subprocess.PIPE,
             text=True,

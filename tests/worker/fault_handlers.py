@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
-from rmhdag.handlers import HandlerContext, HandlerResult, RetryLater, TaskInterrupted, handler
+from rmhdag.handlers import HandlerContext, HandlerResult, LeaseLost, RetryLater, TaskInterrupted, handler
 from rmhdag.models.blobs import BlobAddress
 from rmhdag.models.records import Zone
 
@@ -216,6 +216,16 @@ def tell_progress(ctx: Context) -> dict[str, Any]:
     return {}
 
 
+@handler("test.slow_progress")
+def tell_progress_and_take_long(ctx: Context) -> dict[str, Any]:
+    """Long enough for its start to be marked and its progress to be told."""
+    pause = threading.Event()
+    for number in range(10):
+        ctx.progress(number, 10)
+        pause.wait(0.1)
+    return {}
+
+
 @handler("test.far_along")
 def tell_the_largest_number(ctx: Context) -> dict[str, Any]:
     ctx.progress(2**63 - 1)
@@ -238,3 +248,33 @@ def store(ctx: Context) -> dict[str, Any]:
     address = BlobAddress(Zone.SILVER, "made", ctx.task_id)
     ref = ctx.storage.write(address, ctx.params["text"].encode())
     return {"ref": ref.model_dump(mode="json"), "read": ctx.storage.read(ref.address).decode()}
+
+
+@handler("test.store_after_gate")
+def store_after_gate(ctx: Context) -> dict[str, Any]:
+    """Waits, then writes to a name that every run of the task shares, and says what became of that."""
+    Path(ctx.params["gate"]).read_text()
+    told = Path(f"{ctx.params['gate']}.{ctx.lease_epoch}")
+    told.with_suffix(".trying").touch()
+    try:
+        ctx.storage.write(BlobAddress(Zone.SILVER, "made", "latest.txt"), f"lease {ctx.lease_epoch}".encode())
+    except LeaseLost:
+        told.write_text("lost")
+        raise
+    told.write_text("written")
+    return {"epoch": ctx.lease_epoch}
+
+
+@handler("test.wait_with_subprocess")
+def wait_with_subprocess(ctx: Context) -> None:
+    started = subprocess.Popen(["sleep", "1000"])
+    Path(ctx.params["pid_file"]).write_text(f"{os.getpid()} {started.pid}")
+    started.wait()
+
+
+@handler("test.many_checkpoints", light=True)
+async def save_without_waiting(ctx: Context) -> dict[str, Any]:
+    """Far quicker than they can be saved."""
+    for number in range(ctx.params["count"]):
+        ctx.checkpoint(f"p{number}", {"number": number})
+    return {}

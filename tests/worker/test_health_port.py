@@ -6,17 +6,31 @@ import json
 import re
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import httpx
 
+from rmhdag.observability.supervision import Supervisor
 from rmhdag.worker.health_port import HealthPort, WorkerHealth, answer
 from rmhdag.worker.settings import WorkerSettings
 from tests.worker.conftest import Desk, WorkerProcess
 
-WELL = WorkerHealth("w1", ("light",), 2, 1, 7, draining=False, is_trusted=True)
+WELL = WorkerHealth(
+    "w1",
+    ("light",),
+    2,
+    1,
+    7,
+    draining=False,
+    is_trusted=True,
+    loop_ages={"exchange": 0.1},
+    loop_restarts={"exchange": 0},
+    late_loops=(),
+    lives=1,
+)
 Start = Callable[..., WorkerProcess]
 
 
@@ -34,6 +48,8 @@ def test_what_is_told() -> None:
     assert ask(WELL._replace(draining=True), "GET /health")[0] == 200
     assert ask(WELL._replace(is_trusted=False), "GET /health")[0] == 503
     assert ask(WELL._replace(is_trusted=False), "GET /livez")[0] == 200
+    stuck = WELL._replace(late_loops=("exchange",))
+    assert [ask(stuck, f"GET {path}")[0] for path in ("/livez", "/readyz", "/health")] == [503, 503, 503]
     assert ask(WELL, "GET /metrics")[0] == 404
     assert ask(WELL, "POST /health")[0] == 400
 
@@ -42,7 +58,10 @@ def test_what_is_told() -> None:
 def opened() -> Iterator[int]:
     port = HealthPort(WorkerSettings(dsn="host=nowhere", queues=("light",), health_port=0), lambda: WELL)
     assert port.port is not None
+    over = threading.Event()
+    port.start(Supervisor(over, lambda reason: None))
     yield port.port
+    over.set()
     port.close()
 
 
@@ -69,12 +88,17 @@ def test_a_port_that_is_taken_stops_no_worker() -> None:
         other.close()
 
 
+def health_url(worker: WorkerProcess) -> str:
+    """As its log says it."""
+    assert worker.process.stderr is not None
+    found = next(match for line in worker.process.stderr if (match := re.search(r"http://\S+:(\d+)/health", line)))
+    return f"http://127.0.0.1:{found[1]}/health"
+
+
 def test_a_real_worker_tells_of_itself(desk: Desk, start_worker: Start) -> None:
     worker = start_worker(health_port=0)
     worker_id = worker.find_worker_id()
-    assert worker.process.stderr is not None
-    found = next(match for line in worker.process.stderr if (match := re.search(r"http://\S+:(\d+)/health", line)))
-    url = f"http://127.0.0.1:{found[1]}/health"
+    url = health_url(worker)
 
     def healthy() -> dict[str, Any] | None:
         told: dict[str, Any] = httpx.get(url, trust_env=False).json()
@@ -82,4 +106,16 @@ def test_a_real_worker_tells_of_itself(desk: Desk, start_worker: Start) -> None:
 
     told = desk.wait(healthy)
     assert (told["worker_id"], told["slots"], told["draining"]) == (worker_id, 2, False)
+    assert told["loop_ages"].keys() == told["loop_restarts"].keys() == {"supervisor", "exchange", "heartbeat"}
+    assert (set(told["loop_restarts"].values()), told["late_loops"], told["lives"]) == ({0}, [], 1)
+    desk.wait(lambda: desk.stats(str(worker_id)).get("tasks_held") == 0)
+    assert desk.stats(str(worker_id)).keys() == {
+        "tasks_held",
+        "tasks_unread",
+        "tasks_unreported",
+        "tasks_done",
+        "lives",
+        "loop_ages",
+        "loop_restarts",
+    }
     assert worker.end(signal.SIGTERM) == 0

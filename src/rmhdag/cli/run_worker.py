@@ -137,7 +137,7 @@ def worker_settings(
 ) -> WorkerSettings:
     from rmhdag.cli.observation import trace_settings
     from rmhdag.handlers.registry import split_modules
-    from rmhdag.worker.settings import WorkerSettings
+    from rmhdag.worker.settings import STUCK_SECONDS, WorkerSettings
 
     return WorkerSettings(
         queues=queues,
@@ -150,6 +150,7 @@ def worker_settings(
         poll_seconds=settings.poll_seconds,
         notify=settings.notify,
         pooled=settings.database_pooled,
+        stuck_seconds=max(STUCK_SECONDS, 2 * settings.orphan_seconds),
         health_host=settings.worker_health_host,
         health_port=settings.worker_health_port,
         traces=trace_settings(settings),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rmhdag.handlers.contract import (
     Checkpoint,
     HandlerContext,
+    LeaseLost,
     NonRetryableError,
     RetryLater,
     StopReason,
@@ -18,6 +19,7 @@ __all__ = [
     "HandlerContext",
     "HandlerResult",
     "HandlerSpec",
+    "LeaseLost",
     "NonRetryableError",
     "Registry",
     "RetryLater",

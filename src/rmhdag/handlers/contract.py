@@ -44,6 +44,13 @@ class TaskInterrupted(BaseException):
     """Raised inside a handler that was told to stop and did not. `except Exception` does not catch it."""
 
 
+class LeaseLost(BaseException):
+    """Somebody else may run this task by now: the worker is frozen or was given up. Nothing is to be written any more.
+
+    Like TaskInterrupted it is no `Exception`: a handler that tries a failed write again must not go on.
+    """
+
+
 class StopReason(StrEnum):
     CANCELLED = "cancelled"
     TIMEOUT = "timeout"
@@ -73,6 +80,7 @@ class HandlerContext(Generic[Params]):
     """One run of one task. `params` is the declared model, or a plain dict."""
 
     __slots__ = (
+        "_check_lease",
         "_link",
         "_logger",
         "_open_storage",
@@ -106,8 +114,10 @@ class HandlerContext(Generic[Params]):
         resume: Checkpoint | None = None,
         scratch: Path | None = None,
         open_storage: Callable[[], Storage] | None = None,
+        check_lease: Callable[[], None] | None = None,
     ) -> None:
         self._link = link
+        self._check_lease = check_lease
         self._open_storage = open_storage
         self._logger: logging.Logger | None = None
         self._scratch: Path | None = None
@@ -160,7 +170,9 @@ class HandlerContext(Generic[Params]):
 
     @property
     def cancelled(self) -> bool:
-        """True once the run is to end: save what is worth saving, then return or raise."""
+        """True once the run is to end: save what is worth saving, then return or raise. May raise LeaseLost."""
+        if self._check_lease is not None:
+            self._check_lease()
         return self._link.stop_reason() is not None
 
     @property
@@ -182,6 +194,7 @@ class HandlerContext(Generic[Params]):
             trace_parent=self.trace_parent,
             scratch=self.scratch,
             open_storage=self._open_storage,
+            check_lease=self._check_lease,
         )
 
     def progress(self, current: float, total: float | None = None, message: str | None = None) -> None:
@@ -189,6 +202,8 @@ class HandlerContext(Generic[Params]):
         for name, number in (("current", current), ("total", total)):
             if number is not None and not (math.isfinite(number) and 0 <= number < 2**63):
                 raise ValueError(f"progress {name} is {number!r}: give a finite number that is not negative")
+        if self._check_lease is not None:
+            self._check_lease()
         self._link.progress(current, total, message)
 
     def checkpoint(self, phase: str, data: Any = None, *, artifact: str | os.PathLike[str] | None = None) -> None:
@@ -211,6 +226,8 @@ class HandlerContext(Generic[Params]):
             yield part
             with part.open("rb") as written:
                 os.fsync(written.fileno())
+            if self._check_lease is not None:
+                self._check_lease()
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from rmhdag.handlers.artifacts import ArtifactError, verify_artifact
 from rmhdag.handlers.contract import (
     HandlerContext,
+    LeaseLost,
     NonRetryableError,
     RetryLater,
     StopReason,
@@ -159,6 +160,9 @@ def _outcome_of_error(ctx: HandlerContext[Any], error: BaseException) -> Outcome
     reason = ctx.stop_reason
     if isinstance(error, TaskInterrupted | asyncio.CancelledError) and reason is not None:
         return Outcome(stopped=True)
+    if isinstance(error, LeaseLost):
+        # If the worker wakes and the lease was not lost after all, the task is given back: no attempt is used up.
+        return Outcome(delay_seconds=0.0, stopped=reason is not None)
     if isinstance(error, RetryLater):
         return Outcome(delay_seconds=error.seconds, stopped=reason is not None)
     ctx._link.log("".join(traceback.format_exception(error)))

@@ -17,6 +17,7 @@ from psycopg import sql
 from rmhdag.store.connection import connect
 
 RECONNECT_SECONDS = 1.0
+# A server that is stopped keeps the connection and says nothing; whoever waits for a bell has other things to do.
 ANSWER_SECONDS = 5.0
 
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import mimetypes
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -47,10 +47,15 @@ class BlobInfo(NamedTuple):
 
 
 class Storage:
-    """All its methods may be called from several threads, and raise StorageError or one of its kinds."""
+    """All its methods may be called from several threads, and raise StorageError or one of its kinds.
 
-    def __init__(self, roots: dict[Zone, Root]) -> None:
+    `before_write` is called before anything is written or deleted, and again before what was written becomes visible:
+    whatever it raises prevents that.
+    """
+
+    def __init__(self, roots: dict[Zone, Root], before_write: Callable[[], None] | None = None) -> None:
         self._roots = roots
+        self._before_write = before_write or _nothing
 
     def info(self, address: BlobAddress) -> BlobInfo:
         root, key = self._find(address)
@@ -107,9 +112,10 @@ class Storage:
         root, key = self._find(address)
         sha256 = hashlib.sha256(data).hexdigest()
         media_type = media_type or media_type_of(address.path)
+        self._before_write()
         root.write(
             key,
-            [data] if data else [],
+            self._allowed([data] if data else []),
             size_bytes=len(data),
             sha256=sha256,
             media_type=media_type,
@@ -127,9 +133,10 @@ class Storage:
         if self._holds(root, key, made):
             return made
         second = Counted(file_pieces(local))
+        self._before_write()
         root.write(
             key,
-            second.checked(local, first),
+            self._allowed(second.checked(local, first)),
             size_bytes=first.size_bytes,
             sha256=first.sha256,
             media_type=media_type,
@@ -158,9 +165,10 @@ class Storage:
         head = source_root.head(source_key)
         content = Counted(source_root.pieces(source_key))
         media_type = media_type_of(target.path)
+        self._before_write()
         root.write(
             key,
-            content,
+            self._allowed(content),
             size_bytes=head.size_bytes,
             sha256=head.sha256,
             media_type=media_type,
@@ -175,6 +183,7 @@ class Storage:
     def delete(self, address: BlobAddress) -> None:
         """Deleting what is not there is well, as it is after a second try."""
         root, key = self._find(address)
+        self._before_write()
         try:
             root.delete(key)
         except BlobNotFound:
@@ -223,12 +232,21 @@ class Storage:
         zone, container, path = address
         return self._root(zone), f"{checked_container(container)}/{checked_path(path)}"
 
+    def _allowed(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """The pieces; a store makes a blob visible only after it has had the last of them."""
+        yield from pieces
+        self._before_write()
+
     def _holds(self, root: Root, key: str, ref: BlobRef) -> bool:
         try:
             head = root.head(key)
             return head.size_bytes == ref.size_bytes and (head.sha256 or hash_of(root, key)) == ref.sha256
         except BlobNotFound:
             return False
+
+
+def _nothing() -> None:
+    """Everybody may write."""
 
 
 class Counted:
@@ -260,14 +278,14 @@ class Counted:
             raise StorageError(f"{local.name} was changed while it was uploaded: upload it when it is finished")
 
 
-def open_storage(settings: StorageSettings) -> Storage:
+def open_storage(settings: StorageSettings, before_write: Callable[[], None] | None = None) -> Storage:
     """Nothing is touched yet; what is wrong with the settings is said at once."""
     roots = {zone: open_root(zone, url, settings) for zone in Zone if (url := settings.url_of(zone)) is not None}
     for zone, root in roots.items():
         for other, beside in roots.items():
             if zone != other and f"{beside.url}/".startswith(f"{root.url}/"):
                 raise StorageError(f"the zones {zone} and {other} lie in one another: give each a place of its own")
-    return Storage(roots)
+    return Storage(roots, before_write)
 
 
 def open_root(zone: Zone, url: str, settings: StorageSettings) -> Root:

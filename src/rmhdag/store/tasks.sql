@@ -47,12 +47,14 @@ recorded AS (
         (r->>3)::error_kind, r->>4, (r->>5)::bigint, NULLIF(r->6, 'null'), r->11, COALESCE(NULLIF(r->7, 'null'), '{}'),
         clock_timestamp() - (r->>8)::float8 * interval '1 millisecond', clock_timestamp()
     FROM gone
-    -- A task that told its progress has a row already.
+    -- A task that told its progress has a row already. A result that was accepted before stays as it is: the job may
+    -- have used it, whatever a second run under the same lease says.
     ON CONFLICT (task_id, lease_epoch) DO UPDATE SET
         status = EXCLUDED.status, error_kind = EXCLUDED.error_kind, error_message = EXCLUDED.error_message,
         execution_duration_ms = EXCLUDED.execution_duration_ms, output = EXCLUDED.output, records = EXCLUDED.records,
         metrics = EXCLUDED.metrics,
         started_at = EXCLUDED.started_at, reported_at = EXCLUDED.reported_at
+    WHERE dag_task_results.status IN ('running', 'received')
 ),
 told AS (
     INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, task_id, lease_epoch, payload)
@@ -117,7 +119,8 @@ SELECT (SELECT array_agg(task_id) FROM held), (
 
 -- name: release_tasks
 -- Given back: no loss, no attempt. A task that was told to stop is withdrawn instead of offered again. A delay, even of
--- 0 seconds, says that the task had started: its owner is told, so that its time in the queue is no run time.
+-- 0 seconds, or the mark of its start says that the task had started: its owner is told, so that its time in the queue
+-- is no run time.
 -- 0 task_id, 1 lease_epoch, 2 delay in seconds or null
 WITH given AS MATERIALIZED (
     SELECT r->>0 AS task_id, (r->>1)::bigint AS lease_epoch, (r->>2)::float8 AS delay
@@ -126,7 +129,7 @@ WITH given AS MATERIALIZED (
 ),
 -- Locked first: told to stop at this very moment, the row would be neither withdrawn nor freed.
 held AS MATERIALIZED (
-    SELECT q.task_id, q.cancel_requested, g.delay
+    SELECT q.task_id, q.cancel_requested, COALESCE(g.delay, CASE WHEN q.started_at IS NOT NULL THEN 0 END) AS delay
     FROM dag_queue_messages AS q
     JOIN given AS g ON q.task_id = g.task_id AND q.lease_epoch = g.lease_epoch
     WHERE q.worker_id IS NOT DISTINCT FROM %(worker_id)s

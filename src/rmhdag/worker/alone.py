@@ -14,6 +14,7 @@ from rmhdag.handlers.registry import HandlerSpec, Registry
 from rmhdag.handlers.running import Outcome, clean_text, run_async, run_plain
 from rmhdag.worker.board import Board
 from rmhdag.worker.child import Channel, TaskFrame, TaskLink, clean_up, context_of, running, send_outcome, span_of
+from rmhdag.worker.trust import LeaseGuard
 
 
 class _Link(TaskLink):
@@ -39,9 +40,10 @@ class _Link(TaskLink):
 
 
 class _Runner:
-    def __init__(self, channel: Channel, registry: Registry, board: Board, scratch: str) -> None:
+    def __init__(self, channel: Channel, registry: Registry, board: Board, scratch: str, guard: LeaseGuard) -> None:
         self.channel = channel
         self.board = board
+        self._guard = guard
         self._registry = registry
         self._scratch = scratch
         self._waiting: deque[TaskFrame] = deque()
@@ -71,6 +73,7 @@ class _Runner:
 
     def _take(self, task: TaskFrame) -> None:
         """Begin, then look whether it was taken back: the parent looks in the other order."""
+        self._guard.wait_while_abandoned()
         began_ns = time.monotonic_ns()
         self.board.begin(task.key, began_ns)
         if self.board.is_taken_back(task.key):
@@ -81,7 +84,7 @@ class _Runner:
 
     def _execute(self, task: TaskFrame, began_ns: int) -> None:
         link = _Link(self, task.key)
-        ctx = context_of(task, link, self._scratch)
+        ctx = context_of(task, link, self._scratch, self._guard)
         running.set(link)
         spec = self._registry.find(task.handler)
         assert spec is not None, task.handler
@@ -132,5 +135,9 @@ async def _nothing() -> None:
     """Saving has been waited for already."""
 
 
-def run_one_by_one(channel: Channel, registry: Registry, board: int, scratch: str) -> None:
-    _Runner(channel, registry, Board(board), scratch).run()
+def run_one_by_one(
+    channel: Channel, registry: Registry, board: int, scratch: str, guard: LeaseGuard, abandoned_seconds: float
+) -> None:
+    runner = _Runner(channel, registry, Board(board), scratch, guard)
+    guard.start_watchdog(abandoned_seconds, lambda: runner.board.begun().key != 0)
+    runner.run()

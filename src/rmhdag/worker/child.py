@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from rmhdag.handlers.artifacts import artifact_hash
-from rmhdag.handlers.contract import LOG_FORMAT, Checkpoint, HandlerContext, Link
+from rmhdag.handlers.contract import LOG_FORMAT, Checkpoint, HandlerContext, Link, StopReason
 from rmhdag.handlers.registry import RegistrationError, Registry, load_handlers
 from rmhdag.handlers.running import Outcome, clean_text
 from rmhdag.models.limits import TASK_LOG_BYTES
@@ -35,6 +35,7 @@ from rmhdag.observability import traces
 from rmhdag.observability.secrets import mask_text
 from rmhdag.storage import Storage, StorageSettings, open_storage
 from rmhdag.worker.frames import RECEIVE_BYTES, Frame, FrameReader, encode
+from rmhdag.worker.trust import LeaseGuard, TrustPage
 
 LOG_BYTES = TASK_LOG_BYTES
 PROGRESS_BURST = 20
@@ -48,6 +49,9 @@ class Start(NamedTuple):
 
     socket: int
     board: int
+    trust: int
+    silence_seconds: float
+    abandoned_seconds: float
     parent: int
     scratch: str
     modules: list[str]
@@ -112,6 +116,9 @@ class TaskLink:
         self._progress_at = 0.0
         self._unsaid: tuple[Any, ...] | None = None
 
+    def stop_reason(self) -> StopReason | None:
+        raise NotImplementedError
+
     def log(self, text: str) -> None:
         if self._log_left <= 0 or not text:
             return
@@ -144,13 +151,18 @@ class TaskLink:
 
 
 @cache
-def storage_opener() -> Callable[[], Storage] | None:
+def storage_opener(guard: LeaseGuard) -> Callable[[], Storage] | None:
     """How this process opens blob storage, once and when it is first wanted; None if it was told of none."""
     settings = StorageSettings.from_variables(os.environ)
-    return cache(lambda: open_storage(settings)) if settings.is_given else None
+
+    def before_write() -> None:
+        link = running.get()
+        guard.wait_until_trusted(lambda: link is not None and link.stop_reason() is not None)
+
+    return cache(lambda: open_storage(settings, before_write)) if settings.is_given else None
 
 
-def context_of(task: TaskFrame, link: Link, scratch: str) -> HandlerContext[Any]:
+def context_of(task: TaskFrame, link: Link, scratch: str, guard: LeaseGuard) -> HandlerContext[Any]:
     resume = None if task.checkpoint_phase is None else Checkpoint(task.checkpoint_phase, task.checkpoint_data)
     return HandlerContext(
         link,
@@ -165,7 +177,8 @@ def context_of(task: TaskFrame, link: Link, scratch: str) -> HandlerContext[Any]
         trace_parent=task.trace_parent,
         resume=resume,
         scratch=Path(scratch, f"{task.task_id}.{task.lease_epoch}"),
-        open_storage=storage_opener(),
+        open_storage=storage_opener(guard),
+        check_lease=guard.check,
     )
 
 
@@ -278,6 +291,7 @@ def main() -> None:
             traces.configure_traces("rmhdag-worker", traces.TraceSettings.from_variables(), quiet=True)
     channel = Channel(start.socket)
     registry = _load(channel, start.modules)
+    guard = LeaseGuard(TrustPage(start.trust), start.silence_seconds)
     if start.warm:
         # Beside the first tasks: those that need nothing of it do not wait for it.
         threading.Thread(target=registry.keep_promises, name="imports", daemon=True).start()
@@ -285,11 +299,11 @@ def main() -> None:
         if start.shared:
             from rmhdag.worker.shared import run_side_by_side
 
-            run_side_by_side(channel, registry, start.scratch)
+            run_side_by_side(channel, registry, start.scratch, guard, start.abandoned_seconds)
         else:
             from rmhdag.worker.alone import run_one_by_one
 
-            run_one_by_one(channel, registry, start.board, start.scratch)
+            run_one_by_one(channel, registry, start.board, start.scratch, guard, start.abandoned_seconds)
     except (ParentGone, ConnectionError):
         pass
     traces.close_traces()

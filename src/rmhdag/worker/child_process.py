@@ -23,6 +23,7 @@ from rmhdag.worker.board import Begun, Board, Shown
 from rmhdag.worker.frames import RECEIVE_BYTES, Frame, FrameReader, encode
 from rmhdag.worker.lease import Lease
 from rmhdag.worker.settings import WorkerSettings
+from rmhdag.worker.trust import TrustPage, silence_seconds
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # Handlers have no business in the platform's database or broker, nor with the worker's key or its settings file.
@@ -56,7 +57,7 @@ class Ending(NamedTuple):
 class ChildProcess:
     """`leases` are the tasks it was sent and has not answered, oldest first; a child alone runs the first of them."""
 
-    def __init__(self, kind: ChildKind, settings: WorkerSettings, scratch: Path) -> None:
+    def __init__(self, kind: ChildKind, settings: WorkerSettings, scratch: Path, trust: TrustPage) -> None:
         self.kind = kind
         self.leases: dict[int, Lease] = {}
         self.is_ready = False
@@ -83,6 +84,9 @@ class ChildProcess:
         start = [
             theirs.fileno(),
             self._board.descriptor,
+            trust.descriptor,
+            silence_seconds(settings.heartbeat_seconds),
+            settings.abandoned_seconds,
             os.getpid(),
             str(scratch),
             list(settings.handler_modules),
@@ -99,7 +103,7 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output_write,
                 stderr=output_write,
-                pass_fds=[theirs.fileno(), self._board.descriptor],
+                pass_fds=[theirs.fileno(), self._board.descriptor, trust.descriptor],
                 start_new_session=True,
                 env={
                     **environment,
@@ -141,27 +145,27 @@ class ChildProcess:
 
     def send_task(self, lease: Lease, key: int) -> None:
         task = lease.task
+        frame = encode(
+            "task",
+            key,
+            task.handler,
+            task.task_id,
+            task.job_id,
+            task.node_id,
+            task.attempt,
+            task.lease_epoch,
+            task.timeout_seconds,
+            task.namespace,
+            lease.trace_parent,
+            task.checkpoint_phase,
+            task.checkpoint_data,
+            task.params,
+        )
+        # Only now: a task that cannot be encoded was never the child's.
         lease.key, lease.child, lease.began_ns = key, self, 0
         self.leases[key] = lease
         self._last_key = key
-        self._queue(
-            encode(
-                "task",
-                key,
-                task.handler,
-                task.task_id,
-                task.job_id,
-                task.node_id,
-                task.attempt,
-                task.lease_epoch,
-                task.timeout_seconds,
-                task.namespace,
-                lease.trace_parent,
-                task.checkpoint_phase,
-                task.checkpoint_data,
-                task.params,
-            )
-        )
+        self._queue(frame)
 
     def send_saved(self, key: int, refusal: str | None) -> None:
         self._queue(encode("saved", key, refusal))

@@ -24,10 +24,12 @@ from rmhdag.worker.scratch import Scratch
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.staff import Staff
 from rmhdag.worker.task_spans import TaskSpans
+from rmhdag.worker.trust import TrustPage
 
 log = get_logger(__name__)
 # A column's; the largest integer that a handler may tell becomes one more on its way over the board.
 LARGEST = 2**63 - 1
+MOST_TROUBLES = 3
 
 
 class HandlersBrokenError(Exception):
@@ -40,11 +42,12 @@ class Crew:
         settings: WorkerSettings,
         exchange: Exchange,
         scratch: Scratch,
+        trust: TrustPage,
         selector: selectors.BaseSelector,
         on_ready: Callable[[list[dict[str, Any]]], None],
     ) -> None:
-        self.staff = Staff(settings, scratch, selector, self.listen_to, self._read_output)
-        self.placement = Placement(settings, self.staff, self.mark_start, self._is_alone)
+        self.staff = Staff(settings, scratch, trust, selector, self.listen_to, self._read_output)
+        self.placement = Placement(settings, self.staff, self.mark_start, self._is_alone, self._note_trouble)
         self.by_pair: dict[Pair, Lease] = {}
         self.tasks_done = 0
         self.is_stopping = False
@@ -58,19 +61,45 @@ class Crew:
     # Tasks come.
 
     def take(self, tasks: Iterable[ClaimedTask]) -> None:
+        """One that cannot be taken is given back: the others are not to be lost with it."""
         for task in tasks:
             lease = Lease(task)
-            lease.trace_parent = task.trace_parent if self._spans is None else self._spans.announce(task)
-            self.by_pair[task.task_id, task.lease_epoch] = lease
-            if self.is_stopping:
-                self.release(lease, None)
-            elif task.handler not in self._handlers:
-                message = (
-                    f"this worker has no handler {task.handler!r}: load its module by --handlers or RMHDAG_HANDLERS"
-                )
-                self._finish(lease, TaskStatus.FAILED, ErrorKind.HANDLER_ERROR, message)
-            else:
-                self.placement.add(lease)
+            try:
+                self._take_one(lease)
+            except Exception as error:
+                log.exception("task_not_taken", error=type(error).__name__, **lease.ids)
+                self.placement.withdraw(lease)
+                self.by_pair.pop(lease.pair, None)
+                self._exchange.release(lease.pair, None)
+
+    def _take_one(self, lease: Lease) -> None:
+        task = lease.task
+        lease.trace_parent = task.trace_parent if self._spans is None else self._spans.announce(task)
+        self.by_pair[lease.pair] = lease
+        if self.is_stopping:
+            self.release(lease, None)
+        elif task.handler not in self._handlers:
+            message = f"this worker has no handler {task.handler!r}: load its module by --handlers or RMHDAG_HANDLERS"
+            self._finish(lease, TaskStatus.FAILED, ErrorKind.HANDLER_ERROR, message)
+        else:
+            self.placement.add(lease)
+
+    def find_again(self) -> None:
+        """After an error that nobody expected: tasks that are ours and wait nowhere wait for a child again."""
+        placed = {id(lease) for child in self.staff.children for lease in (*child.leases.values(), child.reserved_for)}
+        placed.update(map(id, self.placement.waiting()))
+        for lease in list(self.by_pair.values()):
+            if id(lease) not in placed:
+                self._put_back(lease)
+
+    def _note_trouble(self, lease: Lease, error: Exception) -> None:
+        """It could not be handed to a child. Once more it is tried; then it is the task's own failure."""
+        lease.troubles += 1
+        if lease.troubles < MOST_TROUBLES:
+            self._put_back(lease)
+        else:
+            message = f"the worker could not hand the task to a process: {type(error).__name__}: {error}"[:2000]
+            self._finish(lease, TaskStatus.FAILED, ErrorKind.HANDLER_ERROR, message)
 
     def refuse(self, task: ClaimedTask, why: str) -> None:
         self._finish(Lease(task), TaskStatus.FAILED, ErrorKind.NON_RETRYABLE, why)
@@ -89,7 +118,7 @@ class Crew:
                 self.drop(lease)
 
     def mark_start(self, lease: Lease) -> None:
-        lease.is_start_asked = True
+        lease.is_start_asked, lease.start_asked_at = True, time.monotonic()
         self._exchange.mark_start(lease.pair)
 
     # What children say.

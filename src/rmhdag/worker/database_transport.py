@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from rmhdag.messaging.claims import ClaimMarks
 from rmhdag.messaging.doorbell import Doorbell
 from rmhdag.models.leases import CheckpointToSave, ClaimedTask, HeldTask, LogChunk, Pair, TaskProgress, TaskReport
 from rmhdag.models.references import Reference
+from rmhdag.observability.supervision import Supervisor
 from rmhdag.store import payloads, processes, suspects, tasks, workers
 from rmhdag.store.channels import queue_channel
 from rmhdag.store.connection import connect, enter_schema
@@ -24,6 +25,8 @@ from rmhdag.worker.transport import Identity, Refused, Unreachable
 Conn = psycopg.Connection[Any]
 # Connection gone, serialization, resources, locks, shutdown, system, read-only, schema being changed: not the data's
 # fault, so the same is sent again.
+# After the server's own limit: a server that is stopped cannot end its statements itself.
+ANSWER_GRACE_SECONDS = 2.0
 TRANSIENT_CLASSES = frozenset({"08", "25", "28", "3D", "3F", "40", "42", "53", "55", "57", "58"})
 
 
@@ -38,6 +41,10 @@ def told_apart() -> Iterator[None]:
         raise Refused((error.diag.message_primary or str(error)).strip()) from error
 
 
+def _nothing() -> None:
+    """Nobody asks how far we are."""
+
+
 class DatabaseLink:
     """A connection that is made when it is needed: autocommit, our schema, JSON read by orjson."""
 
@@ -46,6 +53,7 @@ class DatabaseLink:
         self._role = role
         self._statement_timeout_seconds = statement_timeout_seconds
         self._conn: Conn | None = None
+        self.on_call: Callable[[], None] = _nothing
 
     @property
     def is_open(self) -> bool:
@@ -53,6 +61,7 @@ class DatabaseLink:
 
     @property
     def conn(self) -> Conn:
+        self.on_call()
         if self._conn is None:
             self._conn = self._open()
         return self._conn
@@ -71,6 +80,7 @@ class DatabaseLink:
             statement_timeout_seconds=self._statement_timeout_seconds,
             reads_whole_tables=False,
             pooled=settings.pooled,
+            answer_seconds=self._statement_timeout_seconds + ANSWER_GRACE_SECONDS,
         )
         try:
             enter_schema(conn, settings.schema, pooled=settings.pooled)
@@ -83,7 +93,7 @@ class DatabaseLink:
 
 class DatabasePulse(DatabaseLink):
     def __init__(self, settings: WorkerSettings) -> None:
-        super().__init__(settings, "heartbeat", statement_timeout_seconds=5)
+        super().__init__(settings, "heartbeat", statement_timeout_seconds=4)
 
     def beat(self, worker_id: str, stats: dict[str, Any], *, draining: bool) -> bool:
         with told_apart():
@@ -104,6 +114,9 @@ class DatabaseTransport(DatabaseLink):
 
     def pulse(self) -> DatabasePulse:
         return DatabasePulse(self._settings)
+
+    def start(self, supervisor: Supervisor) -> None:
+        pass
 
     def connect(self) -> bool:
         if self.is_open:

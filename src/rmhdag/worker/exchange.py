@@ -6,28 +6,33 @@ left here stays, and is sent when it is back. Logs and checkpoints of a task go 
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
 from rmhdag.models.leases import CheckpointToSave, ClaimedTask, LogChunk, Pair, TaskProgress
 from rmhdag.observability.logs import get_logger
-from rmhdag.worker.references import UnresolvedReferenceError, may_hold_reference, resolve_references
+from rmhdag.observability.supervision import Loop, Supervisor
+from rmhdag.worker.references import may_hold_reference
 from rmhdag.worker.reports import BATCH, Finished, report_batch, take_batch
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.suspects import Suspects
 from rmhdag.worker.transport import Failed, Identity, NotAllowed, Refused, Transport, TransportError, Unreachable
+from rmhdag.worker.unread import Unread
 from rmhdag.worker.waiting import Waiting
+from rmhdag.worker.wake import Wake
 
 log = get_logger(__name__)
 CLAIM_LIMIT = 500
 # Whatever the other side asks for: longer, and our leases would not be ours any more.
 MOST_PAUSE_SECONDS = 5.0
+# However little there is to do, the loop comes round: its age is what shows that it lives.
+MOST_WAIT_SECONDS = 5.0
+# An error that nobody expected is taken for the data's fault once it has come back this often.
+MOST_SURPRISES = 2
 
 
 class Claimed(NamedTuple):
@@ -67,7 +72,9 @@ class Exchange:
         transport: Transport,
         hear: Callable[[Heard], None],
         is_trusted: Callable[[], bool],
+        before: str | None = None,
     ) -> None:
+        """`before` is the worker of an earlier life that may still hold something."""
         self._settings = settings
         self._transport = transport
         self._hear = hear
@@ -76,16 +83,20 @@ class Exchange:
         self._is_quiet = threading.Condition(self._lock)
         self._identity: Identity | None = None
         self._registered: Identity | None = None
+        self._before = before
         self._finished: Waiting[Finished] = Waiting()
         self._released: Waiting[tuple[str, int, float | None]] = Waiting()
         self._starts: Waiting[Pair] = Waiting()
-        self._checkpoints: Waiting[CheckpointToSave] = Waiting()
+        # The newest of each lease: an older one that was not saved yet is of no use to anybody.
+        self._checkpoints: dict[Pair, CheckpointToSave] = {}
         self._progress: dict[Pair, TaskProgress] = {}
         self._logs: Waiting[LogChunk] = Waiting()
         self._room = 0
-        self._claimed_total = 0
+        self._passed_on_total = 0
         # What we hold by our own account, to be compared with the rows.
         self._known: dict[str, int] = {}
+        self._unread = Unread(settings.unread_seconds)
+        self._may_hold_more = False
         self._told: set[Pair] = set()
         self._is_stopped = False
         self._is_busy = False
@@ -96,35 +107,55 @@ class Exchange:
         self._suspects = Suspects()
         self._claims_no_more = False
         self._failures = 0
-        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._thread = threading.Thread(target=self._run, name="exchange", daemon=True)
+        self._surprises = 0
+        self._wake = Wake()
+        self._has_ended = threading.Event()
 
-    def start(self) -> None:
-        self._thread.start()
+    def start(self, supervisor: Supervisor) -> None:
+        self._transport.start(supervisor)
+        supervisor.start("exchange", self._run, self._settings.stuck_seconds)
 
     def become(self, identity: Identity) -> None:
         """From now on speak as this worker; what was said as the one before is void."""
         with self._lock:
             self._identity = identity
-            for waiting in (self._finished, self._released, self._starts, self._checkpoints, self._logs):
+            for waiting in (self._finished, self._released, self._starts, self._logs):
                 waiting.clear()
+            self._checkpoints.clear()
             self._progress.clear()
             self._known.clear()
             self._told.clear()
+            self._unread = Unread(self._settings.unread_seconds)
             self._room = 0
         self.wake()
 
-    def offer_room(self, room: int, claimed_seen: int) -> None:
-        """Claim up to `room` tasks, less those claimed since the supervisor last looked."""
+    def offer_room(self, room: int, tasks_seen: int) -> None:
+        """Claim up to `room` tasks, less those passed on since the supervisor last looked."""
         with self._lock:
             before = self._room
-            self._room = 0 if self._claims_no_more else room - (self._claimed_total - claimed_seen)
+            self._room = 0 if self._claims_no_more else room - (self._passed_on_total - tasks_seen)
         if before <= 0 < self._room:
             self.wake()
 
     def claim_no_more(self) -> None:
         """The worker is about to stop."""
         self._claims_no_more = True
+
+    def passed_on(self) -> set[Pair]:
+        """Leases that the crew must know: those that wait here, to be read or to be sent, are not among them."""
+        here = {(one.task.task_id, one.task.lease_epoch) for one in self._finished.first()}
+        here.update((task_id, epoch) for task_id, epoch, _ in self._released.first())
+        here.update(self._unread.pairs())
+        return set(self._known.copy().items()) - here
+
+    def counts(self) -> dict[str, int]:
+        """Leases that are with neither the crew nor a child: not read yet, or ended and not reported yet."""
+        return {"tasks_unread": len(self._unread), "tasks_unreported": len(self._finished) + len(self._released)}
+
+    def left_behind(self) -> tuple[list[Finished], list[tuple[str, int, float | None]]]:
+        """Results and leases that were not sent, for whoever tries it after this exchange has been given up."""
+        unread = [(*pair, None) for pair in self._unread.pairs()]
+        return self._finished.first(), [*self._released.first(), *unread]
 
     @property
     def has_told_all(self) -> bool:
@@ -147,7 +178,8 @@ class Exchange:
         self._is_unheard = True
 
     def save_checkpoint(self, checkpoint: CheckpointToSave) -> None:
-        self._checkpoints.add(checkpoint)
+        with self._lock:
+            self._checkpoints[checkpoint.task_id, checkpoint.lease_epoch] = checkpoint
         self._is_unheard = True
 
     def tell_progress(self, progress: TaskProgress) -> None:
@@ -160,8 +192,7 @@ class Exchange:
         self._is_unheard = True
 
     def wake(self) -> None:
-        if not self._is_stopped:
-            os.eventfd_write(self._wake_fd, 1)
+        self._wake.ring()
 
     def wake_if_needed(self) -> None:
         """Once per turn of the supervisor, however much it has left here."""
@@ -173,35 +204,43 @@ class Exchange:
         """Wait until all that was left here is sent; False if it could not be."""
         self.wake()
         with self._is_quiet:
-            return self._is_quiet.wait_for(lambda: not self._has_waiting() and not self._is_busy, timeout_seconds)
+            return self._is_quiet.wait_for(
+                lambda: not self._has_waiting() and not self._unread and not self._is_busy, timeout_seconds
+            )
 
-    def stop(self) -> None:
+    def stop(self, timeout_seconds: float = 20.0) -> None:
         """Leave the register if the other side is there, and end."""
         self._is_stopped = True
-        os.eventfd_write(self._wake_fd, 1)
-        self._thread.join(timeout=20)
-        # Not by the thread: it may have failed long before, and others wake it until the end.
-        if not self._thread.is_alive():
-            os.close(self._wake_fd)
+        self.wake()
+        self._has_ended.wait(timeout_seconds)
+        self._wake.close()
 
-    def _run(self) -> None:
+    def _run(self, loop: Loop) -> None:
+        """Until stopped. What escapes from here nobody expected: it is started again, on a new connection."""
+        self._transport.on_call = loop.turn
+        if loop.restarts:
+            self._failures += 1
+            self._surprises += 1
+            self._transport.disconnect()
         try:
             while not self._is_stopped:
+                loop.turn()
                 try:
                     self._turn()
-                    self._failures = 0
+                    self._failures = self._surprises = 0
                 except TransportError as error:
                     self._recover(error)
-        except Exception as error:
+        except NotAllowed as error:
             self._hear(Failed(error))
         self._leave()
         self._transport.close()
+        self._has_ended.set()
 
     def _leave(self) -> None:
         try:
             if self._failures == 0 and self._registered is not None:
                 self._transport.leave(self._registered.worker_id)
-        except (TransportError, NotAllowed) as error:
+        except Exception as error:
             log.warning("worker_not_unregistered", error=str(error))
 
     def _turn(self) -> None:
@@ -217,6 +256,7 @@ class Exchange:
                 self._send(identity.worker_id)
                 if time.monotonic() - self._checked_at >= self._settings.lease_check_seconds:
                     self._check_leases(identity.worker_id)
+                self._read_values(identity.worker_id)
                 more = self._claim(identity.worker_id)
         finally:
             self._is_busy = False
@@ -227,32 +267,33 @@ class Exchange:
             self._wait()
 
     def _wait(self) -> None:
-        timeout = 60.0
-        is_hungry = self._room > 0 and not self._suspects.is_held(self._known)
+        timeout = MOST_WAIT_SECONDS
+        is_hungry = self._free_room() > 0 and not self._suspects.is_held(self._known)
         if self._suspects.is_reserved:
             timeout = 0.1
         elif is_hungry:
             timeout = self._transport.poll_seconds - (time.monotonic() - self._looked_at)
         if self._known:
             timeout = min(timeout, self._settings.lease_check_seconds)
+        if (read_in := self._unread.next_in(time.monotonic())) is not None:
+            timeout = min(timeout, read_in)
         # Something to claim, but the heartbeat has to be answered first.
         least = 0.001 if self._is_trusted() else 0.05
-        if self._transport.wait(max(timeout, least), self._wake_fd, is_hungry=is_hungry):
+        if self._transport.wait(max(timeout, least), self._wake.fileno(), is_hungry=is_hungry):
             self._looks_promising = True
-        with suppress(BlockingIOError):
-            os.eventfd_read(self._wake_fd)
+        self._wake.take()
 
     def _has_waiting(self) -> bool:
         return bool(self._finished or self._released or self._starts or self._checkpoints or self._logs)
 
     def _register(self) -> Identity | None:
         """Our row in the register, made when we begin and made anew when we were declared dead."""
-        wanted, before = self._identity, self._registered
-        if wanted is None or wanted is before:
+        wanted = self._identity
+        if wanted is None or wanted is self._registered:
             return wanted
         # A claim may have been under way when we were declared dead: then nobody has seen what it took.
-        self._transport.register(wanted, None if before is None else before.worker_id)
-        self._registered = wanted
+        self._transport.register(wanted, self._before)
+        self._registered, self._before = wanted, wanted.worker_id
         self._hear(Registered(wanted.worker_id))
         return wanted
 
@@ -269,24 +310,19 @@ class Exchange:
             self._starts.drop(len(asked))
             self._hear(StartsMarked(asked, matched))
         if self._checkpoints:
-            waiting = self._checkpoints.first()
-            for one, refusal in zip(waiting, transport.save_checkpoints(worker_id, waiting), strict=True):
-                self._checkpoints.drop(1)
-                self._hear(CheckpointSaved((one.task_id, one.lease_epoch), refusal))
+            self._send_checkpoints(worker_id)
         if self._progress:
-            with self._lock:
-                progress, self._progress = list(self._progress.values()), {}
-            self._tolerate(lambda: transport.save_progress(worker_id, progress), "progress_not_told")
+            self._send_progress(worker_id)
         if ended:
-            report_batch(transport, worker_id, ended)
-            self._forget(one.task.task_id for one in ended)
+            report_batch(transport, worker_id, ended, is_desperate=self._is_desperate)
+            self._forget((one.task.task_id, one.task.lease_epoch) for one in ended)
             self._finished.drop(len(ended))
             # The work that they lead to may be ours.
             self._looks_promising = self._looks_promising or not transport.has_bell
         if self._released:
             given = self._released.first(500)
             transport.release(worker_id, given)
-            self._forget(one[0] for one in given)
+            self._forget(one[:2] for one in given)
             self._released.drop(len(given))
 
     def _send_logs(self, worker_id: str) -> None:
@@ -298,21 +334,69 @@ class Exchange:
             self._logs.drop(len(chunks))
             left -= len(chunks)
 
+    def _send_checkpoints(self, worker_id: str) -> None:
+        with self._lock:
+            waiting = list(self._checkpoints.values())
+        try:
+            for one, refusal in zip(waiting, self._transport.save_checkpoints(worker_id, waiting), strict=True):
+                self._checkpoint_was_saved(one, refusal)
+        except (TransportError, NotAllowed):
+            raise
+        except Exception as error:
+            if not self._is_desperate:
+                raise
+            for one in waiting:
+                self._checkpoint_was_saved(one, f"{type(error).__name__}: {error}")
+
+    def _checkpoint_was_saved(self, checkpoint: CheckpointToSave, refusal: str | None) -> None:
+        pair = (checkpoint.task_id, checkpoint.lease_epoch)
+        with self._lock:
+            if self._checkpoints.get(pair) is not checkpoint:
+                return  # a newer one has taken its place, or it was answered before
+            del self._checkpoints[pair]
+        self._hear(CheckpointSaved(pair, refusal))
+
+    def _send_progress(self, worker_id: str) -> None:
+        with self._lock:
+            progress, self._progress = self._progress, {}
+        try:
+            self._tolerate(
+                partial(self._transport.save_progress, worker_id, list(progress.values())), "progress_not_told"
+            )
+        except BaseException:
+            with self._lock:
+                if self._registered is self._identity:
+                    self._progress = {**progress, **self._progress}
+            raise
+
+    @property
+    def _is_desperate(self) -> bool:
+        """The same has failed again and again without a reason that we know: it is perhaps the data's fault."""
+        return self._surprises >= MOST_SURPRISES
+
     def _tolerate(self, send: Callable[[], None], what: str) -> None:
         """For what is only told: data that the other side refuses is not worth a task."""
         try:
             send()
         except Refused as error:
             log.warning(what, error=str(error))
+        except (TransportError, NotAllowed):
+            raise
+        except Exception as error:
+            if not self._is_desperate:
+                raise
+            log.error(what, error=f"{type(error).__name__}: {error}")
 
-    def _forget(self, task_ids: Iterable[str]) -> None:
-        for task_id in task_ids:
-            self._known.pop(task_id, None)
+    def _forget(self, pairs: Iterable[Pair]) -> None:
+        """Not a newer lease of the same task."""
+        for task_id, epoch in pairs:
+            if self._known.get(task_id) == epoch:
+                del self._known[task_id]
 
     def _check_leases(self, worker_id: str) -> None:
         """Compare what we hold with the rows: some are to stop, some are gone, some we never knew we had."""
         self._checked_at = time.monotonic()
-        if not self._known and self._failures == 0 and self._claimed_total == 0:
+        if not self._known and not self._may_hold_more and self._passed_on_total == 0:
             return
         held = {row.task_id: row for row in self._transport.held_tasks(worker_id, self._known)}
         unseen = [(row.task_id, row.lease_epoch, None) for row in held.values() if row.task_id not in self._known]
@@ -323,11 +407,15 @@ class Exchange:
             for task_id, epoch in self._known.items()
             if task_id not in held or held[task_id].lease_epoch != epoch
         ]
-        self._forget(task_id for task_id, _ in gone)
         to_stop = {(row.task_id, row.lease_epoch) for row in held.values() if row.cancel_requested}
-        news, self._told = to_stop - self._told, to_stop
+        self._unread.take_out(set(gone))
+        self._give_back(self._unread.take_out(to_stop))
+        news = to_stop - self._told
         if gone or news:
             self._hear(LeasesChecked(sorted(news), gone))
+        self._told = to_stop
+        self._forget(gone)
+        self._may_hold_more = False
 
     def _claim(self, worker_id: str) -> bool:
         """Claim what there is room for; True if there may be more."""
@@ -338,40 +426,68 @@ class Exchange:
         if not self._claims_no_more and self._is_trusted():
             suspect = self._suspects.claim(self._transport, worker_id, is_idle=not self._known)
             if suspect is not None:
-                self._pass_on(worker_id, [suspect])
+                self._take(worker_id, [suspect])
                 return False
         return more
+
+    def _free_room(self) -> int:
+        return self._room - len(self._unread)
 
     def _claim_batches(self, worker_id: str) -> bool:
         now = time.monotonic()
         if self._transport.has_rung() or now - self._looked_at >= self._transport.poll_seconds:
             self._looks_promising = True
-        if self._room <= 0 or not self._looks_promising or not self._is_trusted():
+        room = self._free_room()
+        if room <= 0 or not self._looks_promising or not self._is_trusted():
             return False
         self._looked_at = now
-        limit, count = min(self._room, CLAIM_LIMIT), 0
+        limit, count = min(room, CLAIM_LIMIT), 0
+        # If the answer is lost, rows are ours without our knowing.
+        self._may_hold_more = True
         for claimed in self._transport.claim(worker_id, limit):
             count += len(claimed)
-            self._pass_on(worker_id, claimed)
+            self._take(worker_id, claimed)
+        self._may_hold_more = False
         self._looks_promising = count >= limit
-        return self._looks_promising and self._room > 0
+        return self._looks_promising and self._free_room() > 0
 
-    def _pass_on(self, worker_id: str, claimed: list[ClaimedTask]) -> None:
-        with self._lock:
-            self._room -= len(claimed)
-            self._claimed_total += len(claimed)
+    def _take(self, worker_id: str, claimed: list[ClaimedTask]) -> None:
         self._known.update((task.task_id, task.lease_epoch) for task in claimed)
-        ready: list[ClaimedTask] = []
-        refused: list[tuple[ClaimedTask, str]] = []
-        for task in claimed:
-            if may_hold_reference(task.params):
-                try:
-                    task = with_values(self._transport, task)
-                except UnresolvedReferenceError as error:
-                    refused.append((task, str(error)))
-                    continue
-            ready.append(task)
+        unread = [task for task in claimed if may_hold_reference(task.params)]
+        if not unread:
+            self._pass_on(worker_id, claimed, [])
+            return
+        self._unread.add(unread)
+        waiting = {task.task_id for task in unread}
+        if len(unread) < len(claimed):
+            self._pass_on(worker_id, [task for task in claimed if task.task_id not in waiting], [])
+        self._read_values(worker_id)
+
+    def _read_values(self, worker_id: str) -> None:
+        """Pass on what can be read now; what could not be read for too long is given back."""
+        unread = self._unread
+        if not unread:
+            return
+        if self._claims_no_more:
+            self._give_back(unread.take_out())
+            return
+        read = unread.read(self._transport)
+        self._give_back(read.hopeless)
+        if read.ready or read.refused:
+            self._pass_on(worker_id, read.ready, read.refused)
+
+    def _pass_on(self, worker_id: str, ready: list[ClaimedTask], refused: list[tuple[ClaimedTask, str]]) -> None:
+        """Counted here and not before: what the supervisor has not seen must not take up its room."""
+        count = len(ready) + len(refused)
+        with self._lock:
+            self._room -= count
+            self._passed_on_total += count
         self._hear(Claimed(worker_id, ready, refused))
+
+    def _give_back(self, pairs: Iterable[Pair]) -> None:
+        """What never left the exchange."""
+        for pair in pairs:
+            self._released.add((*pair, None))
 
     def _recover(self, error: TransportError) -> None:
         """The other side is away, or would not have it now: begin again with a new connection, soon and then later."""
@@ -385,9 +501,3 @@ class Exchange:
         deadline = time.monotonic() + pause * random.uniform(0.5, 1.0)
         while not self._is_stopped and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, 0.1))
-
-
-def with_values(transport: Transport, task: ClaimedTask) -> ClaimedTask:
-    """The task with stored values in the place of references to them."""
-    read = partial(transport.read_payload, task.namespace)
-    return task._replace(params=resolve_references(task.params, read))

@@ -10,16 +10,17 @@ from __future__ import annotations
 import json
 import logging
 import socket
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
+from rmhdag.observability.supervision import Loop, Supervisor
 from rmhdag.worker.settings import WorkerSettings
 
 log = logging.getLogger("rmhdag.worker")
 PATIENCE_SECONDS = 2.0
+ACCEPT_SECONDS = 5.0
 REQUEST_BYTES = 8_192
 
 
@@ -33,10 +34,18 @@ class WorkerHealth(NamedTuple):
     tasks_done: int
     draining: bool
     is_trusted: bool
+    # Seconds since each loop last came round, how often each was started again, and which are overdue.
+    loop_ages: dict[str, float]
+    loop_restarts: dict[str, int]
+    late_loops: tuple[str, ...]
+    # More than one if it has given up what it held and begun anew.
+    lives: int
 
     @property
     def status(self) -> str:
-        return "UNHEALTHY" if not self.is_trusted else "DEGRADED" if self.draining else "HEALTHY"
+        if not self.is_trusted or self.late_loops:
+            return "UNHEALTHY"
+        return "DEGRADED" if self.draining else "HEALTHY"
 
 
 class HealthPort:
@@ -44,6 +53,7 @@ class HealthPort:
 
     def __init__(self, settings: WorkerSettings, look: Callable[[], WorkerHealth]) -> None:
         self._look = look
+        self._is_closed = False
         self._listener: socket.socket | None = None
         try:
             self._listener = socket.create_server((settings.health_host, settings.health_port or 0))
@@ -51,27 +61,46 @@ class HealthPort:
             log.warning("no health port %s:%s: %s", settings.health_host, settings.health_port, error)
             return
         log.info("health is told on http://%s:%s/health", *self._listener.getsockname()[:2])
-        threading.Thread(target=self._serve, args=[self._listener], name="health", daemon=True).start()
+
+    def start(self, supervisor: Supervisor) -> None:
+        if self._listener is not None:
+            supervisor.start("health", self._serve, ACCEPT_SECONDS + 10 * PATIENCE_SECONDS)
 
     @property
     def port(self) -> int | None:
         return None if self._listener is None else int(self._listener.getsockname()[1])
 
     def close(self) -> None:
+        self._is_closed = True
         if self._listener is not None:
             with suppress(OSError):
                 self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for a caller
             self._listener.close()
 
-    def _serve(self, listener: socket.socket) -> None:
+    def _serve(self, loop: Loop) -> None:
+        """No caller ends it, whatever happens while it is answered."""
+        listener = self._listener
+        assert listener is not None
+        listener.settimeout(ACCEPT_SECONDS)
         while True:
+            loop.turn()
             try:
                 caller, _ = listener.accept()
+            except TimeoutError:
+                continue
             except OSError:
-                return
+                if self._is_closed:
+                    return
+                raise
             with caller, suppress(OSError):
                 caller.settimeout(PATIENCE_SECONDS)
-                caller.sendall(answer(caller.recv(REQUEST_BYTES), self._look()))
+                request = caller.recv(REQUEST_BYTES)
+                try:
+                    told = answer(request, self._look())
+                except Exception as error:
+                    log.exception("health could not be told")
+                    told = respond(HTTPStatus.INTERNAL_SERVER_ERROR, {"detail": type(error).__name__})
+                caller.sendall(told)
 
 
 def answer(request: bytes, found: WorkerHealth) -> bytes:
@@ -82,7 +111,8 @@ def answer(request: bytes, found: WorkerHealth) -> bytes:
     body: dict[str, Any]
     match words[1].partition(b"?")[0]:
         case b"/livez":
-            status, body = HTTPStatus.OK, {"alive": True}
+            alive = not found.late_loops
+            status, body = HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE, {"alive": alive}
         case b"/readyz":
             ready = found.status == "HEALTHY"
             status, body = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, {"ready": ready}

@@ -8,8 +8,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rmhdag.observability.logs import get_logger
+from rmhdag.observability.supervision import Loop, Supervisor
+from rmhdag.worker.overdue import Overdue
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.transport import Failed, NotAllowed, Pulse, TransportError, Unreachable
+from rmhdag.worker.trust import TrustPage, now_ns
 
 log = get_logger(__name__)
 # With the default of 2 s: two seconds less than the silence after which others may declare us dead.
@@ -32,21 +35,24 @@ class Heartbeat:
         pulse: Pulse,
         stats: Callable[[], dict[str, Any]],
         hear: Callable[[Fenced | Failed], None],
+        trust: TrustPage,
     ) -> None:
         self._settings = settings
         self._pulse = pulse
         self._stats = stats
         self._hear = hear
+        self._trust = trust
         self._worker_id: str | None = None
         self._wake = threading.Event()
         self._stopped = False
-        self._succeeded_at = 0.0
+        self._has_ended = threading.Event()
+        self._trusted_until_ns = 0
         self.draining = False
         self._retry_seconds = RETRY_SECONDS
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
+    def start(self, supervisor: Supervisor) -> None:
+        overdue = Overdue(supervisor, self._settings.stuck_seconds)
+        supervisor.start("heartbeat", lambda loop: self._run(loop, overdue), self._settings.stuck_seconds)
 
     def beat_for(self, worker_id: str) -> None:
         """It has just been registered; it is trusted with tasks once a beat went through over our own connection."""
@@ -55,15 +61,21 @@ class Heartbeat:
 
     def is_fresh(self) -> bool:
         """Nobody can have declared us dead yet. After a freeze this is false until we have asked."""
-        return time.monotonic() - self._succeeded_at < TRUSTED_BEATS * self._settings.heartbeat_seconds
+        return now_ns() < self._trusted_until_ns
 
-    def stop(self) -> None:
+    def stop(self, timeout_seconds: float = 10.0) -> None:
         self._stopped = True
         self._wake.set()
-        self._thread.join(timeout=10)
+        self._has_ended.wait(timeout_seconds)
 
-    def _run(self) -> None:
+    def _run(self, loop: Loop, overdue: Overdue) -> None:
+        """Until stopped. Before it says that the worker lives, it looks whether that is so."""
+        if loop.restarts:
+            self._pulse.disconnect()
         while not self._stopped:
+            loop.turn()
+            if overdue.give_up_if_stuck():
+                break
             began = time.monotonic()
             worker_id = self._worker_id
             pause = self._settings.heartbeat_seconds
@@ -72,9 +84,14 @@ class Heartbeat:
             self._wake.wait(max(0.05, pause - (time.monotonic() - began)))
             self._wake.clear()
         self._pulse.disconnect()
+        self._has_ended.set()
+
+    def _believe_until(self, at_ns: int) -> None:
+        self._trusted_until_ns = at_ns
+        self._trust.trust_until(at_ns)
 
     def _beat(self, worker_id: str) -> bool:
-        began = time.monotonic()
+        began_ns = now_ns()
         try:
             alive = self._pulse.beat(worker_id, self._stats(), draining=self.draining)
         except TransportError as error:
@@ -86,8 +103,9 @@ class Heartbeat:
             self._hear(Failed(error))
             return False
         if alive:
-            self._succeeded_at = began
+            self._believe_until(began_ns + int(TRUSTED_BEATS * self._settings.heartbeat_seconds * 1e9))
         elif worker_id == self._worker_id:
             self._worker_id = None
+            self._believe_until(0)
             self._hear(Fenced(worker_id))
         return True

@@ -7,7 +7,6 @@ claims. A claim that waited would lease tasks to a worker that is perhaps no lon
 from __future__ import annotations
 
 import logging
-import os
 import select
 import threading
 from collections import deque
@@ -33,8 +32,10 @@ from rmhdag.models.leases import (
 )
 from rmhdag.models.limits import PAYLOAD_CHUNK_BYTES
 from rmhdag.models.references import Reference, as_reference
+from rmhdag.observability.supervision import Loop, Supervisor
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.transport import Identity, KeyRefused, NotAllowed, Refused, TransportError, Unreachable
+from rmhdag.worker.wake import Wake
 
 T = TypeVar("T")
 # It tells every call; at a few calls per second that is no news.
@@ -44,11 +45,16 @@ WAIT_SECONDS = 25.0
 # The server looks once a second for all who wait; our own looks are for when its rings do not reach us.
 POLLS_PER_LOOK = 5
 BELL_PAUSE_SECONDS = 1.0
+IDLE_SECONDS = 5.0
 CHECKPOINTS_PER_CALL = 50
 
 
 class NotThere(TransportError):
     """The API knows nothing of the kind: a worker that was declared dead, a payload that was pruned."""
+
+
+def _nothing() -> None:
+    """Nobody asks how far we are."""
 
 
 class HttpLink:
@@ -58,6 +64,7 @@ class HttpLink:
         self._settings = settings
         self._read_seconds = read_seconds
         self._client: httpx.Client | None = None
+        self.on_call: Callable[[], None] = _nothing
 
     def disconnect(self) -> None:
         if self._client is not None:
@@ -71,6 +78,7 @@ class HttpLink:
         return orjson.loads(answer.content) if answer.content else None
 
     def send(self, method: str, path: str, content: bytes | None, media_type: str) -> httpx.Response:
+        self.on_call()
         if self._client is None:
             self._client = self._open()
         try:
@@ -135,34 +143,32 @@ class HttpBell:
     def __init__(self, settings: WorkerSettings) -> None:
         self._link = HttpLink(settings, read_seconds=WAIT_SECONDS + 10)
         self._queues = list(settings.queues)
-        self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._rung = Wake()
         self._is_wanted = threading.Event()
         self._is_closed = threading.Event()
-        self._thread: threading.Thread | None = None
 
     def fileno(self) -> int:
-        return self._fd
+        return self._rung.fileno()
 
     def listen(self) -> None:
         """Until the next ring. What rings while nobody listens is heard when somebody does again."""
         self._is_wanted.set()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="bell", daemon=True)
-            self._thread.start()
 
     def take(self) -> bool:
-        with suppress(BlockingIOError):
-            return os.eventfd_read(self._fd) > 0
-        return False
+        return self._rung.take()
 
     def close(self) -> None:
         """Without waiting for the thread, which may be waiting for the API; it ends with the process at the latest."""
         self._is_closed.set()
         self._is_wanted.set()
+        self._rung.close()
 
-    def _run(self) -> None:
+    def run(self, loop: Loop) -> None:
         place: str | None = None
-        while self._is_wanted.wait() and not self._is_closed.is_set():
+        while not self._is_closed.is_set():
+            loop.turn()
+            if not self._is_wanted.wait(IDLE_SECONDS) or self._is_closed.is_set():
+                continue
             try:
                 body = {"queues": self._queues, "after": place, "wait_seconds": WAIT_SECONDS}
                 heard = self._link.say("/tasks/wait", body)
@@ -174,7 +180,7 @@ class HttpBell:
             place = heard["place"]
             if heard["rang"]:
                 self._is_wanted.clear()
-                os.eventfd_write(self._fd, 1)
+                self._rung.ring()
         self._link.disconnect()
 
 
@@ -191,6 +197,9 @@ class HttpTransport(HttpLink):
 
     def pulse(self) -> HttpPulse:
         return HttpPulse(self._settings)
+
+    def start(self, supervisor: Supervisor) -> None:
+        supervisor.start("bell", self._bell.run, WAIT_SECONDS + 10 + self._settings.stuck_seconds)
 
     def connect(self) -> bool:
         if self._client is not None:

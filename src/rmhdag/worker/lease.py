@@ -27,6 +27,9 @@ class Lease:
     child: ChildProcess | None = None
     began_ns: int = 0
     is_start_asked: bool = False
+    start_asked_at: float = 0.0
+    # How often this worker has failed to hand it to a child.
+    troubles: int = 0
     is_start_marked: bool = False
     was_with_the_dead: bool = False
     told: StopReason | None = None

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 
+from rmhdag.observability.logs import get_logger
 from rmhdag.worker.child_process import ChildProcess
 from rmhdag.worker.lease import Lease
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.staff import Staff
+
+log = get_logger(__name__)
+# An answer that has not come by then is perhaps lost; asking again changes nothing on the other side.
+ASK_AGAIN_SECONDS = 5.0
 
 
 class Placement:
@@ -20,12 +26,14 @@ class Placement:
         staff: Staff,
         mark_start: Callable[[Lease], None],
         is_alone: Callable[[Lease], bool],
+        note_trouble: Callable[[Lease, Exception], None],
     ) -> None:
         self.light_handlers: frozenset[str] = frozenset()
         self._settings = settings
         self._staff = staff
         self._mark_start = mark_start
         self._is_alone = is_alone
+        self._note_trouble = note_trouble
         self._waiting: deque[Lease] = deque()
         self._next_key = 1
         # Pessimistic, so that the first claims are small.
@@ -34,6 +42,9 @@ class Placement:
     @property
     def has_waiting(self) -> bool:
         return bool(self._waiting)
+
+    def waiting(self) -> list[Lease]:
+        return list(self._waiting)
 
     def add(self, lease: Lease) -> None:
         self._waiting.append(lease)
@@ -83,13 +94,17 @@ class Placement:
         """Give waiting tasks to children; those that find none wait on."""
         if self._waiting:
             depth = self._depth()
-            kept: deque[Lease] = deque()
+            waiting, self._waiting = self._waiting, deque()
             takers = [one for one in self._staff.children if one.takes_tasks]
-            while self._waiting:
-                lease = self._waiting.popleft()
-                if not self._place_one(lease, takers, depth):
-                    kept.append(lease)
-            self._waiting = kept
+            for lease in waiting:
+                try:
+                    is_placed = self._place_one(lease, takers, depth)
+                except Exception as error:
+                    log.exception("task_not_placed", error=type(error).__name__, **lease.ids)
+                    self._note_trouble(lease, error)
+                    continue
+                if not is_placed:
+                    self._waiting.append(lease)
         for child in self._staff.children:
             if child.reserved_for is not None and not child.leases:
                 self._use_reserved(child, child.reserved_for)
@@ -118,7 +133,7 @@ class Placement:
         if not lease.must_mark_start_first:
             child.reserved_for = None
             self._send(lease, child)
-        elif not lease.is_start_asked:
+        elif not lease.is_start_asked or time.monotonic() - lease.start_asked_at > ASK_AGAIN_SECONDS:
             self._mark_start(lease)
 
     def _send(self, lease: Lease, child: ChildProcess) -> None:

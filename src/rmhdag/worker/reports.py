@@ -13,7 +13,7 @@ from rmhdag.models.leases import ClaimedTask, TaskReport
 from rmhdag.models.limits import INLINE_BYTES
 from rmhdag.models.states import TaskStatus
 from rmhdag.observability.logs import get_logger
-from rmhdag.worker.transport import Refused, Transport
+from rmhdag.worker.transport import NotAllowed, Refused, Transport, TransportError
 
 log = get_logger(__name__)
 BATCH = 500
@@ -46,23 +46,28 @@ def take_batch(waiting: Sequence[Finished]) -> list[Finished]:
     return batch
 
 
-def report_batch(transport: Transport, worker_id: str, batch: Sequence[Finished]) -> None:
-    """Record results. Raises only what a later try may get past."""
+def report_batch(
+    transport: Transport, worker_id: str, batch: Sequence[Finished], *, is_desperate: bool = False
+) -> None:
+    """Record results. Raises only what a later try may get past; if desperate, an unknown error is the data's fault."""
     if not batch:
         return
     try:
         transport.report(worker_id, [_as_report(transport, one) for one in batch])
         return
-    except Refused as error:
+    except Exception as error:
+        is_known = isinstance(error, TransportError | NotAllowed)
+        if not isinstance(error, Refused) and (is_known or not is_desperate):
+            raise
         if len(batch) == 1:
             _report_refused(transport, worker_id, batch[0], error)
             return
     middle = len(batch) // 2
-    report_batch(transport, worker_id, batch[:middle])
-    report_batch(transport, worker_id, batch[middle:])
+    report_batch(transport, worker_id, batch[:middle], is_desperate=is_desperate)
+    report_batch(transport, worker_id, batch[middle:], is_desperate=is_desperate)
 
 
-def _report_refused(transport: Transport, worker_id: str, one: Finished, error: Refused) -> None:
+def _report_refused(transport: Transport, worker_id: str, one: Finished, error: Exception) -> None:
     log.warning("task_result_refused", error=str(error), **_ids(one))
     refused = Finished(
         one.task,

@@ -9,6 +9,8 @@ from rmhdag.handlers.raster_limits import RasterLimits
 from rmhdag.observability.traces import TraceSettings
 from rmhdag.storage.settings import StorageSettings
 
+STUCK_SECONDS = 20.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
@@ -43,6 +45,12 @@ class WorkerSettings:
     grace_seconds: float = 3.0
     stop_seconds: float = 30.0
     lease_check_seconds: float = 1.0
+    # A claimed task whose stored parameters cannot be read for so long is given back.
+    unread_seconds: float = 5.0
+    # A task whose worker is frozen, so that its lease may be lost, is ended by its own process after so long.
+    abandoned_seconds: float = 8.0
+    # A loop that has not come round for so long ends the worker's life: two TTLs, and longer than any call may take.
+    stuck_seconds: float = STUCK_SECONDS
     # Where it tells whether it is well; 0 takes a free port, None is none.
     health_host: str = "127.0.0.1"
     health_port: int | None = None

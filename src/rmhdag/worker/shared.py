@@ -20,6 +20,7 @@ from rmhdag.worker.child import (
     send_outcome,
     span_of,
 )
+from rmhdag.worker.trust import LeaseGuard
 
 
 class _Link(TaskLink):
@@ -50,11 +51,12 @@ class _Link(TaskLink):
 
 
 class _Runner:
-    def __init__(self, channel: Channel, registry: Registry, scratch: str) -> None:
+    def __init__(self, channel: Channel, registry: Registry, scratch: str, guard: LeaseGuard) -> None:
+        self._guard = guard
         self._channel = channel
         self._registry = registry
         self._scratch = scratch
-        self._links: dict[int, _Link] = {}
+        self.links: dict[int, _Link] = {}
 
     async def run(self) -> None:
         ended = asyncio.get_running_loop().create_future()
@@ -73,9 +75,9 @@ class _Runner:
     def _handle(self, frame: list[Any]) -> None:
         if frame[0] == "task":
             task = TaskFrame(*frame)
-            started = self._links[task.key] = _Link(self._channel, task.key)
+            started = self.links[task.key] = _Link(self._channel, task.key)
             started.coroutine = asyncio.get_running_loop().create_task(self._execute(task, started))
-        elif (link := self._links.get(frame[1])) is not None:
+        elif (link := self.links.get(frame[1])) is not None:
             if frame[0] == "saved":
                 link.answer(frame[2])
             elif frame[0] == "stop":
@@ -86,16 +88,20 @@ class _Runner:
     async def _execute(self, task: TaskFrame, link: _Link) -> None:
         running.set(link)
         began_ns = time.monotonic_ns()
-        ctx = context_of(task, link, self._scratch)
+        ctx = context_of(task, link, self._scratch, self._guard)
         spec = self._registry.find(task.handler)
         assert spec is not None, task.handler
         with span_of(task):
             outcome = await run_async(spec, ctx, link.saved)
         clean_up(ctx)
-        self._links.pop(task.key, None)
+        self.links.pop(task.key, None)
         link.say_the_rest()
         send_outcome(self._channel, task.key, outcome, began_ns)
 
 
-def run_side_by_side(channel: Channel, registry: Registry, scratch: str) -> None:
-    asyncio.run(_Runner(channel, registry, scratch).run())
+def run_side_by_side(
+    channel: Channel, registry: Registry, scratch: str, guard: LeaseGuard, abandoned_seconds: float
+) -> None:
+    runner = _Runner(channel, registry, scratch, guard)
+    guard.start_watchdog(abandoned_seconds, lambda: bool(runner.links))
+    asyncio.run(runner.run())

@@ -10,6 +10,7 @@ from rmhdag.observability.logs import get_logger
 from rmhdag.worker.child_process import ChildKind, ChildProcess, Ending
 from rmhdag.worker.scratch import Scratch
 from rmhdag.worker.settings import WorkerSettings
+from rmhdag.worker.trust import TrustPage
 
 log = get_logger(__name__)
 QUICK_DEATH_SECONDS = 5.0
@@ -24,6 +25,7 @@ class Staff:
         self,
         settings: WorkerSettings,
         scratch: Scratch,
+        trust: TrustPage,
         selector: selectors.BaseSelector,
         listen: Listen,
         read_output: Listen,
@@ -32,6 +34,7 @@ class Staff:
         self.is_hiring = True
         self._settings = settings
         self._scratch = scratch
+        self._trust = trust
         self._selector = selector
         self._listen = listen
         self._read_output = read_output
@@ -62,7 +65,7 @@ class Staff:
             return None
 
     def _start(self, kind: ChildKind) -> ChildProcess:
-        child = ChildProcess(kind, self._settings, self._scratch.folder)
+        child = ChildProcess(kind, self._settings, self._scratch.folder, self._trust)
         self.children.append(child)
         self._selector.register(child.socket, selectors.EVENT_READ, (self._listen, child))
         self._selector.register(child.output, selectors.EVENT_READ, (self._read_output, child))
@@ -104,7 +107,7 @@ class Staff:
         is_quick = now - child.started_at < QUICK_DEATH_SECONDS
         if is_quick and not child.is_killed and not child.tasks_done and not child.leases:
             self._quick_deaths += 1
-            self._hire_at = now + min(MOST_PAUSE_SECONDS, 0.1 * 2**self._quick_deaths)
+            self._hire_at = now + min(MOST_PAUSE_SECONDS, 0.1 * 2 ** min(self._quick_deaths, 10))
             log.error("child_died_at_its_start", error=ending.describe(), last_words=child.last_words.strip())
         else:
             self._quick_deaths = 0

@@ -5,11 +5,12 @@ Only the calls differ. When to claim, what to send again, when a lease is believ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from rmhdag.models.leases import CheckpointToSave, ClaimedTask, HeldTask, LogChunk, Pair, TaskProgress, TaskReport
 from rmhdag.models.references import Reference
+from rmhdag.observability.supervision import Supervisor
 from rmhdag.worker.settings import WorkerSettings
 
 
@@ -71,8 +72,13 @@ class Transport(Protocol):
     # Somebody rings when there is work; if not, only looking helps.
     has_bell: bool
     poll_seconds: float
+    # Called before each call: work that needs many of them is not stuck.
+    on_call: Callable[[], None]
 
     def pulse(self) -> Pulse: ...
+
+    def start(self, supervisor: Supervisor) -> None:
+        """The threads of its own, if it has any."""
 
     def connect(self) -> bool:
         """True if there was no connection."""

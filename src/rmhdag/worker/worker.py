@@ -9,16 +9,18 @@ import socket
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import rmhdag
 from rmhdag.handlers.contract import StopReason
-from rmhdag.observability import traces
+from rmhdag.observability import supervision, traces
 from rmhdag.observability.logs import get_logger, identify
+from rmhdag.observability.supervision import Supervisor
 from rmhdag.store.identity import new_id
-from rmhdag.worker.crew import Crew
+from rmhdag.worker.child_process import ChildKind, ChildProcess
+from rmhdag.worker.crew import Crew, HandlersBrokenError
 from rmhdag.worker.exchange import (
     CheckpointSaved,
     Claimed,
@@ -30,9 +32,14 @@ from rmhdag.worker.exchange import (
 )
 from rmhdag.worker.health_port import HealthPort, WorkerHealth
 from rmhdag.worker.heartbeat import Fenced, Heartbeat
+from rmhdag.worker.overdue import Overdue
+from rmhdag.worker.reports import report_batch, take_batch
 from rmhdag.worker.scratch import Scratch
 from rmhdag.worker.settings import WorkerSettings
-from rmhdag.worker.transport import Failed, Identity, choose_transport
+from rmhdag.worker.strays import Strays
+from rmhdag.worker.transport import Failed, Identity, NotAllowed, Transport, choose_transport
+from rmhdag.worker.trust import TrustPage
+from rmhdag.worker.wake import Wake
 from rmhdag.worker.watch import Watch
 
 log = get_logger(__name__)
@@ -41,31 +48,71 @@ News = Heard | Fenced
 SAME_REQUEST_SECONDS = 1.0
 # What is left of the time to stop once the last child is gone: for the last reports.
 LAST_WORDS_SECONDS = 2.0
+# However little there is to do, the loop comes round: its age is what shows that it lives.
+MOST_WAIT_SECONDS = 2.0
+# A worker that has given up so many lives within so many seconds is not helped by another one.
+MOST_LIVES = 3
+LIVES_WINDOW_SECONDS = 600.0
+# The loop that is to end a life may be the one that is stuck.
+LAST_RESORT_SECONDS = 10.0
+EXIT_STUCK = 1
+
+
+class WorkerGivenUp(Exception):
+    """Beginning anew does not help: whoever started the worker has to look at it, or start it again."""
 
 
 class Worker:
-    """`run` until it is told to stop. Everything but the exchange and the heartbeat happens in one thread."""
+    """`run` until it is told to stop. Everything but the exchange and the heartbeat happens in one thread.
 
-    def __init__(self, settings: WorkerSettings) -> None:
+    A worker has a life after the other. A life ends when one of its loops fails again and again or does not come round:
+    what was not begun is given back, what ran is killed, and the next life registers under a new id.
+    """
+
+    def __init__(
+        self, settings: WorkerSettings, open_transport: Callable[[WorkerSettings], Transport] = choose_transport
+    ) -> None:
         self.settings = settings
         self.worker_id = ""
-        self._handlers: list[dict[str, Any]] = []
-        self._news: deque[News] = deque()
-        self._claimed_seen = 0
+        self._open_transport = open_transport
         self._stop_requests = 0
         self._stop_asked_at = 0.0
-        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._lives = 0
+        self._given_up_at: deque[float] = deque(maxlen=MOST_LIVES)
+        self._owns_process = False
+        self._has_ended = threading.Event()
+        self._house = Supervisor(self._has_ended, lambda reason: None)
+        self._wake = Wake()
+        self._be_born(None)
+
+    def _be_born(self, before: str | None) -> None:
+        settings = self.settings
+        self.worker_id = ""
+        self._lives += 1
+        self._handlers: list[dict[str, Any]] = []
+        self._news: deque[News] = deque()
+        self._tasks_seen = 0
+        self._failures: deque[float] = deque(maxlen=supervision.MOST_RESTARTS)
+        self._given_up: str | None = None
+        self._is_over = threading.Event()
+        self._has_noticed = threading.Event()
+        self._supervisor = Supervisor(self._is_over, self._give_up)
+        self._overdue = Overdue(self._supervisor, settings.stuck_seconds)
+        self._loop = self._supervisor.watch("supervisor", settings.stuck_seconds)
         self._selector = selectors.DefaultSelector()
         self._scratch = Scratch(settings.scratch_root)
-        self._transport = choose_transport(settings)
-        self._heartbeat = Heartbeat(settings, self._transport.pulse(), self._stats, self._hear)
-        self._exchange = Exchange(settings, self._transport, self._hear, self._heartbeat.is_fresh)
-        self._crew = Crew(settings, self._exchange, self._scratch, self._selector, self._on_ready)
+        self._trust = TrustPage.create()
+        self._transport = self._open_transport(settings)
+        self._heartbeat = Heartbeat(settings, self._transport.pulse(), self._stats, self._hear, self._trust)
+        self._exchange = Exchange(settings, self._transport, self._hear, self._heartbeat.is_fresh, before)
+        self._crew = Crew(settings, self._exchange, self._scratch, self._trust, self._selector, self._on_ready)
         self._watch = Watch(settings, self._crew, self._exchange)
+        self._strays = Strays(self._exchange, self._crew)
 
     def run(self) -> None:
         """Until SIGTERM or Ctrl-C; a second one does not wait for tasks."""
         before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        self._owns_process = True
         try:
             self.run_until(threading.Event())
         finally:
@@ -74,18 +121,50 @@ class Worker:
 
     def run_until(self, stop: threading.Event) -> None:
         """Until the event is set (call `wake` after that) or `stop` is called."""
-        self._selector.register(self._wake_fd, selectors.EVENT_READ, (self._take_wake, None))
-        self._exchange.start()
-        self._heartbeat.start()
         port = None if self.settings.health_port is None else HealthPort(self.settings, self.health)
         try:
-            self._crew.staff.hire(time.monotonic())
-            while not self._is_done(stop):
-                self._turn()
+            if port is not None:
+                port.start(self._house)
+            while not self._live(stop):
+                self._be_born(self.worker_id or None)
         finally:
+            self._has_ended.set()
             if port is not None:
                 port.close()
+            self._wake.close()
+
+    def _live(self, stop: threading.Event) -> bool:
+        """One life; False if another one is to follow."""
+        self._selector.register(self._wake, selectors.EVENT_READ, (self._take_wake, None))
+        self._exchange.start(self._supervisor)
+        self._heartbeat.start(self._supervisor)
+        try:
+            self._crew.staff.hire(time.monotonic())
+            while self._given_up is None and not self._is_done(stop):
+                self._guarded_turn()
+        finally:
+            self._has_noticed.set()
             self._close()
+            self._is_over.set()
+        if self._given_up is None or stop.is_set() or self._stop_requests:
+            return True
+        self._given_up_at.append(now := time.monotonic())
+        if len(self._given_up_at) == MOST_LIVES and now - self._given_up_at[0] < LIVES_WINDOW_SECONDS:
+            raise WorkerGivenUp(f"{MOST_LIVES} times within {LIVES_WINDOW_SECONDS:g} s: {self._given_up}")
+        return False
+
+    def _give_up(self, reason: str) -> None:
+        """From any thread, once per life."""
+        self._given_up = reason
+        self.wake()
+        if self._owns_process:
+            threading.Thread(target=self._last_resort, args=[self._has_noticed], daemon=True).start()
+
+    def _last_resort(self, has_noticed: threading.Event) -> None:
+        """Children die with the process; others find out by its silence."""
+        if not has_noticed.wait(LAST_RESORT_SECONDS):
+            log.critical("worker_is_stuck", reason=self._given_up, remedy="the process ends")
+            os._exit(EXIT_STUCK)
 
     def stop(self) -> None:
         """From any thread: finish, save or give back what runs, and end. Called again, after a second: at once."""
@@ -96,30 +175,72 @@ class Worker:
         self.wake()
 
     def wake(self) -> None:
-        with suppress(OSError):
-            os.eventfd_write(self._wake_fd, 1)
+        self._wake.ring()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.stop()
 
+    def _guarded_turn(self) -> None:
+        """An error that nobody expected ends the turn and not the worker; one that comes back ends the life."""
+        self._loop.turn()
+        self._trust.mark_turn()
+        try:
+            self._turn()
+        except (NotAllowed, HandlersBrokenError):
+            raise
+        except Exception as error:
+            self._contain(error)
+
+    def _contain(self, error: Exception) -> None:
+        self._loop.restarts += 1
+        self._failures.append(now := time.monotonic())
+        log.exception("worker_turn_failed", restarts=self._loop.restarts, error=type(error).__name__)
+        window = supervision.WINDOW_SECONDS
+        if len(self._failures) == self._failures.maxlen and now - self._failures[0] < window:
+            self._supervisor.give_up(f"the supervisor failed {len(self._failures)} times within {window:g} s")
+            return
+        recent = sum(1 for at in self._failures if now - at < window)
+        self._is_over.wait(min(1.0, 0.02 * 2**recent))
+        self._crew.find_again()
+
     def _turn(self) -> None:
         """Hear what children and platform say, look after those that run, hand out and hand in."""
         due_in = self._watch.next_round_in(time.monotonic())
-        for key, _ in self._selector.select(0 if self._news else due_in):
-            handle, child = key.data
-            handle(child)
+        wait = MOST_WAIT_SECONDS if due_in is None else due_in
+        for key, _ in self._selector.select(0 if self._news else wait):
+            self._handle(*key.data)
         while self._news:
-            self._take_news(self._news.popleft())
+            news = self._news[0]
+            # All but new tasks may be heard twice, so they are gone only when they are done with. Tasks that are lost
+            # on their way to the crew are found and given back.
+            if isinstance(news, Claimed):
+                self._news.popleft()
+            self._take_news(news)
+            if not isinstance(news, Claimed):
+                self._news.popleft()
         due_in = self._watch.next_round_in(now := time.monotonic())
         if due_in is not None and due_in <= 0.002:
             self._watch.go_round(now)
         self._crew.placement.place()
+        self._strays.look(now)
         self._exchange.wake_if_needed()
-        self._exchange.offer_room(self._crew.placement.room(), self._claimed_seen)
+        self._exchange.offer_room(self._crew.placement.room(), self._tasks_seen)
+        # The heartbeat looks too; but it may be the one that is late.
+        self._overdue.give_up_if_stuck()
+
+    def _handle(self, handle: Callable[[Any], object], child: ChildProcess | None) -> None:
+        """What a child says is lost if it cannot be dealt with: so the child goes, and what it ran is settled."""
+        try:
+            handle(child)
+        except HandlersBrokenError:
+            raise
+        except Exception as error:
+            if child is not None:
+                child.kill(f"the worker could not deal with what the process said: {type(error).__name__}: {error}")
+            raise
 
     def _take_wake(self, nothing: None) -> None:
-        with suppress(BlockingIOError):
-            os.eventfd_read(self._wake_fd)
+        self._wake.take()
 
     def _hear(self, news: News) -> None:
         """Called by the other threads."""
@@ -129,7 +250,7 @@ class Worker:
     def _take_news(self, news: News) -> None:
         match news:
             case Claimed(worker_id, tasks, refused):
-                self._claimed_seen += len(tasks) + len(refused)
+                self._tasks_seen += len(tasks) + len(refused)
                 if worker_id == self.worker_id:
                     self._crew.take(tasks)
                     for task, why in refused:
@@ -176,7 +297,15 @@ class Worker:
         )
 
     def _stats(self) -> dict[str, Any]:
-        return {"tasks_held": len(self._crew.by_pair), "tasks_done": self._crew.tasks_done}
+        """Every row that is leased to this worker is one of the first three, but for a moment on its way."""
+        return {
+            "tasks_held": len(self._crew.by_pair),
+            **self._exchange.counts(),
+            "tasks_done": self._crew.tasks_done,
+            "lives": self._lives,
+            "loop_ages": self._supervisor.ages(),
+            "loop_restarts": self._supervisor.restarts(),
+        }
 
     def health(self) -> WorkerHealth:
         """From any thread."""
@@ -188,6 +317,10 @@ class Worker:
             tasks_done=self._crew.tasks_done,
             draining=self._heartbeat.draining,
             is_trusted=self._heartbeat.is_fresh(),
+            loop_ages=self._supervisor.ages(),
+            loop_restarts=self._supervisor.restarts(),
+            late_loops=tuple(loop.name for loop in self._supervisor.late()),
+            lives=self._lives,
         )
 
     def _is_done(self, stop: threading.Event) -> bool:
@@ -203,23 +336,54 @@ class Worker:
 
     def _close(self) -> None:
         """Last reports go out; nothing is left behind, neither process nor folder nor row."""
-        if traces.active() is not None:
-            for child in self._crew.staff.children:
-                child.hang_up()
-        self._exchange.wake_if_needed()
-        if self.worker_id and not self._exchange.drain(LAST_WORDS_SECONDS):
-            remedy = f"{self._transport.name} does not answer; they will be found lost"
-            log.warning("results_not_reported", remedy=remedy)
-        self._heartbeat.stop()
-        self._exchange.stop()
+        children = self._crew.staff.children
+        if self._given_up is not None:
+            self._hand_over()
+        else:
+            if traces.active() is not None:
+                for child in children:
+                    child.hang_up()
+            self._exchange.wake_if_needed()
+            if self.worker_id and not self._exchange.drain(LAST_WORDS_SECONDS):
+                remedy = f"{self._transport.name} does not answer; they will be found lost"
+                log.warning("results_not_reported", remedy=remedy)
+        patience = {} if self._given_up is None else {"timeout_seconds": LAST_WORDS_SECONDS}
+        self._heartbeat.stop(**patience)
+        self._exchange.stop(**patience)
         if traces.active() is not None:
             deadline = time.monotonic() + traces.FLUSH_SECONDS
-            for child in self._crew.staff.children:
+            for child in children:
                 child.wait(deadline - time.monotonic())
-        for child in self._crew.staff.children:
+        for child in children:
             child.kill()
             child.reap(wait=True)
             child.close()
         self._selector.close()
         self._scratch.close()
-        os.close(self._wake_fd)
+        self._trust.close()
+
+    def _hand_over(self) -> None:
+        """Report what has ended, give back what has not begun; what ran is killed and found lost. The threads of this
+        life are not to be relied upon, so this goes over a connection of its own.
+        """
+        self._exchange.claim_no_more()
+        for child in self._crew.staff.children:
+            child.kill()
+        finished, released = self._exchange.left_behind()
+        for lease in self._crew.by_pair.values():
+            owner = lease.child
+            if owner is None or (owner.kind is ChildKind.ALONE and owner.begun().key != lease.key):
+                released.append((*lease.pair, 0.0 if lease.is_start_asked else None))
+        log.warning("worker_begins_anew", reason=self._given_up, reported=len(finished), given_back=len(released))
+        try:
+            transport = self._open_transport(self.settings)
+            try:
+                while finished:
+                    batch = take_batch(finished)
+                    report_batch(transport, self.worker_id, batch, is_desperate=True)
+                    finished = finished[len(batch) :]
+                transport.release(self.worker_id, released)
+            finally:
+                transport.close()
+        except Exception as error:
+            log.warning("worker_could_not_hand_over", error=f"{type(error).__name__}: {error}")
