@@ -65,6 +65,12 @@ PLANTED = {
         INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_key, fairness_key)
         SELECT 't', job_id, 'n3', 'q', 'h', 1, 'f' FROM dag_jobs
     """,
+    "payloads_are_there_for_their_jobs": """
+        INSERT INTO dag_payload_uses (sha256, holder) SELECT repeat('a', 64), job_id FROM dag_jobs
+    """,
+    "uses_of_payloads_go_with_their_jobs": """
+        INSERT INTO dag_payload_uses (sha256, holder, created_at) VALUES (repeat('a', 64), 'gone', '2000-01-01')
+    """,
     "i6_results_are_right": "UPDATE dag_jobs SET result_data = '{\"x\": -1}'",
     "i1_jobs_end_as_they_must": "UPDATE dag_jobs SET status = 'cancelled'",
 }
@@ -133,6 +139,19 @@ def test_what_is_planted_is_found(conn: psycopg.Connection[Any], checker: Checke
 
 def test_every_invariant_is_planted_once() -> None:
     assert INVARIANTS.keys() <= PLANTED.keys()
+
+
+def test_a_payload_that_nobody_uses_is_found_when_it_must_be_gone(
+    conn: psycopg.Connection[Any], checker: Checker
+) -> None:
+    conn.execute(
+        "INSERT INTO dag_payloads (sha256, chunk_index, chunk_count, size_bytes, data, created_at)"
+        " VALUES (repeat('a', 64), 0, 1, 1, 'x', now() - interval '1 minute')"
+    )
+    checker.check_payloads(conn, 120)
+    assert not checker.violations
+    checker.check_payloads(conn, 30)
+    assert [violation.invariant for violation in checker.violations] == ["payloads_without_use_go"]
 
 
 def test_a_job_that_vanished_is_missed(conn: psycopg.Connection[Any], checker: Checker) -> None:
@@ -263,5 +282,12 @@ def test_a_task_that_nobody_can_run_may_wait(
 
 def test_the_queries_of_the_report_run(conn: psycopg.Connection[Any]) -> None:
     for query in SETTLEMENT.values():
-        given = {"since": LONG_AGO, "ids": ["x"], "began": LONG_AGO, "ended": LONG_AGO, "slice": 10}
+        given = {
+            "unused_seconds": 0,
+            "since": LONG_AGO,
+            "ids": ["x"],
+            "began": LONG_AGO,
+            "ended": LONG_AGO,
+            "slice": 10,
+        }
         conn.execute(query, given).fetchall()

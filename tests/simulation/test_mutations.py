@@ -30,7 +30,12 @@ def first_failure(guards: Guards | None = None) -> Failure:
         (Guards(duplicate_report=False), ["I6 one result per task", "I3 no stale lease"]),
         (
             Guards(duplicate_commit=False),
-            ["the database accepts every write", "I8 memory equals rows", "events are numbered without gaps"],
+            [
+                "the database accepts every write",
+                "I2 ends stay",
+                "I8 memory equals rows",
+                "events are numbered without gaps",
+            ],
         ),
         (Guards(duplicate_input=False), ["I6 inputs count once"]),
         (Guards(waiting_result=False), ["I6 no recorded result is thrown away"]),

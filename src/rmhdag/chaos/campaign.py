@@ -176,7 +176,8 @@ class Campaign:
     def _settings(self) -> dict[str, Any]:
         if self._plan.drill is not Drill.SOAK:
             return {}
-        return {"retention_days": self._plan.retention_seconds / 86_400, "pruning_seconds": 5.0}
+        days = self._plan.retention_seconds / 86_400
+        return {"retention_days": days, "retention_history_days": days, "retention_payload_days": days}
 
     def _run_grid(self, now_at: DsnOfTheMoment, nemesis: Nemesis) -> dict[str, Any]:
         plan = self._plan
@@ -241,6 +242,7 @@ class Campaign:
             if plan.drill is Drill.SOAK:
                 # What is older may be half pruned, and what was accepted is gone by now.
                 checker.check(conn, datetime.now(UTC) - timedelta(seconds=plan.retention_seconds / 2), patience)
+                checker.check_payloads(conn, 3 * plan.retention_seconds + patience)
             else:
                 checker.check_all(conn, list(workload.accepted), plan.lease_seconds + 5)
             report = self._report(conn, workload, checker, nemesis, stuck, settled_seconds)

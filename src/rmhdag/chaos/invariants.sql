@@ -129,3 +129,16 @@ WHERE j.completed_at >= %(since)s AND (
 SELECT q.job_id, format('task %%s is still queued', q.task_id)
 FROM dag_queue_messages AS q
 JOIN dag_jobs AS j ON j.job_id = q.job_id AND j.completed_at IS NOT NULL
+
+-- name: payloads_are_there_for_their_jobs
+SELECT u.holder, format('uses payload %%s, which is not there', u.sha256)
+FROM dag_payload_uses AS u
+WHERE u.created_at >= %(since)s
+    AND NOT EXISTS (SELECT FROM dag_payloads AS p WHERE p.namespace = u.namespace AND p.sha256 = u.sha256)
+
+-- name: uses_of_payloads_go_with_their_jobs
+SELECT u.sha256, format('used by job %%s, which is not there', u.holder)
+FROM dag_payload_uses AS u
+WHERE u.holder NOT LIKE '%%:%%' AND u.created_at < clock_timestamp() - %(stale_seconds)s * interval '1 s'
+    AND NOT EXISTS (SELECT FROM dag_jobs AS j WHERE j.job_id = u.holder)
+    AND NOT EXISTS (SELECT FROM dag_node_states AS n WHERE n.job_id = u.holder)

@@ -109,3 +109,11 @@ FROM (
 CROSS JOIN LATERAL jsonb_each_text(
     CASE WHEN jsonb_typeof(p.stats->'sizes') = 'object' THEN p.stats->'sizes' ELSE '{}' END) AS l
 WHERE l.value IS NOT NULL
+
+-- name: unused_payloads
+-- Nobody has used them for so long that they must be gone.
+SELECT p.sha256, format('%%s bytes of %%s, used by nobody', p.size_bytes, p.created_at)
+FROM dag_payloads AS p
+WHERE p.chunk_index = 0 AND p.media_type <> 'unfinished'
+    AND p.created_at < clock_timestamp() - %(unused_seconds)s * interval '1 s'
+    AND NOT EXISTS (SELECT FROM dag_payload_uses AS u WHERE u.namespace = p.namespace AND u.sha256 = p.sha256)

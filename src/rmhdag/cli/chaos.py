@@ -125,7 +125,7 @@ def chaos(
         outage_seconds=outage or 0.0,
         outages=() if outage_grid is None else outages_of(outage_grid),
         timings=() if outage_grid is None else tuple(timings),
-        retention_seconds=max(60.0, minutes * 60 / 12),
+        retention_seconds=max(20.0, minutes * 60 / 12),
         small=small,
     )
     report = run_campaign(plan, tell)

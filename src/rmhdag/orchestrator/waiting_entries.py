@@ -37,7 +37,9 @@ class WaitingEntries:
         """Read what is new, `whole` also below the mark; returns the database's time."""
         began = monotonic()
         mark = 0 if whole else self._mark
-        now, entries = inbox.read_inbox(conn, me, mark, READ_AHEAD if mark == 0 else READ_AHEAD - len(self._ids))
+        now, entries = inbox.read_inbox(
+            conn, me, mark, READ_AHEAD if mark == 0 else max(0, READ_AHEAD - len(self._ids))
+        )
         late: set[str] = set()
         for entry in entries:
             if entry.inbox_id not in self._ids:
