@@ -55,7 +55,7 @@ class Reducer:
         return self._aggregation in ("collect", "concat")
 
     def open(self) -> bytes:
-        return b'{"results":[' if self._streams else b""
+        return self._within_cap(b'{"results":[') if self._streams else b""
 
     def add(self, child_id: str, output: Any) -> bytes:
         """One completed child."""

@@ -31,8 +31,8 @@ LOOKS_INTO = ("concat", "sum", "merge")
 def reduce_children(
     conn: Conn, plan: Any, namespace: str, job_id: str, wanted: AggregationRequested
 ) -> ChildrenReduced:
-    """The answer to one request. Whatever is wrong with it is that fan-in's failure; only what is wrong with the
-    database is raised."""
+    """The answer to one request. An error of the request is that fan-in's failure; only errors of the database are
+    raised."""
     try:
         text = _reduced(conn, plan, namespace, job_id, wanted)
         if len(text) <= INLINE_BYTES:
