@@ -21,7 +21,7 @@ from rmhdag.orchestrator.registrations import handler_queues
 from rmhdag.store import payloads, workers
 from tests.api.serving import Served
 from tests.api.test_foundation import problem
-from tests.worker.conftest import QUEUE, Desk
+from tests.worker.conftest import JOB, QUEUE, Desk
 
 CALLBACKS = "/api/v1/callbacks"
 GONE = "a" * 32
@@ -276,6 +276,10 @@ def test_records_come_with_the_result_inline_or_as_a_payload(station: Station, d
     assert payloads.read_json(desk.conn, "default", kept[1][0][RESERVED_KEY]["sha256"]) == many
     assert kept[2] == ({RESERVED_KEY: reference},)
     assert kept[3] == (None,)
+    stored = {one[0] for one in desk.conn.execute("SELECT DISTINCT sha256 FROM dag_payloads")}
+    uses = desk.conn.execute("SELECT sha256, holder FROM dag_payload_uses").fetchall()
+    assert {sha256 for sha256, _ in uses} == stored
+    assert {holder for _, holder in uses} == {JOB}
 
 
 # Payloads.

@@ -8,11 +8,13 @@ import orjson
 import pytest
 
 from rmhdag.models.references import RESERVED_KEY
+from rmhdag.orchestrator.asset_commands import roll_back
 from rmhdag.orchestrator.submissions import submit
 from rmhdag.store import payloads
 from rmhdag.workflow import InvalidInputs
 from rmhdag.workflow.definition import InputDefinition, WorkflowDefinition, WorkflowNode
 from tests.engine.definitions import fan, task, workflow
+from tests.orchestrator.assets import place_order, raster_workflow
 from tests.orchestrator.platform import Platform, Seat
 
 LARGE = {"text": "x" * 70_000, "n": 5}
@@ -211,3 +213,19 @@ def test_a_payload_that_is_written_again_is_kept_for_another_day(platform: Platf
     query = "SELECT count(*) FROM dag_payloads WHERE created_at > clock_timestamp() - interval '1 hour'"
     assert conn.execute(query).fetchone() == (1,)
     assert uses(platform, "one") == uses(platform, "two") == {stored.sha256}
+
+
+def test_a_revision_needs_what_its_outputs_refer_to(platform: Platform) -> None:
+    """So does a later one that rolls back to it; both outlive the job."""
+    made = raster_workflow().model_copy(update={"outputs": {"all": "{{ nodes.one.output }}"}})
+    platform.register(made)
+    seat = platform.seat()
+    asset_id = str(place_order(platform.conn).request.asset_id)
+    seat.work()
+    report_large(platform, seat)
+    place_order(platform.conn, input_params={"n": 2})
+    seat.work()
+    platform.finish(seat, {"small": 1})
+    assert roll_back(platform.conn, "default", asset_id, 1, issued_by="ann") == 3
+    held = {revision: uses(platform, f"asset:{asset_id}/{revision}") for revision in (1, 2, 3)}
+    assert held == {1: stored_hashes(platform), 2: set(), 3: stored_hashes(platform)}

@@ -123,6 +123,8 @@ def give_output(ctx: Context) -> Any:
         "surrogate": lambda: {"a": "\ud800"},
         "huge_integer": lambda: {"a": 2**70},
         "deep": lambda: {"a": json.loads("[" * 70 + "]" * 70)},
+        "reserved": lambda: {"a": [{"rmhdag:payload": {"sha256": "0" * 64}}]},
+        "file": lambda: {"sha256": "0" * 64, "size_bytes": 70_000, "media_type": "application/json"},
         "list": lambda: [1, 2],
         "keys": lambda: {1: 2},
         "too_large": lambda: {"a": "x" * (65 * 1024 * 1024)},

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import orjson
 import pytest
 
 from rmhdag.models.references import RESERVED_KEY, Reference, as_reference
@@ -49,6 +50,7 @@ def test_tasks_of_all_kinds_end_as_they_should(shared_desk: Desk) -> None:
         ("surrogate", "output_refused", "lone surrogate"),
         ("huge_integer", "output_refused", "more than 64 bits"),
         ("deep", "output_refused", "nested too deeply"),
+        ("reserved", "output_refused", "the key 'rmhdag:payload', which rmhdag reserves for itself at '/a/0'"),
         ("list", "output_refused", "returned list [1, 2]"),
         ("keys", "output_refused", "a key of type int"),
         ("too_large", "output_refused", "larger than 67108864 bytes"),
@@ -85,6 +87,22 @@ def test_large_outputs_are_stored_apart_and_given_as_parameters_again(shared_des
     whole = payloads.read_json(desk.conn, "default", echoed[RESERVED_KEY]["sha256"])["echoed_params"]
     assert whole["deep"][0]["it"]["n"] == 7
     assert whole["other"] == {"sha256": "is a word"}
+
+
+def test_a_description_of_a_file_is_an_output_like_any_other(shared_desk: Desk) -> None:
+    desk = shared_desk
+    file = desk.result(desk.add("test.output", {"kind": "file"})).output
+    assert file == {"sha256": "0" * 64, "size_bytes": 70_000, "media_type": "application/json"}
+    assert desk.result(desk.add("echo", {"of": file})).output["echoed_params"] == {"of": file}
+
+
+def test_references_in_stored_values_are_followed(shared_desk: Desk) -> None:
+    """A fan-in that is stored apart gathers references to its children's outputs."""
+    desk = shared_desk
+    inner = payloads.write_json(desk.conn, "default", "a job", b'{"n":7}')
+    outer = payloads.write_json(desk.conn, "default", "a job", orjson.dumps({"results": [inner.as_json(), 1]}))
+    echoed = desk.result(desk.add("echo", {"all": outer.as_json()})).output["echoed_params"]
+    assert echoed == {"all": {"results": [{"n": 7}, 1]}}
 
 
 def test_records_are_reported_with_the_output_and_stored_apart_if_there_are_many(shared_desk: Desk) -> None:

@@ -147,10 +147,11 @@ class PayloadUse(Row):
     """Who needs a payload: written in the transaction that writes the payload, or that passes a reference on.
 
     A holder is a job id; `asset:<asset_id>/<revision>` for the outputs of a revision, which outlive its job; or
-    `payload:<sha256>` for a payload that refers to others. Whoever removes a holder removes its uses. A payload without
-    any use may be removed once `created_at` of its chunk 0 is a day old: each writer renews that time before it adds
-    its use, so a removal that locks chunk 0 and looks at the time again cannot take what is needed anew. All chunks go
-    in one transaction, together with the uses whose holder is that payload.
+    `payload:<sha256>` for a payload that refers to others. The code that removes a holder removes its uses.
+
+    A payload without any use may be removed once `created_at` of its chunk 0 is a day old: each writer renews that time
+    before it adds its use, so a removal that locks chunk 0 and looks at the time again cannot take what is needed anew.
+    All chunks go in one transaction, together with the uses whose holder is that payload.
     """
 
     table: ClassVar[Table] = Table(

@@ -64,8 +64,8 @@ def reduce_children(
     *,
     progressed: Callable[[], None] = lambda: None,
 ) -> ChildrenReduced:
-    """The answer to one request. Whatever is wrong with it is that fan-in's failure; only what is wrong with the
-    database is raised."""
+    """The answer to one request. An error of the request is that fan-in's failure; only errors of the database are
+    raised."""
     try:
         text = _reduced(conn, plan, namespace, job_id, wanted, progressed)
         if len(text) <= INLINE_BYTES:

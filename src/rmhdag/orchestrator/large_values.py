@@ -48,7 +48,7 @@ def store_large_objects(conn: Conn, job: OwnedJob, effects: Iterable[fx.Effect])
 
 
 def shrink_inputs(conn: Conn, namespace: str, job_id: str, params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a child job as its row holds them; the child needs whatever they refer to."""
+    """The parameters of a child job as its row holds them; the child needs the payloads that they refer to."""
     use_references(conn, namespace, job_id, params)
     if len(orjson.dumps(params)) <= INLINE_BYTES:
         return params

@@ -213,7 +213,7 @@ def _within_limits(params: dict[str, Any], *, with_references: bool) -> dict[str
 
 
 def child_job_row(conn: Conn, parent: OwnedJob, wanted: ChildJobRequested) -> dict[str, Any]:
-    """The row of a child job, in the name of whoever submitted the parent. Raises ChildJobRefused."""
+    """The row of a child job, on behalf of the submitter of the parent. Raises ChildJobRefused."""
     stored = workflows.current_workflow(conn, parent.namespace, wanted.workflow_id, wanted.workflow_version)
     if stored is None:
         raise ChildJobRefused(f"there is no workflow {wanted.workflow_id!r} to run as a child job")

@@ -77,7 +77,7 @@ def add_uses(conn: Conn, namespace: str, holder: str, digests: Collection[str]) 
 
 
 def copy_uses(conn: Conn, namespace: str, from_holder: str, to_holder: str) -> None:
-    """Whatever one needs, the other needs as well: a rerun stands on the outputs of the job before."""
+    """The second holder needs the same payloads: a rerun stands on the outputs of the job before."""
     conn.execute(SQL["copy_uses"], {"namespace": namespace, "from_holder": from_holder, "to_holder": to_holder})
 
 

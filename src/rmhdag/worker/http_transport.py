@@ -343,16 +343,16 @@ class HttpTransport(HttpLink):
 
 
 def _said(report: TaskReport) -> dict[str, Any]:
-    told = report._asdict()
+    fields = report._asdict()
     for field in ("output", "records"):
-        text = told.pop(field)
+        text = fields.pop(field)
         if text is not None:
             reference = as_reference(orjson.loads(text)) if may_hold_reserved_key(text[:64]) else None
             if reference is None:
-                told[field] = orjson.Fragment(text)
+                fields[field] = orjson.Fragment(text)
             else:
-                told[f"stored_{field}"] = asdict(reference)
-    return told
+                fields[f"stored_{field}"] = asdict(reference)
+    return fields
 
 
 def newest(given: Sequence[T], pair_of: Callable[[T], Pair]) -> list[T]:
