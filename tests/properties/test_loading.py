@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rmhdag.engine.effects import AggregationRequested, ContinueLater
@@ -88,6 +88,9 @@ class Compared(Job):
     reused=st.dictionaries(st.integers(0, 14), st.just("old"), max_size=4),
     steps=st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 1_000)), min_size=5, max_size=60),
 )
+@example(
+    items=1, max_parallel=None, window=6, reused={}, steps=[("succeed", 0), ("aggregate", 0)]
+)  # chance finds this too rarely
 def _live_and_load(
     items: int, max_parallel: int | None, window: int, reused: dict[int, str], steps: list[tuple[str, int]]
 ) -> None:

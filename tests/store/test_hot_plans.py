@@ -135,7 +135,13 @@ HOT = [
     # Five owners and ten workers, however many jobs and tasks they have; what was tried above left dead rows of others.
     Hot(processes.SQL, "owners_without_heartbeat", {}, rows=10),
     Hot(processes.SQL, "workers_without_heartbeat", {}, rows=10),
-    Hot(upkeep.SQL, "jobs_without_progress", {"me": "o0", "seconds": 3600}, pages_per_row=10, rows=2_000),
+    Hot(
+        upkeep.SQL,
+        "jobs_without_progress",
+        {"me": "o0", "seconds": 3600, "after": "", "limit": 100},
+        pages_per_row=10,
+        rows=2_000,
+    ),
     # All of 196,000 finished jobs are old enough; no more is read than is deleted.
     Hot(retention.SQL, "expired_jobs", {"days": -1, "limit": BATCH, **Place()._asdict()}, pages_per_row=15),
     Hot(retention.SQL, "is_waiting_for_metrics", {"days": 30}, rows=1),

@@ -59,7 +59,7 @@ def check_health(desk: Desk, worker: WorkerProcess, restarts: int) -> None:
     def settled() -> dict[str, Any] | None:
         stats = desk.stats(worker_id)
         held = [stats.get(name) for name in ("tasks_held", "tasks_unread", "tasks_unreported")]
-        return stats if held == [0, 0, 0] and sum(stats["loop_restarts"].values()) == restarts else None
+        return stats if held == [0, 0, 0] and sum(stats["threads"].values()) == restarts else None
 
     desk.wait(settled)
 

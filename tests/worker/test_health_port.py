@@ -26,8 +26,8 @@ WELL = WorkerHealth(
     7,
     draining=False,
     is_trusted=True,
-    loop_ages={"exchange": 0.1},
-    loop_restarts={"exchange": 0},
+    loops={"exchange": 0.1},
+    threads={"exchange": 0},
     late_loops=(),
     lives=1,
 )
@@ -106,8 +106,8 @@ def test_a_real_worker_tells_of_itself(desk: Desk, start_worker: Start) -> None:
 
     told = desk.wait(healthy)
     assert (told["worker_id"], told["slots"], told["draining"]) == (worker_id, 2, False)
-    assert told["loop_ages"].keys() == told["loop_restarts"].keys() == {"supervisor", "exchange", "heartbeat"}
-    assert (set(told["loop_restarts"].values()), told["late_loops"], told["lives"]) == ({0}, [], 1)
+    assert told["loops"].keys() == told["threads"].keys() == {"supervisor", "exchange", "heartbeat"}
+    assert (set(told["threads"].values()), told["late_loops"], told["lives"]) == ({0}, [], 1)
     desk.wait(lambda: desk.stats(str(worker_id)).get("tasks_held") == 0)
     assert desk.stats(str(worker_id)).keys() == {
         "tasks_held",
@@ -115,7 +115,7 @@ def test_a_real_worker_tells_of_itself(desk: Desk, start_worker: Start) -> None:
         "tasks_unreported",
         "tasks_done",
         "lives",
-        "loop_ages",
-        "loop_restarts",
+        "loops",
+        "threads",
     }
     assert worker.end(signal.SIGTERM) == 0

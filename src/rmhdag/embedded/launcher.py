@@ -305,13 +305,14 @@ class EmbeddedPostgres:
         process = self._process
         assert process is not None
         while process.poll() is None:
-            if self._answers(port):
-                return True
+            # Before it is asked: under load a server may be up the first time we come round, however late that is.
             if time.monotonic() > deadline:
                 raise EmbeddedPostgresError(
                     f"the server on {self.folder} did not answer within {self._start_timeout_seconds:g} s; "
                     f"end of {self._log}:\n{self.log_tail()}"
                 )
+            if self._answers(port):
+                return True
             time.sleep(_POLL_SECONDS)
         tail = self.log_tail()
         end_server(process, patience_seconds=0)

@@ -140,6 +140,8 @@ class Payload(Row):
     size_bytes: Number
     media_type: Label = "application/json"
     created_at: Stamped
+    # False for those of earlier versions, which recorded no uses: they are kept.
+    has_recorded_uses: bool = False
     data: Chunk
 
 

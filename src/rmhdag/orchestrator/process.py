@@ -26,7 +26,7 @@ from rmhdag.messaging.doorbell import Doorbell
 from rmhdag.messaging.pace import WHOLE_EVERY_SECONDS, whole_pause_seconds
 from rmhdag.models.events import EventStatus, EventType
 from rmhdag.observability.logs import get_logger
-from rmhdag.observability.supervision import Loop, Supervisor
+from rmhdag.observability.supervision import Loop, Overdue, Supervisor
 from rmhdag.orchestrator import duties
 from rmhdag.orchestrator.advance import Advance
 from rmhdag.orchestrator.aggregation import answer_fan_in
@@ -301,13 +301,11 @@ class Life:
     def _beat(self, loop: Loop) -> None:
         """A connection of its own, so that no full pool and no slow batch can make us look dead."""
         conn, self._heartbeat_conn = self._heartbeat_conn, None
+        overdue = Overdue(self._supervisor, self._patience_seconds)
         try:
             while not self._over.is_set():
                 loop.turn()
-                late = self._supervisor.late()
-                if late:
-                    ages = ", ".join(f"{one.name} for {one.age_seconds:.0f} s" for one in late)
-                    self._supervisor.give_up(f"a loop has not come round: {ages}")
+                if overdue.give_up_if_stuck():
                     return
                 began = monotonic()
                 try:

@@ -1,6 +1,8 @@
 -- name: insert_payload
-INSERT INTO dag_payloads (namespace, sha256, chunk_index, chunk_count, size_bytes, media_type, data)
-VALUES (%(namespace)s, %(sha256)s, %(chunk_index)s, %(chunk_count)s, %(size_bytes)s, %(media_type)s, %(data)s)
+INSERT INTO dag_payloads (
+    namespace, sha256, chunk_index, chunk_count, size_bytes, media_type, has_recorded_uses, data
+)
+VALUES (%(namespace)s, %(sha256)s, %(chunk_index)s, %(chunk_count)s, %(size_bytes)s, %(media_type)s, true, %(data)s)
 ON CONFLICT DO NOTHING
 
 -- name: renew_payload
@@ -41,7 +43,7 @@ ON CONFLICT (namespace, sha256, chunk_index) DO UPDATE SET data = EXCLUDED.data,
 -- The rows get their name; the data itself is not written again.
 UPDATE dag_payloads
 SET sha256 = %(sha256)s, chunk_count = %(chunk_count)s, size_bytes = %(size_bytes)s, media_type = %(media_type)s,
-    created_at = clock_timestamp()
+    has_recorded_uses = true, created_at = clock_timestamp()
 WHERE namespace = %(namespace)s AND sha256 = %(upload)s
 
 -- name: remove_upload

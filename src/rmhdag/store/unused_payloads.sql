@@ -2,7 +2,7 @@
 -- A page of all payloads in the order of their key, and whether each may go.
 SELECT
     p.namespace, p.sha256, p.size_bytes,
-    p.created_at < clock_timestamp() - %(days)s * interval '1 day'
+    p.has_recorded_uses AND p.created_at < clock_timestamp() - %(days)s * interval '1 day'
     AND NOT EXISTS (SELECT FROM dag_payload_uses AS u WHERE u.namespace = p.namespace AND u.sha256 = p.sha256)
 FROM dag_payloads AS p
 WHERE p.chunk_index = 0 AND (p.namespace, p.sha256) > (%(namespace)s::text, %(sha256)s::text)
@@ -23,7 +23,7 @@ WITH unused AS (
     SELECT p.namespace, p.sha256
     FROM unnest(%(namespaces)s::text[], %(digests)s::text[]) AS w (namespace, sha256)
     JOIN dag_payloads AS p ON p.namespace = w.namespace AND p.sha256 = w.sha256 AND p.chunk_index = 0
-    WHERE p.created_at < clock_timestamp() - %(days)s * interval '1 day'
+    WHERE p.has_recorded_uses AND p.created_at < clock_timestamp() - %(days)s * interval '1 day'
         AND NOT EXISTS (SELECT FROM dag_payload_uses AS u WHERE u.namespace = p.namespace AND u.sha256 = p.sha256)
 ),
 given_up AS (

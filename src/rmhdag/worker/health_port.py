@@ -35,8 +35,8 @@ class WorkerHealth(NamedTuple):
     draining: bool
     is_trusted: bool
     # Seconds since each loop last came round, how often each was started again, and which are overdue.
-    loop_ages: dict[str, float]
-    loop_restarts: dict[str, int]
+    loops: dict[str, float]
+    threads: dict[str, int]
     late_loops: tuple[str, ...]
     # More than one if it has given up what it held and begun anew.
     lives: int

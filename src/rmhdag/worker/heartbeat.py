@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rmhdag.observability.logs import get_logger
-from rmhdag.observability.supervision import Loop, Supervisor
-from rmhdag.worker.overdue import Overdue
+from rmhdag.observability.supervision import Loop, Overdue, Supervisor
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.transport import Failed, NotAllowed, Pulse, TransportError, Unreachable
 from rmhdag.worker.trust import TrustPage, now_ns

@@ -17,7 +17,7 @@ import rmhdag
 from rmhdag.handlers.contract import StopReason
 from rmhdag.observability import supervision, traces
 from rmhdag.observability.logs import get_logger, identify
-from rmhdag.observability.supervision import Supervisor
+from rmhdag.observability.supervision import Overdue, Supervisor
 from rmhdag.store.identity import new_id
 from rmhdag.worker.child_process import ChildKind, ChildProcess
 from rmhdag.worker.crew import Crew, HandlersBrokenError
@@ -32,7 +32,6 @@ from rmhdag.worker.exchange import (
 )
 from rmhdag.worker.health_port import HealthPort, WorkerHealth
 from rmhdag.worker.heartbeat import Fenced, Heartbeat
-from rmhdag.worker.overdue import Overdue
 from rmhdag.worker.reports import report_batch, take_batch
 from rmhdag.worker.scratch import Scratch
 from rmhdag.worker.settings import WorkerSettings
@@ -303,8 +302,8 @@ class Worker:
             **self._exchange.counts(),
             "tasks_done": self._crew.tasks_done,
             "lives": self._lives,
-            "loop_ages": self._supervisor.ages(),
-            "loop_restarts": self._supervisor.restarts(),
+            "loops": self._supervisor.ages(),
+            "threads": self._supervisor.restarts(),
         }
 
     def health(self) -> WorkerHealth:
@@ -317,8 +316,8 @@ class Worker:
             tasks_done=self._crew.tasks_done,
             draining=self._heartbeat.draining,
             is_trusted=self._heartbeat.is_fresh(),
-            loop_ages=self._supervisor.ages(),
-            loop_restarts=self._supervisor.restarts(),
+            loops=self._supervisor.ages(),
+            threads=self._supervisor.restarts(),
             late_loops=tuple(loop.name for loop in self._supervisor.late()),
             lives=self._lives,
         )
