@@ -99,9 +99,13 @@ class TaskRequeued:
 
 @dataclass(slots=True)
 class TaskRevoked:
-    """Delete the row whoever holds it: a later report finds nothing and changes nothing."""
+    """Delete the row whoever holds it: a later report finds nothing and changes nothing.
+
+    With a lease epoch it is meant for that lease only: if the task is held under another one, the decision is void.
+    """
 
     task_id: str
+    lease_epoch: int | None = None
 
 
 @dataclass(slots=True)

@@ -426,7 +426,9 @@ def _time_out_task(run: JobRun, slot: Slot) -> None:
         kind = ErrorKind.START_TIMEOUT
         message = f"no worker started it within {slot.task.start_timeout_seconds} s"
     task_id = run.task_id(slot)
-    run.effects.append(TaskRevoked(task_id))
+    # After a change of owner it is not known under which lease the task runs.
+    lease_epoch = slot.running_epoch if slot.status == RUNNING and slot.running_epoch > 0 else None
+    run.effects.append(TaskRevoked(task_id, lease_epoch))
     lane = _release(run, slot)
     fail_attempt(run, slot, kind, message, task_id)
     fill_lane(run, lane)

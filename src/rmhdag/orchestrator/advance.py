@@ -153,7 +153,11 @@ class Advance:
 
     def unknown(self, job_ids: Iterable[str]) -> list[str]:
         """Which of these this process has never heard of: their claim was committed and its answer lost."""
-        return [job_id for job_id in job_ids if job_id not in self._known and not self.local.holds_start_of(job_id)]
+        return [job_id for job_id in job_ids if job_id not in self._known and not self.attends_to(job_id)]
+
+    def attends_to(self, job_id: str) -> bool:
+        """Whether the job is in line, or put off for a reason."""
+        return self.local.holds_start_of(job_id) or job_id in self._suspects or job_id in self._in_doubt
 
     def moved_since(self, since: float) -> list[str]:
         return [job_id for job_id, moved in list(self._known.items()) if moved >= since]
@@ -453,6 +457,8 @@ class Advance:
         if settled.dropped:
             # Somebody else owns them, or was quicker: look again at those that are still mine.
             self._load_again(settled.dropped)
+            if len(held) == 1 and settled.torn:
+                self._suspects.put_off(next(iter(held)), monotonic())
         self._suspects.note_commit(settled.written)
         moved = monotonic()
         for job_id in settled.written:

@@ -20,7 +20,7 @@ from rmhdag.store.channels import JOBS_ENDED, NEW_JOBS, queue_channel
 from rmhdag.store.identity import new_id
 from rmhdag.store.publishing import Publication, TakeOver
 from rmhdag.store.revision_items import CompletedRevision
-from rmhdag.store.settle import Writes
+from rmhdag.store.settle import RevokedTask, Writes
 
 if TYPE_CHECKING:
     from rmhdag.orchestrator.owned_jobs import OwnedJob
@@ -172,7 +172,7 @@ class Batch:
                 key = self._turns.next_key("", job_id, job.fairness_key, job.priority)
                 writes.requeued.append([effect.task_id, effect.lease_epoch, effect.lease_losses, key])
             case fx.TaskRevoked():
-                writes.revoked.append((effect.task_id, job_id))
+                writes.revoked.append(RevokedTask(effect.task_id, job_id, effect.lease_epoch))
             case fx.TasksWithdrawn():
                 writes.withdrawn_jobs.append(job_id)
                 self.continue_soon = True

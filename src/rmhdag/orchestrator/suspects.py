@@ -53,9 +53,19 @@ class Suspects:
         if verdict is Verdict.DATA or self._commits > record.commits_before:
             record.failures += 1
         record.commits_before = self._commits
+        self._pause(record, now)
+        return record.failures
+
+    def put_off(self, job_id: str, now: float) -> None:
+        """The job was overtaken although it was alone: nothing is wrong with it, but it must not spin."""
+        record = self._records.setdefault(job_id, _Record())
+        record.tries += 1
+        self._pause(record, now)
+
+    @staticmethod
+    def _pause(record: _Record, now: float) -> None:
         pause = FIRST_PAUSE_SECONDS * 2 ** min(record.tries - 1, 16)
         record.not_before = now + min(LONGEST_PAUSE_SECONDS, pause)
-        return record.failures
 
     def may_try(self, job_id: str, now: float) -> bool:
         record = self._records.get(job_id)

@@ -29,6 +29,7 @@ from rmhdag.store.bites import in_bites
 from rmhdag.store.pgstac import CollectionMissing, put_in_pgstac
 from rmhdag.store.queries import load_queries
 from rmhdag.store.revision_items import StagedItem, stage_items, take_over_items
+from rmhdag.store.verdicts import Verdict, judge
 
 SQL = load_queries(__file__)
 Conn = psycopg.Connection[Any]
@@ -129,9 +130,9 @@ def told_apart() -> Iterator[None]:
         raise PublishFailed(str(error)) from None
     except psycopg.errors.QueryCanceled as error:
         raise PublishFailed("publishing took longer than a statement may: hand over fewer records at once") from error
-    except (psycopg.OperationalError, psycopg.InterfaceError):
-        raise
     except psycopg.Error as error:
+        if judge(error) is not Verdict.DATA:
+            raise
         # Not str(error): its details quote rows, and rows hold what users gave us.
         raise PublishFailed(f"the database refused it: {error.diag.message_primary or type(error).__name__}") from error
 

@@ -33,6 +33,14 @@ SITES.add("settle")
 Conn = psycopg.Connection[Any]
 
 
+class RevokedTask(NamedTuple):
+    """A task that its job gives up on; with a lease epoch, only as long as it is held under that lease."""
+
+    task_id: str
+    job_id: str
+    lease_epoch: int | None = None
+
+
 @dataclass(slots=True)
 class Writes:
     """What a batch of jobs wants written; each list is the rows of one statement, in the order its SQL names."""
@@ -44,7 +52,7 @@ class Writes:
     tasks: list[list[Any]] = field(default_factory=list)
     tasks_from_nodes: list[list[Any]] = field(default_factory=list)
     requeued: list[list[Any]] = field(default_factory=list)
-    revoked: list[tuple[str, str]] = field(default_factory=list)  # task, job
+    revoked: list[RevokedTask] = field(default_factory=list)
     withdrawn_jobs: list[str] = field(default_factory=list)
     dead_letters: list[list[Any]] = field(default_factory=list)
     events: list[list[Any]] = field(default_factory=list)
@@ -133,13 +141,12 @@ def _attempt(
             mine = [(number, job) for number, job in inbox if job in locked]
             consuming = conn.execute(SQL["consume_inbox"], {"me": me, "inbox": [n for n, _ in mine]}, prepare=True)
             wanted = writes(locked)
-            reporting = _reported_meanwhile(conn, wanted.revoked)
+            looking = _look_at_revoked(conn, wanted.revoked)
             pipeline.sync()
-            consumed = {row[0] for row in consuming.fetchall()}
+            consumed = dict(consuming.fetchall())
             torn = {job for number, job in mine if number not in consumed}
-            if reporting is not None:
-                job_of = dict(wanted.revoked)
-                torn |= {job_of[row[0]] for row in reporting.fetchall()}
+            if looking is not None:
+                torn |= _overtaken(wanted.revoked, set(consumed.values()), *looking)
             if torn or not locked:
                 return lost, torn
             encoded = _Encoded(wanted)
@@ -162,14 +169,30 @@ def _attempt(
             conn.rollback()
 
 
-def _reported_meanwhile(conn: Conn, revoked: Sequence[tuple[str, str]]) -> psycopg.Cursor[Any] | None:
-    """Tasks that have reported although their job has given up on them. Two statements: the first waits for a report
-    under way, and only the snapshot of the second shows what it wrote."""
+def _look_at_revoked(
+    conn: Conn, revoked: Sequence[RevokedTask]
+) -> tuple[psycopg.Cursor[Any], psycopg.Cursor[Any]] | None:
+    """The leases of tasks that are given up, and which of them have reported. Two statements: the first waits for a
+    report under way, and only the snapshot of the second shows what it wrote."""
     if not revoked:
         return None
-    tasks = {"tasks": [task_id for task_id, _ in revoked]}
-    conn.execute(SQL["lock_tasks"], tasks, prepare=True)
-    return conn.execute(SQL["reported_tasks"], tasks, prepare=True)
+    tasks = {"tasks": [task.task_id for task in revoked]}
+    leases = conn.execute(SQL["lock_tasks"], tasks, prepare=True)
+    return leases, conn.execute(SQL["reported_tasks"], tasks, prepare=True)
+
+
+def _overtaken(
+    revoked: Sequence[RevokedTask], heard: set[str], leases: psycopg.Cursor[Any], reports: psycopg.Cursor[Any]
+) -> set[str]:
+    """Jobs that gave up on a task too early: it has reported, unheard so far, or runs under a newer lease."""
+    current = dict(leases.fetchall())
+    reported = {row[0] for row in reports.fetchall()} - heard
+    return {
+        task.job_id
+        for task in revoked
+        if task.task_id in reported
+        or (task.lease_epoch is not None and current.get(task.task_id, task.lease_epoch) != task.lease_epoch)
+    }
 
 
 class _Encoded:
@@ -242,7 +265,7 @@ def _write(conn: Conn, me: str, now: datetime, writes: Writes, encoded: _Encoded
     send(SQL["update_jobs"], "started_jobs", "jobs")
     send(SQL["update_jobs"], "jobs", "jobs")
     if writes.revoked:
-        revoked = {"tasks": [task_id for task_id, _ in writes.revoked]}
+        revoked = {"tasks": [task.task_id for task in writes.revoked]}
         conn.execute(SQL["revoke_tasks"], revoked, prepare=True)
         conn.execute(SQL["end_revoked_leases"], revoked, prepare=True)
     send(SQL["requeue_tasks"], "requeued", "tasks")

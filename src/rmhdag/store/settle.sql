@@ -16,7 +16,7 @@ ORDER BY j.job_id
 FOR NO KEY UPDATE OF j
 
 -- name: consume_inbox
-DELETE FROM dag_inbox WHERE owner_id = %(me)s AND inbox_id = ANY(%(inbox)s) RETURNING inbox_id
+DELETE FROM dag_inbox WHERE owner_id = %(me)s AND inbox_id = ANY(%(inbox)s) RETURNING inbox_id, task_id
 
 -- name: insert_nodes
 -- 0 job_id, 1 node_id, 2 status, 3 attempt, 4 max_retries, 5 task_id, 6 lease_losses, 7 next_attempt_at, 8 deadline_at,
@@ -114,7 +114,7 @@ WHERE q.task_id = r->>0 AND q.lease_epoch = (r->>1)::bigint AND jsonb_typeof(r) 
 
 -- name: lock_tasks
 -- Waits for a report under way; from here on there is none.
-SELECT task_id FROM dag_queue_messages WHERE task_id = ANY(%(tasks)s) ORDER BY task_id FOR UPDATE
+SELECT task_id, lease_epoch FROM dag_queue_messages WHERE task_id = ANY(%(tasks)s) ORDER BY task_id FOR UPDATE
 
 -- name: reported_tasks
 SELECT task_id FROM dag_task_results

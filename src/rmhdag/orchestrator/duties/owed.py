@@ -24,12 +24,9 @@ def run_once(context: Context) -> int:
             found.setdefault(job_id, f"nobody goes on with {node_id}")
     # A job that moves, or is in line, is served. Seen twice: at the first look it may be in the batch under way.
     served = set(advance.moved_since(context.monotonic() - seconds))
-    owed = {
-        job_id: why
-        for job_id, why in found.items()
-        if job_id in context.owed_before and job_id not in served and not advance.local.holds_start_of(job_id)
-    }
-    context.owed_before = set(found)
+    unserved = {job_id: why for job_id, why in found.items() if job_id not in served and not advance.attends_to(job_id)}
+    owed = {job_id: why for job_id, why in unserved.items() if job_id in context.owed_before}
+    context.owed_before = set(unserved)
     if owed:
         for job_id, why in owed.items():
             log.warning("job_was_owed_something", job_id=job_id, why=why)
