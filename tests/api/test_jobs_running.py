@@ -343,12 +343,12 @@ def test_large_outputs_are_read_with_the_job_that_made_them(up: Running) -> None
     text = "x" * 1_500_000
     ended = up.end_of(up.submit("large", text=text, others=["y" * 70_000]))
     other = up.end_of(up.submit("large", text="small"))
-    digest = ended["result_data"]["first"]["sha256"]
+    digest = ended["result_data"]["first"]["rmhdag:payload"]["sha256"]
     reader = up.api.client(Scope.READ)
     found = reader.get(f"/api/v1/jobs/{ended['job_id']}/payloads/{digest}")
     assert (found.status_code, found.headers["content-type"]) == (200, "application/json")
     assert found.json() == {"echoed_params": {"text": text}}
-    child = up.get(f"jobs/{ended['job_id']}/nodes/split__0")["output"]["sha256"]
+    child = up.get(f"jobs/{ended['job_id']}/nodes/split__0")["output"]["rmhdag:payload"]["sha256"]
     assert reader.get(f"/api/v1/jobs/{ended['job_id']}/payloads/{child}").status_code == 200
     assert reader.get(f"/api/v1/jobs/{other['job_id']}/payloads/{digest}").status_code == 404
     assert reader.get(f"/api/v1/jobs/{ended['job_id']}/payloads/{'0' * 64}").status_code == 404
