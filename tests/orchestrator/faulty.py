@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 from rmhdag.store.connection import ImpatientConnection
+from tests.orchestrator.platform import Platform, Seat
 
 
 class FaultyConnection(ImpatientConnection):
@@ -39,3 +41,11 @@ def open_faulty(dsn: str) -> FaultyConnection:
     conn = FaultyConnection.connect(dsn, autocommit=True)
     conn.execute("SET search_path TO dagapp")
     return conn
+
+
+@contextmanager
+def with_faults(platform: Platform, seat: Seat) -> Iterator[FaultyConnection]:
+    with closing(open_faulty(platform.dsn)) as conn:
+        seat.advance.use(conn)
+        yield conn
+    seat.advance.use(seat.conn)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from itertools import count
 
 import psycopg
@@ -23,7 +23,7 @@ from rmhdag.orchestrator.local_inputs import LocalInput
 from rmhdag.store import crash_points, tasks
 from rmhdag.workflow.definition import ApprovalNode, InputDefinition, WorkflowDefinition, WorkflowNode
 from tests.engine.definitions import AT_ONCE, fan, task, workflow
-from tests.orchestrator.faulty import FaultyConnection, open_faulty
+from tests.orchestrator.faulty import open_faulty, with_faults
 from tests.orchestrator.platform import Platform, Seat, open_connection
 from tests.orchestrator.test_advance import chain
 from tests.orchestrator.test_process import running
@@ -32,14 +32,6 @@ from tests.store.waiting import wait_until
 
 def statuses(platform: Platform, job_ids: list[str]) -> list[str]:
     return [platform.job(job_id)["status"] for job_id in job_ids]
-
-
-@contextmanager
-def with_faults(platform: Platform, seat: Seat) -> Iterator[FaultyConnection]:
-    with closing(open_faulty(platform.dsn)) as conn:
-        seat.advance.use(conn)
-        yield conn
-    seat.advance.use(seat.conn)
 
 
 def named(name: str, definition: WorkflowDefinition) -> WorkflowDefinition:

@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 
+from rmhdag.engine.inputs import Timer, TimerDue
 from rmhdag.models.jobs import CommandKind
+from rmhdag.orchestrator.local_inputs import LocalInput
 from rmhdag.store import commands, crash_points, jobs, poison, settle, suspects, tasks
 from rmhdag.store.commands import Command, issue_command
 from rmhdag.store.identity import new_id
-from tests.engine.definitions import fan
+from tests.engine.definitions import fan, task, workflow
+from tests.orchestrator.faulty import with_faults
 from tests.orchestrator.platform import QUEUE, Platform, Seat
 from tests.orchestrator.test_advance import chain
 
@@ -67,6 +70,32 @@ def a_job_is_taken_between_fence_and_commit(platform: Platform) -> bool:
     except psycopg.Error:
         return True
     return bool(taken)
+
+
+def an_ended_job_is_written(platform: Platform) -> bool:
+    """Decided while the job ran, written after its end."""
+    job_id = platform.submit(chain(1))
+    seat = platform.seat()
+    platform.finish(seat)
+    return write(seat, job_id, platform.job(job_id)["owner_epoch"], [])
+
+
+def a_report_is_overruled_by_a_deadline(platform: Platform) -> bool:
+    """The inbox is read, the worker reports, then its owner writes that the time of the task is over."""
+    job_id = platform.submit(workflow(only=task(timeout_seconds=5)))
+    seat = platform.seat()
+    seat.work()
+    (claimed,) = platform.claim()
+    tasks.start_tasks(platform.conn, platform.worker_id, [(claimed.task_id, claimed.lease_epoch)])
+    seat.work()
+    platform.conn.execute("UPDATE dag_node_states SET deadline_at = '2000-01-01' WHERE deadline_at IS NOT NULL")
+    seat.advance.owned.clear()
+    seat.advance.give([LocalInput(job_id, TimerDue("only", 1, Timer.DEADLINE))])
+    with with_faults(platform, seat) as conn:
+        conn.before(b"BEGIN", lambda: platform.succeed(claimed, output={"x": 1}))
+        seat.advance.run_once()
+    seat.work()
+    return bool(platform.job(job_id)["status"] == "failed")
 
 
 def an_inbox_row_counts_twice(platform: Platform) -> bool:
@@ -196,11 +225,19 @@ GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
     (settle.SQL, "lock_jobs", b"AND j.owner_epoch = (r->>1)::bigint", b"", an_earlier_life_writes),
     (settle.SQL, "lock_jobs", b"j.owner_id IS NOT DISTINCT FROM %(me)s AND ", b"", somebody_else_writes),
     (settle.SQL, "lock_jobs", b"FOR NO KEY UPDATE OF j", b"", a_job_is_taken_between_fence_and_commit),
+    (settle.SQL, "lock_jobs", b"AND (j.completed_at IS NOT NULL) = (r->>2)::boolean", b"", an_ended_job_is_written),
+    (
+        settle.SQL,
+        "reported_tasks",
+        b"AND status IN ('completed', 'failed', 'cancelled')",
+        b"AND false",
+        a_report_is_overruled_by_a_deadline,
+    ),
     (
         settle.SQL,
         "consume_inbox",
         b"DELETE FROM dag_inbox WHERE",
-        b"SELECT inbox_id FROM dag_inbox WHERE",
+        b"SELECT inbox_id, task_id FROM dag_inbox WHERE",
         an_inbox_row_counts_twice,
     ),
     (tasks.SQL, "report_tasks", b"AND q.lease_epoch = g.lease_epoch", b"", a_lost_lease_reports),

@@ -141,7 +141,7 @@ class Payload(Row):
     media_type: Label = "application/json"
     created_at: Stamped
     # False for those of earlier versions, which recorded no uses: they are kept.
-    has_recorded_uses: bool = False
+    has_recorded_uses: Flag = False
     data: Chunk
 
 
