@@ -221,6 +221,34 @@ def a_suspect_is_claimed_twice_at_once(platform: Platform) -> bool:
             return True
 
 
+def suspect(platform: Platform) -> None:
+    """A task that two workers did not survive, in a crowd of workers that may each have one."""
+    platform.submit(chain(1))
+    platform.seat().work()
+    platform.conn.execute("UPDATE dag_queue_messages SET lease_losses = 2, lease_epoch = 4")
+    for number in range(4):
+        platform.conn.execute(
+            "INSERT INTO dag_workers (worker_id, host, process_id, version, slots) VALUES (%s, 'here', 1, '0', 1)",
+            [f"w{number}"],
+        )
+
+
+def a_held_suspect_is_claimed_again(platform: Platform) -> bool:
+    suspect(platform)
+    assert suspects.claim_suspect(platform.conn, platform.worker_id, [QUEUE]) is not None
+    return suspects.claim_suspect(platform.conn, "w0", [QUEUE]) is not None
+
+
+def a_suspect_is_reported_under_an_earlier_lease(platform: Platform) -> bool:
+    """Given back and claimed again by the same worker, whose first report is still on its way."""
+    suspect(platform)
+    first = suspects.claim_suspect(platform.conn, platform.worker_id, [QUEUE])
+    assert first is not None
+    tasks.release_tasks(platform.conn, platform.worker_id, [(first.task_id, first.lease_epoch, None)])
+    assert suspects.claim_suspect(platform.conn, platform.worker_id, [QUEUE]) is not None
+    return bool(platform.succeed(first))
+
+
 GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
     (settle.SQL, "lock_jobs", b"AND j.owner_epoch = (r->>1)::bigint", b"", an_earlier_life_writes),
     (settle.SQL, "lock_jobs", b"j.owner_id IS NOT DISTINCT FROM %(me)s AND ", b"", somebody_else_writes),
@@ -244,6 +272,14 @@ GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
     (tasks.SQL, "report_tasks", b"AND q.worker_id IS NOT DISTINCT FROM %(worker_id)s", b"", another_worker_reports),
     (tasks.SQL, "claim_tasks", b"AND worker_id IS NULL", b"", a_held_task_is_claimed_again),
     (suspects.SQL, "claim_suspect", b"FOR UPDATE SKIP LOCKED", b"", a_suspect_is_claimed_twice_at_once),
+    (suspects.SQL, "claim_suspect", b"AND worker_id IS NULL", b"", a_held_suspect_is_claimed_again),
+    (
+        suspects.SQL,
+        "claim_suspect",
+        b"q.lease_epoch + 1",
+        b"q.lease_epoch",
+        a_suspect_is_reported_under_an_earlier_lease,
+    ),
     (poison.SQL, "fail_poisoned_job", b"AND owner_id = %(me)s", b"", somebody_else_buries),
     (poison.SQL, "fail_poisoned_job", b"AND owner_epoch = %(owner_epoch)s", b"", an_earlier_life_buries),
     (poison.SQL, "fail_poisoned_job", b"AND completed_at IS NULL", b"", a_finished_job_is_buried),
