@@ -60,6 +60,7 @@ LOCAL_BATCH = 100
 BATCH_BYTES = 4 * 1024 * 1024
 OF_A_LEASE = ("task_started", "task_snoozed")
 MOST_HANDLED_JOBS = 10_000
+MEASURED_EVERY = 8
 
 Item = InboxEntry | LocalInput
 Part = dict[str, list[Item]]
@@ -308,9 +309,9 @@ class Advance:
             for job_id, items in part.items():
                 if batch.size_bytes > BATCH_BYTES:
                     rest[job_id] = items
-                elif job_id in present:
+                elif (job := present.get(job_id)) is not None:
                     touched.add(job_id)
-                    self._decide(job_id, items, now, batch, held, large)
+                    self._decide(job, items, now, batch, held, large)
             if held:
                 self._write(now, part, batch, held)
         except Exception as error:
@@ -356,15 +357,16 @@ class Advance:
         self._blame(job_id, error, Verdict.DATA)
         return []
 
-    def _load(self, part: Part) -> set[str]:
+    def _load(self, part: Part) -> dict[str, OwnedJob]:
         """The jobs of the part that are in memory now. Others are forgotten, put off, or to blame themselves."""
         loaded = self.owned.load(self._conn, part.keys())
         if loaded.postponed:
             # They did not fit into this turn, and go to the end of the line.
             self._put_back({job_id: part.pop(job_id) for job_id in list(part) if job_id in loaded.postponed})
-        present = {job_id for job_id in part if self.owned.get(job_id) is not None}
-        for job_id in part.keys() - present - {one.job_id for one in loaded.unloadable}:
-            self._forget(job_id)
+        present = {job_id: job for job_id in part if (job := self.owned.get(job_id)) is not None}
+        if len(present) < len(part):
+            for job_id in part.keys() - present.keys() - {one.job_id for one in loaded.unloadable}:
+                self._forget(job_id)
         for one in loaded.unloadable:
             self._blame(one.job_id, one.error, Verdict.DATA)
         return present
@@ -380,7 +382,7 @@ class Advance:
 
     def _decide(
         self,
-        job_id: str,
+        job: OwnedJob,
         items: list[Item],
         now: datetime,
         batch: Batch,
@@ -388,9 +390,7 @@ class Advance:
         large: dict[str, Any],
     ) -> None:
         """Let the engine decide about one job. An exception is that job's, and leaves the batch as it was."""
-        job = self.owned.get(job_id)
-        assert job is not None
-        had_ended = job.run.is_terminal
+        job_id, had_ended = job.job_id, job.run.is_terminal
         try:
             if job.is_new:
                 job.is_new = False
@@ -489,7 +489,9 @@ class Advance:
             # Also one that had ended before, and was loaded again for what it was told too late.
             if decided.job.run.is_terminal and job_id not in dropped:
                 self._forget(job_id)
-        self.owned.trim(held.keys())
+        # Jobs grow slowly: to measure each of them in each turn takes two per cent of the time.
+        if self.owned.is_full or self.figures.counts["cycles"] % MEASURED_EVERY == 0:
+            self.owned.trim(held.keys())
         self.figures.counts["jobs_ended"] += len(ended)
 
     def _tell_end(self, job: OwnedJob) -> None:

@@ -94,8 +94,9 @@ class Batch:
             if isinstance(effect, fx.EventAppended):
                 mine.events.append(_event(job, effect))
             elif isinstance(effect, fx.NodeChanged):
-                self.size_bytes += encoded_size(effect.input_params) + encoded_size(effect.output)
-                self.size_bytes += encoded_size(effect.checkpoint_data)
+                # Its parameters stand in the queue row too, and are measured there.
+                if effect.output is not None or effect.checkpoint_data is not None:
+                    self.size_bytes += encoded_size(effect.output) + encoded_size(effect.checkpoint_data)
                 _change(job.job_id, mine, effect)
             elif isinstance(effect, fx.TaskQueued):
                 self._queue(job, mine, effect)
@@ -136,7 +137,8 @@ class Batch:
         return merged
 
     def _queue(self, job: OwnedJob, mine: JobWrites, effect: fx.TaskQueued) -> None:
-        self.size_bytes += encoded_size(effect.params)
+        if effect.params is not None:
+            self.size_bytes += 2 * encoded_size(effect.params)
         row = [
             effect.task_id,
             job.job_id,

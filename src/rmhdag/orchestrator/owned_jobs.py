@@ -148,6 +148,10 @@ class OwnedJobs:
     def clear(self) -> None:
         self.drop(list(self._cached))
 
+    @property
+    def is_full(self) -> bool:
+        return self._bytes > self._max_bytes
+
     def trim(self, busy: Collection[str]) -> None:
         """Measure what was touched and evict the longest untouched until the bound holds.
 
