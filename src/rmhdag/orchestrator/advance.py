@@ -56,6 +56,8 @@ Conn = psycopg.Connection[Any]
 BATCH = 64
 SMALLEST_BATCH = 8
 LOCAL_BATCH = 100
+CROWDED_SHARE = 20
+CROWDED_SECONDS = 0.3
 # What one transaction writes of values that may be large; a job that alone has more goes alone.
 BATCH_BYTES = 4 * 1024 * 1024
 OF_A_LEASE = ("task_started", "task_snoozed")
@@ -86,6 +88,7 @@ class Advance:
         self._waiting = WaitingEntries()
         self._suspects = Suspects()
         self._batch_size = BATCH
+        self._crowded_until = 0.0
         # Jobs of a transaction of which nobody knows whether it was committed.
         self._in_doubt: set[str] = set()
         # job → when it last moved; all jobs that are mine as far as this process knows
@@ -204,7 +207,9 @@ class Advance:
         local = self.local.take(max(1, LOCAL_BATCH * self._batch_size // BATCH))
         # A result that is waiting makes the timer of its task stale.
         due = {(item.job_id, item.given.node_id) for item in local if isinstance(item.given, TimerDue)}
-        entries = self._waiting.take(self._batch_size, due)
+        # While several jobs are served, none fills a turn: a small one waits for turns, and they should be short.
+        most = CROWDED_SHARE if monotonic() < self._crowded_until else None
+        entries = self._waiting.take(self._batch_size, due, most)
         if not entries and not local:
             self.figures.phase = "idle"
             return False
@@ -213,6 +218,8 @@ class Advance:
         taken: list[Item] = [*entries, *local]
         for item in taken:
             items[item.job_id].append(item)
+        if len(items) > 1:
+            self._crowded_until = monotonic() + CROWDED_SECONDS
         work = deque([items])
         try:
             work = deque(self._parts(items))

@@ -6,7 +6,7 @@ at any moment and is read again.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Collection
 from datetime import datetime
 from operator import attrgetter
@@ -57,21 +57,30 @@ class WaitingEntries:
             self.whole_read_seconds = monotonic() - began
         return now
 
-    def take(self, limit: int, due: Collection[tuple[str, str]] = ()) -> list[InboxEntry]:
+    def take(
+        self, limit: int, due: Collection[tuple[str, str]] = (), most_of_a_job: int | None = None
+    ) -> list[InboxEntry]:
         """What the nodes in `due` have, then a share of every job, in the order in which they came."""
         taken = [entry for job_id, node_id in due for entry in self._take_of_node(job_id, node_id)]
         room = limit
+        served: Counter[str] = Counter()
         while self._by_job and room > 0:
             share = max(1, room // len(self._by_job))
+            before = room
             for job_id in list(self._by_job)[:room]:
                 waiting = self._by_job[job_id]
                 count = min(share, len(waiting))
+                if most_of_a_job is not None:
+                    count = min(count, most_of_a_job - served[job_id])
+                    served[job_id] += count
                 taken += [waiting.popleft() for _ in range(count)]
                 room -= count
                 if waiting:
                     self._by_job.move_to_end(job_id)
                 else:
                     del self._by_job[job_id]
+            if room == before:
+                break  # all have had their share
         self._ids.difference_update([entry.inbox_id for entry in taken])
         return taken
 
