@@ -223,6 +223,7 @@ class Advance:
         work = deque([items])
         try:
             work = deque(self._parts(items))
+            has_work = bool(work)  # not if all of it has to wait: for a pause, or for a transaction in doubt
             while work:
                 rest = self._handle(now, work[0])
                 work.popleft()
@@ -236,7 +237,7 @@ class Advance:
             raise
         self._batch_size = min(BATCH, self._batch_size * 2)
         self.figures.end_cycle(began, len(self._waiting) + len(self.local))
-        return True
+        return has_work
 
     def _hear_others(self) -> None:
         with self._from_others:
@@ -319,6 +320,8 @@ class Advance:
                 elif (job := present.get(job_id)) is not None:
                     touched.add(job_id)
                     self._decide(job, items, now, batch, held, large)
+                    if job_id not in held:
+                        touched.discard(job_id)  # it is to blame itself, and has no part in what the others suffer
             if held:
                 self._write(now, part, batch, held)
         except Exception as error:
@@ -466,7 +469,8 @@ class Advance:
             self._load_again(settled.dropped)
             if len(held) == 1 and settled.torn:
                 self._suspects.put_off(next(iter(held)), monotonic())
-        self._suspects.note_commit(settled.written)
+        if settled.written:
+            self._suspects.note_commit(settled.written)
         moved = monotonic()
         for job_id in settled.written:
             self._known[job_id] = moved
