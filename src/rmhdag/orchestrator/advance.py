@@ -8,11 +8,9 @@ dropped out of a batch was owed is given again: its aggregate is loaded anew fro
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from random import Random
@@ -23,6 +21,7 @@ import psycopg
 
 from rmhdag.engine.inputs import Continue, SetWindow, Start, TimerDue
 from rmhdag.engine.loading import resume
+from rmhdag.messaging.wake import Wake
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.events import EventStatus, EventType
 from rmhdag.models.states import JobStatus
@@ -34,13 +33,13 @@ from rmhdag.orchestrator.job_spans import record_job
 from rmhdag.orchestrator.large_values import store_large_objects
 from rmhdag.orchestrator.local_inputs import LocalInput, LocalInputs
 from rmhdag.orchestrator.owned_jobs import OwnedJob, OwnedJobs
-from rmhdag.orchestrator.readings import read_entry, unpublished
+from rmhdag.orchestrator.readings import discard_late_news, load_large_outputs, read_entry, unpublished
 from rmhdag.orchestrator.reruns import start_of
 from rmhdag.orchestrator.submissions import UnknownWorkflowError, child_job_row
 from rmhdag.orchestrator.suspects import MOST_FAILURES, Suspects
 from rmhdag.orchestrator.turns import Turns
 from rmhdag.orchestrator.waiting_entries import WaitingEntries
-from rmhdag.store import inbox, jobs, poison, tasks
+from rmhdag.store import jobs, poison, tasks
 from rmhdag.store.channels import NEW_JOBS
 from rmhdag.store.inbox import InboxEntry
 from rmhdag.store.publishing import PublishFailed
@@ -60,7 +59,6 @@ CROWDED_SHARE = 20
 CROWDED_SECONDS = 0.3
 # What one transaction writes of values that may be large; a job that alone has more goes alone.
 BATCH_BYTES = 4 * 1024 * 1024
-OF_A_LEASE = ("task_started", "task_snoozed")
 MOST_HANDLED_JOBS = 10_000
 MEASURED_EVERY = 8
 
@@ -99,9 +97,7 @@ class Advance:
         self._from_others = threading.Lock()
         self._to_reload: set[str] = set()
         self._to_forget: set[str] = set()
-        self._bell = threading.Lock()
-        self._bell_out, self._bell_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._is_closed = False
+        self._bell = Wake()
         self.callbacks_written = threading.Event()
         self.catalogue_written = threading.Event()
         self.windows: dict[str, int] = {}
@@ -175,28 +171,20 @@ class Advance:
         self.give([LocalInput(job_id, SetWindow(queue, limit)) for job_id in self.owned.cached_ids()])
 
     def wake(self) -> None:
-        # Under a lock, and never after `close`: the number of a closed descriptor may be somebody else's by then.
-        with self._bell, suppress(BlockingIOError):  # it rings already
-            if not self._is_closed:
-                os.write(self._bell_in, b"!")
+        self._bell.ring()
 
     def fileno(self) -> int:
         """Readable when another thread has left something to do."""
-        return self._bell_out
+        return self._bell.fileno()
 
     def close(self) -> None:
-        with self._bell:
-            if not self._is_closed:
-                self._is_closed = True
-                os.close(self._bell_in)
-                os.close(self._bell_out)
+        self._bell.close()
 
     # -- the turn --------------------------------------------------------------------------------------------------
 
     def run_once(self, *, whole_inbox: bool = False) -> bool:
         """Handle one batch; False if there was nothing to do. `whole_inbox` reads below the mark too."""
-        with suppress(BlockingIOError):
-            os.read(self._bell_out, 4096)
+        self._bell.take()
         began = self.figures.begin_cycle()
         self._hear_others()
         self._resolve_doubts()
@@ -384,11 +372,11 @@ class Advance:
     def _read_along(self, part: Part) -> dict[str, Any]:
         """What entries of the part refer to; entries that are void are taken out of it."""
         entries = [item for items in part.values() for item in items if isinstance(item, InboxEntry)]
-        late = self._late_news(entries)
+        late = discard_late_news(self._conn, self._me, entries)
         if late:
             for job_id, items in part.items():
                 part[job_id] = [item for item in items if not (isinstance(item, InboxEntry) and item.inbox_id in late)]
-        return self._large_outputs(entries)
+        return load_large_outputs(self._conn, entries)
 
     def _decide(
         self,
@@ -536,35 +524,3 @@ class Advance:
             log.error("job_cannot_be_buried", job_id=job_id, error=in_short(unburied))
             if judge(unburied, self._conn) is Verdict.CIRCUMSTANCES:
                 raise
-
-    def _late_news(self, entries: list[InboxEntry]) -> set[int]:
-        """A start of a lease that is over would make a task look alive that waits in its queue again.
-
-        That a lease was given back is news until its successor has started: only then the node's clock is right again.
-        """
-        news = [entry for entry in entries if entry.kind in OF_A_LEASE and entry.task_id is not None]
-        if not news:
-            return set()
-        current = tasks.current_leases(self._conn, [str(entry.task_id) for entry in news])
-        late = set()
-        for entry in news:
-            lease_epoch, is_started = current.get(str(entry.task_id), (None, True))
-            if lease_epoch != entry.lease_epoch and (is_started or entry.kind == "task_started"):
-                late.add(entry.inbox_id)
-        if late:
-            inbox.discard(self._conn, self._me, late)
-        return late
-
-    def _large_outputs(self, entries: list[InboxEntry]) -> dict[str, Any]:
-        """For the whole batch; a row that makes no sense is left for its job to stumble over."""
-        finished = [
-            str(entry.task_id)
-            for entry in entries
-            if entry.kind == "task_reported" and entry.payload.get("ok") and "out" not in entry.payload
-        ]
-        children = [
-            entry.payload["child_job_id"]
-            for entry in entries
-            if entry.kind == "child_job_ended" and "child_job_id" in entry.payload
-        ]
-        return jobs.load_outputs(self._conn, finished) | jobs.load_results(self._conn, children)

@@ -399,104 +399,88 @@ class Life:
     def _do_upkeep(self, loop: Loop) -> None:
         self._do_duties(loop, "upkeep", duties.UPKEEP, self._wait_a_moment)
 
-    def _reduce_fan_ins(self, loop: Loop) -> None:
+    def _repeat(self, loop: Loop, part: str, step: Callable[[Conn], None]) -> None:
+        """Steps on a connection of their own; a failure costs that connection and a moment."""
         conn: Conn | None = None
         try:
             while not self._over.is_set():
                 loop.turn()
-                request = self.advance.fan_ins.take(0.5)
-                if request is None:
-                    continue
                 try:
-                    conn = conn or self._connect("fan-in")
-                    answer = answer_fan_in(conn, request, loop.turn)
-                except psycopg.Error as error:
-                    log.warning("fan_in_failed", job_id=request.job_id, error=in_short(error))
+                    conn = conn or self._connect(part)
+                    step(conn)
+                except (psycopg.Error, StorageError) as error:
+                    log.warning(f"{part}_failed", owner_id=self.me, error=in_short(error))
                     self.advance.figures.note_error(error)
                     if conn is not None:
                         conn.close()
                     conn = None
-                    self.advance.fan_ins.postpone(request)
                     self._over.wait(LONGEST_PAUSE_SECONDS)
-                    continue
-                # Given before it is finished: at no moment may it look as if nobody had it.
-                self.advance.give([answer])
-                self.advance.fan_ins.finish()
         finally:
             if conn is not None:
                 conn.close()
+
+    def _reduce_fan_ins(self, loop: Loop) -> None:
+        def step(conn: Conn) -> None:
+            request = self.advance.fan_ins.take(0.5)
+            if request is None:
+                return
+            try:
+                answer = answer_fan_in(conn, request, loop.turn)
+            except Exception:
+                self.advance.fan_ins.postpone(request)
+                raise
+            # Given before it is finished: at no moment may it look as if nobody had it.
+            self.advance.give([answer])
+            self.advance.fan_ins.finish()
+
+        self._repeat(loop, "fan_in", step)
 
     def _tell_catalogue(self, loop: Loop) -> None:
         """Like callbacks: each claim is a lease of its own."""
-        conn: Conn | None = None
         woken = self.advance.catalogue_written
         relay = catalogue.Relay(self._settings.catalogue, self._settings.storage)
-        try:
-            while not self._over.is_set():
-                loop.turn()
-                try:
-                    conn = conn or self._connect("catalogue")
-                    woken.clear()
-                    if not catalogue.run_once(conn, relay):
-                        woken.wait(self._settings.poll_seconds)
-                except (psycopg.Error, StorageError) as error:
-                    log.warning("catalogue_failed", owner_id=self.me, error=in_short(error))
-                    if conn is not None:
-                        conn.close()
-                    conn = None
-                    self._over.wait(self._settings.poll_seconds)
-        finally:
-            if conn is not None:
-                conn.close()
+
+        def step(conn: Conn) -> None:
+            woken.clear()
+            if not catalogue.run_once(conn, relay):
+                woken.wait(self._settings.poll_seconds)
+
+        self._repeat(loop, "catalogue", step)
 
     def _keep_tables_small(self, loop: Loop) -> None:
         """Rollups and retention, apart from the duties: nobody waits for them. They need no trust: rows are locked."""
-        conn: Conn | None = None
         retention = Retention(self._schema, self._settings, self.advance.figures)
-        try:
-            while not self._over.is_set():
-                loop.turn()
-                try:
-                    conn = conn or self._connect("retention")
-                    pause = retention.run_once(conn)
-                except Exception as error:  # of one chore, and the others come first now
-                    log.warning("retention_failed", error=in_short(error), exc_info=_unexpected(error))
-                    self.advance.figures.note_error(error)
-                    if conn is not None and isinstance(error, psycopg.Error):
-                        conn.close()
-                        conn = None
-                    pause = self._settings.poll_seconds
-                self._over.wait(pause)
-        finally:
-            if conn is not None:
-                conn.close()
+
+        def step(conn: Conn) -> None:
+            try:
+                pause = retention.run_once(conn)
+            except psycopg.Error:
+                raise
+            except Exception as error:  # of one chore, and the others come first now
+                log.exception("retention_failed", error=in_short(error))
+                self.advance.figures.note_error(error)
+                pause = self._settings.poll_seconds
+            self._over.wait(pause)
+
+        self._repeat(loop, "retention", step)
 
     def _deliver(self, loop: Loop) -> None:
         """Callbacks need no trust in ourselves: each claim is a lease of its own."""
-        conn: Conn | None = None
         woken = self.advance.callbacks_written
         delivery = callbacks.Delivery(self._settings.callbacks, woken)
+
+        def step(conn: Conn) -> None:
+            woken.clear()
+            if callbacks.run_once(conn, delivery):
+                self._over.wait(callbacks.TURN_SECONDS)
+            else:
+                woken.wait(self._settings.poll_seconds)
+
         try:
-            while not self._over.is_set():
-                loop.turn()
-                try:
-                    conn = conn or self._connect("callbacks")
-                    woken.clear()
-                    if callbacks.run_once(conn, delivery):
-                        self._over.wait(callbacks.TURN_SECONDS)
-                    else:
-                        woken.wait(self._settings.poll_seconds)
-                except psycopg.Error as error:
-                    log.warning("callbacks_failed", owner_id=self.me, error=in_short(error))
-                    if conn is not None:
-                        conn.close()
-                    conn = None
-                    self._over.wait(LONGEST_PAUSE_SECONDS)
+            self._repeat(loop, "callbacks", step)
         finally:
-            with suppress(psycopg.Error):
+            with suppress(psycopg.Error), self._connect("callbacks") as conn:
                 delivery.stop(conn)
-            if conn is not None:
-                conn.close()
 
 
 def _unexpected(error: Exception) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -19,12 +19,47 @@ from rmhdag.models.states import JobStatus
 from rmhdag.orchestrator.large_values import use_references
 from rmhdag.orchestrator.owned_jobs import OwnedJob
 from rmhdag.orchestrator.stored_outputs import read_output
-from rmhdag.store import payloads
+from rmhdag.store import inbox, jobs, payloads, tasks
 from rmhdag.store.inbox import InboxEntry
 from rmhdag.store.tasks import PUBLISHES, read_records
 from rmhdag.store.workers import read_checkpoint
 
 Conn = psycopg.Connection[Any]
+OF_A_LEASE = ("task_started", "task_snoozed")
+
+
+def discard_late_news(conn: Conn, me: str, entries: Sequence[InboxEntry]) -> set[int]:
+    """A start of a lease that is over would make a task look alive that waits in its queue again.
+
+    That a lease was given back is news until its successor has started: only then the node's clock is right again.
+    """
+    news = [entry for entry in entries if entry.kind in OF_A_LEASE and entry.task_id is not None]
+    if not news:
+        return set()
+    current = tasks.current_leases(conn, [str(entry.task_id) for entry in news])
+    late = set()
+    for entry in news:
+        lease_epoch, is_started = current.get(str(entry.task_id), (None, True))
+        if lease_epoch != entry.lease_epoch and (is_started or entry.kind == "task_started"):
+            late.add(entry.inbox_id)
+    if late:
+        inbox.discard(conn, me, late)
+    return late
+
+
+def load_large_outputs(conn: Conn, entries: Sequence[InboxEntry]) -> dict[str, Any]:
+    """Outputs too large for their inbox row. A row that makes no sense is left for its job to stumble over."""
+    finished = [
+        str(entry.task_id)
+        for entry in entries
+        if entry.kind == "task_reported" and entry.payload.get("ok") and "out" not in entry.payload
+    ]
+    children = [
+        entry.payload["child_job_id"]
+        for entry in entries
+        if entry.kind == "child_job_ended" and "child_job_id" in entry.payload
+    ]
+    return jobs.load_outputs(conn, finished) | jobs.load_results(conn, children)
 
 
 def read_entry(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from rmhdag.messaging.wake import Wake
 from rmhdag.models.leases import CheckpointToSave, ClaimedTask, LogChunk, Pair, TaskProgress
 from rmhdag.observability.logs import get_logger
 from rmhdag.observability.supervision import Loop, Supervisor
@@ -23,7 +24,6 @@ from rmhdag.worker.suspects import Suspects
 from rmhdag.worker.transport import Failed, Identity, NotAllowed, Refused, Transport, TransportError, Unreachable
 from rmhdag.worker.unread import Unread
 from rmhdag.worker.waiting import Waiting
-from rmhdag.worker.wake import Wake
 
 log = get_logger(__name__)
 CLAIM_LIMIT = 500

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import httpx
 import orjson
 
+from rmhdag.messaging.wake import Wake
 from rmhdag.models.json_values import may_hold_reserved_key
 from rmhdag.models.leases import (
     CheckpointToSave,
@@ -35,7 +36,6 @@ from rmhdag.models.references import Reference, as_reference
 from rmhdag.observability.supervision import Loop, Supervisor
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.transport import Identity, KeyRefused, NotAllowed, Refused, TransportError, Unreachable
-from rmhdag.worker.wake import Wake
 
 T = TypeVar("T")
 # It tells every call; at a few calls per second that is no news.

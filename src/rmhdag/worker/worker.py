@@ -15,6 +15,7 @@ from typing import Any
 
 import rmhdag
 from rmhdag.handlers.contract import StopReason
+from rmhdag.messaging.wake import Wake
 from rmhdag.observability import supervision, traces
 from rmhdag.observability.logs import get_logger, identify
 from rmhdag.observability.supervision import Overdue, Supervisor
@@ -38,7 +39,6 @@ from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.strays import Strays
 from rmhdag.worker.transport import Failed, Identity, NotAllowed, Transport, choose_transport
 from rmhdag.worker.trust import TrustPage
-from rmhdag.worker.wake import Wake
 from rmhdag.worker.watch import Watch
 
 log = get_logger(__name__)
