@@ -141,4 +141,4 @@ SELECT u.sha256, format('used by job %%s, which is not there', u.holder)
 FROM dag_payload_uses AS u
 WHERE u.holder NOT LIKE '%%:%%' AND u.created_at < clock_timestamp() - %(stale_seconds)s * interval '1 s'
     AND NOT EXISTS (SELECT FROM dag_jobs AS j WHERE j.job_id = u.holder)
-    AND NOT EXISTS (SELECT FROM dag_node_states AS n WHERE n.job_id = u.holder)
+    AND NOT EXISTS (SELECT FROM dag_pruned_jobs AS p WHERE p.job_id = u.holder)
