@@ -13,8 +13,7 @@ from rmhdag.api.identity import OPEN
 from rmhdag.models.callbacks import Callback
 from rmhdag.models.queues import DeadLetter
 from rmhdag.models.scopes import Scope
-from rmhdag.models.tasks import Payload
-from rmhdag.store import api_keys, callback_endpoints
+from rmhdag.store import api_keys, callback_endpoints, payloads
 from rmhdag.store.identity import new_id
 from rmhdag.store.rows import insert_rows
 from tests.api.routes import WEBSOCKET, Answer, FoundRoute, call, find_routes, unconnected_application
@@ -81,10 +80,7 @@ def things(api: Served) -> Iterator[dict[str, str]]:
         platform.seat().work()
         now = datetime.now(UTC)
         letter = DeadLetter(dead_letter_id=new_id(), reason="test", job_id=job_id, body={}, created_at=now)
-        chunk = b"{}"
-        payload = Payload(
-            sha256=sha256(chunk).hexdigest(), chunk_index=0, chunk_count=1, size_bytes=2, data=chunk, created_at=now
-        )
+        stored = payloads.write_json(platform.conn, "default", job_id, b"{}")
         url = "https://example.org/hook"
         callback = Callback(
             callback_id=new_id(),
@@ -99,9 +95,9 @@ def things(api: Served) -> Iterator[dict[str, str]]:
         platform.register(raster_workflow())
         request = place_order(platform.conn).request
         endpoint_id = callback_endpoints.create_endpoint(platform.conn, "default", url, "plain:whsec_x", "test")
-        for row in (letter, payload, callback):
+        for row in (letter, callback):
             insert_rows(platform.conn, "dagapp", [row])
-        made = orjson.dumps({"one": {"sha256": payload.sha256, "size_bytes": 2, "media_type": "application/json"}})
+        made = orjson.dumps({"one": stored.as_json()})
         platform.conn.execute("UPDATE dag_jobs SET result_data = %s WHERE job_id = %s", [made.decode(), job_id])
         row_ids = platform.conn.execute("SELECT task_id FROM dag_node_states WHERE job_id = %s", [job_id]).fetchone()
         assert row_ids is not None
@@ -112,7 +108,7 @@ def things(api: Served) -> Iterator[dict[str, str]]:
             "key_id": api_keys.create_key(platform.conn, "ann", [Scope.READ], created_by="test").key_id,
             "worker_id": platform.worker_id,
             "task_id": str(row_ids[0]),
-            "sha256": payload.sha256,
+            "sha256": stored.sha256,
             "callback_id": callback.callback_id,
             "endpoint_id": str(endpoint_id),
             "request_id": request.request_id,

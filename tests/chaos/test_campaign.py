@@ -48,7 +48,8 @@ def test_a_short_campaign_holds_every_invariant() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
     assert (report["lost"], report["duplicated"], report["stuck"]) == (0, 0, 0)
-    assert report["jobs"] == report["accepted"] > 0
+    # More, if the answer to a submission was lost with a connection.
+    assert report["jobs"] >= report["accepted"] > 0
     assert report["jobs"] == report["completed"] + report["failed"] + report["cancelled"]
     assert report["kills"] + report["freezes"] > 0
     assert report["checks"] > 0

@@ -16,6 +16,8 @@ from tests.faults.test_crash_points import mixed
 from tests.faults.test_processes import running, sleeper
 
 ROLE = "crowded"
+# The loop and its eight threads; the doorbell has one more, under another name.
+ORCHESTRATOR_CONNECTIONS = 9
 MOST = 20
 HELD = 15
 
@@ -125,6 +127,8 @@ def test_f15_a_worker_without_a_connection_for_its_heartbeat_takes_no_tasks(clus
     cluster.orchestrator()
     job_id = cluster.submit(mixed())
     cluster.wait_for(lambda: cluster.one("SELECT count(*) FROM dag_queue_messages"), "a task waits")
+    parts = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'orchestrator:%%'"
+    cluster.wait_for(lambda: cluster.one(parts) == ORCHESTRATOR_CONNECTIONS, "all threads are connected")
     mine = cluster.one("SELECT count(*) FROM pg_stat_activity WHERE usename = %s", ROLE)
     cluster.conn.execute(f"ALTER ROLE {ROLE} CONNECTION LIMIT {mine + 1}".encode())
     cluster.worker()

@@ -25,6 +25,7 @@ ELSEWHERE = {
     "claim_suspect": "test_a_worker_dies_when_it_takes_a_suspect",
     "finish_upload": "tests/api/test_worker_protocol.py",
     "bury_job": "tests/orchestrator/test_advance.py",
+    "reclaim_from_myself": "tests/orchestrator/test_containment.py",
     "release_some_jobs": "tests/orchestrator/test_duties.py",
     "take_out_expired_jobs": "tests/orchestrator/test_retention.py",
     "delete_pruned_jobs": "tests/orchestrator/test_retention.py",

@@ -49,6 +49,7 @@ INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_
 INSERT INTO dag_api_requests (request_id, client_id, workflow_id, job_id, submitted_by, digest) VALUES (%(task)s, 'c', 'w', %(job)s, 'me', repeat('0', 64))
 INSERT INTO dag_dataset_refs (ref_id, job_id, source_url) VALUES (%(task)s, %(job)s, 'u')
 INSERT INTO dag_payload_uses (sha256, holder) VALUES (repeat('0', 64), %(job)s)
+INSERT INTO dag_revision_items (asset_id, revision, collection_id, item_id, job_id, size_bytes, body) VALUES (repeat('a', 32), 1, 'c', %(task)s, %(job)s, 2, '{}')
 """  # noqa: E501
 SUMMED_UP = "INSERT INTO dag_rollup_marks (namespace, rolled_up_to) VALUES ('default', clock_timestamp())"
 
