@@ -161,10 +161,12 @@ def test_a_job_stays_until_metrics_have_counted_it(platform: Platform) -> None:
     working, figures = retention_of(OrchestratorSettings(pruning_seconds=0.001, rollup_seconds=3600))
     with open_connection(platform.dsn) as other, other.transaction():
         other.execute("SELECT FROM dag_rollup_marks FOR UPDATE")
-        for _ in range(40):
+        # The figure has one decimal: with many passes in this time, it shows whether any of them counted as in order.
+        began = monotonic()
+        while monotonic() < began + 0.5:
             working.run_once(conn)
         assert platform.count("dag_jobs") == 1
-        assert figures.tell()["retention_behind_seconds"] > 0
+        assert figures.tell()["retention_behind_seconds"] >= 0.4
     assert prune(platform)["dag_jobs"] == 1
 
 
