@@ -28,12 +28,14 @@ Story = Callable[[Platform], bool]  # True: somebody wrote who must not
 
 def write(seat: Seat, job_id: str, owner_epoch: int, inbox: list[int]) -> bool:
     """Settle a job as an orchestrator would, with whatever it believes."""
+    entries = [(number, job_id) for number in inbox]
+    return bool(settle_nothing(seat, [settle.HeldJob(job_id, owner_epoch)], entries).written)
+
+
+def settle_nothing(seat: Seat, held: list[settle.HeldJob], inbox: list[tuple[int, str]]) -> settle.Settled:
     row = seat.conn.execute("SELECT clock_timestamp()").fetchone()
     assert row is not None
-    entries = [(number, job_id) for number in inbox]
-    held = [settle.HeldJob(job_id, owner_epoch)]
-    settled = settle.settle(seat.conn, seat.me, held, entries, row[0], lambda locked: settle.Writes())
-    return bool(settled.written)
+    return settle.settle(seat.conn, seat.me, held, inbox, row[0], lambda locked: settle.Writes())
 
 
 def somebody_else_writes(platform: Platform) -> bool:
@@ -70,6 +72,20 @@ def a_job_is_taken_between_fence_and_commit(platform: Platform) -> bool:
     except psycopg.Error:
         return True
     return bool(taken)
+
+
+def a_row_of_a_lost_job_is_consumed(platform: Platform) -> bool:
+    """Of two jobs in a batch one was taken and given back meanwhile: its report must wait for who decides anew."""
+    lost, kept = platform.submit(chain(1)), platform.submit(chain(1))
+    seat = platform.seat()
+    seat.work()
+    platform.succeed(*platform.claim(2))
+    platform.conn.execute("UPDATE dag_jobs SET owner_epoch = 5 WHERE job_id = %s", [lost])
+    rows = platform.conn.execute("SELECT inbox_id, job_id FROM dag_inbox").fetchall()
+    assert {job_id for _, job_id in rows} == {lost, kept}
+    settled = settle_nothing(seat, [settle.HeldJob(lost, 1), settle.HeldJob(kept, 1)], rows)
+    assert settled.written == {kept}
+    return platform.count("dag_inbox") == 0
 
 
 def an_ended_job_is_written(platform: Platform) -> bool:
@@ -250,10 +266,23 @@ def a_suspect_is_reported_under_an_earlier_lease(platform: Platform) -> bool:
 
 
 GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
-    (settle.SQL, "lock_jobs", b"AND j.owner_epoch = (r->>1)::bigint", b"", an_earlier_life_writes),
-    (settle.SQL, "lock_jobs", b"j.owner_id IS NOT DISTINCT FROM %(me)s AND ", b"", somebody_else_writes),
-    (settle.SQL, "lock_jobs", b"FOR NO KEY UPDATE OF j", b"", a_job_is_taken_between_fence_and_commit),
-    (settle.SQL, "lock_jobs", b"AND (j.completed_at IS NOT NULL) = (r->>2)::boolean", b"", an_ended_job_is_written),
+    (settle.SQL, "lock_jobs_and_inbox", b"AND j.owner_epoch = (r->>1)::bigint", b"", an_earlier_life_writes),
+    (settle.SQL, "lock_jobs_and_inbox", b"j.owner_id IS NOT DISTINCT FROM %(me)s AND ", b"", somebody_else_writes),
+    (settle.SQL, "lock_jobs_and_inbox", b"FOR NO KEY UPDATE OF j", b"", a_job_is_taken_between_fence_and_commit),
+    (
+        settle.SQL,
+        "lock_jobs_and_inbox",
+        b"AND (j.completed_at IS NOT NULL) = (r->>2)::boolean",
+        b"",
+        an_ended_job_is_written,
+    ),
+    (
+        settle.SQL,
+        "lock_jobs_and_inbox",
+        b"AND job_id = ANY(ARRAY(SELECT job_id FROM locked))",
+        b"",
+        a_row_of_a_lost_job_is_consumed,
+    ),
     (
         settle.SQL,
         "reported_tasks",
@@ -263,9 +292,9 @@ GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
     ),
     (
         settle.SQL,
-        "consume_inbox",
-        b"DELETE FROM dag_inbox WHERE",
-        b"SELECT inbox_id, task_id FROM dag_inbox WHERE",
+        "lock_jobs_and_inbox",
+        b"DELETE FROM dag_inbox",
+        b"SELECT inbox_id, task_id FROM dag_inbox",
         an_inbox_row_counts_twice,
     ),
     (tasks.SQL, "report_tasks", b"AND q.lease_epoch = g.lease_epoch", b"", a_lost_lease_reports),
@@ -318,7 +347,7 @@ def test_without_the_guard_it_ends_badly(
     assert guard in queries[name]
     mutated = queries[name].replace(guard, instead)
     if instead.startswith(b"SELECT"):
-        mutated = mutated.split(b"RETURNING")[0]
+        mutated = mutated.replace(b"RETURNING inbox_id, task_id", b"")
     if guard.startswith(b"WHERE"):
         mutated = mutated.replace(b"ORDER BY", b"WHERE true ORDER BY")
     monkeypatch.setitem(queries, name, mutated)

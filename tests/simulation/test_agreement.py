@@ -62,9 +62,9 @@ def mirror_database() -> Iterator[str]:
 Guard = tuple[dict[str, bytes], str, str, str]
 NOTHING = ""
 GUARDS: list[Guard] = [
-    (settle.SQL, "lock_jobs", "AND j.owner_epoch = (r->>1)::bigint", NOTHING),
-    (settle.SQL, "lock_jobs", "j.owner_id IS NOT DISTINCT FROM %(me)s", "true"),
-    (settle.SQL, "lock_jobs", "FOR NO KEY UPDATE OF j", NOTHING),
+    (settle.SQL, "lock_jobs_and_inbox", "AND j.owner_epoch = (r->>1)::bigint", NOTHING),
+    (settle.SQL, "lock_jobs_and_inbox", "j.owner_id IS NOT DISTINCT FROM %(me)s", "true"),
+    (settle.SQL, "lock_jobs_and_inbox", "FOR NO KEY UPDATE OF j", NOTHING),
     (settle.SQL, "requeue_tasks", "AND q.lease_epoch = (r->>1)::bigint", NOTHING),
     (settle.SQL, "requeue_tasks", "lease_epoch = q.lease_epoch + 1", "lease_epoch = q.lease_epoch"),
     (settle.SQL, "withdraw_unclaimed_tasks", "AND worker_id IS NULL", NOTHING),

@@ -228,14 +228,14 @@ class Advance:
         return has_work
 
     def _hear_others(self) -> None:
-        with self._from_others:
-            reload, self._to_reload = self._to_reload, set()
-            forget, self._to_forget = self._to_forget, set()
-        self.owned.drop(reload)
-        for job_id in forget:
-            self._forget(job_id)
-        due = self._suspects.due(monotonic())
-        if due:
+        if self._to_reload or self._to_forget:
+            with self._from_others:
+                reload, self._to_reload = self._to_reload, set()
+                forget, self._to_forget = self._to_forget, set()
+            self.owned.drop(reload)
+            for job_id in forget:
+                self._forget(job_id)
+        if self._suspects and (due := self._suspects.due(monotonic())):
             self.take_over(due)
             self._waiting.read_again()
 

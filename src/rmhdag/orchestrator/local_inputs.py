@@ -85,6 +85,8 @@ class LocalInputs:
 
     def take(self, limit: int) -> list[LocalInput]:
         """At most `limit`: a third for each line, and what one does not need for the others."""
+        if not len(self):
+            return []
         with self._lock:
             lines = sorted((self._starts, self._answers, self._timers), key=lambda line: line.length)
             taken: list[LocalInput] = []

@@ -133,20 +133,21 @@ def _attempt(
     try:
         with conn.pipeline() as pipeline:
             conn.execute("BEGIN")
-            ids = {"me": me, "held": orjson.dumps([tuple(job) for job in held]).decode()}
-            locking = conn.execute(SQL["lock_jobs"], ids, prepare=True)
+            given = {
+                "me": me,
+                "held": orjson.dumps([tuple(job) for job in held]).decode(),
+                "inbox": [number for number, _ in inbox],
+            }
+            taking = conn.execute(SQL["lock_jobs_and_inbox"], given, prepare=True)
             pipeline.sync()
-            locked = {row[0] for row in locking.fetchall()}
+            taken = taking.fetchall()
+            locked = {job_id for job_id, _, _ in taken if job_id is not None}
+            consumed = {number: task_id for _, number, task_id in taken if number is not None}
             lost = {job.job_id for job in held} - locked
-            mine = [(number, job) for number, job in inbox if job in locked]
-            consuming = conn.execute(SQL["consume_inbox"], {"me": me, "inbox": [n for n, _ in mine]}, prepare=True)
             wanted = writes(locked)
-            looking = _look_at_revoked(conn, wanted.revoked)
-            pipeline.sync()
-            consumed = dict(consuming.fetchall())
-            torn = {job for number, job in mine if number not in consumed}
-            if looking is not None:
-                torn |= _overtaken(wanted.revoked, set(consumed.values()), *looking)
+            torn = {job_id for number, job_id in inbox if job_id in locked and number not in consumed}
+            if wanted.revoked:
+                torn |= _overtaken(conn, wanted.revoked, set(consumed.values()))
             if torn or not locked:
                 return lost, torn
             encoded = _Encoded(wanted)
@@ -169,22 +170,14 @@ def _attempt(
             conn.rollback()
 
 
-def _look_at_revoked(
-    conn: Conn, revoked: Sequence[RevokedTask]
-) -> tuple[psycopg.Cursor[Any], psycopg.Cursor[Any]] | None:
-    """The leases of tasks that are given up, and which of them have reported. Two statements: the first waits for a
-    report under way, and only the snapshot of the second shows what it wrote."""
-    if not revoked:
-        return None
+def _overtaken(conn: Conn, revoked: Sequence[RevokedTask], heard: set[str]) -> set[str]:
+    """Jobs that gave up on a task too early: it has reported, unheard so far, or runs under a newer lease.
+
+    Two statements: the first waits for a report under way, and only the snapshot of the second shows what it wrote.
+    """
     tasks = {"tasks": [task.task_id for task in revoked]}
     leases = conn.execute(SQL["lock_tasks"], tasks, prepare=True)
-    return leases, conn.execute(SQL["reported_tasks"], tasks, prepare=True)
-
-
-def _overtaken(
-    revoked: Sequence[RevokedTask], heard: set[str], leases: psycopg.Cursor[Any], reports: psycopg.Cursor[Any]
-) -> set[str]:
-    """Jobs that gave up on a task too early: it has reported, unheard so far, or runs under a newer lease."""
+    reports = conn.execute(SQL["reported_tasks"], tasks, prepare=True)
     current = dict(leases.fetchall())
     reported = {row[0] for row in reports.fetchall()} - heard
     return {

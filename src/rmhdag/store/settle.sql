@@ -2,21 +2,29 @@
 -- whatever it knows about the size of the tables: left to itself it reads all of a table that was small when it planned,
 -- for every batch, until somebody analyses it (30,000 tasks after the start that halved the throughput, and so on).
 
--- name: lock_jobs
+-- name: lock_jobs_and_inbox
 -- The fence: only jobs that are still mine, at the epoch I hold, are written; the lock keeps it so until the commit.
 -- IS NOT DISTINCT FROM is an equality that no index serves: all my jobs stand under one key of the owner's index.
 -- A job that has ended since it was decided about is lost as well: a terminal row never changes.
+-- Inbox rows are consumed in the same round trip, and only those of locked jobs: a row of a job that somebody is about
+-- to take over may be locked by him, who may wait for another one that we hold.
 -- 0 job_id, 1 owner_epoch, 2 has ended
-SELECT j.job_id
-FROM jsonb_array_elements(%(held)s::jsonb) AS r
-JOIN dag_jobs AS j ON j.job_id = r->>0 AND j.owner_epoch = (r->>1)::bigint
-    AND (j.completed_at IS NOT NULL) = (r->>2)::boolean
-WHERE j.owner_id IS NOT DISTINCT FROM %(me)s AND jsonb_typeof(r) = 'array'
-ORDER BY j.job_id
-FOR NO KEY UPDATE OF j
-
--- name: consume_inbox
-DELETE FROM dag_inbox WHERE owner_id = %(me)s AND inbox_id = ANY(%(inbox)s) RETURNING inbox_id, task_id
+WITH locked AS MATERIALIZED (
+    SELECT j.job_id
+    FROM jsonb_array_elements(%(held)s::jsonb) AS r
+    JOIN dag_jobs AS j ON j.job_id = r->>0 AND j.owner_epoch = (r->>1)::bigint
+        AND (j.completed_at IS NOT NULL) = (r->>2)::boolean
+    WHERE j.owner_id IS NOT DISTINCT FROM %(me)s AND jsonb_typeof(r) = 'array'
+    ORDER BY j.job_id
+    FOR NO KEY UPDATE OF j
+), consumed AS (
+    DELETE FROM dag_inbox
+    WHERE owner_id = %(me)s AND inbox_id = ANY(%(inbox)s) AND job_id = ANY(ARRAY(SELECT job_id FROM locked))
+    RETURNING inbox_id, task_id
+)
+SELECT job_id, NULL AS inbox_id, NULL AS task_id FROM locked
+UNION ALL
+SELECT NULL, inbox_id, task_id FROM consumed
 
 -- name: insert_nodes
 -- 0 job_id, 1 node_id, 2 status, 3 attempt, 4 max_retries, 5 task_id, 6 lease_losses, 7 next_attempt_at, 8 deadline_at,
