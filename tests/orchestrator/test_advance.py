@@ -356,16 +356,38 @@ def test_the_jobs_of_a_silent_owner_are_taken_over(platform: Platform) -> None:
     assert platform.events(job_ids[0]).count("job_reclaimed") == 1
 
 
-def test_after_a_gap_the_watch_starts_over(platform: Platform) -> None:
+def test_a_gap_of_the_watch_condemns_nobody(platform: Platform) -> None:
     platform.submit(chain())
     old, new = platform.seat(), platform.seat()
     old.work()
     clock = [0.0]
     new.context.monotonic = lambda: clock[0]  # type: ignore[method-assign]
     orphans.run_once(new.context)
+    clock[0] = 2.0
+    orphans.run_once(new.context)
     clock[0] = 60.0
-    new.context.look_anew()
+    new.context.skip_gap()
     assert orphans.run_once(new.context) == 0, "an outage condemns nobody"
+    clock[0] = 67.9
+    assert orphans.run_once(new.context) == 0, "2 s before the gap and 7.9 s after it"
+    platform.conn.execute("UPDATE dag_orchestrators SET heartbeat_at = clock_timestamp() WHERE owner_id = %s", [old.me])
+    clock[0] = 69.0
+    assert orphans.run_once(new.context) == 0, "it was heard again"
+
+
+def test_the_dead_are_found_by_a_watch_that_is_often_interrupted(platform: Platform) -> None:
+    """A connection that broke every few seconds kept four orchestrators from taking over a dead one's jobs."""
+    platform.submit(chain())
+    old, new = platform.seat(), platform.seat()
+    old.work()
+    clock = [0.0]
+    new.context.monotonic = lambda: clock[0]  # type: ignore[method-assign]
+    for look in range(4):
+        assert orphans.run_once(new.context) == 0, look
+        clock[0] += 3.0
+        assert orphans.run_once(new.context) == (1 if look == 3 else 0), look
+        new.context.skip_gap()
+        clock[0] += 3.0
 
 
 def test_the_tasks_of_a_silent_worker_are_offered_again(platform: Platform) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 
 import psycopg
 import pytest
@@ -64,6 +65,24 @@ def test_a_job_that_was_claimed_although_it_seemed_to_fail_begins(platform: Plat
         wait_until(lambda: platform.job(job_id)["status"] == "completed" or None)
         owner = platform.job(job_id)["owner_id"]
         assert (orchestrator.owner_id, owner) == (name, name), "it keeps its name and its jobs"
+
+
+def test_a_job_that_is_claimed_while_its_claimer_leaves_is_not_left_behind(platform: Platform) -> None:
+    """The loop hears of the stop while another thread is about to claim."""
+    with running(platform, OrchestratorSettings()) as orchestrator, open_connection(platform.dsn) as other:
+        wait_until(lambda: platform.count("dag_orchestrators") or None)
+
+        def stop_meanwhile() -> None:
+            orchestrator.stop()
+            deadline = monotonic() + 1
+            while monotonic() < deadline and other.execute("SELECT FROM dag_orchestrators").fetchone() is not None:
+                pass
+
+        crash_points.arm("claim_unowned_jobs.before_commit", stop_meanwhile)
+        job_id = platform.submit(workflow(only=task()))
+        wait_until(lambda: platform.count("dag_orchestrators") == 0 or None)
+    job = platform.job(job_id)
+    assert (job["owner_id"], job["owner_epoch"]) == (None, 1)
 
 
 def test_new_jobs_are_heard_of_while_there_is_no_end_of_work(platform: Platform) -> None:

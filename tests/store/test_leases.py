@@ -310,3 +310,17 @@ def test_records_are_kept_with_the_result_and_announced_in_the_inbox(conn: Conn)
     [(_, _, plain)], [(_, _, publishing)] = inbox(conn, "plain"), inbox(conn, "publishing")
     assert tasks.PUBLISHES not in plain
     assert publishing[tasks.PUBLISHES] is True
+
+
+def test_a_worker_that_leaves_gives_back_what_it_never_saw(conn: Conn) -> None:
+    """A claim that was under way when it decided to go: nobody lost anything."""
+    conn.execute("INSERT INTO dag_workers (worker_id, host, process_id, version, slots) VALUES ('w', 'h', 1, '0', 1)")
+    add(conn, "t1")
+    add(conn, "t2", cancel_requested=True)
+    tasks.claim_tasks(conn, "w", QUEUE, 2)
+    assert workers.unregister_worker(conn, "w") == 2
+    assert conn.execute("SELECT FROM dag_workers").fetchone() is None
+    assert inbox(conn, "t1") == []
+    assert [kind for _, kind, _ in inbox(conn, "t2")] == ["task_withdrawn"]
+    (again,) = tasks.claim_tasks(conn, "other", QUEUE, 2)
+    assert (again.task_id, again.lease_losses) == ("t1", 0)

@@ -10,6 +10,18 @@ from rmhdag.models.columns import JsonObject, Message, jsonb
 from rmhdag.models.json_values import MAX_BYTES
 from rmhdag.models.records import Records
 
+MOST_WARNINGS = 100
+
+
+class DataWarning(BaseModel):
+    """Something about the data that a person should know although the task succeeded."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    code: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
+    message: Message
+    count: Annotated[int, Field(ge=1, strict=True)] = 1
+
 
 class HandlerResult(BaseModel):
     """`output` may be large here: the worker stores what exceeds the inline limit apart and reports a reference."""
@@ -21,6 +33,9 @@ class HandlerResult(BaseModel):
     error_message: Message | None = None
     metrics: JsonObject = Field(default_factory=dict)
     records: Records = ()
+    warnings: Annotated[tuple[DataWarning, ...], Field(max_length=MOST_WARNINGS)] = ()
+    # Only for a handler that was told to stop: what it returns is the whole result nevertheless.
+    complete: Annotated[bool, Field(strict=True)] = False
 
     @model_validator(mode="after")
     def _check_agreement(self) -> HandlerResult:

@@ -67,12 +67,13 @@ class Supervisor:
         self._threads.append(thread)
         thread.start()
 
-    def join(self, timeout_seconds: float) -> list[str]:
-        """Wait for all threads; the names of those that are still running."""
+    def join(self, timeout_seconds: float, *names: str) -> list[str]:
+        """Wait for all threads, or for those named; the names of those that are still running."""
         deadline = monotonic() + timeout_seconds
-        for thread in self._threads:
+        threads = [thread for thread in self._threads if not names or thread.name in names]
+        for thread in threads:
             thread.join(max(0.0, deadline - monotonic()))
-        return [thread.name for thread in self._threads if thread.is_alive()]
+        return [thread.name for thread in threads if thread.is_alive()]
 
     def late(self) -> list[Loop]:
         return [loop for loop in self._loops.values() if loop.is_late]

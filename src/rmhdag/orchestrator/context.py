@@ -85,16 +85,16 @@ class Context:
         since = self.connected_at if self.trust is None else max(self.connected_at, self.trust.unbroken_since)
         return self.monotonic() - since
 
-    def look_anew(self) -> None:
-        """After a gap nobody can be called silent for what happened during it."""
-        self.orchestrators_seen.reset()
-        self.workers_seen.reset()
+    def skip_gap(self) -> None:
+        """Nobody can be called silent for a time in which we could not look."""
+        self.orchestrators_seen.skip_gap()
+        self.workers_seen.skip_gap()
 
     def notice_gap(self) -> None:
         """While we could not trust ourselves we could not watch the others either."""
         if self.trust is not None and self.trust.unbroken_since != self.watching_since:
             self.watching_since = self.trust.unbroken_since
-            self.look_anew()
+            self.skip_gap()
 
     def after_reconnect(self) -> None:
         """A claim may have gone through although its answer was lost: those jobs are mine, and nobody began them."""

@@ -76,6 +76,6 @@ class DutyRounds:
             pause = min(LONGEST_PAUSE_SECONDS, 0.5 * 2 ** min(self._failures[duty] - 1, 10))
             self._due[duty] = max(self._due[duty], monotonic() + pause)
         if duty in LIVENESS:
-            self._context.look_anew()
+            self._context.skip_gap()
         if isinstance(error, psycopg.Error) and error.sqlstate is None:
             self._context.conn.close()

@@ -51,6 +51,8 @@ LONGEST_PAUSE_SECONDS = 0.3
 # Storage and receivers of callbacks may be slow; those threads hold up nobody.
 PATIENCE_WITH_OTHERS_SECONDS = 600.0
 HAND_OVER_TRIES = 3
+# How long to wait for a claim that is under way before the jobs are released.
+LAST_CLAIM_SECONDS = 2.0
 
 
 class Orchestrator:
@@ -228,6 +230,10 @@ class Life:
 
     def _hand_over(self) -> None:
         """On the connection that is there, or on a new one: without it the others wait for a whole TTL."""
+        self._over.set()
+        self._wake_all()
+        # A job that is claimed after all were released would be left behind.
+        self._supervisor.join(LAST_CLAIM_SECONDS, "duties", "liveness")
         for left in reversed(range(HAND_OVER_TRIES)):
             try:
                 if self._conn.closed:
@@ -242,7 +248,7 @@ class Life:
             except psycopg.Error as error:
                 log.warning("hand_over_failed", owner_id=self.me, tries_left=left, error=in_short(error))
                 self._conn.close()
-                self._over.wait(LONGEST_PAUSE_SECONDS)
+                self._ended.wait(LONGEST_PAUSE_SECONDS)
 
     def end(self) -> None:
         self._over.set()

@@ -39,27 +39,28 @@ class Trust:
 
 
 class SilenceWatch:
-    """Calls others dead only after watching their heartbeat unchanged for a whole TTL without a gap of its own.
+    """Calls others dead only after watching their heartbeat unchanged for a TTL, gaps of its own not counted.
 
-    So an outage of the database condemns nobody: whoever could not look starts its watch over.
+    So an outage of the database condemns nobody: it counts for nothing, and afterwards everybody has nearly a whole TTL
+    to be heard again. Nor can a connection that breaks every few seconds keep the dead from being found.
     """
 
     def __init__(self, ttl_seconds: float) -> None:
         self._ttl_seconds = ttl_seconds
+        self._looked_at: float | None = None
+        # process → its last heartbeat, and for how long we have watched it unchanged
         self._seen: dict[str, tuple[str, float]] = {}
 
-    def reset(self) -> None:
-        self._seen.clear()
+    def skip_gap(self) -> None:
+        """What passes until the next look was not watched."""
+        self._looked_at = None
 
     def observe(self, heartbeats: Mapping[str, str], now: float) -> dict[str, float]:
         """Who has been silent for a TTL, and for how many seconds at least."""
-        silent = {}
+        watched = 0.0 if self._looked_at is None else now - self._looked_at
+        self._looked_at = now
+        before, self._seen = self._seen, {}
         for process_id, heartbeat in heartbeats.items():
-            before = self._seen.get(process_id)
-            if before is None or before[0] != heartbeat:
-                self._seen[process_id] = (heartbeat, now)
-            elif now - before[1] >= self._ttl_seconds:
-                silent[process_id] = now - before[1]
-        for process_id in self._seen.keys() - heartbeats.keys():
-            del self._seen[process_id]
-        return silent
+            last, silence = before.get(process_id, ("", 0.0))
+            self._seen[process_id] = (heartbeat, silence + watched if heartbeat == last else 0.0)
+        return {process_id: silence for process_id, (_, silence) in self._seen.items() if silence >= self._ttl_seconds}

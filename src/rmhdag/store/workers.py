@@ -10,7 +10,9 @@ import psycopg
 
 from rmhdag.models.leases import HeldTask, LogChunk, TaskProgress
 from rmhdag.store.crash_points import commit_site
+from rmhdag.store.processes import remove_workers
 from rmhdag.store.queries import load_queries
+from rmhdag.store.tasks import release_tasks
 
 SQL = load_queries(__file__)
 Conn = psycopg.Connection[Any]
@@ -59,6 +61,19 @@ def register_worker(
         "namespace": namespace,
     }
     conn.execute(SQL["register_worker"], given)
+
+
+@commit_site
+def unregister_worker(conn: Conn, worker_id: str) -> int:
+    """Give back all that the worker still holds, and take it off the list; returns how many tasks that were.
+
+    A claim may have been under way when it decided to go. Nothing of that has started, and nobody is to blame for it.
+    """
+    with conn.transaction():
+        held = [(task.task_id, task.lease_epoch, None) for task in held_tasks(conn, worker_id)]
+        given_back = release_tasks(conn, worker_id, held) if held else set()
+        remove_workers(conn, [worker_id])
+    return len(given_back)
 
 
 def registration(conn: Conn, worker_id: str) -> Registration | None:

@@ -16,7 +16,7 @@ from rmhdag.messaging.doorbell import Doorbell
 from rmhdag.models.leases import CheckpointToSave, ClaimedTask, HeldTask, LogChunk, Pair, TaskProgress, TaskReport
 from rmhdag.models.references import Reference
 from rmhdag.observability.supervision import Supervisor
-from rmhdag.store import payloads, processes, suspects, tasks, workers
+from rmhdag.store import payloads, suspects, tasks, workers
 from rmhdag.store.channels import queue_channel
 from rmhdag.store.connection import connect, enter_schema
 from rmhdag.worker.settings import WorkerSettings
@@ -138,7 +138,7 @@ class DatabaseTransport(DatabaseLink):
 
     def leave(self, worker_id: str) -> None:
         with told_apart():
-            processes.remove_workers(self.conn, [worker_id])
+            workers.unregister_worker(self.conn, worker_id)
 
     def wait(self, timeout_seconds: float, wake_fd: int, *, is_hungry: bool) -> bool:
         return self._doorbell.wait(timeout_seconds, [wake_fd])

@@ -11,7 +11,7 @@ from rmhdag.api.identity import WorkerCaller
 from rmhdag.api.problems import Problem
 from rmhdag.api.worker_desk import holder_of, seat, unknown_worker
 from rmhdag.models.api.worker_calls import Heartbeat, RegisteredWorker, RegisterWorker
-from rmhdag.store import processes, tasks, workers
+from rmhdag.store import tasks, workers
 
 router = APIRouter(prefix="/api/v1/workers", tags=["worker protocol"])
 WorkerIdPath = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
@@ -58,13 +58,11 @@ def beat(worker_id: WorkerIdPath, body: Heartbeat, api: ApiContext, caller: Work
 
 @router.delete("/{worker_id}", status_code=204)
 def leave(worker_id: WorkerIdPath, api: ApiContext, caller: WorkerCaller) -> Response:
-    """Go. What the worker still holds is lost, and runs elsewhere."""
+    """Go. What the worker still holds is given back, and runs elsewhere."""
     with seat(api, caller, worker_id) as at:
         if at is None:
             raise unknown_worker()
-        with at.conn.transaction():
-            processes.remove_workers(at.conn, [worker_id])
-            tasks.report_lost_tasks(at.conn, [worker_id])
+        workers.unregister_worker(at.conn, worker_id)
     return Response(status_code=204)
 
 
