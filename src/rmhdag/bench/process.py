@@ -6,6 +6,7 @@ What it is told comes over stdin, so that no password stands in a list of proces
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import signal
@@ -40,6 +41,8 @@ def main(role: str, parent: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         sys.exit(f"process {parent}, which started this one, is gone")
+    # As in every process that the command starts (cli/main.py).
+    gc.set_threshold(200_000, 20, 20)
     configure_logs()
     told: dict[str, Any] = json.load(sys.stdin)
     match role:

@@ -250,18 +250,16 @@ class Advance:
     def _parts(self, items: Part) -> list[Part]:
         """The batch, and jobs that go alone: suspects, and those that publish, because what the catalogue takes or
         refuses is not the others' affair."""
-        alone: set[str] = set()
         now = monotonic()
         for job_id in self._in_doubt & items.keys():
             self._put_back({job_id: items.pop(job_id)})
-        for job_id in list(items):
-            if job_id in self._suspects:
-                alone.add(job_id)
-                if not self._suspects.may_try(job_id, now):
-                    # Its rows stay in the inbox, and all else follows from its rows: after its pause it is loaded anew.
-                    del items[job_id]
-                    continue
-            for item in items[job_id]:
+        alone = {job_id for job_id in items if job_id in self._suspects} if self._suspects else set()
+        for job_id in alone:
+            if not self._suspects.may_try(job_id, now):
+                # Its rows stay in the inbox, and all else follows from its rows: after its pause it is loaded anew.
+                del items[job_id]
+        for job_id, given in items.items():
+            for item in given:
                 if isinstance(item, InboxEntry) and "order_key" in item.payload:
                     self._turns.queue_is_at(item.payload["queue"], item.payload["order_key"])
                     if PUBLISHES in item.payload:
@@ -407,7 +405,8 @@ class Advance:
                     given = read_entry(self._conn, job, item, large)
                     effects = job.run.apply(given, now, self._jitter.random())
                     batch.take(job, effects, item.payload.get("command_id"))
-            self._make_child_jobs(job, batch)
+            if batch.wants_child_jobs:
+                self._make_child_jobs(job, batch)
         except Exception as error:
             batch.forget(job_id)
             self.owned.drop([job_id])

@@ -119,8 +119,12 @@ class Batch:
         self.aggregations = [item for item in self.aggregations if item[0] != job_id]
         self._child_requests.pop(job_id, None)
 
+    @property
+    def wants_child_jobs(self) -> bool:
+        return bool(self._child_requests)
+
     def take_child_requests(self, job_id: str) -> list[fx.ChildJobRequested]:
-        return self._child_requests.pop(job_id, []) if self._child_requests else []
+        return self._child_requests.pop(job_id, [])
 
     def add_child_job(self, job_id: str, row: dict[str, Any]) -> None:
         self.size_bytes += encoded_size(row)

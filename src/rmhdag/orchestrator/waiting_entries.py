@@ -64,13 +64,15 @@ class WaitingEntries:
         taken = [entry for job_id, node_id in due for entry in self._take_of_node(job_id, node_id)]
         room = limit
         served: Counter[str] = Counter()
+        # With so many jobs each gets one entry, and there is nothing to count.
+        is_capped = most_of_a_job is not None and len(self._by_job) < limit
         while self._by_job and room > 0:
             share = max(1, room // len(self._by_job))
             before = room
             for job_id in list(self._by_job)[:room]:
                 waiting = self._by_job[job_id]
                 count = min(share, len(waiting))
-                if most_of_a_job is not None:
+                if is_capped and most_of_a_job is not None:
                     count = min(count, most_of_a_job - served[job_id])
                     served[job_id] += count
                 taken += [waiting.popleft() for _ in range(count)]
