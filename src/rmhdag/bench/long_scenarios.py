@@ -104,3 +104,37 @@ def measure_pinned(server: Server, sizes: Sizes) -> Numbers:
         "ratio": round(last / first, 3),
     }
     return numbers
+
+
+def _number(platform: Platform, query: str) -> int:
+    row = platform.conn.execute(query.encode()).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def measure_retention(server: Server, sizes: Sizes) -> Numbers:
+    """Expired jobs with their nodes and results are deleted while chains run, and what that costs the chains."""
+    jobs = sizes.expired_jobs
+    platform = Platform(server, retention_days=0.5, pruning_seconds=1.0, rollup_seconds=1.0)
+    platform.conn.execute(HISTORY.format(jobs=jobs, nodes=NODES_PER_JOB).encode())
+    platform.conn.execute("VACUUM ANALYZE")
+    platform.conn.execute("CHECKPOINT")
+    left = "SELECT (SELECT count(*) FROM dag_jobs WHERE workflow_id = 'old') + (SELECT count(*) FROM dag_pruned_jobs)"
+    with platform:
+        warm_up(platform)
+        stored = platform.register(workflows.chain(sizes.chain_length))
+        tasks = sizes.chain_jobs * sizes.chain_length
+        rates: list[float] = []
+        began, before = time.perf_counter(), _number(platform, left)
+        while _number(platform, left):
+            rates.append(tasks / platform.seconds_for(stored, sizes.chain_jobs))
+        seconds = time.perf_counter() - began
+        alone = [tasks / platform.seconds_for(stored, sizes.chain_jobs) for _ in rates[:5]]
+    return {
+        "expired_jobs": jobs,
+        "nodes_per_job": NODES_PER_JOB,
+        "jobs_deleted_per_minute": round(before / seconds * 60),
+        "tasks_per_second_meanwhile": round(median(rates), 1),
+        "tasks_per_second_afterwards": round(median(alone), 1),
+        "ratio": round(median(rates) / median(alone), 3),
+    }

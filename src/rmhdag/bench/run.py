@@ -21,6 +21,7 @@ BY_NAME: dict[str, Callable[[Server, Sizes], Numbers]] = BY_DEFAULT | {
     "history": long_scenarios.measure_history,
     "idle_jobs": long_scenarios.measure_idle_jobs,
     "pinned": long_scenarios.measure_pinned,
+    "retention": long_scenarios.measure_retention,
     "api": http_scenarios.measure_api,
     "submit": http_scenarios.measure_submit,
     "idle_api": http_scenarios.measure_idle_api,

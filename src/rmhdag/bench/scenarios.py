@@ -33,6 +33,7 @@ class Sizes:
     idle_seconds: float = 10.0
     pinned_tasks: int = 200_000
     pinned_slice: int = 20_000
+    expired_jobs: int = 50_000
     pairs: int = 5
     floor_tasks: int = 6_000
     stored_jobs: int = 1_000_000

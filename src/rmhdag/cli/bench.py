@@ -26,7 +26,7 @@ def bench(
             "--only",
             metavar="NAME",
             help="chain, fan_out, hop, cold, crowded, poisoned; and, only by name: history, idle_jobs, pinned, "
-            "api, submit, idle_api, callbacks, listeners. May be given several times.",
+            "retention, api, submit, idle_api, callbacks, listeners. May be given several times.",
         ),
     ] = None,
     large: Annotated[bool, typer.Option("--large", help="Fan-outs of 100,000.")] = False,
@@ -100,6 +100,7 @@ def choose_sizes(quick: bool, large: bool, pairs: int, tasks: int | None) -> Siz
         idle_seconds=1,
         pinned_tasks=tasks or 4_000,
         pinned_slice=2_000,
+        expired_jobs=1_000,
         pairs=1,
         floor_tasks=2_000,
         stored_jobs=10_000,
