@@ -140,9 +140,8 @@ def test_a_node_names_the_child_job_that_it_began(client: httpx.Client, platform
     platform.register(inner)
     job_id = platform.submit(workflow(sub=WorkflowNode(workflow="other"), plain=task()))
     platform.finish(seat)
-    (child_id,) = (
-        platform.conn.execute("SELECT job_id FROM dag_jobs WHERE parent_job_id = %s", [job_id]).fetchone() or ()
-    )
+    query = "SELECT job_id FROM dag_jobs WHERE parent_job_id = %s"
+    [child_id] = [row[0] for row in platform.conn.execute(query, [job_id])]
     shown = {node["node_id"]: node["child_job_id"] for node in get(client, f"jobs/{job_id}/overview")["nodes"]}
     assert shown == {"sub": child_id, "plain": None}
     assert get(client, f"jobs/{job_id}/nodes/sub")["child_job_id"] == child_id

@@ -133,9 +133,8 @@ def test_the_next_command_leads_to_the_child_job_that_failed(cli: RunCli, platfo
     for claimed in platform.claim():
         platform.fail(claimed)
     seat.work()
-    (child_id,) = (
-        platform.conn.execute("SELECT job_id FROM dag_jobs WHERE parent_job_id = %s", [job_id]).fetchone() or ()
-    )
+    query = "SELECT job_id FROM dag_jobs WHERE parent_job_id = %s"
+    [child_id] = [row[0] for row in platform.conn.execute(query, [job_id])]
     told = cli("job", job_id, "--wait").stderr
     assert f"  rmhdag logs {child_id}\n" in told
     assert f"rmhdag logs {job_id}" not in told

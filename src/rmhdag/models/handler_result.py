@@ -50,7 +50,7 @@ class HandlerError(BaseModel):
                 raise ValueError(f"code {code} is of category {known.category}: another meaning needs another code")
             whole = {"category": known.category, "remediation": known.remediation, **whole}
         category = whole.get("category")
-        if category is None:
+        if category is None and isinstance(code, str):
             raise ValueError(
                 f"code {code!r} is not in the table of codes: give its category, one of {', '.join(ErrorCategory)}"
             )
