@@ -37,7 +37,10 @@ def test_children_are_counted_and_a_fan_out_says_how_many_there_will_be(filled: 
     assert (split.node_id, split.total) == ("split", 10)
     assert (aggregate.node_id, aggregate.total) == ("sum", None)
     assert views.child_counts(filled, "j") == {"split": {"failed": 3, "ready": 4}}
-    assert views.failed_children(filled, "j", "split", limit=2) == [("split__0", "boom 0"), ("split__1", "boom 1")]
+    assert views.failed_children(filled, "j", "split", limit=2) == [
+        views.FailedChild("split__0", None, "boom 0"),
+        views.FailedChild("split__1", None, "boom 1"),
+    ]
 
 
 def test_the_beginning_of_an_id(filled: psycopg.Connection[Any]) -> None:

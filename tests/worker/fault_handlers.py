@@ -13,7 +13,16 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
-from rmhdag.handlers import HandlerContext, HandlerResult, LeaseLost, RetryLater, TaskInterrupted, handler
+from rmhdag.handlers import (
+    DataWarning,
+    HandlerContext,
+    HandlerError,
+    HandlerResult,
+    LeaseLost,
+    RetryLater,
+    TaskInterrupted,
+    handler,
+)
 from rmhdag.models.blobs import BlobAddress
 from rmhdag.models.records import Zone
 
@@ -280,3 +289,12 @@ async def save_without_waiting(ctx: Context) -> dict[str, Any]:
     for number in range(ctx.params["count"]):
         ctx.checkpoint(f"p{number}", {"number": number})
     return {}
+
+
+@handler("test.warn")
+def warn(ctx: Context) -> HandlerResult:
+    """Warns, and fails with a code if it is given one."""
+    warnings = tuple(DataWarning(**one) for one in ctx.params.get("warnings", []))
+    if "error" in ctx.params:
+        return HandlerResult(success=False, error=HandlerError(**ctx.params["error"]), warnings=warnings)
+    return HandlerResult(output={"made": True}, warnings=warnings)

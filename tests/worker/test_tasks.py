@@ -41,6 +41,40 @@ def test_tasks_of_all_kinds_end_as_they_should(shared_desk: Desk) -> None:
     assert (kind, told["ok"], told["out"], told["attempt"]) == ("task_reported", True, found["echo"].output, 1)
 
 
+def test_warnings_and_errors_with_codes_are_reported(shared_desk: Desk) -> None:
+    desk = shared_desk
+    warnings = [{"code": "CRS_OVERRIDE", "message": "EPSG:4326 as given", "count": 2}]
+    many = [{"code": f"W{number}", "message": "m" * 400} for number in range(120)]
+    error = {"code": "CRS_MISSING", "message": "a.tif names no CRS", "details": {"file": "a.tif"}}
+    tasks = {
+        "quiet": desk.add("test.warn"),
+        "warns": desk.add("test.warn", {"warnings": warnings}),
+        "many": desk.add("test.warn", {"warnings": many}),
+        "fails": desk.add("test.warn", {"warnings": warnings, "error": error}),
+        "again": desk.add("test.warn", {"error": {**error, "retryable": True}}),
+    }
+    found = {name: desk.result(task_id) for name, task_id in tasks.items()}
+    assert [found[name].output for name in ("quiet", "warns", "many")] == [{"made": True}] * 3
+    assert found["fails"][:3] == ("failed", "non_retryable", "a.tif names no CRS")
+    assert found["again"].error_kind == "handler_error"
+    query = "SELECT warnings, error FROM dag_task_results WHERE task_id = %s"
+    stored = {name: desk.conn.execute(query, [task_id]).fetchone() for name, task_id in tasks.items()}
+    assert stored["quiet"] == (None, None)
+    assert stored["warns"] == (warnings, None)
+    assert stored["fails"] is not None
+    assert stored["many"] is not None
+    assert (len(stored["many"][0]), stored["many"][0][-1]["count"]) == (101, 20)
+    told, why = stored["fails"]
+    assert told == warnings
+    assert (why["code"], why["category"], why["user_fixable"]) == ("CRS_MISSING", "data_quality", True)
+    assert why["details"] == {"file": "a.tif"}
+    inbox = {name: desk.inbox(task_id)[-1][1] for name, task_id in tasks.items()}
+    assert "warnings" not in inbox["quiet"]
+    assert "cause" not in inbox["quiet"]
+    assert (inbox["warns"]["warnings"], inbox["many"]["warnings"]) == (warnings, True)
+    assert inbox["fails"]["cause"] == why
+
+
 @pytest.mark.parametrize(
     ("kind", "error_kind", "said"),
     [

@@ -143,6 +143,8 @@ def _as_report(conn: Conn, namespace: str, item: ReportedTask, used: list[tuple[
         item.metrics,
         item.started_ms_ago,
         kept("stored_records", item.stored_records, _encoded_records(item)),
+        None if item.error is None else orjson.dumps(item.error.model_dump(mode="json")),
+        orjson.dumps([one.model_dump() for one in item.warnings]) if item.warnings else None,
     )
 
 

@@ -47,6 +47,7 @@ def asset(
 
 
 def describe(asset: AssetView, revisions: list[RevisionSummary]) -> str:
+    from rmhdag.cli.data_errors import describe_warnings
     from rmhdag.cli.tables import lay_out, show_moment, show_status
     from rmhdag.cli.waiting import as_text
 
@@ -60,6 +61,8 @@ def describe(asset: AssetView, revisions: list[RevisionSummary]) -> str:
         ("content", asset.content_hash),
         ("deleted", f"{show_moment(asset.deleted_at)} by {asset.deleted_by}" if asset.deleted_at else None),
     ]
+    if asset.current is not None:
+        facts += [("warning", warning) for warning in describe_warnings(asset.current.warnings)]
     lines = [f"{name:<12} {value}\n" for name, value in facts if value]
     rows = [
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,6 +43,7 @@ def job(
       rmhdag job 0198f3c2 --events
       rmhdag job 0198f3c2 --wait
     """
+    from rmhdag.cli.data_errors import describe_failed_children
     from rmhdag.cli.platform import connected
     from rmhdag.cli.waiting import as_facts, wait_for_job
 
@@ -57,15 +59,17 @@ def job(
             return
         found = platform.overview(full_id, reasons=True)
         found.result_data = platform.whole(full_id, found.result_data)
+        children = {} if as_json else describe_failed_children(platform, found)
     if as_json:
         emit_json(as_facts(found, with_reasons=True))
         return
-    emit(describe(found))
+    emit(describe(found, children))
     if found.status == "failed":
         say(f"`rmhdag retry {full_id}` runs what failed again, as a new job")
 
 
-def describe(job: JobOverview) -> str:
+def describe(job: JobOverview, failed_children: Mapping[str, Sequence[tuple[str, str]]]) -> str:
+    from rmhdag.cli.data_errors import describe_cause, describe_warnings
     from rmhdag.cli.tables import cut, show_duration, show_moment, show_status
     from rmhdag.cli.waiting import as_text
 
@@ -75,6 +79,8 @@ def describe(job: JobOverview) -> str:
         ("workflow", f"{job.workflow_id} v{job.workflow_version}"),
         ("status", show_status(job.status) + ending),
         ("error", job.error_message),
+        ("cause", None if job.error is None else describe_cause(job.error)),
+        *[("warning", warning) for warning in describe_warnings(job.warnings)],
         ("submitted", f"{show_moment(job.created_at)} by {job.submitted_by}"),
         ("took", show_duration(job.duration_seconds) or None),
         ("parameters", cut(as_text(job.input_params), 200)),
@@ -89,6 +95,8 @@ def describe(job: JobOverview) -> str:
         lines.append(f"{'waits':<12} The job waits for an orchestrator to start it.\n")
     if job.nodes:
         lines.append("\n" + describe_nodes(job))
+    for node_id, children in failed_children.items():
+        lines.append(f"\nfailed children of {node_id}\n" + "".join(f"  {line}\n" for _, line in children))
     if job.result_data is not None:
         lines.append("\nresult\n" + as_text(job.result_data))
     return "".join(lines)
@@ -110,7 +118,7 @@ def describe_nodes(job: JobOverview) -> str:
     for node in job.nodes:
         told = node.reason
         why = " ".join((node.error_message or "").split())
-        if told is not None and told.reason_code != "runs":
+        if told is not None and (told.reason_code != "runs" or why):
             why = " ".join(part for part in (told.reason_text, told.hint) if part)
         if node.taken_over:
             why = "taken over from the job that was rerun"
@@ -131,6 +139,7 @@ def describe_nodes(job: JobOverview) -> str:
 
 
 def show_node(platform: Platform, job_id: str, node_id: str, *, as_json: bool) -> None:
+    from rmhdag.cli.data_errors import describe_cause, describe_warnings
     from rmhdag.cli.waiting import as_text
 
     node = platform.node(job_id, node_id)
@@ -138,9 +147,14 @@ def show_node(platform: Platform, job_id: str, node_id: str, *, as_json: bool) -
     if as_json:
         emit_json(node.model_dump(exclude={"reason": {"node_id"}}))
         return
-    for name, value in node.model_dump(exclude={"input_params", "output", "metrics", "children", "reason"}).items():
+    apart = {"input_params", "output", "metrics", "children", "reason", "error", "warnings"}
+    for name, value in node.model_dump(exclude=apart).items():
         if value is not None:
             emit(f"{name:<20} {value}\n")
+    if node.error is not None:
+        emit(f"{'cause':<20} {describe_cause(node.error)}\n")
+    for warning in describe_warnings(node.warnings):
+        emit(f"{'warning':<20} {warning}\n")
     if node.reason is not None:
         emit(f"{'why':<20} {' '.join(part for part in (node.reason.reason_text, node.reason.hint) if part)}\n")
     emit("\nparameters\n" + as_text(node.input_params))

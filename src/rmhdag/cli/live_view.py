@@ -6,7 +6,9 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime
 
+from rmhdag.cli.data_errors import count_warnings, flat
 from rmhdag.cli.output import has_colour, paint, say, write
 from rmhdag.cli.platform import Platform, PlatformLost, Watch
 from rmhdag.cli.tables import STATUS_STYLES, cut, show_duration
@@ -95,9 +97,14 @@ class PlainLines:
 
     def __init__(self) -> None:
         self._seen: dict[str, object] = {}
+        self._attempts: dict[str, int] = {}
 
     def show(self, job: JobOverview) -> None:
         for node in job.nodes:
+            if node.attempt > self._attempts.get(node.node_id, 1) and node.error_message:
+                self._attempts[node.node_id] = node.attempt
+                if node.status != "failed":
+                    say(f"{node.node_id}: {describe_retry(node, job.seen_at)}")
             if node.type in HIDDEN or node.status in ("pending", "ready"):
                 continue
             step = None if node.children is None else node.settled_children * STEPS // max(node.children.total, 1)
@@ -114,15 +121,19 @@ def draw(job: JobOverview, most_lines: int) -> list[str]:
     name = f"{job.workflow_id} v{job.workflow_version}  {job.job_id}"
     head = f"{name}  {status}{ending}  {job.settled_nodes}/{job.node_counts.total}  {took}"
     nodes = [node for node in job.nodes if node.type not in HIDDEN]
-    room = most_lines - 1
+    warnings = []
+    if job.warnings:
+        kinds = ", ".join(warning.code for warning in job.warnings[:3]) + (", …" if len(job.warnings) > 3 else "")
+        warnings = [paint(f"  ! {count_warnings(job.warnings)}: {kinds}", "33", sys.stderr)]
+    room = most_lines - 1 - len(warnings)
     if len(nodes) > room:
         # What moves or has failed comes first; the rest is a number.
         busy = sorted(nodes, key=lambda node: node.status in ("pending", "completed", "skipped"))
         kept = {id(node) for node in busy[: room - 1]}
         hidden = len(nodes) - len(kept)
         nodes = [node for node in nodes if id(node) in kept]
-        return [head, *draw_nodes(nodes), f"  … {hidden} more nodes"]
-    return [head, *draw_nodes(nodes)]
+        return [head, *draw_nodes(nodes), f"  … {hidden} more nodes", *warnings]
+    return [head, *draw_nodes(nodes), *warnings]
 
 
 def draw_nodes(nodes: list[NodeOverview]) -> list[str]:
@@ -153,9 +164,19 @@ def describe(node: NodeOverview, *, bar: bool) -> str:
         words.append(f"{node.progress.progress_percent:.0f} %")
     if node.progress is not None and node.progress.progress_message:
         words.append(node.progress.progress_message)
-    if node.error_message and node.status in ("failed", "ready"):
+    # While it is tried again, plain lines have said it once.
+    if node.error_message and (node.status == "failed" or (bar and not node.is_settled)):
         words.append(paint(" ".join(node.error_message.split())[:200], "31", sys.stderr))
     return " ".join(words)
+
+
+def describe_retry(node: NodeOverview, now: datetime) -> str:
+    """`attempt 1 of 4 failed: no luck; tried again in 5.0s`."""
+    most = max(node.max_retries + 1, node.attempt)
+    words = f"attempt {node.attempt - 1} of {most} failed: {flat(node.error_message or 'no message')}"
+    if node.next_attempt_at is None:
+        return f"{words}; it is tried again"
+    return f"{words}; it is tried again in {show_duration((node.next_attempt_at - now).total_seconds())}"
 
 
 def describe_children(node: NodeOverview, children: NodeCounts, *, bar: bool) -> str:

@@ -29,6 +29,7 @@ from rmhdag.cli.platform import (
     NOT_ROTATED,
     NOTHING_TO_RERUN,
     AssetQuery,
+    FailedChild,
     JobQuery,
     NotRequeued,
     Platform,
@@ -166,8 +167,8 @@ class LocalPlatform(Platform):
         except PayloadMissingError:
             return NOT_STORED
 
-    def failed_children(self, job_id: str, node_id: str, limit: int) -> list[tuple[str, str | None]]:
-        return views.failed_children(self.conn, job_id, node_id, limit)
+    def failed_children(self, job_id: str, node_id: str, limit: int) -> list[FailedChild]:
+        return [FailedChild(*child) for child in views.failed_children(self.conn, job_id, node_id, limit)]
 
     def events(self, job_id: str) -> Iterator[TimelineEvent]:
         last = 0

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
@@ -48,6 +48,12 @@ NOT_FINISHED = "Wait for its end, cancel it, or try one node now with --node NOD
 NOTHING_TO_RERUN = "--everything or --from NODE runs it again all the same."
 CALLBACK_REFUSED = "RMHDAG_CALLBACK_HOSTS names hosts that are allowed although they are not public."
 NOT_ROTATED = "Revoke the one that is no longer used, or wait for the end of its overlap."
+
+
+class FailedChild(NamedTuple):
+    node_id: str
+    fan_out_item_key: str | None
+    error_message: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,8 +169,8 @@ class Platform(ABC):
         """What a reference in a job stands for, or NOT_STORED."""
 
     @abstractmethod
-    def failed_children(self, job_id: str, node_id: str, limit: int) -> list[tuple[str, str | None]]:
-        """The first failed children of a fan-out, with their messages."""
+    def failed_children(self, job_id: str, node_id: str, limit: int) -> list[FailedChild]:
+        """The first failed children of a fan-out, with their items and messages."""
 
     @abstractmethod
     def events(self, job_id: str) -> Iterator[TimelineEvent]: ...

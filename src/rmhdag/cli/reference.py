@@ -36,13 +36,14 @@ the scope `admin`. The other commands work on the database, and say so if only a
 JOB = (
     "job_id, namespace, workflow_id, workflow_version, workflow_hash, status, ending, priority, submitted_by, "
     "correlation_id, idempotency_key, callback_url, request_id, parent_job_id, parent_node_id, rerun_of, root_job_id, "
-    "created_at, started_at, completed_at, error_message, input_params, result_data, owner_id, owner_epoch, "
+    "created_at, started_at, completed_at, error_message, error, warnings [code, message, count], input_params, "
+    "result_data, owner_id, owner_epoch, "
     "owner_heartbeat_at, duration_seconds"
 )
 NODE = (
     "node_id, type, status, attempt, retry_count, max_retries, lease_losses, task_id, reused_task_id, "
     "next_attempt_at, deadline_at, created_at, ready_at, dispatched_at, started_at, completed_at, checkpoint_phase, "
-    "error_message, duration_seconds, taken_over, children, progress"
+    "error_message, error, child_job_id, duration_seconds, taken_over, children, progress"
 )
 
 KEY = (
@@ -69,7 +70,8 @@ JSON_OBJECTS = {
     "job": f"{JOB}, node_counts, nodes [{NODE}, reason], reruns [job_id, status]",
     "job --node": "job_id, node_id, type, status, handler, queue, attempt, retry_count, max_retries, lease_losses, "
     "task_id, reused_task_id, parent_node_id, fan_out_index, fan_out_item_key, next_attempt_at, deadline_at, "
-    "created_at, ready_at, dispatched_at, started_at, completed_at, checkpoint_phase, error_message, children_total, "
+    "created_at, ready_at, dispatched_at, started_at, completed_at, checkpoint_phase, error_message, error, warnings, "
+    "child_job_id, children_total, "
     "duration_seconds, input_params, output, worker_id, error_kind, metrics, checkpoint_saved_at, children, reason",
     "job --events": "job_id, events [seq, created_at, event_type, event_status, node_id, task_id, duration_ms, "
     "source_app, error_message, event_data, message]",
@@ -82,7 +84,7 @@ JSON_OBJECTS = {
     "retry --node": "job_id, command_id, outcome, reason",
     "assets": f"assets [{ASSET}], next",
     "asset": f"{ASSET}, current, revisions [{REVISION}]",
-    "rollback": f"{REVISION}, asset_id, outputs, footprint",
+    "rollback": f"{REVISION}, asset_id, error, warnings, outputs, footprint",
     "workflows": "workflows [workflow_id, version, hash, name, description, registered_by, registered_at]",
     "workflows show": "workflow_id, version, hash, definition",
     "workflows register": "registered [workflow_id, version, nodes]",

@@ -20,6 +20,7 @@ from rmhdag.cli.platform import (
     NOT_ROTATED,
     NOTHING_TO_RERUN,
     AssetQuery,
+    FailedChild,
     JobQuery,
     NotRequeued,
     Platform,
@@ -196,9 +197,9 @@ class RemotePlatform(Platform):
         except NotFound:
             return NOT_STORED
 
-    def failed_children(self, job_id: str, node_id: str, limit: int) -> list[tuple[str, str | None]]:
+    def failed_children(self, job_id: str, node_id: str, limit: int) -> list[FailedChild]:
         page = self._call(calls.list_nodes(job_id, limit=limit, parent=node_id, status="failed"))
-        return [(node.node_id, node.error_message) for node in page.nodes]
+        return [FailedChild(node.node_id, node.fan_out_item_key, node.error_message) for node in page.nodes]
 
     def events(self, job_id: str) -> Iterator[TimelineEvent]:
         after: int | None = 0

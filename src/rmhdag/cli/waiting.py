@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import typer
 
+from rmhdag.cli.data_errors import count_warnings, describe_cause, describe_failed_children, describe_warnings
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.live_view import Detached, WaitTimeout, watch_job
 from rmhdag.cli.output import emit, emit_json, say
@@ -15,7 +16,6 @@ from rmhdag.cli.tables import show_duration
 from rmhdag.models.api.overviews import JobOverview
 
 CODES = {"completed": ExitCode.OK, "failed": ExitCode.FAILED, "cancelled": ExitCode.CANCELLED}
-NAMED_CHILDREN = 5
 
 
 def wait_for_job(platform: Platform, job_id: str, *, timeout_seconds: float | None, as_json: bool) -> NoReturn:
@@ -31,6 +31,7 @@ def watch_to_end(platform: Platform, job_id: str) -> JobOverview:
         tell_end(platform, ended, as_json=False)
         raise typer.Exit(CODES[ended.status])
     say(f"completed in {show_duration(ended.duration_seconds or 0.0)}")
+    tell_warnings(ended)
     return ended
 
 
@@ -60,29 +61,42 @@ def tell_end(platform: Platform, job: JobOverview, *, as_json: bool) -> None:
         emit_json(as_facts(job))
     if job.status == "completed":
         say(f"completed in {took}, {done}")
+        tell_warnings(job)
         if not as_json and job.result_data is not None:
             emit(as_text(job.result_data))
         return
     say(f"{job.status} after {took}, {done}")
     if job.error_message:
         say(f"  {job.error_message}")
+    if job.error is not None:
+        say(f"  {describe_cause(job.error)}")
+    tell_warnings(job)
     if job.status == "failed":
         tell_failure(platform, job)
+
+
+def tell_warnings(job: JobOverview) -> None:
+    if job.warnings:
+        say(f"{count_warnings(job.warnings)}:")
+        for warning in describe_warnings(job.warnings):
+            say(f"  {warning}")
 
 
 def tell_failure(platform: Platform, job: JobOverview) -> None:
     failed = [node for node in job.nodes if node.status == "failed"]
     logs_of = failed[0].node_id if failed else None
-    for node in job.nodes:
-        if node.children is not None and node.children.failed:
-            children = platform.failed_children(job.job_id, node.node_id, NAMED_CHILDREN)
-            for child_id, message in children:
-                say(f"  {child_id}: {message or 'no message'}")
-            if node.children.failed > len(children):
-                say(f"  … and {node.children.failed - len(children)} more")
-            logs_of = children[0][0] if children else logs_of
+    for children in describe_failed_children(platform, job).values():
+        for _, line in children:
+            say(f"  {line}")
+        logs_of = children[0][0] or logs_of
     say("Next:")
-    say(f"  rmhdag logs {job.job_id}" + (f" --node {logs_of}" if logs_of else ""))
+    child_job = next((node.child_job_id for node in failed if node.child_job_id is not None), None)
+    if child_job is not None:
+        # What went wrong was written there: the node itself writes nothing.
+        say(f"  rmhdag job {child_job}     the child job that failed")
+        say(f"  rmhdag logs {child_job}")
+    else:
+        say(f"  rmhdag logs {job.job_id}" + (f" --node {logs_of}" if logs_of else ""))
     say(f"  rmhdag retry {job.job_id}    a new job that reuses what is finished")
 
 

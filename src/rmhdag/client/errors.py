@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rmhdag.models.api.data_errors import ErrorView
 from rmhdag.models.api.problems import ProblemBody, ProblemPlace
 
 
@@ -34,11 +35,19 @@ class RmhdagError(Exception):
 
 
 class JobFailed(RmhdagError):
-    """The job that was waited for has failed; `job_id` names it."""
+    """The job that was waited for has failed; `job_id` names it, `error` says why if the cause has a code."""
 
-    def __init__(self, job_id: str, detail: str, remedy: str | None = None, code: str = "job_failed") -> None:
+    def __init__(
+        self,
+        job_id: str,
+        detail: str,
+        remedy: str | None = None,
+        code: str = "job_failed",
+        error: ErrorView | None = None,
+    ) -> None:
         super().__init__(code, detail, remedy)
         self.job_id = job_id
+        self.error = error
 
 
 class JobCancelled(JobFailed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from rmhdag.models.api.data_errors import WarningView
 from rmhdag.models.api.jobs import JobView
 from rmhdag.models.api.nodes import GraphState, GraphStructure, JobGraph
 
@@ -24,8 +25,14 @@ def describe_job(job_id: str, view: JobView | None, graph: JobGraph | None) -> s
     status = "not looked at yet" if view is None else view.status.value
     head = f"<b>{name}</b><code>{escape(job_id)}</code> {escape(status)}"
     error = "" if view is None or not view.error_message else f"<pre>{escape(view.error_message)}</pre>"
+    warnings = "" if view is None else describe_warnings(view.warnings)
     picture = "" if graph is None or graph.structure is None else draw(graph.structure, graph.states)
-    return f'<div class="rmhdag-job">{head}{error}{picture}</div>'
+    return f'<div class="rmhdag-job">{head}{error}{warnings}{picture}</div>'
+
+
+def describe_warnings(warnings: list[WarningView]) -> str:
+    lines = [f"<li>{one.count} × <code>{escape(one.code)}</code> {escape(one.message)}</li>" for one in warnings]
+    return f"<ul>{''.join(lines)}</ul>" if lines else ""
 
 
 def draw(structure: GraphStructure, states: dict[str, GraphState]) -> str:

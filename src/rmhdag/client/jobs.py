@@ -18,6 +18,7 @@ from rmhdag.client.html import describe_job
 from rmhdag.client.listening import LOST_SECONDS, listen
 from rmhdag.client.sides import AsyncSide, Iteration, Operation, SyncSide
 from rmhdag.client.steps import Item, Items, Pause, Steps, ask, pages
+from rmhdag.models.api.data_errors import WarningView
 from rmhdag.models.api.jobs import CommandAnswerBody, JobView, RerunRequest
 from rmhdag.models.api.log_reading import LogLine, UnseenChunks, lines_of
 from rmhdag.models.api.nodes import Decision, JobGraph, NodeSummary, NodeView
@@ -72,6 +73,11 @@ class JobOperations(ABC, Generic[J]):
         if isinstance(self._outputs, RmhdagError):
             raise self._outputs
         return self.view.result_data or {} if self._outputs is None else self._outputs
+
+    @property
+    def warnings(self) -> list[WarningView]:
+        """What to know about the data, summed by code; as last seen."""
+        return [] if self.view is None else self.view.warnings
 
     @property
     def result(self) -> dict[str, Any]:
@@ -289,7 +295,9 @@ def check_end(view: JobView) -> None:
     what = view.error_message or "no message"
     if view.status is JobStatus.FAILED:
         remedy = f"`rmhdag logs {view.job_id}` shows what was written; retry() runs what failed again."
-        raise JobFailed(view.job_id, f"job {view.job_id} failed: {what}", remedy)
+        if view.error is not None and view.error.user_fixable and view.error.remediation:
+            remedy = view.error.remediation
+        raise JobFailed(view.job_id, f"job {view.job_id} failed: {what}", remedy, error=view.error)
     if view.status is JobStatus.CANCELLED:
         raise JobCancelled(view.job_id, f"job {view.job_id} was cancelled: {what}")
 

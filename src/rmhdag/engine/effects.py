@@ -53,9 +53,10 @@ class ChildrenCancelled:
 class NodeChanged:
     """The node row after this input. The guard is the job's lock, so the row is written as it is.
 
-    `next_attempt_at` and `deadline_at` are always written: None clears them. `completed` clears `error_message`. A
-    later change of the same node in one batch stands over an earlier one. The store stamps `ready_at`,
-    `dispatched_at`, `started_at` and `completed_at` with the batch's time as the status says.
+    `next_attempt_at` and `deadline_at` are always written: None clears them. `completed` clears `error_message` and
+    `error`; a new message brings its own `error` or none. A later change of the same node in one batch stands over an
+    earlier one. The store stamps `ready_at`, `dispatched_at`, `started_at` and `completed_at` with the batch's time as
+    the status says.
     """
 
     node_id: str
@@ -72,6 +73,7 @@ class NodeChanged:
     checkpoint_phase: str | None = None
     checkpoint_data: Any = None
     duration_ms: int | None = None  # of a task that reported without having been seen to start
+    error: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -127,6 +129,14 @@ class JobChanged:
     ending: JobEnding | None = None
     result: dict[str, Any] | None = None
     error_message: str | None = None
+    error: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class WarningsCounted:
+    """The job's warnings as they are now, summed by code; a later one stands over an earlier one."""
+
+    warnings: list[dict[str, Any]]
 
 
 @dataclass(slots=True)
@@ -169,6 +179,8 @@ class ParentNotified:
     status: JobStatus
     result: dict[str, Any] | None
     error_message: str | None
+    error: dict[str, Any] | None = None
+    has_warnings: bool = False
 
 
 @dataclass(slots=True)
@@ -226,6 +238,7 @@ Effect = (
     | TasksWithdrawn
     | TaskDeadLettered
     | JobChanged
+    | WarningsCounted
     | EventAppended
     | ChildJobRequested
     | ChildJobCancelled

@@ -58,12 +58,13 @@ def complete_job(run: JobRun) -> None:
     _notify_parent(run, result, None)
 
 
-def begin_failing(run: JobRun, slot: Slot, message: str) -> None:
+def begin_failing(run: JobRun, slot: Slot, message: str, error: dict[str, Any] | None = None) -> None:
     """A node failed for good. The first one decides that the job fails, later ones are only named."""
     if len(run.failed_nodes) < NAMED_NODES:
         run.failed_nodes.append(slot.node_id)
     if run.ending is None:
         run.error_message = f"node {slot.node_id!r} failed: {message}"[:MESSAGE_CHARACTERS]
+        run.error = error
         _begin_ending(run, JobEnding.FAILED)
 
 
@@ -86,7 +87,7 @@ def cancel_job(run: JobRun, given: CancelJob) -> None:
 
 def _begin_ending(run: JobRun, ending: JobEnding) -> None:
     run.ending = ending
-    run.effects.append(JobChanged(JobStatus.RUNNING, ending, None, run.error_message))
+    run.effects.append(JobChanged(JobStatus.RUNNING, ending, None, run.error_message, run.error))
     for lane in run.lanes.values():
         lane.waiting.clear()
         lane.fan_outs.clear()
@@ -164,10 +165,20 @@ def end_job(run: JobRun) -> None:
         run.status = JobStatus.FAILED
         data = {"failed_nodes": list(run.failed_nodes)}
         run.record(EventType.JOB_FAILED, EventStatus.FAILURE, None, data, None, run.error_message)
-    run.effects.append(JobChanged(run.status, run.ending, None, run.error_message))
+    run.effects.append(JobChanged(run.status, run.ending, None, run.error_message, run.error))
     _notify_parent(run, None, run.error_message)
 
 
 def _notify_parent(run: JobRun, result: dict[str, Any] | None, error_message: str | None) -> None:
     if run.parent_job_id is not None and run.parent_node_id is not None:
-        run.effects.append(ParentNotified(run.parent_job_id, run.parent_node_id, run.status, result, error_message))
+        run.effects.append(
+            ParentNotified(
+                run.parent_job_id,
+                run.parent_node_id,
+                run.status,
+                result,
+                error_message,
+                run.error,
+                run.warnings is not None,
+            )
+        )

@@ -161,8 +161,10 @@ def continue_fan_out(run: JobRun, given: Continue) -> None:
         expand(run, slot.fan)
 
 
-def child_failed(run: JobRun, fan: FanOutState, child: Slot) -> None:
+def child_failed(run: JobRun, fan: FanOutState, child: Slot, error: dict[str, Any] | None = None) -> None:
     fan.attempts[child.index] = child.attempt
+    if error is not None and (fan.error is None or child.index < fan.error[0]):
+        fan.error = (child.index, error)
     if len(fan.failed) < NAMED_FAILURES:
         fan.failed.append(child.index)
     child_settled(run, fan)
@@ -177,7 +179,7 @@ def child_settled(run: JobRun, fan: FanOutState) -> None:
         endings.close_cancelled_fan_out(run, fan)
     elif fan.expanded == fan.total == fan.settled:
         if fan.counts[FAILED] and slot.plan.fan_in_index < 0:
-            flow.fail_node(run, slot, ErrorKind.CHILDREN_FAILED, name_failures(fan))
+            flow.fail_node(run, slot, ErrorKind.CHILDREN_FAILED, name_failures(fan), _error_of(fan))
         else:
             flow.complete_node(run, slot, None, {"children_created": fan.total})
             keep_read_paths(run, slot.plan, Output(_output_of(fan)))
@@ -193,6 +195,11 @@ def name_failures(fan: FanOutState) -> str:
     named = ", ".join(fan.child_id(index) for index in sorted(fan.failed))
     more = f" and {count - len(fan.failed)} more" if count > len(fan.failed) else ""
     return f"{count} of {fan.total} children failed: {named}{more}"
+
+
+def _error_of(fan: FanOutState) -> dict[str, Any] | None:
+    """That of the first failed child that named one: it is what made the whole fail."""
+    return None if fan.error is None else fan.error[1]
 
 
 def resolve_params_again(run: JobRun, fan: FanOutState, index: int) -> dict[str, Any]:
@@ -212,6 +219,8 @@ def revive_child(run: JobRun, fan: FanOutState, index: int) -> Slot:
     slot.attempt = fan.attempts[index] or 1
     if index in fan.failed:
         fan.failed.remove(index)
+    if fan.error is not None and fan.error[0] == index:
+        fan.error = None
     return slot
 
 
@@ -222,7 +231,7 @@ def begin_fan_in(run: JobRun, slot: Slot) -> None:
     failed = 0 if fan is None else fan.counts[FAILED]
     total = 0 if fan is None else fan.total
     if fan is not None and failed > _tolerated(slot, total):
-        flow.fail_node(run, slot, ErrorKind.CHILDREN_FAILED, name_failures(fan))
+        flow.fail_node(run, slot, ErrorKind.CHILDREN_FAILED, name_failures(fan), _error_of(fan))
         return
     if total == 0:
         empty = empty_output(slot.plan.definition)

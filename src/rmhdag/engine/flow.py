@@ -32,6 +32,8 @@ def start_job(run: JobRun, given: Start) -> None:
     first = run.plan.nodes[run.plan.roots[0]].node_id if run.plan.roots else None
     run.record(EventType.JOB_STARTED, EventStatus.INFO, None, {"first_node": first})
     run.reused_children = given.reused_children
+    if given.warnings:
+        run.count_warnings(given.warnings)
     for node_id, reused in given.reused.items():
         _reuse(run, run.slots[run.plan.by_id[node_id].index], reused)
     for index in run.plan.roots:
@@ -156,7 +158,7 @@ def _row_value(output: Output | None) -> Any:
     return output.value if output.reference is None else output.reference.as_json()
 
 
-def fail_node(run: JobRun, slot: Slot, kind: ErrorKind, message: str) -> None:
+def fail_node(run: JobRun, slot: Slot, kind: ErrorKind, message: str, error: dict[str, Any] | None = None) -> None:
     """A node failed for good: the job starts to end."""
-    tasks.write_failure(run, slot, kind, message)
-    endings.begin_failing(run, slot, message)
+    tasks.write_failure(run, slot, kind, message, error=error)
+    endings.begin_failing(run, slot, message, error)

@@ -5,7 +5,7 @@ Inputs about a task carry its attempt: an input of another attempt than the curr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -45,6 +45,7 @@ class Start:
     reused: Mapping[str, ReusedNode] = field(default_factory=dict)
     # fan-out → child index → task that produced the child's output
     reused_children: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    warnings: Sequence[Mapping[str, Any]] = ()  # of all that is reused
 
 
 @dataclass(slots=True)
@@ -71,6 +72,8 @@ class TaskReported:
     worker_id: str | None = None
     duration_ms: int | None = None
     records: tuple[Any, ...] = ()
+    error: dict[str, Any] | None = None
+    warnings: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(slots=True)
@@ -163,6 +166,8 @@ class ChildJobEnded:
     status: JobStatus
     output: Output | None = None
     error_message: str | None = None
+    error: dict[str, Any] | None = None
+    warnings: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(slots=True)

@@ -80,6 +80,7 @@ class LoadedChildren:
     statuses: bytearray = field(default_factory=bytearray)  # positions in NodeStatus
     attempts: bytearray = field(default_factory=bytearray)  # of failed children, else 0
     under_way: list[ChildUnderWay] = field(default_factory=list)  # by index
+    error: tuple[int, dict[str, Any]] | None = None  # of the first child that failed with a code
 
 
 def load_run(
@@ -150,6 +151,7 @@ def _restore_children(run: JobRun, slot: Slot, total: int, loaded: LoadedChildre
     statuses[: fan.expanded] = loaded.statuses
     fan.attempts[: fan.expanded] = loaded.attempts
     fan.counts = [loaded.statuses.count(code) for code in range(len(STATUSES))]
+    fan.error = loaded.error
     failed = -1
     while len(fan.failed) < NAMED_FAILURES and (failed := statuses.find(FAILED, failed + 1)) >= 0:
         fan.failed.append(failed)

@@ -7,13 +7,13 @@ the aggregate is spoilt: drop it and load it anew from the rows.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rmhdag.engine import endings, fan_outs, flow, tasks, waiting
-from rmhdag.engine.effects import Effect, EventAppended, NodeChanged
+from rmhdag.engine.effects import Effect, EventAppended, NodeChanged, WarningsCounted
 from rmhdag.engine.inputs import (
     CancelJob,
     ChildJobEnded,
@@ -45,6 +45,7 @@ from rmhdag.engine.slots import (
     Lane,
     Slot,
 )
+from rmhdag.models.data_warnings import WarningSum
 from rmhdag.models.events import EventStatus, EventType
 from rmhdag.models.ids import task_id_of
 from rmhdag.models.states import JOB_TERMINAL, JobEnding, JobStatus, NodeType
@@ -66,6 +67,8 @@ class JobFacts:
     depth: int = 0
     started_at: datetime | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    error: dict[str, Any] | None = None
+    warnings: Sequence[Mapping[str, Any]] = ()
 
 
 class JobRun:
@@ -79,6 +82,8 @@ class JobRun:
         self.status = facts.status
         self.ending = facts.ending
         self.error_message = facts.error_message
+        self.error = facts.error
+        self.warnings = WarningSum(facts.warnings) if facts.warnings else None
         self.parent_job_id = facts.parent_job_id
         self.parent_node_id = facts.parent_node_id
         self.depth = facts.depth
@@ -181,6 +186,13 @@ class JobRun:
             EventAppended(self.next_seq, event_type, event_status, node_id, task_id, data, error_message, duration_ms)
         )
         self.next_seq += 1
+
+    def count_warnings(self, warnings: Sequence[Mapping[str, Any]]) -> None:
+        """Of a result that the job uses: each is counted once."""
+        if self.warnings is None:
+            self.warnings = WarningSum()
+        self.warnings.add(warnings)
+        self.effects.append(WarningsCounted(self.warnings.as_json()))
 
     def record_ready(self, slot: Slot) -> None:
         data = {"dependencies_met": slot.all_live + slot.any_live}

@@ -103,6 +103,7 @@ class FanOutState:
         "cancel_cursor",
         "counts",
         "due",
+        "error",
         "expanded",
         "failed",
         "in_flight",
@@ -130,6 +131,7 @@ class FanOutState:
         self.in_flight = 0
         self.in_lane = False
         self.failed: list[int] = []  # the first hundred, for messages
+        self.error: tuple[int, dict[str, Any]] | None = None  # of the first child that failed with a code
         self.cancel_cursor: int | None = None
         self.reused: Mapping[int, str] = {}  # what a rerun takes over, until all are expanded
 

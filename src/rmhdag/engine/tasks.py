@@ -39,6 +39,7 @@ from rmhdag.engine.slots import (
     Slot,
 )
 from rmhdag.models.events import NEVER_RETRIED, ErrorKind, EventStatus, EventType
+from rmhdag.models.handler_result import HandlerError
 from rmhdag.models.limits import MESSAGE_CHARACTERS
 from rmhdag.models.states import JobStatus, NodeStatus, NodeType
 from rmhdag.workflow.expressions import ExpressionError, Missing
@@ -50,6 +51,8 @@ MAX_LEASE_LOSSES = 3
 # The worker enforces a time-out itself; the engine steps in only when the worker did not.
 TIMEOUT_GRACE_SECONDS = 10.0
 MAX_ATTEMPTS_EVER = 250
+# Failures whose cause needs no handler to name it.
+CODES_OF_KINDS = {ErrorKind.TIMEOUT: "TIMEOUT"}
 
 
 def prepare_task(run: JobRun, slot: Slot) -> None:
@@ -194,6 +197,7 @@ def task_reported(run: JobRun, given: TaskReported) -> None:
             given.error_message or "the handler reported a failure without a message",
             given.task_id,
             given.duration_ms,
+            given.error,
         )
     fill_lane(run, lane)
 
@@ -215,6 +219,9 @@ def _complete_task(run: JobRun, slot: Slot, given: TaskReported) -> None:
     if output is not None:
         summary = {"size_bytes": output.reference.size_bytes} if output.reference else summarise(output.value)
         data = {"output_summary": summary}
+    if given.warnings:
+        data["warnings"] = sum(warning["count"] for warning in given.warnings)
+        run.count_warnings(given.warnings)
     run.record(
         EventType.NODE_COMPLETED,
         EventStatus.SUCCESS,
@@ -234,22 +241,31 @@ def _complete_task(run: JobRun, slot: Slot, given: TaskReported) -> None:
 
 
 def fail_attempt(
-    run: JobRun, slot: Slot, kind: ErrorKind, message: str, task_id: str | None, duration_ms: int | None = None
+    run: JobRun,
+    slot: Slot,
+    kind: ErrorKind,
+    message: str,
+    task_id: str | None,
+    duration_ms: int | None = None,
+    error: dict[str, Any] | None = None,
 ) -> None:
     """An attempt failed: schedule the next one, or let the node fail for good."""
     message = message[:MESSAGE_CHARACTERS]
+    if error is None and kind in CODES_OF_KINDS:
+        error = HandlerError(code=CODES_OF_KINDS[kind], message=message).model_dump(mode="json")
+    never_again = kind in NEVER_RETRIED or (error is not None and not error["retryable"])
     retry = slot.task.retry if slot.task is not None else slot.plan.retry
     allowed = min(retry.max_attempts + slot.extra_attempts, MAX_ATTEMPTS_EVER)
-    if run.ending is not None or kind in NEVER_RETRIED or slot.attempt >= allowed:
-        write_failure(run, slot, kind, message, task_id, duration_ms)
+    if run.ending is not None or never_again or slot.attempt >= allowed:
+        write_failure(run, slot, kind, message, task_id, duration_ms, error)
         if slot.parent is not None:
-            fan_outs.child_failed(run, slot.parent, slot)
+            fan_outs.child_failed(run, slot.parent, slot, error)
         else:
-            endings.begin_failing(run, slot, message)
+            endings.begin_failing(run, slot, message, error)
         return
-    _record_failure(run, slot, kind, message, task_id, duration_ms, will_retry=True)
+    _record_failure(run, slot, kind, message, task_id, duration_ms, error, will_retry=True)
     run.move(slot, FAILED)
-    _schedule_retry(run, slot, retry_delay_seconds(retry, slot.attempt, run.jitter), message)
+    _schedule_retry(run, slot, retry_delay_seconds(retry, slot.attempt, run.jitter), message, error=error)
 
 
 def write_failure(
@@ -259,13 +275,14 @@ def write_failure(
     message: str,
     task_id: str | None = None,
     duration_ms: int | None = None,
+    error: dict[str, Any] | None = None,
 ) -> None:
     message = message[:MESSAGE_CHARACTERS]
-    _record_failure(run, slot, kind, message, task_id, duration_ms, will_retry=False)
+    _record_failure(run, slot, kind, message, task_id, duration_ms, error, will_retry=False)
     run.move(slot, FAILED)
     slot.deadline_at = slot.next_attempt_at = None
     slot.reason = message
-    run.write(slot, error_message=message, task_id=task_id)
+    run.write(slot, error_message=message, error=error, task_id=task_id)
 
 
 def _record_failure(
@@ -275,16 +292,24 @@ def _record_failure(
     message: str,
     task_id: str | None,
     duration_ms: int | None,
+    error: dict[str, Any] | None,
     *,
     will_retry: bool,
 ) -> None:
     status = EventStatus.WARNING if will_retry else EventStatus.FAILURE
     data = {"error_kind": str(kind), "will_retry": will_retry}
+    if error is not None:
+        data |= {"error_code": error["code"], "error_category": error["category"]}
     run.record(EventType.NODE_FAILED, status, slot.node_id, data, task_id, message, duration_ms)
 
 
 def _schedule_retry(
-    run: JobRun, slot: Slot, delay_seconds: float, message: str | None, params: dict[str, Any] | None = None
+    run: JobRun,
+    slot: Slot,
+    delay_seconds: float,
+    message: str | None,
+    params: dict[str, Any] | None = None,
+    error: dict[str, Any] | None = None,
 ) -> None:
     run.move(slot, READY)
     slot.attempt += 1
@@ -299,7 +324,7 @@ def _schedule_retry(
         {"retry_count": slot.attempt - 1, "next_attempt_at": due.isoformat()},
     )
     slot.next_attempt_at = due
-    run.write(slot, error_message=message, input_params=params)
+    run.write(slot, error_message=message, error=error, input_params=params)
     if delay_seconds <= 0:
         _retry_is_due(run, slot)
 

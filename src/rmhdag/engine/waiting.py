@@ -108,12 +108,14 @@ def child_job_ended(run: JobRun, given: ChildJobEnded) -> None:
         return
     run.in_flight -= 1
     if given.status is JobStatus.COMPLETED:
+        if given.warnings:
+            run.count_warnings(given.warnings)
         flow.complete_node(run, slot, given.output, {"child_job_id": given.child_job_id})
     elif run.ending is not None:
         endings.cancel_node(run, slot, child_job_id=given.child_job_id)
     else:
         message = f"child job {given.child_job_id} {given.status}: {given.error_message or 'no message'}"
-        tasks.fail_attempt(run, slot, ErrorKind.CHILD_JOB_FAILED, message, run.task_id(slot))
+        tasks.fail_attempt(run, slot, ErrorKind.CHILD_JOB_FAILED, message, run.task_id(slot), error=given.error)
 
 
 def wait_timed_out(run: JobRun, slot: Slot) -> None:

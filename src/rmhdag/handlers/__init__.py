@@ -12,11 +12,15 @@ from rmhdag.handlers.contract import (
     TaskInterrupted,
 )
 from rmhdag.handlers.registry import HandlerSpec, Registry, handler, load_handlers, shared_registry
-from rmhdag.models.handler_result import HandlerResult
+from rmhdag.models.error_codes import ErrorCategory
+from rmhdag.models.handler_result import DataWarning, HandlerError, HandlerResult
 
 __all__ = [
     "Checkpoint",
+    "DataWarning",
+    "ErrorCategory",
     "HandlerContext",
+    "HandlerError",
     "HandlerResult",
     "HandlerSpec",
     "LeaseLost",

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rmhdag.handlers.artifacts import sealed_data
+from rmhdag.models.error_codes import ErrorCategory
+from rmhdag.models.handler_result import HandlerError
 from rmhdag.models.json_values import check_json
-from rmhdag.models.limits import CHECKPOINT_BYTES
+from rmhdag.models.limits import CHECKPOINT_BYTES, MESSAGE_CHARACTERS
 
 if TYPE_CHECKING:
     from rmhdag.storage import Storage
@@ -27,7 +29,34 @@ PHASE_LENGTH = 64
 
 
 class NonRetryableError(Exception):
-    """Trying again would fail the same way: the node fails at once, whatever its retry rule says."""
+    """Trying again would fail the same way: the node fails at once, whatever its retry rule says.
+
+    With a `code` the failure also says what is wrong and who can do something about it, see docs/error-codes.md. A code
+    of the handler's own needs its `category`.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        code: str | None = None,
+        category: ErrorCategory | str | None = None,
+        remediation: str | None = None,
+        user_fixable: bool | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.error: HandlerError | None = None
+        if code is not None:
+            self.error = HandlerError(
+                code=code,
+                category=category,
+                message=message[:MESSAGE_CHARACTERS] or code,
+                remediation=remediation,
+                user_fixable=user_fixable,
+                retryable=False,
+                details=details,
+            )
 
 
 class RetryLater(Exception):
@@ -164,7 +193,8 @@ class HandlerContext(Generic[Params]):
         """Blob storage: bronze, silver and gold, as this worker is configured for them."""
         if self._open_storage is None:
             raise NonRetryableError(
-                "this worker has no blob storage: set RMHDAG_STORAGE where the worker is started, then retry the node"
+                "this worker has no blob storage: set RMHDAG_STORAGE where the worker is started, then retry the node",
+                code="STORAGE_NOT_CONFIGURED",
             )
         return self._open_storage()
 

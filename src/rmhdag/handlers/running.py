@@ -23,12 +23,13 @@ from rmhdag.handlers.contract import (
 )
 from rmhdag.handlers.params import ParamsRefused, read_params
 from rmhdag.handlers.registry import HandlerSpec
+from rmhdag.models.data_warnings import KEPT_CHARACTERS, MOST_COUNTED, MOST_KINDS, REST, REST_MESSAGE
 from rmhdag.models.events import ErrorKind
-from rmhdag.models.handler_result import HandlerResult
+from rmhdag.models.handler_result import DataWarning, HandlerError, HandlerResult
 from rmhdag.models.json_values import NotJsonError, check_json
 from rmhdag.models.limits import MESSAGE_CHARACTERS
 from rmhdag.models.records import RecordsTooLargeError, encode_records
-from rmhdag.observability.secrets import mask_text
+from rmhdag.observability.secrets import mask_text, mask_value
 
 MESSAGE_LENGTH = MESSAGE_CHARACTERS
 DISK_ERRORS = {
@@ -49,6 +50,8 @@ class Outcome(NamedTuple):
     delay_seconds: float | None = None
     stopped: bool = False
     records: bytes | None = None
+    error: bytes | None = None
+    warnings: bytes | None = None
 
 
 def prepare(spec: HandlerSpec, ctx: HandlerContext[Any]) -> Outcome | None:
@@ -63,7 +66,7 @@ def prepare(spec: HandlerSpec, ctx: HandlerContext[Any]) -> Outcome | None:
         try:
             ctx.params = read_params(spec.params, ctx.params)
         except ParamsRefused as error:
-            return _failed(ErrorKind.NON_RETRYABLE, str(error))
+            return _with_error(ErrorKind.NON_RETRYABLE, _known_error("INVALID_PARAMETER", str(error)))
     return None
 
 
@@ -118,21 +121,23 @@ async def _drive(phases: AsyncGenerator[Any, None], ctx: HandlerContext[Any], sa
 _YIELDED = {
     "checkpoint": {"phase", "data", "artifact"},
     "progress": {"current", "total", "message"},
-    "result": {"output", "metrics", "records"},
+    "result": {"output", "metrics", "records", "warnings"},
 }
 PROTOCOL = (
     "yield {type: checkpoint, phase, data}, {type: progress, current, total, message} "
-    "or {type: result, output, metrics, records}"
+    "or {type: result, output, metrics, records, warnings}"
 )
 
 
 def outcome_of(returned: Any) -> Outcome:
     if isinstance(returned, HandlerResult):
+        warnings = _encoded_warnings(returned.warnings) if returned.warnings else None
         if not returned.success:
-            failed = _failed(ErrorKind.HANDLER_ERROR, str(returned.error_message))
-            return failed._replace(metrics=returned.metrics)
+            return _returned_failure(returned)._replace(metrics=returned.metrics, warnings=warnings)
         outcome = _with_output(returned.output, returned.metrics or None)
-        return _with_records(outcome, returned) if returned.records and outcome.error_kind is None else outcome
+        if returned.records and outcome.error_kind is None:
+            outcome = _with_records(outcome, returned)
+        return outcome if warnings is None else outcome._replace(warnings=warnings)
     if returned is None or isinstance(returned, dict):
         return _with_output(returned, None)
     return _failed(
@@ -156,6 +161,27 @@ def _with_records(outcome: Outcome, returned: HandlerResult) -> Outcome:
         return _failed(ErrorKind.OUTPUT_REFUSED, f"records refused: {error}")
 
 
+def _returned_failure(returned: HandlerResult) -> Outcome:
+    if returned.error is None:
+        return _failed(ErrorKind.HANDLER_ERROR, str(returned.error_message))
+    kind = ErrorKind.HANDLER_ERROR if returned.error.retryable else ErrorKind.NON_RETRYABLE
+    return _with_error(kind, returned.error, returned.error_message)
+
+
+def _encoded_warnings(warnings: tuple[DataWarning, ...]) -> bytes:
+    """Equal ones are one with a count; what is beyond the limit is counted."""
+    counts: dict[tuple[str, str], int] = {}
+    for warning in warnings:
+        key = (warning.code, mask_text(clean_text(warning.message))[:KEPT_CHARACTERS])
+        counts[key] = counts.get(key, 0) + warning.count
+    rest = sum(list(counts.values())[MOST_KINDS:])
+    kept = list(counts.items())[:MOST_KINDS]
+    if rest:
+        kept.append(((REST, REST_MESSAGE), rest))
+    shown = [{"code": code, "message": message, "count": min(count, MOST_COUNTED)} for (code, message), count in kept]
+    return orjson.dumps(shown)
+
+
 def _outcome_of_error(ctx: HandlerContext[Any], error: BaseException) -> Outcome:
     reason = ctx.stop_reason
     if isinstance(error, TaskInterrupted | asyncio.CancelledError) and reason is not None:
@@ -168,11 +194,27 @@ def _outcome_of_error(ctx: HandlerContext[Any], error: BaseException) -> Outcome
     ctx._link.log("".join(traceback.format_exception(error)))
     if reason is StopReason.CANCELLED or reason is StopReason.TIMEOUT:
         return Outcome(stopped=True)
+    if isinstance(error, NonRetryableError) and error.error is not None:
+        return _with_error(ErrorKind.NON_RETRYABLE, error.error)
     if isinstance(error, NonRetryableError):
         return _failed(ErrorKind.NON_RETRYABLE, str(error) or type(error).__name__)
     if isinstance(error, NotJsonError | ValidationError) and not isinstance(error, ArtifactError):
         return _failed(ErrorKind.NON_RETRYABLE, f"{type(error).__name__}: {error}")
+    code = _code_of(error)
+    if code is not None:
+        return _with_error(ErrorKind.HANDLER_ERROR, _known_error(code, _told(error)))
     return _failed(ErrorKind.HANDLER_ERROR, _told(error))
+
+
+def _code_of(error: BaseException) -> str | None:
+    """Of what anybody's code may run into."""
+    if isinstance(error, MemoryError):
+        return "MEMORY_ERROR"
+    return "DISK_FULL" if isinstance(error, OSError) and error.errno in DISK_ERRORS else None
+
+
+def _known_error(code: str, message: str) -> HandlerError:
+    return HandlerError(code=code, message=clean_text(message)[:MESSAGE_LENGTH] or code)
 
 
 def _told(error: BaseException) -> str:
@@ -188,6 +230,14 @@ def _told(error: BaseException) -> str:
 def _failed(kind: ErrorKind, message: str) -> Outcome:
     """Libraries like to quote what they were given, connection strings included; events keep it for ever."""
     return Outcome(error_kind=kind, error_message=mask_text(clean_text(message))[:MESSAGE_LENGTH])
+
+
+def _with_error(kind: ErrorKind, error: HandlerError, message: str | None = None) -> Outcome:
+    """A failure that has a code. Its texts are masked like any other."""
+    failed = _failed(kind, message or error.message)
+    shown = mask_value(error.model_dump(mode="json"))
+    shown["message"] = _failed(kind, error.message).error_message
+    return failed._replace(error=orjson.dumps(shown))
 
 
 def _shown(value: Any) -> str:

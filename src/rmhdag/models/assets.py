@@ -155,6 +155,9 @@ class AssetRevision(Row):
     outputs: LargeJsonObject = Field(default_factory=dict)
     footprint: JsonValue | None = None
     catalogue: LargeJsonList = Field(default_factory=list)
+    # Those of its job, which does not live as long.
+    error: JsonObject | None = None
+    warnings: LargeJsonList | None = None
 
 
 class ApiRequest(Row):

@@ -2,25 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rmhdag.models.columns import JsonObject, Message, jsonb
+from rmhdag.models.data_warnings import DataWarning
+from rmhdag.models.error_codes import CODE_PATTERN, ERROR_CODES, RETRIED, USER_FIXABLE, ErrorCategory
 from rmhdag.models.json_values import MAX_BYTES
 from rmhdag.models.records import Records
 
-MOST_WARNINGS = 100
+__all__ = ["DataWarning", "HandlerError", "HandlerResult"]
+
+DETAILS_BYTES = 2 * 1024
 
 
-class DataWarning(BaseModel):
-    """Something about the data that a person should know although the task succeeded."""
+class HandlerError(BaseModel):
+    """Why a task failed, for people and programs. What is not given follows from the code, else from the category.
+
+    A code of `rmhdag.models.error_codes` has its category from there; one of the handler's own needs it named.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    code: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
-    message: Message
-    count: Annotated[int, Field(ge=1, strict=True)] = 1
+    code: Annotated[str, Field(pattern=CODE_PATTERN)]
+    category: ErrorCategory
+    message: Annotated[Message, Field(min_length=1)]
+    remediation: Message | None = None
+    user_fixable: Annotated[bool, Field(strict=True)]
+    retryable: Annotated[bool, Field(strict=True)]
+    details: Annotated[dict[str, Any], jsonb(DETAILS_BYTES)] = Field(default_factory=dict)
+
+    def __init__(self, **given: Any) -> None:
+        """So that type checkers accept that most of it may be left out."""
+        super().__init__(**given)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        code = given.get("code")
+        known = ERROR_CODES.get(code) if isinstance(code, str) else None
+        whole = {name: value for name, value in given.items() if value is not None}
+        if known is not None:
+            if whole.get("category", known.category) != known.category:
+                raise ValueError(f"code {code} is of category {known.category}: another meaning needs another code")
+            whole = {"category": known.category, "remediation": known.remediation, **whole}
+        category = whole.get("category")
+        if category is None and isinstance(code, str):
+            raise ValueError(
+                f"code {code!r} is not in the table of codes: give its category, one of {', '.join(ErrorCategory)}"
+            )
+        return {"user_fixable": category in USER_FIXABLE, "retryable": category in RETRIED, **whole}
 
 
 class HandlerResult(BaseModel):
@@ -31,17 +65,18 @@ class HandlerResult(BaseModel):
     success: Annotated[bool, Field(strict=True)] = True
     output: Annotated[object, jsonb(MAX_BYTES)] = None
     error_message: Message | None = None
+    error: HandlerError | None = None
     metrics: JsonObject = Field(default_factory=dict)
     records: Records = ()
-    warnings: Annotated[tuple[DataWarning, ...], Field(max_length=MOST_WARNINGS)] = ()
+    warnings: tuple[DataWarning, ...] = ()
     # Only for a handler that was told to stop: what it returns is the whole result nevertheless.
     complete: Annotated[bool, Field(strict=True)] = False
 
     @model_validator(mode="after")
     def _check_agreement(self) -> HandlerResult:
-        if self.success and self.error_message is not None:
-            raise ValueError("success with an error_message: return success=False, or put the remark into output")
-        if not self.success and not self.error_message:
+        if self.success and (self.error_message is not None or self.error is not None):
+            raise ValueError("success with an error_message: return success=False, or put the remark into warnings")
+        if not self.success and not self.error_message and self.error is None:
             raise ValueError("success=False without an error_message: say what failed and what would help")
         if not self.success and self.records:
             raise ValueError("success=False with records: a failed task publishes nothing")

@@ -16,6 +16,7 @@ from rmhdag.models.columns import (
     InputJsonObject,
     JsonObject,
     JsonValue,
+    LargeJsonList,
     LargeJsonObject,
     Message,
     Name,
@@ -117,6 +118,10 @@ class Job(Row):
     input_params: InputJsonObject = Field(default_factory=dict)
     metadata: JsonObject = Field(default_factory=dict)
     result_data: LargeJsonObject | None = None
+    # Of the node that made it fail, if that named a code.
+    error: JsonObject | None = None
+    # Of all results that the job uses, summed by code: see `models.data_warnings`.
+    warnings: LargeJsonList | None = None
 
 
 class PrunedJob(Row):
@@ -188,6 +193,8 @@ class NodeState(Row):
     input_params: LargeJsonObject = Field(default_factory=dict)
     checkpoint_data: JsonValue | None = None
     output: JsonValue | None = None
+    # Goes with `error_message`, if the attempt that failed named a code.
+    error: JsonObject | None = None
 
 
 class CommandKind(StrEnum):

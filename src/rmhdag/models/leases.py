@@ -35,7 +35,7 @@ class ClaimedTask(NamedTuple):
 
 
 class TaskReport(NamedTuple):
-    """What became of a lease. `output` and `records` are JSON text already: encoded once, where they are checked."""
+    """What became of a lease. Whatever is bytes is JSON text already: encoded once, where it is checked."""
 
     task_id: str
     lease_epoch: int
@@ -47,6 +47,8 @@ class TaskReport(NamedTuple):
     metrics: dict[str, Any] | None = None
     started_ms_ago: float = 0.0
     records: bytes | None = None
+    error: bytes | None = None
+    warnings: bytes | None = None
 
 
 class HeldTask(NamedTuple):

@@ -16,6 +16,7 @@ from rmhdag.models.columns import (
     JsonObject,
     JsonValue,
     Label,
+    LargeJsonList,
     LogText,
     Message,
     Milliseconds,
@@ -89,6 +90,9 @@ class TaskResult(Row):
     output: JsonValue | None = None
     # What the handler wants published, or a reference to it.
     records: JsonValue | None = None
+    # Why it failed, as far as the handler named a code, and what it warns of: see `models.handler_result`.
+    error: JsonObject | None = None
+    warnings: LargeJsonList | None = None
 
 
 class Checkpoint(Row):

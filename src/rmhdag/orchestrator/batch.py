@@ -21,6 +21,7 @@ from rmhdag.store.identity import new_id
 from rmhdag.store.publishing import Publication, TakeOver
 from rmhdag.store.revision_items import CompletedRevision
 from rmhdag.store.settle import RevokedTask, Writes
+from rmhdag.store.tasks import WARNED
 
 if TYPE_CHECKING:
     from rmhdag.orchestrator.owned_jobs import OwnedJob
@@ -195,6 +196,8 @@ class Batch:
                     writes.channels.add(JOBS_ENDED)
                     if job.tells_end:
                         writes.callbacks.append([job_id, new_id()])
+            case fx.WarningsCounted():
+                writes.job_warnings = [[job_id, effect.warnings]]
             case fx.ContinueLater():
                 self.continues.append((job_id, effect.node_id))
             case fx.AggregationRequested():
@@ -281,22 +284,28 @@ def _change(job_id: str, mine: JobWrites, effect: fx.NodeChanged) -> None:
         effect.checkpoint_data,
         effect.duration_ms,
     ]
+    if effect.error is not None:
+        given.append(effect.error)
     new = mine.new_nodes.get(effect.node_id)
     if new is not None:
         new[2:4] = given[2:4]
         new[5:9] = [given[4] or new[5], *given[5:8]]
         new[12:16] = [old if value is None else value for value, old in zip(given[8:12], new[12:16], strict=True)]
+        if effect.error_message is not None:
+            new[17:] = given[15:]
         return
     before = mine.changed.get(effect.node_id)
     if before is not None:
         given[4] = given[4] or before[4]
-        given[8:] = [old if value is None else value for value, old in zip(given[8:], before[8:], strict=True)]
+        if effect.error_message is None:
+            given[15:] = before[15:]  # the error goes with its message
+        given[8:15] = [old if value is None else value for value, old in zip(given[8:15], before[8:15], strict=True)]
     mine.changed[effect.node_id] = given
 
 
 def _change_job(job_id: str, writes: Writes, effect: fx.JobChanged) -> None:
     """One row per job: of two in one UPDATE, PostgreSQL would take either."""
-    given = [job_id, effect.status, effect.ending, effect.result, effect.error_message]
+    given = [job_id, effect.status, effect.ending, effect.result, effect.error_message, effect.error]
     if writes.jobs:
         before = writes.jobs.pop()
         if before[1] is JobStatus.RUNNING and effect.status in JOB_TERMINAL:
@@ -326,4 +335,9 @@ def _cancel_command(effect: fx.ChildJobCancelled) -> dict[str, Any]:
 
 
 def _child_end(job_id: str, effect: fx.ParentNotified) -> dict[str, Any]:
-    return {"child_job_id": job_id, "status": effect.status, "error_message": effect.error_message}
+    told: dict[str, Any] = {"child_job_id": job_id, "status": effect.status, "error_message": effect.error_message}
+    if effect.error is not None:
+        told["error"] = effect.error
+    if effect.has_warnings:
+        told[WARNED] = True
+    return told

@@ -282,6 +282,7 @@ def _load_children(conn: Conn, drafts: list[_Draft]) -> None:
             children.statuses += found.statuses
             children.attempts += found.attempts
             children.under_way += [ChildUnderWay(*child) for child in found.under_way]
+            children.error = children.error or found.error
         waiting = [
             piece for piece in waiting if len(by_id[piece.job_id].children[piece.fan_out_id].statuses) == piece.start
         ]
@@ -355,4 +356,6 @@ def _facts(row: Any, input_params: dict[str, Any]) -> JobFacts:
         row.parent_node_id,
         row.depth,
         row.started_at,
+        error=row.error,
+        warnings=row.warnings or (),
     )

@@ -21,7 +21,7 @@ from rmhdag.orchestrator.owned_jobs import OwnedJob
 from rmhdag.orchestrator.stored_outputs import read_output
 from rmhdag.store import inbox, jobs, payloads, tasks
 from rmhdag.store.inbox import InboxEntry
-from rmhdag.store.tasks import PUBLISHES, read_records
+from rmhdag.store.tasks import PUBLISHES, WARNED, read_records, read_warnings
 from rmhdag.store.workers import read_checkpoint
 
 Conn = psycopg.Connection[Any]
@@ -91,7 +91,14 @@ def _reported(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, A
         told.get("worker_id"),
         told.get("ms"),
         records,
+        told.get("cause"),
+        _warnings(conn, entry) if WARNED in told else (),
     )
+
+
+def _warnings(conn: Conn, entry: InboxEntry) -> list[dict[str, Any]]:
+    told = entry.payload[WARNED]
+    return told if isinstance(told, list) else read_warnings(conn, str(entry.task_id), entry.lease_epoch or 0)
 
 
 def unpublished(entry: InboxEntry, message: str) -> InboxEntry:
@@ -186,6 +193,8 @@ def _child_job_ended(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict
         JobStatus(told["status"]),
         output,
         told.get("error_message"),
+        told.get("error"),
+        jobs.load_warnings(conn, told["child_job_id"]) if told.get(WARNED) else (),
     )
 
 

@@ -14,6 +14,8 @@ from rmhdag.assets.revisions import check_free, params_digest_of
 from rmhdag.engine.inputs import Output, ReusedNode, Start
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.rerun import RerunScope, plan_rerun
+from rmhdag.engine.waiting import child_job_id
+from rmhdag.models.data_warnings import WarningSum
 from rmhdag.models.states import JOB_TERMINAL, JobStatus, NodeStatus, NodeType
 from rmhdag.orchestrator.definitions import definition_of
 from rmhdag.orchestrator.requests import make_revision, state_of
@@ -191,7 +193,33 @@ def start_of(conn: Conn, namespace: str, rerun_of: str, rerun: Mapping[str, Any]
         if value is not None and outcome.status is NodeStatus.COMPLETED:
             output = read_output(conn, plan, namespace, node_id, value)
         reused[node_id] = ReusedNode(outcome.status, outcome.task_id, output)
-    return Start(reused, reruns.finished_children(conn, rerun_of, rerun["keeps_children"]))
+    children = reruns.finished_children(conn, rerun_of, rerun["keeps_children"])
+    return Start(reused, children, _reused_warnings(conn, rerun_of, kept, children, plan))
+
+
+def _reused_warnings(
+    conn: Conn,
+    rerun_of: str,
+    kept: Mapping[str, reruns.NodeOutcome],
+    children: Mapping[str, Mapping[int, str]],
+    plan: Plan,
+) -> list[dict[str, Any]]:
+    """Of all that is taken over; looked for only if the old job had any."""
+    if not jobs.load_warnings(conn, rerun_of):
+        return []
+    by_type: dict[NodeType, list[reruns.NodeOutcome]] = {}
+    for outcome in kept.values():
+        if outcome.status is NodeStatus.COMPLETED:
+            by_type.setdefault(plan.by_id[outcome.node_id].type, []).append(outcome)
+    whole = [outcome.node_id for outcome in by_type.get(NodeType.FAN_OUT, ())]
+    task_ids = [outcome.task_id for outcome in by_type.get(NodeType.TASK, ()) if outcome.task_id is not None]
+    for found in (children, reruns.finished_children(conn, rerun_of, whole)):
+        task_ids += [task_id for tasks in found.values() for task_id in tasks.values()]
+    total = WarningSum(reruns.warnings_of_tasks(conn, task_ids))
+    for outcome in by_type.get(NodeType.WORKFLOW, ()):
+        if outcome.task_id is not None:
+            total.add(jobs.load_warnings(conn, child_job_id(outcome.task_id)))
+    return total.as_json()
 
 
 class _AnyQueue(dict[str, str]):

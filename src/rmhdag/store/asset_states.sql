@@ -35,11 +35,14 @@ SET status = s.status,
             ) AS f
         ), v.footprint) END,
     error_message = s.error_message,
+    error = s.error,
+    warnings = s.warnings,
     completed_at = s.completed_at,
     updated_at = clock_timestamp()
 FROM (
     SELECT
-        j.namespace, j.asset_id, j.revision, j.job_id, j.result_data, j.error_message, j.completed_at,
+        j.namespace, j.asset_id, j.revision, j.job_id, j.result_data, j.error_message, j.error, j.warnings,
+        j.completed_at,
         CASE
             WHEN j.status = 'running' THEN 'processing'
             WHEN j.status = 'cancelled' AND a.latest_revision > j.revision THEN 'superseded'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -86,6 +86,8 @@ class RevisionLine(NamedTuple):
     error_message: str | None
     outputs: dict[str, Any] | None = None
     footprint: Any = None
+    error: dict[str, Any] | None = None
+    warnings: Sequence[dict[str, Any]] = ()
 
 
 class BlobLine(NamedTuple):

@@ -42,11 +42,11 @@ WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s
 -- A rollback: the content of an earlier revision under a new number.
 INSERT INTO dag_asset_revisions (
     namespace, asset_id, revision, status, content_hash, params_digest, source, created_by, completed_at, outputs,
-    footprint
+    footprint, warnings
 )
 SELECT
     namespace, asset_id, %(revision)s, 'completed', content_hash, params_digest, %(source)s, %(created_by)s,
-    clock_timestamp(), outputs, footprint
+    clock_timestamp(), outputs, footprint, warnings
 FROM dag_asset_revisions
 WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(of)s
 
@@ -112,7 +112,7 @@ WHERE namespace = %(namespace)s
 -- name: revision
 SELECT
     revision, status, source, job_id, content_hash, created_by, created_at, completed_at, error_message, outputs,
-    footprint
+    footprint, error, COALESCE(warnings, '[]') AS warnings
 FROM dag_asset_revisions
 WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(revision)s
 

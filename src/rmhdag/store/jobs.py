@@ -154,7 +154,8 @@ class PieceOfFanOut(NamedTuple):
 
 class ChildrenOfPiece(NamedTuple):
     """The children of a piece that have rows. A byte each: the position of the status in NodeStatus, and the attempt of
-    those that failed. Of those under way: index, attempt, lease losses, next attempt, deadline."""
+    those that failed. Of those under way: index, attempt, lease losses, next attempt, deadline. `error` is that of the
+    first one that failed with a code, with its index."""
 
     job_id: str
     fan_out_id: str
@@ -163,6 +164,7 @@ class ChildrenOfPiece(NamedTuple):
     attempts: bytes
     last_index: int | None
     under_way: list[tuple[int, int, int, datetime | None, datetime | None]]
+    error: tuple[int, dict[str, Any]] | None
 
     @property
     def has_gap(self) -> bool:
@@ -174,8 +176,17 @@ def load_children(conn: Conn, pieces: Sequence[PieceOfFanOut]) -> list[ChildrenO
     given = {"pieces": orjson.dumps([tuple(piece) for piece in pieces]).decode(), "statuses": STATUSES}
     rows = conn.execute(SQL["load_children"], given).fetchall()
     return [
-        ChildrenOfPiece(job_id, fan_out_id, start, statuses, attempts, last_index, _under_way(under_way))
-        for job_id, fan_out_id, start, statuses, attempts, last_index, under_way in rows
+        ChildrenOfPiece(
+            job_id,
+            fan_out_id,
+            start,
+            statuses,
+            attempts,
+            last_index,
+            _under_way(under_way),
+            None if error is None else (error_index, error),
+        )
+        for job_id, fan_out_id, start, statuses, attempts, last_index, under_way, error_index, error in rows
     ]
 
 
@@ -194,6 +205,11 @@ def load_outputs(conn: Conn, task_ids: Sequence[str]) -> dict[str, Any]:
 
 def load_results(conn: Conn, job_ids: Sequence[str]) -> dict[str, Any]:
     return dict(conn.execute(SQL["load_results"], {"jobs": list(job_ids)}).fetchall()) if job_ids else {}
+
+
+def load_warnings(conn: Conn, job_id: str) -> list[dict[str, Any]]:
+    row = conn.execute(SQL["load_warnings"], {"job_id": job_id}).fetchone()
+    return [] if row is None or row[0] is None else row[0]
 
 
 def last_event_numbers(conn: Conn, job_ids: Sequence[str]) -> dict[str, int]:

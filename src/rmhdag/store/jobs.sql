@@ -139,7 +139,7 @@ WHERE (
 -- In the order in which they are asked for. A job that comes after more stored bytes than one turn may read does not fit:
 -- its values stay behind. The first one always fits. Sizes are those on disk, which PostgreSQL knows without unpacking.
 SELECT
-    job_id, namespace, workflow_id, workflow_version, workflow_hash, status, ending, error_message,
+    job_id, namespace, workflow_id, workflow_version, workflow_hash, status, ending, error_message, error, warnings,
     CASE WHEN fits THEN input_params END AS input_params, priority, fairness_key, depth, parent_job_id, parent_node_id,
     rerun_of, started_at, owner_epoch, submitted_by, root_job_id, callback_url, asset_id, revision,
     CASE WHEN fits THEN metadata END AS metadata, fits
@@ -191,9 +191,11 @@ CROSS JOIN LATERAL (
         (json_agg(json_build_array(n.fan_out_index, n.attempt, n.lease_losses, n.next_attempt_at, n.deadline_at)) FILTER (
             WHERE n.status IN ('dispatched', 'running')
                 OR (n.status = 'ready' AND (n.attempt > 1 OR n.next_attempt_at IS NOT NULL))
-        ))::text AS under_way
+        ))::text AS under_way,
+        min(n.fan_out_index) FILTER (WHERE n.status = 'failed' AND n.error IS NOT NULL) AS error_index,
+        (array_agg(n.error) FILTER (WHERE n.status = 'failed' AND n.error IS NOT NULL))[1] AS error
     FROM (
-        SELECT fan_out_index, status, attempt, lease_losses, next_attempt_at, deadline_at
+        SELECT fan_out_index, status, attempt, lease_losses, next_attempt_at, deadline_at, error
         FROM dag_node_states
         WHERE job_id = r->>0 AND parent_node_id = r->>1
             AND fan_out_index >= (r->>2)::int AND fan_out_index < (r->>3)::int
@@ -206,6 +208,9 @@ SELECT task_id, output FROM dag_task_results WHERE task_id = ANY(%(tasks)s) AND 
 
 -- name: load_results
 SELECT job_id, result_data FROM dag_jobs WHERE job_id = ANY(%(jobs)s) AND result_data IS NOT NULL
+
+-- name: load_warnings
+SELECT warnings FROM dag_jobs WHERE job_id = %(job_id)s
 
 -- name: last_event_numbers
 SELECT j.job_id, COALESCE(

@@ -41,6 +41,7 @@ class NodeRow(NamedTuple):
     completed_at: datetime | None
     checkpoint_phase: str | None
     error_message: str | None
+    error: dict[str, Any] | None
     children_total: int | None
     duration_seconds: float | None
 

@@ -3,7 +3,7 @@
 SELECT
     job_id, node_id, status, attempt, retry_count, max_retries, lease_losses, task_id, reused_task_id, parent_node_id,
     fan_out_index, fan_out_item_key, next_attempt_at, deadline_at, created_at, ready_at, dispatched_at, started_at,
-    completed_at, checkpoint_phase, error_message,
+    completed_at, checkpoint_phase, error_message, error,
     CASE WHEN output ? 'dynamic_nodes' THEN (output->>'total')::int END AS children_total,
     EXTRACT(EPOCH FROM COALESCE(completed_at, statement_timestamp())
         - COALESCE(started_at, dispatched_at, ready_at))::float8 AS duration_seconds
@@ -17,7 +17,7 @@ LIMIT %(limit)s
 SELECT
     job_id, node_id, status, attempt, retry_count, max_retries, lease_losses, task_id, reused_task_id, parent_node_id,
     fan_out_index, fan_out_item_key, next_attempt_at, deadline_at, created_at, ready_at, dispatched_at, started_at,
-    completed_at, checkpoint_phase, error_message,
+    completed_at, checkpoint_phase, error_message, error,
     CASE WHEN output ? 'dynamic_nodes' THEN (output->>'total')::int END AS children_total,
     EXTRACT(EPOCH FROM COALESCE(completed_at, statement_timestamp())
         - COALESCE(started_at, dispatched_at, ready_at))::float8 AS duration_seconds
@@ -31,7 +31,7 @@ LIMIT %(limit)s
 SELECT
     job_id, node_id, status, attempt, retry_count, max_retries, lease_losses, task_id, reused_task_id, parent_node_id,
     fan_out_index, fan_out_item_key, next_attempt_at, deadline_at, created_at, ready_at, dispatched_at, started_at,
-    completed_at, checkpoint_phase, error_message, NULL::int AS children_total,
+    completed_at, checkpoint_phase, error_message, error, NULL::int AS children_total,
     EXTRACT(EPOCH FROM COALESCE(completed_at, statement_timestamp())
         - COALESCE(started_at, dispatched_at, ready_at))::float8 AS duration_seconds
 FROM dag_node_states
@@ -46,6 +46,7 @@ SELECT
     n.job_id, n.node_id, n.status, n.attempt, n.retry_count, n.max_retries, n.lease_losses, n.task_id,
     n.reused_task_id, n.parent_node_id, n.fan_out_index, n.fan_out_item_key, n.next_attempt_at, n.deadline_at,
     n.created_at, n.ready_at, n.dispatched_at, n.started_at, n.completed_at, n.checkpoint_phase, n.error_message,
+    n.error,
     CASE WHEN n.output ? 'dynamic_nodes' THEN (n.output->>'total')::int END AS children_total,
     EXTRACT(EPOCH FROM COALESCE(n.completed_at, statement_timestamp())
         - COALESCE(n.started_at, n.dispatched_at, n.ready_at))::float8 AS duration_seconds

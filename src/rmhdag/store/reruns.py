@@ -94,6 +94,15 @@ def _finished_children_of(conn: Conn, job_id: str, fan_out: str) -> Iterator[tup
         last_index = page[-1][0]
 
 
+def warnings_of_tasks(conn: Conn, task_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """What completed tasks warned of, in pages like their ids."""
+    found: list[dict[str, Any]] = []
+    for start in range(0, len(task_ids), PAGE):
+        for (warnings,) in conn.execute(SQL["warnings_of_tasks"], {"tasks": list(task_ids[start : start + PAGE])}):
+            found += warnings
+    return found
+
+
 def lock_reruns(conn: Conn, job_id: str) -> bool:
     """Until the end of the transaction: reruns of one job come one after the other, and retention leaves the job.
 

@@ -21,6 +21,10 @@ WHERE job_id = %(job_id)s AND parent_node_id = %(fan_out)s AND fan_out_index > %
 ORDER BY fan_out_index
 LIMIT %(limit)s
 
+-- name: warnings_of_tasks
+SELECT warnings FROM dag_task_results
+WHERE task_id = ANY(%(tasks)s) AND status = 'completed' AND warnings IS NOT NULL
+
 -- name: fan_out_totals
 SELECT n.job_id, n.node_id, (n.output->>'total')::int
 FROM unnest(%(jobs)s::text[], %(nodes)s::text[]) AS w (job_id, node_id)

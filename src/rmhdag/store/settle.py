@@ -57,6 +57,7 @@ class Writes:
     dead_letters: list[list[Any]] = field(default_factory=list)
     events: list[list[Any]] = field(default_factory=list)
     started_jobs: list[list[Any]] = field(default_factory=list)
+    job_warnings: list[list[Any]] = field(default_factory=list)
     jobs: list[list[Any]] = field(default_factory=list)
     revisions: list[RevisionOfJob] = field(default_factory=list)
     completed_revisions: list[CompletedRevision] = field(default_factory=list)
@@ -206,6 +207,7 @@ class _Encoded:
 
 _SENT = (
     "started_jobs",
+    "job_warnings",
     "jobs",
     "requeued",
     "nodes",
@@ -256,6 +258,7 @@ def _write(conn: Conn, me: str, now: datetime, writes: Writes, encoded: _Encoded
     for begun in writes.taken_over:
         take_over(conn, begun)
     send(SQL["update_jobs"], "started_jobs", "jobs")
+    send(SQL["update_job_warnings"], "job_warnings", "jobs")
     send(SQL["update_jobs"], "jobs", "jobs")
     if writes.revoked:
         revoked = {"tasks": [task.task_id for task in writes.revoked]}

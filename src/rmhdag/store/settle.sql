@@ -29,16 +29,16 @@ SELECT NULL, inbox_id, task_id FROM consumed
 -- name: insert_nodes
 -- 0 job_id, 1 node_id, 2 status, 3 attempt, 4 max_retries, 5 task_id, 6 lease_losses, 7 next_attempt_at, 8 deadline_at,
 -- 9 parent_node_id, 10 fan_out_index, 11 item_key, 12 input_params, 13 output, 14 error_message, 15 reused_task_id,
--- 16 namespace
+-- 16 namespace, 17 error if there is any
 INSERT INTO dag_node_states (
     job_id, node_id, status, attempt, retry_count, max_retries, task_id, lease_losses, next_attempt_at, deadline_at,
     parent_node_id, fan_out_index, fan_out_item_key, input_params, output, error_message, reused_task_id,
-    namespace, created_at, updated_at, ready_at, dispatched_at, started_at, completed_at
+    namespace, error, created_at, updated_at, ready_at, dispatched_at, started_at, completed_at
 )
 SELECT
     r->>0, r->>1, s.status, (r->>3)::int, (r->>3)::int - 1, (r->>4)::int, r->>5, (r->>6)::int,
     (r->>7)::timestamptz, (r->>8)::timestamptz, r->>9, (r->>10)::int, r->>11,
-    COALESCE(NULLIF(r->12, 'null'), '{}'), NULLIF(r->13, 'null'), r->>14, r->>15, r->>16,
+    COALESCE(NULLIF(r->12, 'null'), '{}'), NULLIF(r->13, 'null'), r->>14, r->>15, r->>16, r->17,
     %(now)s, %(now)s,
     CASE WHEN s.status NOT IN ('pending', 'skipped', 'cancelled') THEN %(now)s::timestamptz END,
     CASE WHEN s.status = 'dispatched' THEN %(now)s::timestamptz END,
@@ -48,7 +48,8 @@ FROM jsonb_array_elements(%(nodes)s::jsonb) AS r, LATERAL (SELECT (r->>2)::node_
 
 -- name: update_nodes
 -- 0 job_id, 1 node_id, 2 status, 3 attempt, 4 task_id, 5 lease_losses, 6 next_attempt_at, 7 deadline_at, 8 input_params,
--- 9 output, 10 error_message, 11 reused_task_id, 12 checkpoint_phase, 13 checkpoint_data, 14 duration_ms
+-- 9 output, 10 error_message, 11 reused_task_id, 12 checkpoint_phase, 13 checkpoint_data, 14 duration_ms, 15 error if
+-- there is any: it goes with the message
 UPDATE dag_node_states AS n
 SET status = s.status,
     attempt = (r->>3)::int,
@@ -60,6 +61,7 @@ SET status = s.status,
     input_params = COALESCE(NULLIF(r->8, 'null'), n.input_params),
     output = COALESCE(NULLIF(r->9, 'null'), n.output),
     error_message = CASE WHEN s.status = 'completed' THEN NULL ELSE COALESCE(r->>10, n.error_message) END,
+    error = CASE WHEN s.status = 'completed' THEN NULL WHEN r->>10 IS NULL THEN n.error ELSE r->15 END,
     reused_task_id = COALESCE(r->>11, n.reused_task_id),
     checkpoint_phase = COALESCE(r->>12, n.checkpoint_phase),
     checkpoint_data = CASE WHEN r->>12 IS NULL THEN n.checkpoint_data ELSE NULLIF(r->13, 'null') END,
@@ -167,17 +169,25 @@ SELECT
 FROM jsonb_array_elements(%(events)s::jsonb) AS r
 
 -- name: update_jobs
--- 0 job_id, 1 status, 2 ending, 3 result, 4 error_message
+-- 0 job_id, 1 status, 2 ending, 3 result, 4 error_message, 5 error
 UPDATE dag_jobs AS j
 SET status = s.status,
     ending = COALESCE((r->>2)::job_ending, j.ending),
     result_data = COALESCE(NULLIF(r->3, 'null'), j.result_data),
     error_message = COALESCE(r->>4, j.error_message),
+    error = COALESCE(NULLIF(r->5, 'null'), j.error),
     started_at = CASE WHEN s.status = 'running' THEN COALESCE(j.started_at, %(now)s) ELSE j.started_at END,
     completed_at = CASE WHEN s.status IN ('completed', 'failed', 'cancelled') THEN %(now)s::timestamptz END,
     version = j.version + 1,
     updated_at = clock_timestamp()
 FROM jsonb_array_elements(%(jobs)s::jsonb) AS r, LATERAL (SELECT (r->>1)::job_status AS status) AS s
+WHERE j.job_id = r->>0 AND j.completed_at IS NULL AND jsonb_typeof(r) = 'array'
+
+-- name: update_job_warnings
+-- Only of jobs that have some. 0 job_id, 1 warnings
+UPDATE dag_jobs AS j
+SET warnings = r->1, version = j.version + 1, updated_at = clock_timestamp()
+FROM jsonb_array_elements(%(jobs)s::jsonb) AS r
 WHERE j.job_id = r->>0 AND j.completed_at IS NULL AND jsonb_typeof(r) = 'array'
 
 -- name: notify_parents

@@ -59,6 +59,8 @@ class ReportedTask(NamedTuple):
     progress_message: str | None
     error_kind: str | None
     error_message: str | None
+    error: dict[str, Any] | None
+    warnings: list[dict[str, Any]]
     workflow_id: str | None
     workflow_version: int | None
     workflow_hash: str | None

@@ -19,7 +19,7 @@ ORDER BY q.task_id DESC, q.lease_epoch DESC
 SELECT
     r.task_id, r.lease_epoch, r.namespace, r.job_id, r.node_id, r.attempt, r.status, r.worker_id, r.started_at,
     r.reported_at, r.execution_duration_ms, r.progress_percent, r.progress_message, r.error_kind, r.error_message,
-    j.workflow_id, j.workflow_version, j.workflow_hash
+    r.error, COALESCE(r.warnings, '[]') AS warnings, j.workflow_id, j.workflow_version, j.workflow_hash
 FROM (
     SELECT *
     FROM dag_task_results

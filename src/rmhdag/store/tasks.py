@@ -19,6 +19,8 @@ Conn = psycopg.Connection[Any]
 INBOX_OUTPUT_BYTES = 2_048
 # In the inbox row of a result with records: it is settled in a transaction of its own.
 PUBLISHES = "publishes"
+# In the inbox row of a result with warnings: themselves if they are few, else True.
+WARNED = "warnings"
 
 
 class QueueDepth(NamedTuple):
@@ -59,8 +61,11 @@ def report_tasks(conn: Conn, worker_id: str, reports: Sequence[TaskReport]) -> s
         for position, report in enumerate(reports)
     ]
     for row, report in zip(rows, reports, strict=True):
-        if report.records is not None:
-            row.append(orjson.Fragment(report.records))
+        if report.records is not None or report.error is not None or report.warnings is not None:
+            row += [
+                None if text is None else orjson.Fragment(text)
+                for text in (report.records, report.error, report.warnings)
+            ]
     given = {"worker_id": worker_id, "reports": orjson.dumps(rows).decode()}
     return _matched(conn.execute(SQL["report_tasks"], given, prepare=True))
 
@@ -70,10 +75,15 @@ def _told(report: TaskReport) -> dict[str, Any]:
     if report.error_kind is not None:
         told["kind"] = report.error_kind
         told["error"] = report.error_message
+        if report.error is not None:
+            told["cause"] = orjson.Fragment(report.error)
     if report.output is not None and len(report.output) <= INBOX_OUTPUT_BYTES:
         told["out"] = orjson.Fragment(report.output)
     if report.records is not None:
         told[PUBLISHES] = True
+    if report.warnings is not None:
+        is_small = len(report.warnings) <= INBOX_OUTPUT_BYTES
+        told[WARNED] = orjson.Fragment(report.warnings) if is_small else True
     return told
 
 
@@ -102,6 +112,12 @@ def report_lost_tasks(conn: Conn, workers: Sequence[str]) -> int:
     row = conn.execute(SQL["report_lost_tasks"], {"workers": list(workers)}).fetchone()
     assert row is not None
     return int(row[0])
+
+
+def read_warnings(conn: Conn, task_id: str, lease_epoch: int) -> list[dict[str, Any]]:
+    given = {"task_id": task_id, "lease_epoch": lease_epoch}
+    row = conn.execute(SQL["read_warnings"], given, prepare=True).fetchone()
+    return [] if row is None or row[0] is None else row[0]
 
 
 def read_records(conn: Conn, task_id: str, lease_epoch: int) -> Any:

@@ -24,7 +24,7 @@ RETURNING
 -- Each row is looked up by its key, whatever the planner knows (see settle.sql): all that this worker ever held stands
 -- under one key of its index until it is vacuumed, and 200 reports took 10 ms longer after 20,000 tasks.
 -- 0 task_id, 1 lease_epoch, 2 status, 3 error_kind, 4 error_message, 5 duration_ms, 6 output, 7 metrics, 8 started_ms_ago,
--- 9 inbox payload, 10 position, 11 records if there are any
+-- 9 inbox payload, 10 position; and only if there is any of them: 11 records, 12 error, 13 warnings
 WITH given AS MATERIALIZED (
     SELECT r, r->>0 AS task_id, (r->>1)::bigint AS lease_epoch
     FROM jsonb_array_elements(%(reports)s::jsonb) AS r
@@ -40,11 +40,12 @@ gone AS (
 recorded AS (
     INSERT INTO dag_task_results (
         task_id, lease_epoch, job_id, node_id, namespace, attempt, status, worker_id, error_kind, error_message,
-        execution_duration_ms, output, records, metrics, started_at, reported_at
+        execution_duration_ms, output, records, error, warnings, metrics, started_at, reported_at
     )
     SELECT
         task_id, lease_epoch, job_id, node_id, namespace, attempt, (r->>2)::task_status, %(worker_id)s,
-        (r->>3)::error_kind, r->>4, (r->>5)::bigint, NULLIF(r->6, 'null'), r->11, COALESCE(NULLIF(r->7, 'null'), '{}'),
+        (r->>3)::error_kind, r->>4, (r->>5)::bigint, NULLIF(r->6, 'null'), NULLIF(r->11, 'null'), NULLIF(r->12, 'null'),
+        NULLIF(r->13, 'null'), COALESCE(NULLIF(r->7, 'null'), '{}'),
         clock_timestamp() - (r->>8)::float8 * interval '1 millisecond', clock_timestamp()
     FROM gone
     -- A task that told its progress has a row already. A result that was accepted before stays as it is: the job may
@@ -52,7 +53,7 @@ recorded AS (
     ON CONFLICT (task_id, lease_epoch) DO UPDATE SET
         status = EXCLUDED.status, error_kind = EXCLUDED.error_kind, error_message = EXCLUDED.error_message,
         execution_duration_ms = EXCLUDED.execution_duration_ms, output = EXCLUDED.output, records = EXCLUDED.records,
-        metrics = EXCLUDED.metrics,
+        error = EXCLUDED.error, warnings = EXCLUDED.warnings, metrics = EXCLUDED.metrics,
         started_at = EXCLUDED.started_at, reported_at = EXCLUDED.reported_at
     WHERE dag_task_results.status IN ('running', 'received')
 ),
@@ -78,6 +79,9 @@ SELECT (SELECT array_agg(task_id) FROM gone), (
 
 -- name: read_records
 SELECT records FROM dag_task_results WHERE task_id = %(task_id)s AND lease_epoch = %(lease_epoch)s
+
+-- name: read_warnings
+SELECT warnings FROM dag_task_results WHERE task_id = %(task_id)s AND lease_epoch = %(lease_epoch)s
 
 -- name: start_tasks
 -- Asked again, because the answer was lost, it answers the same and tells nobody twice.

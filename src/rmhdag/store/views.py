@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import psycopg
 from psycopg.rows import class_row, dict_row
 
+from rmhdag.models.data_warnings import WarningSum
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -48,8 +49,21 @@ class NodeLine(NamedTuple):
     completed_at: datetime | None
     checkpoint_phase: str | None
     error_message: str | None
+    error: dict[str, Any] | None
     total: int | None
     duration_seconds: float | None
+
+
+class FailedChild(NamedTuple):
+    node_id: str
+    fan_out_item_key: str | None
+    error_message: str | None
+
+
+class ChildJob(NamedTuple):
+    parent_node_id: str
+    job_id: str
+    warnings: list[dict[str, Any]]
 
 
 class Progress(NamedTuple):
@@ -200,9 +214,28 @@ def child_counts(conn: Conn, job_id: str) -> dict[str, dict[str, int]]:
     return found
 
 
-def failed_children(conn: Conn, job_id: str, fan_out_id: str, limit: int = 5) -> list[tuple[str, str | None]]:
-    given = {"job_id": job_id, "fan_out_id": fan_out_id, "limit": limit}
-    return conn.execute(SQL["failed_children"], given).fetchall()
+def failed_children(conn: Conn, job_id: str, fan_out_id: str, limit: int = 5) -> list[FailedChild]:
+    return _read(conn, FailedChild, "failed_children", {"job_id": job_id, "fan_out_id": fan_out_id, "limit": limit})
+
+
+def child_jobs(conn: Conn, job_id: str, node_ids: Sequence[str]) -> dict[str, ChildJob]:
+    """The newest job that each of these `workflow` nodes began."""
+    if not node_ids:
+        return {}
+    found = _read(conn, ChildJob, "child_jobs", {"job_id": job_id, "nodes": list(node_ids)})
+    return {child.parent_node_id: child for child in found}
+
+
+def task_warnings(conn: Conn, task_ids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    return dict(conn.execute(SQL["task_warnings"], {"tasks": list(task_ids)}).fetchall()) if task_ids else {}
+
+
+def child_warnings(conn: Conn, job_id: str, fan_out_id: str) -> list[dict[str, Any]]:
+    """Of the children of a fan-out that completed, added up."""
+    total = WarningSum()
+    for (warnings,) in conn.execute(SQL["child_warnings"], {"job_id": job_id, "node_id": fan_out_id}):
+        total.add(warnings)
+    return total.as_json()
 
 
 def node(conn: Conn, job_id: str, node_id: str) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ SELECT
     -- Receivers keep keys in the query.
     substring(j.callback_url FROM '^[^?#]+') AS callback_url, j.request_id,
     j.parent_job_id, j.parent_node_id, j.rerun_of, j.root_job_id, j.created_at, j.started_at, j.completed_at,
-    j.error_message, j.input_params, j.result_data, j.metadata, j.owner_id, j.owner_epoch, j.asset_id, j.revision,
+    j.error_message, j.error, COALESCE(j.warnings, '[]') AS warnings, j.input_params, j.result_data, j.metadata, j.owner_id, j.owner_epoch, j.asset_id, j.revision,
     j.updated_at, j.version,
     o.heartbeat_at AS owner_heartbeat_at,
     EXTRACT(EPOCH FROM COALESCE(j.completed_at, clock_timestamp()) - j.started_at)::float8 AS duration_seconds,
@@ -38,7 +38,7 @@ SELECT job_id, status FROM dag_jobs WHERE rerun_of = %(job_id)s AND root_job_id 
 SELECT
     node_id, status, attempt, retry_count, max_retries, lease_losses, task_id, reused_task_id, next_attempt_at,
     deadline_at, created_at, ready_at, dispatched_at, started_at, completed_at, checkpoint_phase, error_message,
-    CASE WHEN output ? 'dynamic_nodes' THEN (output->>'total')::int END AS total,
+    error, CASE WHEN output ? 'dynamic_nodes' THEN (output->>'total')::int END AS total,
     EXTRACT(EPOCH FROM
         COALESCE(completed_at, clock_timestamp()) - COALESCE(started_at, dispatched_at, ready_at))::float8
     AS duration_seconds
@@ -53,18 +53,36 @@ WHERE job_id = %(job_id)s AND parent_node_id IS NOT NULL
 GROUP BY parent_node_id, status
 
 -- name: failed_children
-SELECT node_id, error_message
+SELECT node_id, fan_out_item_key, error_message
 FROM dag_node_states
 WHERE job_id = %(job_id)s AND parent_node_id = %(fan_out_id)s AND status = 'failed'
 ORDER BY fan_out_index
 LIMIT %(limit)s
+
+-- name: child_jobs
+-- The newest of each node: a retry begins another one.
+SELECT DISTINCT ON (parent_node_id) parent_node_id, job_id, COALESCE(warnings, '[]') AS warnings
+FROM dag_jobs
+WHERE parent_job_id = %(job_id)s AND parent_node_id = ANY(%(nodes)s)
+ORDER BY parent_node_id, created_at DESC, job_id
+
+-- name: task_warnings
+SELECT task_id, warnings FROM dag_task_results
+WHERE task_id = ANY(%(tasks)s) AND status IN ('completed', 'failed', 'cancelled') AND warnings IS NOT NULL
+
+-- name: child_warnings
+SELECT r.warnings
+FROM dag_node_states AS n
+JOIN dag_task_results AS r ON r.task_id = COALESCE(n.reused_task_id, n.task_id) AND r.status = 'completed'
+WHERE n.job_id = %(job_id)s AND n.parent_node_id = %(node_id)s AND n.status = 'completed' AND r.warnings IS NOT NULL
+ORDER BY n.fan_out_index
 
 -- name: node
 SELECT
     n.node_id, n.status, n.attempt, n.retry_count, n.max_retries, n.lease_losses, n.task_id, n.reused_task_id,
     n.parent_node_id, n.fan_out_index, n.fan_out_item_key, n.next_attempt_at, n.deadline_at, n.created_at, n.ready_at,
     n.dispatched_at, n.started_at, n.completed_at, n.checkpoint_phase, n.checkpoint_saved_at, n.error_message,
-    n.input_params, COALESCE(n.output, r.output) AS output, r.worker_id, r.metrics, r.error_kind,
+    n.error, COALESCE(r.warnings, '[]') AS warnings, n.input_params, COALESCE(n.output, r.output) AS output, r.worker_id, r.metrics, r.error_kind,
     r.execution_duration_ms
 FROM dag_node_states AS n
 LEFT JOIN dag_task_results AS r

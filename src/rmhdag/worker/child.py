@@ -195,6 +195,8 @@ def send_outcome(channel: Channel, key: int, outcome: Outcome, began_ns: int) ->
         outcome.delay_seconds,
         outcome.stopped,
         None if outcome.records is None else outcome.records.decode(),
+        None if outcome.error is None else outcome.error.decode(),
+        None if outcome.warnings is None else outcome.warnings.decode(),
     )
 
 

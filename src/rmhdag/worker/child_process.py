@@ -33,6 +33,10 @@ SECRET_VARIABLES = frozenset(
 )
 
 
+# What the death of a child begins with that was killed for the memory it used.
+OUT_OF_MEMORY = "out of memory"
+
+
 class ChildKind(StrEnum):
     ALONE = "alone"
     SHARED = "shared"

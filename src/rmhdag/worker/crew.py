@@ -8,13 +8,16 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import orjson
+
 from rmhdag.handlers.contract import StopReason
 from rmhdag.models.events import ErrorKind
+from rmhdag.models.handler_result import HandlerError
 from rmhdag.models.leases import CheckpointToSave, ClaimedTask, Pair, TaskProgress, percent_of
 from rmhdag.models.states import TaskStatus
 from rmhdag.observability import traces
 from rmhdag.observability.logs import get_logger
-from rmhdag.worker.child_process import ChildKind, ChildProcess, Ending
+from rmhdag.worker.child_process import OUT_OF_MEMORY, ChildKind, ChildProcess, Ending
 from rmhdag.worker.exchange import Exchange
 from rmhdag.worker.frames import Frame, FrameError
 from rmhdag.worker.lease import Lease
@@ -163,7 +166,7 @@ class Crew:
         raise HandlersBrokenError(frame[1])
 
     def _hear_done(self, child: ChildProcess, frame: Frame) -> None:
-        _, key, kind, message, began_ns, took_ns, output, metrics, delay_seconds, stopped, records = frame
+        _, key, kind, message, began_ns, took_ns, output, metrics, delay_seconds, stopped, *more = frame
         lease = child.leases.pop(key, None)
         if lease is None:
             return
@@ -175,11 +178,15 @@ class Crew:
         elif delay_seconds is not None:
             self.release(lease, delay_seconds)
         elif kind is not None:
-            self._finish(lease, TaskStatus.FAILED, ErrorKind(kind), message, took_ns // 1_000_000, metrics=metrics)
+            _, error, warnings = map(_as_bytes, more)
+            took_ms = took_ns // 1_000_000
+            self._finish(
+                lease, TaskStatus.FAILED, ErrorKind(kind), message, took_ms, None, metrics, None, error, warnings
+            )
         else:
-            text = None if output is None else output.encode()
-            published = None if records is None else records.encode()
-            self._finish(lease, TaskStatus.COMPLETED, None, None, took_ns // 1_000_000, text, metrics, published)
+            records, _, warnings = map(_as_bytes, more)
+            text, took_ms = _as_bytes(output), took_ns // 1_000_000
+            self._finish(lease, TaskStatus.COMPLETED, None, None, took_ms, text, metrics, records, None, warnings)
 
     def _hear_skipped(self, child: ChildProcess, frame: Frame) -> None:
         lease = child.leases.pop(frame[1], None)
@@ -253,6 +260,8 @@ class Crew:
         output: bytes | None = None,
         metrics: dict[str, Any] | None = None,
         records: bytes | None = None,
+        error: bytes | None = None,
+        warnings: bytes | None = None,
     ) -> None:
         self._forget(lease)
         self.tasks_done += 1
@@ -263,7 +272,9 @@ class Crew:
         elif log.is_enabled_for(logging.DEBUG):
             log.debug("task_ended", status=status, duration_ms=took_ms, **lease.ids)
         self._exchange.report(
-            Finished(lease.task, status, kind, message, lease.began_ns, took_ms, output, metrics, records)
+            Finished(
+                lease.task, status, kind, message, lease.began_ns, took_ms, output, metrics, records, error, warnings
+            )
         )
 
     def release(self, lease: Lease, delay_seconds: float | None) -> None:
@@ -357,7 +368,8 @@ class Crew:
                 self.look_at_progress(child, lease)
                 took_ms = (time.monotonic_ns() - begun.at_ns) // 1_000_000
                 message = child.death or ending.describe()
-                self._finish(lease, TaskStatus.FAILED, ErrorKind.WORKER_DIED, message, took_ms)
+                error = _memory_error(message) if message.startswith(OUT_OF_MEMORY) else None
+                self._finish(lease, TaskStatus.FAILED, ErrorKind.WORKER_DIED, message, took_ms, error=error)
             else:
                 # If it shared the child, it may be the one to blame: alone it will show.
                 lease.was_with_the_dead = child.kind is ChildKind.SHARED
@@ -376,6 +388,14 @@ class Crew:
                 child.kill()
             child.leases.clear()
             child.reserved_for = None
+
+
+def _memory_error(message: str) -> bytes:
+    return orjson.dumps(HandlerError(code="MEMORY_ERROR", message=message).model_dump(mode="json"))
+
+
+def _as_bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
 
 
 def _note_progress(lease: Lease, current: float, total: float | None, message: str | None) -> None:

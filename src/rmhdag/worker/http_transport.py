@@ -352,6 +352,10 @@ def _said(report: TaskReport) -> dict[str, Any]:
                 fields[field] = orjson.Fragment(text)
             else:
                 fields[f"stored_{field}"] = asdict(reference)
+    for field in ("error", "warnings"):
+        text = fields.pop(field)
+        if text is not None:
+            fields[field] = orjson.Fragment(text)
     return fields
 
 

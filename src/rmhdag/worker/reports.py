@@ -32,6 +32,8 @@ class Finished(NamedTuple):
     output: bytes | None = None
     metrics: dict[str, Any] | None = None
     records: bytes | None = None
+    error: bytes | None = None
+    warnings: bytes | None = None
 
 
 def take_batch(waiting: Sequence[Finished]) -> list[Finished]:
@@ -40,6 +42,7 @@ def take_batch(waiting: Sequence[Finished]) -> list[Finished]:
     size = 0
     for one in waiting[:BATCH]:
         size += min(len(one.output or b""), INLINE_BYTES) + min(len(one.records or b""), INLINE_BYTES)
+        size += len(one.warnings or b"") + len(one.error or b"")
         if batch and size > BATCH_BYTES:
             break
         batch.append(one)
@@ -96,6 +99,8 @@ def _as_report(transport: Transport, one: Finished) -> TaskReport:
         one.metrics,
         max(0.0, (time.monotonic_ns() - one.began_ns) / 1e6) if one.began_ns else 0.0,
         _inline(transport, one, one.records),
+        one.error,
+        one.warnings,
     )
 
 

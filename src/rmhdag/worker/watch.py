@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmhdag.handlers.contract import StopReason
-from rmhdag.worker.child_process import ChildKind, ChildProcess
+from rmhdag.worker.child_process import OUT_OF_MEMORY, ChildKind, ChildProcess
 from rmhdag.worker.crew import Crew
 from rmhdag.worker.exchange import Exchange
 from rmhdag.worker.lease import Lease
@@ -118,7 +118,7 @@ class Watch:
         limit = self._settings.memory_limit_mb
         used = child.resident_bytes() // (1024 * 1024)
         if limit is not None and used > limit:
-            child.kill(f"out of memory: it used {used} MB of the {limit} MB that a task may use (memory_limit_mb)")
+            child.kill(f"{OUT_OF_MEMORY}: it used {used} MB of the {limit} MB that a task may use (memory_limit_mb)")
 
     def next_round_in(self, now: float) -> float | None:
         """Seconds until the next round is due; None if there is nothing to watch."""

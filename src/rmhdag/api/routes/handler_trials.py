@@ -106,6 +106,8 @@ def outcome(conn: Conn, caller: Caller, handler: str, job_id: str, *, ended: boo
         output=node.get("output"),
         error_kind=node.get("error_kind") if ended else None,
         error_message=(node.get("error_message") or job.get("error_message")) if ended else waited,
+        error=node.get("error") if ended else None,
+        warnings=node.get("warnings") or [],
         duration_ms=node.get("execution_duration_ms"),
         worker_id=node.get("worker_id"),
         logs=logs[-LOG_CHARACTERS:],

@@ -71,6 +71,8 @@ def _from_job(conn: Conn, namespace: str, job: dict[str, Any]) -> dict[str, Any]
         "completed_at": job["completed_at"],
         "result": job["result_data"],
         "error": "cancelled" if cancelled else job["error_message"],
+        "error_detail": None if cancelled else job["error"],
+        "warnings": job["warnings"],
         "progress": RequestProgress(percent=percent),
     }
 
@@ -94,6 +96,8 @@ def _from_revision(conn: Conn, namespace: str, request: StoredRequest) -> dict[s
         "completed_at": found.completed_at,
         "result": found.outputs if done else None,
         "error": None if done else found.error_message or found.status,
+        "error_detail": found.error,
+        "warnings": found.warnings,
         "progress": RequestProgress(percent=100 if done else 0),
     }
 

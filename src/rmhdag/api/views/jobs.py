@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 
 from rmhdag.api.views.pictures import ENDED, JobPicture, order_of, picture_of
-from rmhdag.api.views.reasons import explain_nodes, most_telling, not_started
+from rmhdag.api.views.reasons import explain_nodes, most_telling, not_started, with_last_errors
 from rmhdag.engine.explain import ReasonCode
 from rmhdag.models.api.jobs import JobReference, JobSummary, JobView, NodeCounts, Reason
 from rmhdag.models.states import JobStatus
@@ -58,7 +58,8 @@ def explain_job(conn: Conn, picture: JobPicture, alive_seconds: float) -> Reason
     counts = picture.node_counts
     if not waiting or counts["total"] > MOST_NODES_EXPLAINED_AT_ONCE:
         return None
-    return most_telling(explain_nodes(conn, job, waiting, alive_seconds).values())
+    reasons = explain_nodes(conn, job, waiting, alive_seconds)
+    return most_telling(with_last_errors(reasons, {node.node_id: node.line for node in picture.nodes}).values())
 
 
 def page_of_jobs(conn: Conn, namespace: str, filters: JobFilters) -> list[JobSummary]:

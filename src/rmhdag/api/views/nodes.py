@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import psycopg
 
 from rmhdag.api.views.fan_outs import child_counts
 from rmhdag.api.views.pictures import ENDED, SETTLED, order_of, picture_of, read_definition
-from rmhdag.api.views.reasons import MOST_EXPLAINED_NODES, explain_nodes
+from rmhdag.api.views.reasons import MOST_EXPLAINED_NODES, explain_nodes, with_last_error
 from rmhdag.models.api.jobs import NodeCounts, Reason
 from rmhdag.models.api.nodes import GraphState, GraphStructure, JobGraph, NodeSummary, NodeView
 from rmhdag.models.states import NODE_TERMINAL, NodeStatus, NodeType
@@ -61,7 +61,12 @@ def kinds_of(conn: Conn, job: dict[str, Any]) -> NodeKinds:
     return NodeKinds(read_definition(conn, job), handler_queues(conn))
 
 
-def summary_of(row: NodeRow, kinds: NodeKinds) -> NodeSummary:
+def warnings_of(conn: Conn, rows: Sequence[NodeRow]) -> dict[str, list[dict[str, Any]]]:
+    """By task, of those that have some."""
+    return views.task_warnings(conn, [task_id for row in rows if (task_id := row.reused_task_id or row.task_id)])
+
+
+def summary_of(row: NodeRow, kinds: NodeKinds, warnings: Mapping[str, list[dict[str, Any]]]) -> NodeSummary:
     handler, queue = kinds.task_of(row.node_id, row.parent_node_id)
     return NodeSummary.model_validate(
         {
@@ -69,6 +74,7 @@ def summary_of(row: NodeRow, kinds: NodeKinds) -> NodeSummary:
             "type": kinds.type_of(row.node_id, row.parent_node_id),
             "handler": handler,
             "queue": queue,
+            "warnings": warnings.get(row.reused_task_id or row.task_id or "", []),
         }
     )
 
@@ -94,7 +100,8 @@ def list_nodes(
         rows = node_lists.nodes_of_definition(
             conn, job_id, kinds.node_ids(), after=str(after or ""), statuses=statuses, limit=limit
         )
-    return [summary_of(row, kinds) for row in rows]
+    warnings = warnings_of(conn, rows)
+    return [summary_of(row, kinds, warnings) for row in rows]
 
 
 def read_node(conn: Conn, job: dict[str, Any], node_id: str, alive_seconds: float) -> NodeView | None:
@@ -107,6 +114,11 @@ def read_node(conn: Conn, job: dict[str, Any], node_id: str, alive_seconds: floa
     output = row["output"]
     total = output.get("total") if kind is NodeType.FAN_OUT and isinstance(output, dict) else None
     counts = child_counts(conn, job["job_id"], has_ended=job["status"] in ENDED).get(node_id, {}) if total else {}
+    if kind is NodeType.FAN_OUT and job["warnings"]:
+        row["warnings"] = views.child_warnings(conn, job["job_id"], node_id)
+    child = views.child_jobs(conn, job["job_id"], [node_id]).get(node_id) if kind is NodeType.WORKFLOW else None
+    if child is not None:
+        row |= {"child_job_id": child.job_id, "warnings": child.warnings}
     known = {name: value for name, value in row.items() if name in NodeView.model_fields}
     return NodeView.model_validate(
         {
@@ -132,7 +144,13 @@ def _explain(
         return None
     if node["parent_node_id"] is not None and node["fan_out_index"] > MOST_EXPLAINED_NODES:
         return None
-    return explain_nodes(conn, job, [node["node_id"]], alive_seconds).get(node["node_id"])
+    reason = explain_nodes(conn, job, [node["node_id"]], alive_seconds).get(node["node_id"])
+    return None if reason is None else with_last_error(reason, _Attempted(node["attempt"], node["error_message"]))
+
+
+class _Attempted(NamedTuple):
+    attempt: int
+    error_message: str | None
 
 
 def children_counts(counts: Mapping[str, int], total: int | None) -> NodeCounts:
@@ -211,11 +229,13 @@ def nodes_across_jobs(
             if _is_meant(kinds[head.job_id], node_id, handler, queue) and not _is_behind(after, head.job_id, node_id)
         ]
         rows: dict[str, list[NodeRow]] = {}
-        for row in node_lists.nodes_by_name(conn, wanted, statuses):
+        of_these = node_lists.nodes_by_name(conn, wanted, statuses)
+        warnings = warnings_of(conn, of_these)
+        for row in of_these:
             rows.setdefault(row.job_id, []).append(row)
         for head in heads:
             for row in sorted(rows.get(head.job_id, ()), key=lambda row: row.node_id):
-                found.append(summary_of(row, kinds[head.job_id]))
+                found.append(summary_of(row, kinds[head.job_id], warnings))
                 if len(found) == limit:
                     return found, NodePlace(head.created_at, head.job_id, row.node_id)
         if len(heads) <= JOBS_PER_LOOK:

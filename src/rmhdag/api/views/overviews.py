@@ -8,7 +8,7 @@ import psycopg
 
 from rmhdag.api.views.nodes import children_counts
 from rmhdag.api.views.pictures import JobOrder, JobPicture, NodePicture, order_of, picture_of
-from rmhdag.api.views.reasons import MOST_EXPLAINED_NODES, explain_nodes
+from rmhdag.api.views.reasons import MOST_EXPLAINED_NODES, explain_nodes, with_last_errors
 from rmhdag.models.api.jobs import JobReference, NodeCounts, Reason
 from rmhdag.models.api.overviews import JobOverview, NodeOverview
 from rmhdag.models.api.progress import TaskProgress
@@ -39,7 +39,8 @@ def _reasons(conn: Conn, picture: JobPicture, alive_seconds: float) -> dict[str,
     waiting = [node.node_id for node in picture.nodes if not node.is_settled]
     if picture.has_ended or not waiting or picture.node_counts["total"] > MOST_EXPLAINED_NODES:
         return {}
-    return explain_nodes(conn, picture.job, waiting, alive_seconds)
+    reasons = explain_nodes(conn, picture.job, waiting, alive_seconds)
+    return with_last_errors(reasons, {node.node_id: node.line for node in picture.nodes})
 
 
 def _node(node: NodePicture, reason: Reason | None) -> NodeOverview:
@@ -51,6 +52,7 @@ def _node(node: NodePicture, reason: Reason | None) -> NodeOverview:
         type=NodeType(node.type),
         status=NodeStatus(node.status),
         taken_over=node.taken_over,
+        child_job_id=node.child_job_id,
         children=children_counts(node.counts, node.total) if has_begun else None,
         progress=None if told is None else TaskProgress(task_id=node.line.task_id or "", **told._asdict()),
         reason=reason,

@@ -30,6 +30,7 @@ class NodePicture:
     counts: Mapping[str, int] = field(default_factory=dict)
     progress: views.Progress | None = None
     taken_over: bool = False
+    child_job_id: str | None = None
 
     @property
     def status(self) -> str:
@@ -111,6 +112,8 @@ def picture_of(conn: Conn, job: dict[str, Any], order: JobOrder) -> JobPicture:
     children = child_counts(conn, job_id, has_ended=job["status"] in ENDED) if fan_outs else {}
     rerun = job["metadata"].get("rerun")
     told = views.progress(conn, [line.task_id for line in lines if line.status == "running" and line.task_id])
+    begun = [line.node_id for line in lines if line.task_id and order.types.get(line.node_id) == NodeType.WORKFLOW]
+    child_jobs = views.child_jobs(conn, job_id, begun)
     nodes = [
         NodePicture(
             line.node_id,
@@ -119,6 +122,7 @@ def picture_of(conn: Conn, job: dict[str, Any], order: JobOrder) -> JobPicture:
             children.get(line.node_id, {}),
             told.get(line.node_id),
             rerun is not None and line.node_id not in rerun["again"],
+            child_jobs[line.node_id].job_id if line.node_id in child_jobs else None,
         )
         for line in lines
     ]

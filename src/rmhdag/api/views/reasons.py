@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 
@@ -17,6 +17,8 @@ Conn = psycopg.Connection[Any]
 
 # A job is loaded for an explanation; beyond this many nodes that takes seconds.
 MOST_EXPLAINED_NODES = 20_000
+# What is told of an error in a sentence; the row has all of it.
+SHOWN_ERROR = 500
 # What tells most about a whole job, first.
 TELLING = (
     ReasonCode.WAITS_FOR_APPROVAL,
@@ -54,6 +56,34 @@ def explain_nodes(
             node_id=node_id, reason_code=told.reason_code, reason_text=told.reason_text, hint=hint
         )
     return reasons
+
+
+class Attempted(Protocol):
+    """A node's row, as far as it says how its last attempt went."""
+
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def error_message(self) -> str | None: ...
+
+
+def with_last_errors(reasons: Mapping[str, Reason], rows: Mapping[str, Attempted]) -> dict[str, Reason]:
+    """A node that is tried again also says why: its row keeps the message until an attempt completes."""
+    return {node_id: with_last_error(reason, rows[node_id]) for node_id, reason in reasons.items()}
+
+
+def with_last_error(reason: Reason, row: Attempted) -> Reason:
+    if row.attempt == 1 or not row.error_message:
+        return reason
+    error = " ".join(row.error_message.split())
+    failed = f"Attempt {row.attempt - 1} failed: {error if len(error) <= SHOWN_ERROR else error[:SHOWN_ERROR] + '…'}"
+    text = reason.reason_text
+    # The engine says itself that it failed, and cannot know why: rows of children have no message in memory.
+    told = f"Attempt {row.attempt - 1} failed; "
+    if text.startswith(told):
+        text = text.removeprefix(told).capitalize()
+    full_stop = "" if failed.endswith((".", "…", "!", "?")) else "."
+    return reason.model_copy(update={"reason_text": f"{failed}{full_stop} {text}"})
 
 
 def not_started(conn: Conn, alive_seconds: float) -> Reason:

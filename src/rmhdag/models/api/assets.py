@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
 
+from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.api.jobs import RequestBody
 from rmhdag.models.assets import ApprovalState, AssetKind, BlobState, Classification, ProcessingStatus
 from rmhdag.models.columns import IdempotencyKey, InputJsonObject, Name, Priority, Url, varchar
@@ -77,6 +78,8 @@ class RequestView(BaseModel):
     completed_at: datetime | None
     result: dict[str, Any] | None
     error: str | None
+    error_detail: ErrorView | None = Field(default=None, description="Code, category and what to do, if they are known")
+    warnings: list[WarningView] = Field(default_factory=list, description="What to know about the data, by code")
     progress: RequestProgress
     platform_id: str | None
     submitted_by: str
@@ -131,6 +134,8 @@ class RevisionPage(BaseModel):
 
 class RevisionView(RevisionSummary):
     asset_id: str
+    error: ErrorView | None = None
+    warnings: list[WarningView] = Field(default_factory=list, description="Of its job, summed by code")
     outputs: dict[str, Any]
     footprint: Any = Field(description="GeoJSON, or null")
 

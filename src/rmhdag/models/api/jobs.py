@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.api.problems import ProblemBody
 from rmhdag.models.columns import Id, IdempotencyKey, InputJsonObject, Name, Priority, Url, varchar
 from rmhdag.models.jobs import CommandOutcome
@@ -143,6 +144,10 @@ class JobView(JobSummary):
         description="What the job has made. Values above 64 KB are references, "
         '`{"rmhdag:payload": {sha256, size_bytes, media_type}}`; the values are at '
         "`/api/v1/jobs/{job_id}/payloads/{sha256}`",
+    )
+    error: ErrorView | None = Field(default=None, description="Of the node that made it fail, if that named a code")
+    warnings: list[WarningView] = Field(
+        default_factory=list, description="Of all results that it uses, summed by code; at most 100 kinds are kept"
     )
     node_counts: NodeCounts
     reruns: list[JobReference] = Field(default_factory=list, description="Jobs that rerun this one, oldest first")

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, RootModel
 
+from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.api.jobs import NodeCounts, Reason, ReasonText, RequestBody
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.states import JobStatus, NodeStatus, NodeType
@@ -38,7 +39,10 @@ class NodeSummary(BaseModel):
     started_at: datetime | None = None
     completed_at: datetime | None = None
     checkpoint_phase: str | None = None
-    error_message: str | None = None
+    error_message: str | None = Field(default=None, description="Of the last attempt that failed, until one completes")
+    error: ErrorView | None = Field(default=None, description="Of that attempt, if it named a code")
+    warnings: list[WarningView] = Field(default_factory=list, description="Of its result")
+    child_job_id: str | None = Field(default=None, description="Of a `workflow` node: the newest job that it began")
     children_total: int | None = Field(default=None, description="Of a fan-out, once it is known")
     duration_seconds: float | None = None
 
@@ -51,8 +55,8 @@ class NodePage(BaseModel):
 
 
 class NodeView(NodeSummary):
-    """All about one node. An output above 64 KB is a reference,
-    `{"rmhdag:payload": {sha256, size_bytes, media_type}}`, and so are large parameters; the values are at
+    """All about one node; the warnings of a fan-out are those of its children, summed by code. An output above 64 KB is
+    a reference, `{"rmhdag:payload": {sha256, size_bytes, media_type}}`, and so are large parameters; the values are at
     `/api/v1/jobs/{job_id}/payloads/{sha256}`."""
 
     input_params: dict[str, Any]

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.api.jobs import JobReference, NodeCounts, Reason
 from rmhdag.models.api.progress import TaskProgress
 from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, JobEnding, JobStatus, NodeStatus, NodeType
@@ -32,7 +33,9 @@ class NodeOverview(BaseModel):
     started_at: datetime | None
     completed_at: datetime | None
     checkpoint_phase: str | None
-    error_message: str | None
+    error_message: str | None = Field(description="Of the last attempt that failed, until one completes")
+    error: ErrorView | None = Field(description="Of that attempt, if it named a code")
+    child_job_id: str | None = Field(description="Of a `workflow` node: the newest job that it began")
     duration_seconds: float | None
     taken_over: bool = Field(description="From the job that was rerun")
     children: NodeCounts | None = Field(description="Of a fan-out that has begun; those not born yet are pending")
@@ -70,6 +73,8 @@ class JobOverview(BaseModel):
     started_at: datetime | None
     completed_at: datetime | None
     error_message: str | None
+    error: ErrorView | None = Field(description="Of the node that made it fail, if that named a code")
+    warnings: list[WarningView] = Field(description="Of all results that it uses, summed by code")
     input_params: dict[str, Any]
     result_data: dict[str, Any] | None
     owner_id: str | None

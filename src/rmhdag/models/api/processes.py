@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from rmhdag.models.api.data_errors import ErrorView, WarningView
+
 
 class WorkerSummary(BaseModel):
     worker_id: str
@@ -84,6 +86,8 @@ class HandlerTrial(BaseModel):
     output: Any
     error_kind: str | None
     error_message: str | None
+    error: ErrorView | None = None
+    warnings: list[WarningView] = Field(default_factory=list)
     duration_ms: int | None = Field(description="Of the handler alone")
     worker_id: str | None
     logs: str = Field(description="The last 64 KB")

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, Field
 
+from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.events import ErrorKind
 
 
@@ -51,6 +52,8 @@ class TaskSummary(BaseModel):
     progress_message: str | None = None
     error_kind: ErrorKind | None = None
     error_message: str | None = None
+    error: ErrorView | None = None
+    warnings: list[WarningView] = Field(default_factory=list)
 
 
 class TaskPage(BaseModel):

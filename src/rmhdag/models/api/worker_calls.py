@@ -11,7 +11,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from rmhdag.models.data_warnings import MOST_KINDS
 from rmhdag.models.events import ErrorKind
+from rmhdag.models.handler_result import DataWarning, HandlerError
 from rmhdag.models.json_values import MAX_INTEGER, NotJsonError, check_json
 from rmhdag.models.limits import (
     CHECKPOINT_ROW_BYTES,
@@ -255,6 +257,7 @@ class ReportedTask(LeasedTask):
         | None
     ) = None
     error_message: Text2000 | None = None
+    error: HandlerError | None = Field(default=None, description="Code and category of a failure, if they are known")
     duration_ms: Whole = 0
     started_ms_ago: Annotated[float, Field(ge=0, le=30 * 86_400_000, allow_inf_nan=False)] = 0.0
     output: dict[str, Any] | None = None
@@ -266,11 +269,16 @@ class ReportedTask(LeasedTask):
         description="Changes of the business domain, applied when the node completes",
     )
     stored_records: SentPayload | None = Field(default=None, description="Instead, if they were sent as a payload")
+    warnings: list[DataWarning] = Field(
+        default=[], max_length=MOST_KINDS + 1, description="What a person should know about the data"
+    )
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> Self:
         if (self.status is TaskStatus.FAILED) != (self.error_kind is not None):
             raise ValueError("a failed task has an error_kind, and no other has")
+        if self.error is not None and self.status is not TaskStatus.FAILED:
+            raise ValueError("only a failed task has an error")
         if (self.records or self.stored_records) and self.status is not TaskStatus.COMPLETED:
             raise ValueError("only a completed task publishes records")
         if self.records and self.stored_records:
