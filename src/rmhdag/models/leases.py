@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from rmhdag.models.events import ErrorKind
@@ -47,6 +48,24 @@ class TaskReport(NamedTuple):
     metrics: dict[str, Any] | None = None
     started_ms_ago: float = 0.0
     records: bytes | None = None
+
+
+class ReturnReason(StrEnum):
+    """Why a worker gives a task back without its handler having asked for it."""
+
+    WORKER_STOPPING = "worker_stopping"
+    WORKER_FROZEN = "worker_frozen"
+    WORKER_BUSY = "worker_busy"
+    NO_HANDLER = "no_handler"
+
+
+class ReturnedLease(NamedTuple):
+    """A task given back: without a delay if it never ran, else with the seconds until it is offered again."""
+
+    task_id: str
+    lease_epoch: int
+    delay_seconds: float | None = None
+    reason: ReturnReason | None = None
 
 
 class HeldTask(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 import psycopg
 
-from rmhdag.models.leases import ClaimedTask, TaskReport
+from rmhdag.models.leases import ClaimedTask, ReturnedLease, TaskReport
 from rmhdag.models.states import TaskStatus
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
@@ -85,12 +85,14 @@ def start_tasks(conn: Conn, worker_id: str, tasks: Sequence[tuple[str, int]]) ->
 
 
 @commit_site
-def release_tasks(conn: Conn, worker_id: str, tasks: Sequence[tuple[str, int, float | None]]) -> set[str]:
+def release_tasks(
+    conn: Conn, worker_id: str, tasks: Sequence[ReturnedLease | tuple[str, int, float | None]]
+) -> set[str]:
     """Give tasks back: with None one that never ran, else with the seconds until it is offered again.
 
     Returns those whose lease still matched; one that was to be cancelled is withdrawn instead.
     """
-    given = {"worker_id": worker_id, "tasks": orjson.dumps(list(tasks)).decode()}
+    given = {"worker_id": worker_id, "tasks": orjson.dumps([tuple(one) for one in tasks]).decode()}
     row = conn.execute(SQL["release_tasks"], given, prepare=True).fetchone()
     assert row is not None
     return {*(row[0] or ()), *(row[1] or ())}

@@ -121,15 +121,17 @@ SELECT (SELECT array_agg(task_id) FROM held), (
 -- Given back: no loss, no attempt. A task that was told to stop is withdrawn instead of offered again. A delay, even of
 -- 0 seconds, or the mark of its start says that the task had started: its owner is told, so that its time in the queue
 -- is no run time.
--- 0 task_id, 1 lease_epoch, 2 delay in seconds or null
+-- 0 task_id, 1 lease_epoch, 2 delay in seconds or null, 3 why, or null if the handler asked for it
 WITH given AS MATERIALIZED (
-    SELECT r->>0 AS task_id, (r->>1)::bigint AS lease_epoch, (r->>2)::float8 AS delay
+    SELECT r->>0 AS task_id, (r->>1)::bigint AS lease_epoch, (r->>2)::float8 AS delay,
+        COALESCE(r->>3, CASE WHEN r->>2 IS NULL THEN 'given_back' END) AS reason
     FROM jsonb_array_elements(%(tasks)s::jsonb) AS r
     WHERE jsonb_typeof(r) = 'array'
 ),
 -- Locked first: told to stop at this very moment, the row would be neither withdrawn nor freed.
 held AS MATERIALIZED (
-    SELECT q.task_id, q.cancel_requested, COALESCE(g.delay, CASE WHEN q.started_at IS NOT NULL THEN 0 END) AS delay
+    SELECT q.task_id, q.cancel_requested, COALESCE(g.delay, CASE WHEN q.started_at IS NOT NULL THEN 0 END) AS delay,
+        g.reason
     FROM dag_queue_messages AS q
     JOIN given AS g ON q.task_id = g.task_id AND q.lease_epoch = g.lease_epoch
     WHERE q.worker_id IS NOT DISTINCT FROM %(worker_id)s
@@ -156,7 +158,7 @@ freed AS (
         available_at = CASE WHEN held.delay > 0 THEN clock_timestamp() + held.delay * interval '1 second' END
     FROM held
     WHERE q.task_id = held.task_id AND NOT held.cancel_requested
-    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, q.queue, held.delay
+    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, q.queue, held.delay, held.reason
 ),
 -- Leases that told their progress have a row.
 ended AS (
@@ -173,7 +175,7 @@ snoozed AS (
     INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, task_id, lease_epoch, payload)
     SELECT
         COALESCE(j.owner_id, ''), f.job_id, 'task_snoozed', f.node_id, f.task_id, f.lease_epoch,
-        jsonb_build_object('attempt', f.attempt, 'delay_seconds', f.delay)
+        jsonb_build_object('attempt', f.attempt, 'delay_seconds', f.delay, 'reason', f.reason)
     FROM freed AS f
     JOIN dag_jobs AS j ON j.job_id = f.job_id
     WHERE f.delay IS NOT NULL

@@ -10,7 +10,15 @@ from typing import Any
 
 from rmhdag.handlers.contract import StopReason
 from rmhdag.models.events import ErrorKind
-from rmhdag.models.leases import CheckpointToSave, ClaimedTask, Pair, TaskProgress, percent_of
+from rmhdag.models.leases import (
+    CheckpointToSave,
+    ClaimedTask,
+    Pair,
+    ReturnedLease,
+    ReturnReason,
+    TaskProgress,
+    percent_of,
+)
 from rmhdag.models.states import TaskStatus
 from rmhdag.observability import traces
 from rmhdag.observability.logs import get_logger
@@ -70,14 +78,14 @@ class Crew:
                 log.exception("task_not_taken", error=type(error).__name__, **lease.ids)
                 self.placement.withdraw(lease)
                 self.by_pair.pop(lease.pair, None)
-                self._exchange.release(lease.pair, None)
+                self._exchange.release(ReturnedLease(*lease.pair))
 
     def _take_one(self, lease: Lease) -> None:
         task = lease.task
         lease.trace_parent = task.trace_parent if self._spans is None else self._spans.announce(task)
         self.by_pair[lease.pair] = lease
         if self.is_stopping:
-            self.release(lease, None)
+            self._give_back(lease)
         elif task.handler not in self._handlers:
             message = f"this worker has no handler {task.handler!r}: load its module by --handlers or RMHDAG_HANDLERS"
             self._finish(lease, TaskStatus.FAILED, ErrorKind.HANDLER_ERROR, message)
@@ -173,7 +181,7 @@ class Crew:
         if stopped:
             self._stopped(lease, delay_seconds)
         elif delay_seconds is not None:
-            self.release(lease, delay_seconds)
+            self._release(lease, delay_seconds)
         elif kind is not None:
             self._finish(lease, TaskStatus.FAILED, ErrorKind(kind), message, took_ns // 1_000_000, metrics=metrics)
         else:
@@ -240,8 +248,12 @@ class Crew:
             self._finish(lease, TaskStatus.FAILED, ErrorKind.TIMEOUT, message, took_ms)
         elif lease.told is StopReason.CANCELLED:
             self._finish(lease, TaskStatus.CANCELLED, None, None, took_ms)
+        elif delay_seconds:
+            self._release(lease, delay_seconds)
         else:
-            self.release(lease, delay_seconds or 0.0)
+            # A handler that ended without having been asked to has found that its lease may be lost.
+            is_stopping = lease.told is StopReason.STOPPING
+            self._release(lease, 0.0, ReturnReason.WORKER_STOPPING if is_stopping else ReturnReason.WORKER_FROZEN)
 
     def _finish(
         self,
@@ -266,12 +278,12 @@ class Crew:
             Finished(lease.task, status, kind, message, lease.began_ns, took_ms, output, metrics, records)
         )
 
-    def release(self, lease: Lease, delay_seconds: float | None) -> None:
-        """None says that it never ran."""
+    def _release(self, lease: Lease, delay_seconds: float | None, reason: ReturnReason | None = None) -> None:
+        """A delay of None says that it never ran, a reason of None that its handler asked for it."""
         self._forget(lease)
         if self._spans is not None and lease.began_ns:
             self._spans.record(lease, "given_back", None, (time.monotonic_ns() - lease.began_ns) // 1_000_000)
-        self._exchange.release(lease.pair, delay_seconds)
+        self._exchange.release(ReturnedLease(*lease.pair, delay_seconds, reason))
 
     def drop(self, lease: Lease) -> None:
         """It is somebody else's now: nothing more is said about it, and if it runs, it ends."""
@@ -330,7 +342,9 @@ class Crew:
             self.placement.add(lease)
 
     def _give_back(self, lease: Lease) -> None:
-        self.release(lease, 0.0 if lease.is_start_asked else None)
+        """It has not run here, although its start may be marked."""
+        reason = ReturnReason.WORKER_STOPPING if self.is_stopping else ReturnReason.WORKER_BUSY
+        self._release(lease, 0.0 if lease.is_start_asked else None, reason)
 
     def give_back_what_waits(self, now: float) -> None:
         """Tasks that have found no child for too long, or any longer: other workers may have one."""
@@ -356,7 +370,7 @@ class Crew:
                 lease.began_ns = begun.at_ns
                 self.look_at_progress(child, lease)
                 took_ms = (time.monotonic_ns() - begun.at_ns) // 1_000_000
-                message = child.death or ending.describe()
+                message = ending.cause(child.death)
                 self._finish(lease, TaskStatus.FAILED, ErrorKind.WORKER_DIED, message, took_ms)
             else:
                 # If it shared the child, it may be the one to blame: alone it will show.

@@ -13,7 +13,16 @@ from psycopg.types.json import set_json_loads
 
 from rmhdag.messaging.claims import ClaimMarks
 from rmhdag.messaging.doorbell import Doorbell
-from rmhdag.models.leases import CheckpointToSave, ClaimedTask, HeldTask, LogChunk, Pair, TaskProgress, TaskReport
+from rmhdag.models.leases import (
+    CheckpointToSave,
+    ClaimedTask,
+    HeldTask,
+    LogChunk,
+    Pair,
+    ReturnedLease,
+    TaskProgress,
+    TaskReport,
+)
 from rmhdag.models.references import Reference
 from rmhdag.observability.supervision import Supervisor
 from rmhdag.store import payloads, suspects, tasks, workers
@@ -193,7 +202,7 @@ class DatabaseTransport(DatabaseLink):
         with told_apart():
             tasks.report_tasks(self.conn, worker_id, reports)
 
-    def release(self, worker_id: str, given: Sequence[tuple[str, int, float | None]]) -> None:
+    def release(self, worker_id: str, given: Sequence[ReturnedLease]) -> None:
         with told_apart():
             tasks.release_tasks(self.conn, worker_id, given)
 

@@ -23,7 +23,7 @@ from rmhdag.models.api.worker_calls import (
     TaskToRun,
     WaitForTasks,
 )
-from rmhdag.models.leases import ClaimedTask
+from rmhdag.models.leases import ClaimedTask, ReturnedLease
 from rmhdag.store import suspects, tasks
 
 router = APIRouter(prefix="/api/v1/tasks", tags=["worker protocol"])
@@ -88,7 +88,7 @@ async def _wait(api: Api, queues: list[str], after: str, seconds: float) -> bool
 def release_tasks(body: ReleaseTasks, api: ApiContext, caller: WorkerCaller) -> TaskOutcomes:
     """Give tasks back: no attempt and no loss is counted."""
     refuse_twins(body.tasks, "tasks")
-    given = [(*item.pair, item.delay_seconds) for item in body.tasks]
+    given = [ReturnedLease(*item.pair, item.delay_seconds, item.reason) for item in body.tasks]
     with seat(api, caller, body.worker_id) as at:
         released = set() if at is None else tasks.release_tasks(at.conn, at.worker_id, given)
     return answer(body.tasks, released)

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.json_values import MAX_INTEGER, NotJsonError, check_json
+from rmhdag.models.leases import ReturnReason
 from rmhdag.models.limits import (
     CHECKPOINT_ROW_BYTES,
     INLINE_BYTES,
@@ -221,6 +222,15 @@ class ReturnedTask(LeasedTask):
     delay_seconds: Annotated[float, Field(ge=0, le=WEEK_SECONDS, allow_inf_nan=False)] | None = Field(
         default=None, description="null if it never ran; else how long until it is offered again"
     )
+    reason: (
+        Literal[
+            ReturnReason.WORKER_STOPPING,
+            ReturnReason.WORKER_FROZEN,
+            ReturnReason.WORKER_BUSY,
+            ReturnReason.NO_HANDLER,
+        ]
+        | None
+    ) = Field(default=None, description="Why it is given back; null if its handler asked to be called again later")
 
 
 class ReleaseTasks(WorkerCall):
