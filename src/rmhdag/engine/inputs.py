@@ -75,7 +75,7 @@ class TaskReported:
 
 @dataclass(slots=True)
 class TaskSnoozed:
-    """The task was given back and is offered again after the delay: its handler asked for that, or `reason` says why."""
+    """The task was given back and is offered again after the delay: its handler asked for it, or `reason` says why."""
 
     node_id: str
     attempt: int
