@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -31,12 +32,45 @@ class QueueDepth(NamedTuple):
 
 @commit_site
 def claim_tasks(
-    conn: Conn, worker_id: str, queue: str, limit: int, mark: int = 0, namespace: str | None = None
+    conn: Conn,
+    worker_id: str,
+    queue: str,
+    limit: int,
+    mark: int = 0,
+    namespace: str | None = None,
+    handlers: frozenset[str] | None = None,
+    *,
+    by_handler: bool = False,
 ) -> list[ClaimedTask]:
-    """Lease up to `limit` tasks, those whose turn it is first; of all namespaces, or of one."""
-    given = {"worker_id": worker_id, "queue": queue, "limit": limit, "mark": mark, "namespace": namespace}
-    rows = conn.execute(SQL["claim_tasks"], given, prepare=True).fetchall()
+    """Lease up to `limit` tasks, those whose turn it is first; of all namespaces or one, of all handlers or these.
+
+    `by_handler` is for a queue in which many tasks of other handlers wait.
+    """
+    given = {
+        "worker_id": worker_id,
+        "queue": queue,
+        "limit": limit,
+        "mark": mark,
+        "namespace": namespace,
+        "handlers": as_keys(handlers),
+    }
+    query = "claim_tasks_by_handler" if by_handler else "claim_tasks"
+    rows = conn.execute(SQL[query], given, prepare=True).fetchall()
     return sorted((ClaimedTask(*row) for row in rows), key=lambda task: task.order_key)
+
+
+@lru_cache(maxsize=256)
+def as_keys(handlers: frozenset[str] | None) -> str | None:
+    """An object with these names, which is what the claims ask for; made once for a worker."""
+    return None if handlers is None else orjson.dumps(dict.fromkeys(sorted(handlers), 0)).decode()
+
+
+def other_handler_waits(conn: Conn, queue: str, handlers: frozenset[str]) -> bool:
+    """Whether there is a task in the queue that a worker with these handlers cannot run."""
+    row = conn.execute(
+        SQL["other_handler_waits"], {"queue": queue, "handlers": as_keys(handlers)}, prepare=True
+    ).fetchone()
+    return row is not None and bool(row[0])
 
 
 @commit_site

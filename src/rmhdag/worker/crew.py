@@ -32,12 +32,15 @@ from rmhdag.worker.scratch import Scratch
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.staff import Staff
 from rmhdag.worker.task_spans import TaskSpans
+from rmhdag.worker.transport import handler_names
 from rmhdag.worker.trust import TrustPage
 
 log = get_logger(__name__)
 # A column's; the largest integer that a handler may tell becomes one more on its way over the board.
 LARGEST = 2**63 - 1
 MOST_TROUBLES = 3
+# How long a task that this worker cannot run is left to others.
+NO_HANDLER_SECONDS = 5.0
 
 
 class HandlersBrokenError(Exception):
@@ -87,8 +90,9 @@ class Crew:
         if self.is_stopping:
             self._give_back(lease)
         elif task.handler not in self._handlers:
-            message = f"this worker has no handler {task.handler!r}: load its module by --handlers or RMHDAG_HANDLERS"
-            self._finish(lease, TaskStatus.FAILED, ErrorKind.HANDLER_ERROR, message)
+            # Claims name the handlers; an API of an older version does not heed them. Others may have it.
+            log.warning("task_of_another_handler", remedy="it is given back", **lease.ids)
+            self._release(lease, NO_HANDLER_SECONDS, ReturnReason.NO_HANDLER)
         else:
             self.placement.add(lease)
 
@@ -163,8 +167,8 @@ class Crew:
     def _hear_ready(self, child: ChildProcess, frame: Frame) -> None:
         manifests = frame[1]
         child.is_ready = True
-        self._handlers = _names(manifests)
-        self.placement.light_handlers = _names([one for one in manifests if one["light"]])
+        self._handlers = handler_names(manifests)
+        self.placement.light_handlers = handler_names([one for one in manifests if one["light"]])
         self._on_ready(manifests)
 
     def _hear_broken(self, child: ChildProcess, frame: Frame) -> None:
@@ -396,10 +400,6 @@ def _note_progress(lease: Lease, current: float, total: float | None, message: s
     whole = None if total is None else min(round(total), LARGEST)
     said = None if message is None else message[:2000]
     lease.progress = TaskProgress(*lease.pair, min(round(current), LARGEST), whole, percent_of(current, total), said)
-
-
-def _names(manifests: list[dict[str, Any]]) -> frozenset[str]:
-    return frozenset(name for one in manifests for name in (one["handler"], *one["aliases"]))
 
 
 _HEAR: dict[str, Callable[[Crew, ChildProcess, Frame], None]] = {

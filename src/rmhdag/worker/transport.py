@@ -64,6 +64,15 @@ class Identity(NamedTuple):
     queues: tuple[str, ...]
     handlers: list[dict[str, Any]]
 
+    @property
+    def handler_names(self) -> frozenset[str]:
+        """With their aliases: a task may carry either."""
+        return handler_names(self.handlers)
+
+
+def handler_names(manifests: list[dict[str, Any]]) -> frozenset[str]:
+    return frozenset(name for one in manifests for name in (one["handler"], *one["aliases"]))
+
 
 class Pulse(Protocol):
     """The sign of life, apart from everything that may be slow. Used by one thread."""

@@ -110,18 +110,21 @@ class RegisterWorker(WorkerCall):
     version: Label
     slots: Annotated[int, Field(ge=1, le=MOST_SLOTS)]
     queues: Queues
-    handlers: Annotated[list[OfferedHandler], Field(max_length=2_000)] = []
+    handlers: Annotated[list[OfferedHandler], Field(max_length=2_000)] = Field(
+        default=[], description="Only tasks of these are given out; without any, all tasks of the queues"
+    )
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Self:
         seen: set[str] = set()
-        for name in self._names():
+        for name in self.handler_names():
             if name in seen:
                 raise ValueError(f"handlers: the name {name!r} is given twice: a name belongs to one handler")
             seen.add(name)
         return self
 
-    def _names(self) -> Iterator[str]:
+    def handler_names(self) -> Iterator[str]:
+        """With their aliases."""
         for one in self.handlers:
             yield one.handler
             yield from one.aliases
