@@ -311,7 +311,7 @@ def catch_interruption(ctx: Context) -> dict[str, Any]:
 async def do_a_part_lightly(ctx: Context) -> dict[str, Any]:
     try:
         while not (ctx.params["how"] == "looks" and ctx.cancelled):
-            await asyncio.sleep(0.01)
+            await asyncio.to_thread(threading.Event().wait, 0.01)
     except asyncio.CancelledError:
         pass
     return {"parts": 1}
@@ -321,7 +321,7 @@ async def do_a_part_lightly(ctx: Context) -> dict[str, Any]:
 async def look_between_phases(ctx: Context) -> AsyncGenerator[dict[str, Any], None]:
     while not ctx.cancelled:
         yield {"type": "progress", "current": 1}
-        await asyncio.sleep(0.01)
+        await asyncio.to_thread(threading.Event().wait, 0.01)
     if ctx.params["how"] != "ends":
         yield {"type": "result", "output": {"parts": 1}, "complete": ctx.params["how"] == "complete"}
 
