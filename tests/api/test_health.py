@@ -73,6 +73,40 @@ def test_silent_processes_and_unserved_queues_are_told(api: Served, platform: Pl
     assert platform.worker_id in found["silent"]["value"]
 
 
+def test_tasks_whose_handler_no_live_worker_has_are_told(api: Served, platform: Platform) -> None:
+    seat = platform.seat()
+    job_id = platform.submit(workflow(only=task()))
+    seat.work()
+    client = api.client(Scope.READ)
+
+    def told(queues: list[str], handlers: list[str] | None, **columns: Any) -> tuple[str, str]:
+        """The check, and the reason of the job."""
+        row = {"queues": json.dumps(queues), "handlers": json.dumps(handlers), "draining": False, **columns}
+        platform.conn.execute(
+            "UPDATE dag_workers SET queues = %(queues)s::jsonb, handlers = NULLIF(%(handlers)s::jsonb, 'null'),"
+            " draining = %(draining)s, heartbeat_at = clock_timestamp()",
+            row,
+        )
+        found = checks(client.get("/health").json(), "workers")["missing handlers"]
+        reason = client.get(f"/api/v1/jobs/{job_id}").json()["reason"]
+        assert (found["remedy"] is None) == (found["status"] == "HEALTHY")
+        return found["value"], reason["reason_code"]
+
+    assert told(["light"], ["sleep", "echo"]) == ("none", "waits_for_worker")
+    assert told(["light"], None) == ("none", "waits_for_worker"), "it did not say what it has"
+    assert told(["light"], ["sleep"]) == ("echo (1 tasks in light)", "waits_for_handler")
+    reason = client.get(f"/api/v1/jobs/{job_id}").json()["reason"]
+    assert reason["reason_text"] == (
+        "Waiting for a worker that has the handler echo: none of the live workers of queue light (1) has it."
+    )
+    assert "`rmhdag worker --queue light --handlers MODULE`" in reason["hint"]
+    metric = 'rmhdag_unserved_tasks{handler="echo",queue="light"} 1.0'
+    wait_until(lambda: metric in client.get("/metrics").text)
+    # That nobody serves the queue at all is another check.
+    assert told(["heavy"], ["echo"]) == ("none", "waits_for_worker")
+    assert told(["light"], ["echo"], draining=True) == ("none", "waits_for_worker")
+
+
 def test_what_hurts_the_database_is_told(api: Served, platform: Platform) -> None:
     platform.seat()
     with connect(api.dsn, "holder") as holder, connect(api.dsn, "waiter", lock_timeout_seconds=0) as waiter:

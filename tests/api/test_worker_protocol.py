@@ -38,10 +38,10 @@ def desk(migrated_database: str) -> Iterator[Desk]:
 class Station:
     """A worker as a program of anybody's might be: a key, an id, calls."""
 
-    def __init__(self, api: Served, namespace: str = "default", slots: int = 2) -> None:
+    def __init__(self, api: Served, namespace: str = "default", slots: int = 2, **more: Any) -> None:
         self.client = api.client(Scope.WORKER, namespace=namespace)
         self.worker_id = uuid.uuid4().hex
-        self.say("workers/register", host="somewhere", version="1", slots=slots, queues=[QUEUE])
+        self.say("workers/register", host="somewhere", version="1", slots=slots, queues=[QUEUE], **more)
 
     def ask(self, path: str, **body: Any) -> httpx.Response:
         return self.client.post(f"/api/v1/{path}", json={"worker_id": self.worker_id, **body})
@@ -127,6 +127,32 @@ def test_only_tasks_of_the_keys_namespace_are_given_out(api: Served, desk: Desk)
     south = Station(api)
     assert [task["task_id"] for task in south.claim()] == [task_id]
     assert south.say("tasks/claim-suspect", queues=[QUEUE])["task"]["task_id"] == suspect
+
+
+def test_only_tasks_of_the_handlers_that_it_registered_are_given_out(api: Served, desk: Desk) -> None:
+    picky = Station(api, handlers=[{"handler": "mine.only", "aliases": ["mine_only"]}])
+    others = [desk.add("echo") for _ in range(3)]
+    mine = [desk.add(name) for name in ("mine.only", "mine_only")]
+    suspect = desk.add("echo", lease_losses=2)
+    found = picky.say("tasks/claim", queues=[QUEUE], limit=10)
+    assert [task["task_id"] for task in found["tasks"]] == mine
+    assert found["suspect_waits"] is False
+    assert picky.say("callbacks/task-heartbeat", tasks=[])["suspect_waits"] is False
+    assert picky.say("tasks/claim-suspect", queues=[QUEUE])["task"] is None
+    assert picky.claim() == []
+    anybody = Station(api)
+    assert [task["task_id"] for task in anybody.claim()] == others, "without a list all are given out"
+    assert anybody.say("tasks/claim-suspect", queues=[QUEUE])["task"]["task_id"] == suspect
+
+
+def test_a_task_is_given_back_with_a_reason_that_its_owner_is_told(station: Station, desk: Desk) -> None:
+    for reason in (None, "worker_stopping"):
+        desk.add("echo")
+        (task,) = station.claim()
+        given = lease(task, delay_seconds=3600.0, **({} if reason is None else {"reason": reason}))
+        assert station.say("tasks/release", tasks=[given])["outcomes"][0]["outcome"] == "accepted"
+        assert desk.inbox(task["task_id"])[-1][1]["reason"] == reason
+    problem(station.ask("tasks/release", tasks=[lease(task, reason="bored")]), 422, "invalid_request")
 
 
 def test_nobody_holds_more_than_it_said_it_can_take(api: Served, desk: Desk) -> None:

@@ -164,6 +164,16 @@ def test_a_worker_gets_the_limits_for_rasters_that_are_set(monkeypatch: pytest.M
     assert "netCDF" not in told["GDAL_SKIP"].split(",")
 
 
+def test_a_worker_gets_the_time_to_stop_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop_seconds(**flags: float) -> float:
+        return worker_settings(load_settings(flags).settings, ("heavy",), dsn="postgresql://").stop_seconds
+
+    assert stop_seconds() == 30
+    monkeypatch.setenv("RMHDAG_WORKER_STOP_SECONDS", "600")
+    assert stop_seconds() == 600
+    assert stop_seconds(worker_stop_seconds=5.0) == 5
+
+
 def test_storage_is_told_to_workers_and_its_secrets_to_nobody_else(call_cli: RunCli, tmp_path: Path) -> None:
     (tmp_path / "rmhdag.toml").write_text(
         'storage = "s3://bucket/place"\nstorage_gold = "az://account/gold"\n'

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmhdag.engine.effects import RecordsPublished, TaskDeadLettered, TaskRequeued, TaskRevoked
+from rmhdag.engine.effects import EventAppended, RecordsPublished, TaskDeadLettered, TaskRequeued, TaskRevoked
 from rmhdag.engine.inputs import (
     Output,
     RetryNode,
@@ -202,6 +202,13 @@ def test_a_snoozed_task_keeps_its_attempt() -> None:
     assert (job.rows["only"].status, job.rows["only"].attempt) == ("dispatched", 1)
     job.succeed("only")
     assert job.state == "completed"
+
+
+def test_the_audit_trail_says_why_a_task_was_given_back() -> None:
+    job = one()
+    job.start_task("only")
+    effects = job.apply(TaskSnoozed("only", 1, job.queued["only"].task_id, 1, 0.0, "worker_stopping"))
+    assert [effect.data["reason"] for effect in effects if isinstance(effect, EventAppended)] == ["worker_stopping"]
 
 
 def test_a_checkpoint_goes_to_the_row_and_the_audit_trail() -> None:

@@ -119,12 +119,66 @@ def test_exceptions_become_failures(error: BaseException, kind: ErrorKind, messa
     assert "Traceback" in paper.text
 
 
+def looking(result: Any) -> Callable[..., Any]:
+    def function(ctx: Context) -> Any:
+        assert ctx.cancelled
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    return function
+
+
 @pytest.mark.parametrize("reason", list(StopReason))
-def test_what_ends_because_it_was_told_to_is_stopped(reason: StopReason) -> None:
+def test_what_ends_because_it_was_asked_to_is_stopped(reason: StopReason) -> None:
     assert run(raising(TaskInterrupted()), paper=Paper(reason)).stopped
-    assert run(returning({"a": 1}), paper=Paper(reason)).output == b'{"a":1}'
-    failed = run(raising(ValueError("unrelated?")), paper=Paper(reason))
-    assert failed.stopped == (reason is not StopReason.STOPPING)
+    for ending in ({"a": 1}, None, HandlerResult(), [1], ValueError("asked to stop")):
+        assert run(looking(ending), paper=Paper(reason)) == Outcome(stopped=True)
+
+
+@pytest.mark.parametrize("reason", list(StopReason))
+def test_the_whole_result_counts_although_the_handler_was_asked_to_stop(reason: StopReason) -> None:
+    outcome = run(looking(HandlerResult(output={"a": 1}, complete=True)), paper=Paper(reason))
+    assert (outcome.stopped, outcome.output) == (False, b'{"a":1}')
+
+
+@pytest.mark.parametrize("reason", list(StopReason))
+def test_a_handler_that_does_not_look_may_finish_while_its_worker_stops_and_no_later(reason: StopReason) -> None:
+    is_too_late = reason is not StopReason.STOPPING
+    assert run(returning({"a": 1}), paper=Paper(reason)).stopped == is_too_late
+    assert run(raising(ValueError("unrelated")), paper=Paper(reason)).stopped == is_too_late
+
+
+def test_an_author_who_says_that_trying_again_is_useless_is_believed_while_the_worker_stops() -> None:
+    outcome = run(looking(NonRetryableError("no such file")), paper=Paper(StopReason.STOPPING))
+    assert (outcome.stopped, outcome.error_kind) == (False, ErrorKind.NON_RETRYABLE)
+
+
+def test_a_part_of_a_run_that_looks_has_looked_for_the_whole_run(tmp_path: Path) -> None:
+    def function(ctx: Context) -> Any:
+        assert ctx.part({}, 0, 50).stop_reason is StopReason.STOPPING
+        return {"a": 1}
+
+    paper = Paper(StopReason.STOPPING)
+    assert run(function, paper=paper, scratch=tmp_path).stopped
+    assert "complete=True" in paper.text
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_generator_that_looks_has_no_result_unless_it_is_complete(complete: bool) -> None:
+    async def phases(ctx: Context) -> AsyncGenerator[Any, None]:
+        assert ctx.cancelled
+        yield {"type": "result", "output": 1, "complete": complete}
+
+    assert run(phases, paper=Paper(StopReason.STOPPING)).stopped != complete
+
+
+def test_a_generator_that_looks_may_end_without_a_result() -> None:
+    async def phases(ctx: Context) -> AsyncGenerator[Any, None]:
+        if not ctx.cancelled:
+            yield {"type": "result", "output": 1}
+
+    assert run(phases, paper=Paper(StopReason.STOPPING)).stopped
 
 
 def test_a_handler_may_ask_to_be_called_later() -> None:

@@ -54,6 +54,14 @@ WORDS = (
             "boom",
             "b failed (handler error), and will be tried again: boom.",
         ),
+        ("node_retrying", "b", {"retry_count": 1, "snoozed": True}, None, "b asked to be called again."),
+        (
+            "node_retrying",
+            "b",
+            {"retry_count": 0, "snoozed": True, "reason": "worker_stopping", "next_attempt_at": "2026-01-01T00:00:00"},
+            None,
+            "b was given back: its worker stopped before it had finished; another worker continues.",
+        ),
         (
             "node_skipped",
             "b",

@@ -81,8 +81,13 @@ def task(n: int) -> str:
 NODES = rows(job, "n", "completed", 1, *[None, 0], *[None] * 9)
 QUEUED = rows(lambda n: f"new{n}", job, "n", "q1", "echo", 1, 2, 0, 60, 0, "me", "default", {}, None)
 PIECES = json.dumps([["j1000", "s", 2_000, 7_000], ["j1001", "s", 15_000, 20_000]])
+# As many names and aliases as come with rmhdag.
+OURS = tasks.as_keys(frozenset(["echo", *(f"handler.of_ours_{n}" for n in range(120))]))
+CLAIM = {"worker_id": "w", "queue": "q1", "limit": BATCH, "mark": 0, "namespace": None, "handlers": OURS}
 HOT = [
-    Hot(tasks.SQL, "claim_tasks", {"worker_id": "w", "queue": "q1", "limit": BATCH, "mark": 0, "namespace": None}),
+    Hot(tasks.SQL, "claim_tasks", CLAIM),
+    Hot(tasks.SQL, "claim_tasks_by_handler", CLAIM),
+    Hot(tasks.SQL, "other_handler_waits", {"queue": "q1", "handlers": OURS}, rows=1),
     Hot(
         tasks.SQL,
         "report_tasks",
@@ -253,3 +258,45 @@ def test_timers_are_read_up_to_the_limit_whoever_else_has_some_that_are_due(plan
     assert {when: plan["Actual Rows"] for when, plan in seen.items()} == dict.fromkeys(seen, 2 * BATCH)
     # Each of mine comes with one of the others: a node, a job, a queue row.
     assert {when: pages(plan) for when, plan in seen.items() if pages(plan) > 2 * BATCH * 2 * 15} == {}
+
+
+# In front of every task of ours stand 100 of handlers that we do not have, and most of them in front of all.
+FILL_MIXED = f"""
+INSERT INTO dag_jobs (job_id, workflow_id, workflow_version, workflow_hash, fairness_key, submitted_by, root_job_id,
+    owner_id, owner_epoch, status, started_at)
+  VALUES ('m', 'w', 1, 'h', 'me', 'me', 'm', 'o', 1, 'running', now());
+INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_key, fairness_key)
+  SELECT 'm' || n, 'm', 'n' || n, 'mixed',
+    CASE WHEN n > {ROWS // 2} AND n % 100 = 0 THEN CASE WHEN n % 200 = 0 THEN 'echo' ELSE 'handler.of_ours_7' END
+      ELSE 'other.' || n % 3 END, n, 'me'
+  FROM generate_series(1, {ROWS}) n;
+"""
+# A claim looks for each of 121 handlers, and a batch of 200 looks at 450 tasks.
+MIXED = [
+    (Hot(tasks.SQL, "claim_tasks_by_handler", {**CLAIM, "queue": "mixed"}), BATCH, 6_000),
+    (Hot(tasks.SQL, "claim_tasks_by_handler", {**CLAIM, "queue": "mixed", "limit": 1}), 1, 1_000),
+    (Hot(tasks.SQL, "other_handler_waits", {"queue": "mixed", "handlers": OURS}), 1, 60),
+]
+
+
+@pytest.mark.timeout(120)
+def test_a_claim_does_not_walk_past_the_tasks_of_handlers_that_the_worker_does_not_have(planner: Conn) -> None:
+    for hot in {hot.name: hot for hot, _, _ in MIXED}.values():
+        prepare(planner, hot)
+        explain(planner, hot)
+    planner.execute(FILL_MIXED.encode())
+
+    def look(when: str) -> list[str]:
+        plans = [(hot, rows, most, explain(planner, hot)) for hot, rows, most in MIXED]
+        return [
+            f"{when}: {hot.name} finds {plan['Actual Rows']} rows and touches {pages(plan)} pages"
+            for hot, rows, most, plan in plans
+            if plan["Actual Rows"] != rows or pages(plan) > most
+        ]
+
+    found = look("planned while empty")
+    planner.execute("DISCARD PLANS")
+    found += look("never analysed")
+    planner.execute("ANALYZE")
+    found += look("analysed")
+    assert not found, "\n".join(found)

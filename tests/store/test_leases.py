@@ -175,9 +175,9 @@ def test_the_row_knows_that_a_task_ran_even_if_its_worker_has_forgotten(conn: Co
     tasks.claim_tasks(conn, "w", QUEUE, 1)
     tasks.start_tasks(conn, "w", [("t", 1)])
     assert tasks.release_tasks(conn, "w", [("t", 1, None)]) == {"t"}
-    assert [(kind, told.get("delay_seconds")) for _, kind, told in inbox(conn, "t")] == [
-        ("task_started", None),
-        ("task_snoozed", 0),
+    assert [(kind, told.get("delay_seconds"), told.get("reason")) for _, kind, told in inbox(conn, "t")] == [
+        ("task_started", None, None),
+        ("task_snoozed", 0, "given_back"),
     ]
 
 

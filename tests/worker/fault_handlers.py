@@ -6,10 +6,12 @@ import json
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from rmhdag.handlers import (
 )
 from rmhdag.models.blobs import BlobAddress
 from rmhdag.models.records import Zone
+from rmhdag.worker.child import running
 
 Context = HandlerContext[dict[str, Any]]
 
@@ -298,3 +301,57 @@ def warn(ctx: Context) -> HandlerResult:
     if "error" in ctx.params:
         return HandlerResult(success=False, error=HandlerError(**ctx.params["error"]), warnings=warnings)
     return HandlerResult(output={"made": True}, warnings=warnings)
+
+
+@handler("test.part_of_it")
+def do_a_part(ctx: Context) -> Any:
+    """Counts until it is asked to stop, then returns what it has, as `how` says."""
+    parts, pause = 0, threading.Event()
+    while parts < 10_000 and not ctx.cancelled:
+        parts += 1
+        pause.wait(0.01)
+    if ctx.params["how"] == "raise":
+        raise RuntimeError(f"asked to stop after {parts} parts")
+    if ctx.params["how"] == "complete":
+        return HandlerResult(output={"parts": parts}, complete=True)
+    return None if ctx.params["how"] == "none" else {"parts": parts}
+
+
+@handler("test.catch_interruption")
+def catch_interruption(ctx: Context) -> dict[str, Any]:
+    """Does not look, and takes the interruption for an answer."""
+    with suppress(TaskInterrupted):
+        signal.pause()
+    return {"parts": 1}
+
+
+@handler("test.async_part_of_it", light=True)
+async def do_a_part_lightly(ctx: Context) -> dict[str, Any]:
+    try:
+        while not (ctx.params["how"] == "looks" and ctx.cancelled):
+            await asyncio.to_thread(threading.Event().wait, 0.01)
+    except asyncio.CancelledError:
+        pass
+    return {"parts": 1}
+
+
+@handler("test.phases_that_look")
+async def look_between_phases(ctx: Context) -> AsyncGenerator[dict[str, Any], None]:
+    while not ctx.cancelled:
+        yield {"type": "progress", "current": 1}
+        await asyncio.to_thread(threading.Event().wait, 0.01)
+    if ctx.params["how"] != "ends":
+        yield {"type": "result", "output": {"parts": 1}, "complete": ctx.params["how"] == "complete"}
+
+
+@handler("test.hang_up")
+def hang_up(ctx: Context) -> None:
+    """Its connection to the worker ends some time before the process does, as when a process that crashes is slow."""
+    link, pause = running.get(), threading.Event()
+    assert link is not None
+    pause.wait(1.5)  # longer than it was silent before
+    link.channel.socket.shutdown(socket.SHUT_RDWR)
+    if ctx.params["then"] == "crash":
+        pause.wait(0.5)
+        ctypes.string_at(0)
+    signal.pause()

@@ -42,6 +42,16 @@ def test_a_child_that_dies_is_reported_at_once_and_replaced(
         assert "Segmentation fault" in desk.log(task_id)
 
 
+@pytest.mark.parametrize(
+    ("then", "said"),
+    [("crash", "was killed by SIGSEGV"), ("stay", "the process closed its connection to the worker")],
+)
+def test_the_cause_is_the_exit_status_if_the_connection_ends_first(shared_desk: Desk, then: str, said: str) -> None:
+    result = shared_desk.result(shared_desk.add("test.hang_up", {"then": then}))
+    assert (result.status, result.error_kind) == ("failed", "worker_died")
+    assert said in str(result.error_message)
+
+
 def test_a_child_that_is_killed_is_reported_with_the_signal(shared_worker: WorkerProcess, gate: Gate) -> None:
     desk = shared_worker.desk
     task_id = desk.add("test.gate", {"gate": gate.path})
@@ -125,8 +135,8 @@ def test_a_task_that_listens_ends_by_itself(desk: Desk, start_worker: StartWorke
     worker = start_worker(grace_seconds=20)
     before = worker.children()
     result = desk.result(desk.add("test.spin_until_told", timeout_seconds=1))
-    assert (result.status, result.output) == ("completed", {"reason": "timeout"})
-    assert worker.children() == before
+    assert (result.status, result.error_kind) == ("failed", "timeout")
+    assert worker.children() == before, "it was neither interrupted nor killed"
 
 
 @pytest.mark.parametrize("handler", ["test.gate", "test.ignore", "sleep"])

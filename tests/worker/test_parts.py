@@ -164,6 +164,12 @@ def test_an_ending_is_told_in_words() -> None:
     assert "exit code 3" in Ending(3, 1).describe()
 
 
+def test_what_ended_a_child_is_not_what_the_worker_wanted_to_kill_it_for() -> None:
+    assert Ending(-9, 1).cause("out of memory") == "out of memory"
+    assert "SIGSEGV" in Ending(-11, 1).cause("out of memory")
+    assert "SIGKILL" in Ending(-9, 1).cause(None)
+
+
 def test_settings_that_cannot_work_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one queue"):
         WorkerSettings(dsn="", queues=())

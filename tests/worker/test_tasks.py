@@ -165,7 +165,7 @@ def test_a_snoozed_task_goes_back_with_its_delay(shared_desk: Desk) -> None:
     row = desk.wait(lambda: (row := desk.queued(task_id)) and row["available_at"] and row)
     assert row["worker_id"] is None
     assert row["attempt"] == 1
-    assert [kind for kind, _ in desk.inbox(task_id)] == ["task_snoozed"]
+    assert [(kind, said["reason"]) for kind, said in desk.inbox(task_id)] == [("task_snoozed", None)]
     desk.conn.execute("UPDATE dag_queue_messages SET available_at = NULL WHERE task_id = %s", [task_id])
     assert desk.result(task_id).output == {"epoch": 2}
 

@@ -31,6 +31,7 @@ class Claims:
         namespace: str,
         queues: Sequence[str],
         limit: int,
+        handlers: frozenset[str] | None = None,
     ) -> list[ClaimedTask]:
         if len(self._marks) > MOST_NAMESPACES:
             self._marks.clear()
@@ -41,7 +42,7 @@ class Claims:
         for queue in queues:
             if left <= 0:
                 break
-            claimed = marks.claim(conn, worker_id, queue, left)
+            claimed = marks.claim(conn, worker_id, queue, left, handlers)
             left -= len(claimed)
             found += claimed
         return found

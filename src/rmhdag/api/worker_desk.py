@@ -45,6 +45,8 @@ class Seat(NamedTuple):
     worker_id: str
     slots: int
     queues: list[str]
+    # Those that it registered; None if it registered none, and is offered everything.
+    handlers: frozenset[str] | None
 
 
 @contextmanager
@@ -53,7 +55,11 @@ def seat(api: Api, caller: Caller, worker_id: str) -> Iterator[Seat | None]:
     with api.worker_pool.connection() as conn:
         found = workers.registration(conn, worker_id)
         is_theirs = found is not None and found.registered_by == holder_of(caller)
-        yield Seat(conn, worker_id, found.slots, found.queues) if found is not None and is_theirs else None
+        if found is None or not is_theirs:
+            yield None
+        else:
+            handlers = None if found.handlers is None else frozenset(found.handlers)
+            yield Seat(conn, worker_id, found.slots, found.queues, handlers)
 
 
 def unknown_worker() -> Problem:

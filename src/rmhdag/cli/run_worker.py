@@ -37,6 +37,16 @@ def worker(
     task_memory_mb: Annotated[
         int | None, typer.Option("--task-memory", metavar="MB", min=16, help="A task that uses more is ended.")
     ] = None,
+    stop_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--stop-seconds",
+            metavar="SECONDS",
+            min=0.1,
+            max=86_400,
+            help="After SIGTERM, time for tasks to finish or save before they are killed and given back (default: 30).",
+        ),
+    ] = None,
     health_port: Annotated[
         int | None,
         typer.Option("--health-port", min=0, max=65535, help="Tell over HTTP whether it is well; 0 takes a free port."),
@@ -57,7 +67,9 @@ def worker(
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Run a worker until SIGTERM or Ctrl-C: it finishes or saves what it runs, within 30 s. A second one does not wait.
+    """Run a worker until SIGTERM or Ctrl-C. Its tasks then have 30 s (--stop-seconds) to finish or save what they do.
+
+    A second signal does not wait. A task that does not end in time is killed and given back; no attempt is used up.
 
     \b
     Examples:
@@ -82,6 +94,7 @@ def worker(
         "poll_seconds": poll,
         "concurrency": concurrency,
         "task_memory_mb": task_memory_mb,
+        "worker_stop_seconds": stop_seconds,
         "handlers": handlers,
         "warm": warm or None,
         "worker_health_port": health_port,
@@ -146,6 +159,7 @@ def worker_settings(
         handler_modules=tuple(split_modules(settings.handlers)),
         warm=bool(settings.warm),
         memory_limit_mb=settings.task_memory_mb,
+        stop_seconds=settings.worker_stop_seconds,
         heartbeat_seconds=settings.heartbeat_seconds,
         poll_seconds=settings.poll_seconds,
         notify=settings.notify,

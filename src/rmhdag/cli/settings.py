@@ -179,6 +179,11 @@ class Settings(RasterSettings):
         validation_alias=named("RMHDAG_TASK_MEMORY_MB"),
         description="A task that uses more memory is ended",
     )
+    worker_stop_seconds: Interval = Field(
+        default=30.0,
+        validation_alias=named("RMHDAG_WORKER_STOP_SECONDS"),
+        description="Seconds that tasks have to finish or save when their worker is asked to stop",
+    )
     handlers: str = Field(
         default="",
         validation_alias=named("RMHDAG_HANDLERS"),

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 READY_SECONDS = 60.0
 MOST_DEATHS = 3
 LEAST_TASK_MEMORY_MB = 1024
-PATIENCE_SECONDS = {"worker": 35.0, "orchestrator": 10.0, "api": 10.0}
+PATIENCE_SECONDS = 10.0
+# A worker that has used up its time still reports.
+REPORT_SECONDS = 5.0
 
 
 def register(app: typer.Typer) -> None:
@@ -91,7 +93,7 @@ def up(
                         tell(watcher, server, settings, home, written, names, web, as_json=as_json)
                     shows = [["submit", name, "--wait"] for name in run or []] + ([["demo"]] if demo else [])
                     code = live(watcher, shows, once=once)
-                    stop(watcher)
+                    stop(watcher, settings.worker_stop_seconds + REPORT_SECONDS)
     say("stopped; nothing is left running")
     raise typer.Exit(code)
 
@@ -289,11 +291,12 @@ def live(watcher: Supervisor, shows: list[list[str]], *, once: bool) -> int:
     return code if once else int(ExitCode.OK)
 
 
-def stop(watcher: Supervisor) -> None:
+def stop(watcher: Supervisor, worker_seconds: float) -> None:
     """The worker first: it may still report what it finishes."""
     watcher.stop_requests = max(watcher.stop_requests, 1)
     if not all(one.process is None for one in watcher.processes.values()):
         say("stopping")
-    for name, patience in PATIENCE_SECONDS.items():
+    patience_seconds = {"worker": worker_seconds, "orchestrator": PATIENCE_SECONDS, "api": PATIENCE_SECONDS}
+    for name, patience in patience_seconds.items():
         if name in watcher.processes:
             watcher.end(name, patience)

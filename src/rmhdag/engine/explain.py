@@ -30,6 +30,8 @@ class ReasonCode(StrEnum):
     WAITS_FOR_ROOM = "waits_for_room"
     WAITS_FOR_MAX_PARALLEL = "waits_for_max_parallel"
     WAITS_FOR_WORKER = "waits_for_worker"
+    # Told by whoever knows the workers; the engine knows only that one is waited for.
+    WAITS_FOR_HANDLER = "waits_for_handler"
     WAITS_FOR_APPROVAL = "waits_for_approval"
     WAITS_FOR_CHILD_JOB = "waits_for_child_job"
     WAITS_FOR_CHILDREN = "waits_for_children"
@@ -50,12 +52,18 @@ class Explanation:
     reason_code: ReasonCode
     reason_text: str
     hint: str | None = None
+    # What it waits for, if it waits for a worker.
+    queue: str | None = None
+    handler: str | None = None
 
 
 def explain(run: JobRun, node_id: str) -> Explanation:
     """Say where a node or a fan-out child stands and what it waits for."""
     code, text, hint = _explain(run, node_id)
-    return Explanation(node_id, code, text, hint)
+    slot = run.find(node_id) if code is ReasonCode.WAITS_FOR_WORKER else None
+    if slot is None or slot.task is None:
+        return Explanation(node_id, code, text, hint)
+    return Explanation(node_id, code, text, hint, slot.task.queue, slot.task.handler)
 
 
 _Reason = tuple[ReasonCode, str, str | None]

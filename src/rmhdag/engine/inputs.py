@@ -78,13 +78,14 @@ class TaskReported:
 
 @dataclass(slots=True)
 class TaskSnoozed:
-    """The handler asked to be called again later; its queue row was given back with that delay."""
+    """The task was given back and is offered again after the delay: its handler asked for it, or `reason` says why."""
 
     node_id: str
     attempt: int
     task_id: str
     lease_epoch: int
     delay_seconds: float
+    reason: str | None = None
 
 
 @dataclass(slots=True)

@@ -362,6 +362,8 @@ def task_snoozed(run: JobRun, given: TaskSnoozed) -> None:
         "next_attempt_at": run.after(given.delay_seconds).isoformat(),
         "snoozed": True,
     }
+    if given.reason is not None:
+        data["reason"] = given.reason
     run.record(EventType.NODE_RETRYING, EventStatus.INFO, slot.node_id, data, given.task_id)
 
 

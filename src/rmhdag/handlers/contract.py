@@ -70,7 +70,10 @@ class RetryLater(Exception):
 
 
 class TaskInterrupted(BaseException):
-    """Raised inside a handler that was told to stop and did not. `except Exception` does not catch it."""
+    """Raised inside a handler that was asked to stop and did not. `except Exception` does not catch it.
+
+    A handler that catches it and returns has not succeeded, unless it returns `HandlerResult(complete=True)`.
+    """
 
 
 class LeaseLost(BaseException):
@@ -84,6 +87,15 @@ class StopReason(StrEnum):
     CANCELLED = "cancelled"
     TIMEOUT = "timeout"
     STOPPING = "stopping"
+
+
+class _StopNotice:
+    """Whether the handler knows that it is to stop: one per run, shared by its parts."""
+
+    __slots__ = ("is_seen",)
+
+    def __init__(self) -> None:
+        self.is_seen = False
 
 
 class Checkpoint(NamedTuple):
@@ -112,6 +124,7 @@ class HandlerContext(Generic[Params]):
         "_check_lease",
         "_link",
         "_logger",
+        "_notice",
         "_open_storage",
         "_scratch",
         "_scratch_path",
@@ -149,6 +162,7 @@ class HandlerContext(Generic[Params]):
         self._check_lease = check_lease
         self._open_storage = open_storage
         self._logger: logging.Logger | None = None
+        self._notice = _StopNotice()
         self._scratch: Path | None = None
         self._scratch_path = scratch
         self.params = params
@@ -200,18 +214,41 @@ class HandlerContext(Generic[Params]):
 
     @property
     def cancelled(self) -> bool:
-        """True once the run is to end: save what is worth saving, then return or raise. May raise LeaseLost."""
+        """True once the run is to end: save what is worth saving, then return or raise. May raise LeaseLost.
+
+        What is returned then does not count as the result: the task is given back if its worker is stopping, fails as
+        timed out after its time limit, and is cancelled with its job. If the work is done nevertheless, return
+        `HandlerResult(output, complete=True)`.
+        """
         if self._check_lease is not None:
             self._check_lease()
-        return self._link.stop_reason() is not None
+        return self.stop_reason is not None
 
     @property
     def stop_reason(self) -> StopReason | None:
-        return self._link.stop_reason()
+        """Why the run is to end, or None. A handler that has seen a reason is bound by it like one that looked at
+        `cancelled`.
+        """
+        reason = self._link.stop_reason()
+        if reason is not None:
+            self._notice.is_seen = True
+        return reason
+
+    def note_interruption(self) -> None:
+        """Called by the worker when it raises TaskInterrupted or cancels the coroutine."""
+        self._notice.is_seen = True
+
+    def cut_short_by(self) -> StopReason | None:
+        """Why what the handler returns may be only a part of the result, or came too late; None if it counts.
+
+        A handler that does not know that its worker is stopping has nothing to cut short: it may finish.
+        """
+        reason = self._link.stop_reason()
+        return None if reason is StopReason.STOPPING and not self._notice.is_seen else reason
 
     def part(self, params: PartParams, first: float, last: float) -> HandlerContext[PartParams]:
         """The same run for another handler that does a part of it, from `first` to `last` percent of the whole."""
-        return HandlerContext(
+        part = HandlerContext(
             _PartLink(self._link, first, last),
             params,
             task_id=self.task_id,
@@ -226,6 +263,8 @@ class HandlerContext(Generic[Params]):
             open_storage=self._open_storage,
             check_lease=self._check_lease,
         )
+        part._notice = self._notice
+        return part
 
     def progress(self, current: float, total: float | None = None, message: str | None = None) -> None:
         """How far the run is. Told a few times per second at most; calling it more often costs little."""

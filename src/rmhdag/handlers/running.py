@@ -41,7 +41,7 @@ DISK_ERRORS = {
 
 
 class Outcome(NamedTuple):
-    """What became of a run: an output, a failure, a wish to be called later, or stopped because it was told to."""
+    """What became of a run: an output, a failure, a wish to be called later, or stopped because it was asked to."""
 
     output: bytes | None = None
     error_kind: ErrorKind | None = None
@@ -76,7 +76,7 @@ def run_plain(spec: HandlerSpec, ctx: HandlerContext[Any]) -> Outcome:
         refused = prepare(spec, ctx)
         if refused is not None:
             return refused
-        return outcome_of(spec.function(ctx))
+        return _concluded(ctx, spec.function(ctx))
     except BaseException as error:
         return _outcome_of_error(ctx, error)
 
@@ -89,23 +89,23 @@ async def run_async(spec: HandlerSpec, ctx: HandlerContext[Any], saved: Callable
             return refused
         if spec.is_checkpointable:
             return await _drive(spec.function(ctx), ctx, saved)
-        return outcome_of(await spec.function(ctx))
+        return _concluded(ctx, await spec.function(ctx))
     except BaseException as error:
         return _outcome_of_error(ctx, error)
 
 
 async def _drive(phases: AsyncGenerator[Any, None], ctx: HandlerContext[Any], saved: Callable[[], Any]) -> Outcome:
-    """The checkpoint protocol. A run that was told to stop ends at its next checkpoint, once that is saved."""
+    """The checkpoint protocol. A run that was asked to stop ends at its next checkpoint, once that is saved."""
     try:
         async for said in phases:
             if isinstance(said, HandlerResult):
-                return outcome_of(said)
+                return _concluded(ctx, said)
             kind = said.get("type") if isinstance(said, dict) else None
             more = {key: value for key, value in said.items() if key != "type"} if kind in _YIELDED else {}
             if kind not in _YIELDED or more.keys() - _YIELDED[kind]:
                 return _failed(ErrorKind.NON_RETRYABLE, f"the handler yielded {_shown(said)}: {PROTOCOL}")
             if kind == "result":
-                return outcome_of(HandlerResult.model_validate(more))
+                return _concluded(ctx, HandlerResult.model_validate(more))
             if kind == "progress":
                 ctx.progress(**more)
                 continue
@@ -115,18 +115,32 @@ async def _drive(phases: AsyncGenerator[Any, None], ctx: HandlerContext[Any], sa
                 return Outcome(stopped=True)
     finally:
         await phases.aclose()
+    if ctx.cut_short_by() is not None:
+        return Outcome(stopped=True)
     return _failed(ErrorKind.NON_RETRYABLE, "the handler ended without a result: yield {type: result, output: …} last")
 
 
 _YIELDED = {
     "checkpoint": {"phase", "data", "artifact"},
     "progress": {"current", "total", "message"},
-    "result": {"output", "metrics", "records", "warnings"},
+    "result": {"output", "metrics", "records", "warnings", "complete"},
 }
 PROTOCOL = (
     "yield {type: checkpoint, phase, data}, {type: progress, current, total, message} "
-    "or {type: result, output, metrics, records, warnings}"
+    "or {type: result, output, metrics, records, warnings, complete}"
 )
+
+
+def _concluded(ctx: HandlerContext[Any], returned: Any) -> Outcome:
+    """What a handler returned, unless it was asked to stop and does not say that this is the whole result."""
+    reason = ctx.cut_short_by()
+    if reason is None or (isinstance(returned, HandlerResult) and returned.complete):
+        return outcome_of(returned)
+    ctx._link.log(
+        f"The handler returned after it was asked to stop (stop_reason: {reason}), so what it returned does not count. "
+        "If the work was done, return HandlerResult(output, complete=True).\n"
+    )
+    return Outcome(stopped=True)
 
 
 def outcome_of(returned: Any) -> Outcome:
@@ -183,16 +197,18 @@ def _encoded_warnings(warnings: tuple[DataWarning, ...]) -> bytes:
 
 
 def _outcome_of_error(ctx: HandlerContext[Any], error: BaseException) -> Outcome:
-    reason = ctx.stop_reason
-    if isinstance(error, TaskInterrupted | asyncio.CancelledError) and reason is not None:
+    is_cut_short = ctx.cut_short_by() is not None
+    is_asked_to_stop = ctx.stop_reason is not None
+    if isinstance(error, TaskInterrupted | asyncio.CancelledError) and is_asked_to_stop:
         return Outcome(stopped=True)
     if isinstance(error, LeaseLost):
         # If the worker wakes and the lease was not lost after all, the task is given back: no attempt is used up.
-        return Outcome(delay_seconds=0.0, stopped=reason is not None)
+        return Outcome(stopped=True)
     if isinstance(error, RetryLater):
-        return Outcome(delay_seconds=error.seconds, stopped=reason is not None)
+        return Outcome(delay_seconds=error.seconds, stopped=is_asked_to_stop)
     ctx._link.log("".join(traceback.format_exception(error)))
-    if reason is StopReason.CANCELLED or reason is StopReason.TIMEOUT:
+    is_final = isinstance(error, NonRetryableError) and ctx.stop_reason is StopReason.STOPPING
+    if is_cut_short and not is_final:
         return Outcome(stopped=True)
     if isinstance(error, NonRetryableError) and error.error is not None:
         return _with_error(ErrorKind.NON_RETRYABLE, error.error)

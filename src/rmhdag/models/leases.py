@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from rmhdag.models.events import ErrorKind
@@ -49,6 +50,24 @@ class TaskReport(NamedTuple):
     records: bytes | None = None
     error: bytes | None = None
     warnings: bytes | None = None
+
+
+class ReturnReason(StrEnum):
+    """Why a worker gives a task back without its handler having asked for it."""
+
+    WORKER_STOPPING = "worker_stopping"
+    WORKER_FROZEN = "worker_frozen"
+    WORKER_BUSY = "worker_busy"
+    NO_HANDLER = "no_handler"
+
+
+class ReturnedLease(NamedTuple):
+    """A task given back: without a delay if it never ran, else with the seconds until it is offered again."""
+
+    task_id: str
+    lease_epoch: int
+    delay_seconds: float | None = None
+    reason: ReturnReason | None = None
 
 
 class HeldTask(NamedTuple):

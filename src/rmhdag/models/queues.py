@@ -56,6 +56,8 @@ class QueueMessage(Row):
         key=("task_id",),
         indexes=(
             Index("claimable", ("queue", "order_key"), where="worker_id IS NULL AND available_at IS NULL"),
+            # For workers that have not all handlers of a queue: they need not walk past the tasks of others.
+            Index("handlers", ("queue", "handler", "order_key"), where="worker_id IS NULL AND available_at IS NULL"),
             Index("delayed", ("available_at",), where="available_at IS NOT NULL"),
             Index("held", ("worker_id",), where="worker_id IS NOT NULL"),
             Index("job", ("job_id",)),

@@ -16,6 +16,7 @@ from rmhdag.models.columns import (
     JsonList,
     JsonObject,
     Label,
+    LargeJsonList,
     LargeJsonObject,
     Message,
     Name,
@@ -114,6 +115,8 @@ class Worker(Row):
     started_at: Stamped
     heartbeat_at: Stamped
     queues: JsonList = Field(default_factory=list)
+    # Names and aliases of what it can run; null for one that did not say, which is offered every task of its queues.
+    handlers: LargeJsonList | None = None
     stats: JsonObject = Field(default_factory=dict)
 
 

@@ -145,7 +145,12 @@ def _lost(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any])
 def _snoozed(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
     told = entry.payload
     return given.TaskSnoozed(
-        str(entry.node_id), told["attempt"], str(entry.task_id), entry.lease_epoch or 0, told["delay_seconds"]
+        str(entry.node_id),
+        told["attempt"],
+        str(entry.task_id),
+        entry.lease_epoch or 0,
+        told["delay_seconds"],
+        told.get("reason"),
     )
 
 

@@ -3,6 +3,7 @@ SELECT EXISTS (
     SELECT FROM dag_queue_messages
     WHERE queue = ANY(%(queues)s) AND lease_losses > 1 AND worker_id IS NULL AND available_at IS NULL
         AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s::text)
+        AND (%(handlers)s::jsonb IS NULL OR jsonb_exists(%(handlers)s::jsonb, handler))
 )
 
 -- name: claim_suspect
@@ -22,6 +23,7 @@ picked AS MATERIALIZED (
     FROM dag_queue_messages
     WHERE queue = ANY(%(queues)s) AND lease_losses > 1 AND worker_id IS NULL AND available_at IS NULL
         AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s::text)
+        AND (%(handlers)s::jsonb IS NULL OR jsonb_exists(%(handlers)s::jsonb, handler))
         AND (SELECT with_suspects * 2 < GREATEST(workers, 1) FROM served)
     ORDER BY order_key
     LIMIT 1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
 import psycopg
 
-from rmhdag.models.leases import ClaimedTask, TaskReport
+from rmhdag.models.leases import ClaimedTask, ReturnedLease, TaskReport
 from rmhdag.models.states import TaskStatus
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
@@ -33,12 +34,45 @@ class QueueDepth(NamedTuple):
 
 @commit_site
 def claim_tasks(
-    conn: Conn, worker_id: str, queue: str, limit: int, mark: int = 0, namespace: str | None = None
+    conn: Conn,
+    worker_id: str,
+    queue: str,
+    limit: int,
+    mark: int = 0,
+    namespace: str | None = None,
+    handlers: frozenset[str] | None = None,
+    *,
+    by_handler: bool = False,
 ) -> list[ClaimedTask]:
-    """Lease up to `limit` tasks, those whose turn it is first; of all namespaces, or of one."""
-    given = {"worker_id": worker_id, "queue": queue, "limit": limit, "mark": mark, "namespace": namespace}
-    rows = conn.execute(SQL["claim_tasks"], given, prepare=True).fetchall()
+    """Lease up to `limit` tasks, those whose turn it is first; of all namespaces or one, of all handlers or these.
+
+    `by_handler` is for a queue in which many tasks of other handlers wait.
+    """
+    given = {
+        "worker_id": worker_id,
+        "queue": queue,
+        "limit": limit,
+        "mark": mark,
+        "namespace": namespace,
+        "handlers": as_keys(handlers),
+    }
+    query = "claim_tasks_by_handler" if by_handler else "claim_tasks"
+    rows = conn.execute(SQL[query], given, prepare=True).fetchall()
     return sorted((ClaimedTask(*row) for row in rows), key=lambda task: task.order_key)
+
+
+@lru_cache(maxsize=256)
+def as_keys(handlers: frozenset[str] | None) -> str | None:
+    """An object with these names, which is what the claims ask for; made once for a worker."""
+    return None if handlers is None else orjson.dumps(dict.fromkeys(sorted(handlers), 0)).decode()
+
+
+def other_handler_waits(conn: Conn, queue: str, handlers: frozenset[str]) -> bool:
+    """Whether there is a task in the queue that a worker with these handlers cannot run."""
+    row = conn.execute(
+        SQL["other_handler_waits"], {"queue": queue, "handlers": as_keys(handlers)}, prepare=True
+    ).fetchone()
+    return row is not None and bool(row[0])
 
 
 @commit_site
@@ -95,12 +129,14 @@ def start_tasks(conn: Conn, worker_id: str, tasks: Sequence[tuple[str, int]]) ->
 
 
 @commit_site
-def release_tasks(conn: Conn, worker_id: str, tasks: Sequence[tuple[str, int, float | None]]) -> set[str]:
+def release_tasks(
+    conn: Conn, worker_id: str, tasks: Sequence[ReturnedLease | tuple[str, int, float | None]]
+) -> set[str]:
     """Give tasks back: with None one that never ran, else with the seconds until it is offered again.
 
     Returns those whose lease still matched; one that was to be cancelled is withdrawn instead.
     """
-    given = {"worker_id": worker_id, "tasks": orjson.dumps(list(tasks)).decode()}
+    given = {"worker_id": worker_id, "tasks": orjson.dumps([tuple(one) for one in tasks]).decode()}
     row = conn.execute(SQL["release_tasks"], given, prepare=True).fetchone()
     assert row is not None
     return {*(row[0] or ()), *(row[1] or ())}

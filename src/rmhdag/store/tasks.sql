@@ -1,12 +1,14 @@
 -- name: claim_tasks
 -- SKIP LOCKED lets many workers claim at once; the mark spares the scan the dead rows of tasks already claimed.
--- Suspects, which are few, are passed over: they are claimed one by one (suspects.sql).
+-- Suspects, which are few, are passed over: they are claimed one by one (suspects.sql). So are tasks whose handler the
+-- worker does not have: `handlers` is an object whose keys are their names, which is searched faster than an array.
 WITH picked AS MATERIALIZED (
     SELECT task_id
     FROM dag_queue_messages
     WHERE queue = %(queue)s AND worker_id IS NULL AND available_at IS NULL AND order_key >= %(mark)s
         AND lease_losses < 2
         AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s::text)
+        AND (%(handlers)s::jsonb IS NULL OR jsonb_exists(%(handlers)s::jsonb, handler))
     ORDER BY order_key
     LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED
@@ -17,6 +19,63 @@ WHERE q.task_id = ANY(ARRAY(SELECT task_id FROM picked))
 RETURNING
     q.task_id, q.job_id, q.node_id, q.queue, q.handler, q.params, q.timeout_seconds, q.attempt, q.lease_epoch,
     q.lease_losses, q.priority, q.checkpoint_phase, q.checkpoint_data, q.trace_parent, q.order_key, q.namespace
+
+-- name: claim_tasks_by_handler
+-- The same, in the same order, for a queue in which tasks of other handlers wait: there may be any number of them in
+-- front. The first tasks of each handler are looked at; a few more than wanted, because others claim at the same time.
+-- An equal handler is written as a range: then only the index over handlers has the order that is asked for, and the
+-- planner cannot choose the one over the whole queue instead, whatever it knows about the table.
+WITH nearest AS MATERIALIZED (
+    SELECT c.task_id, c.order_key
+    FROM jsonb_object_keys(%(handlers)s::jsonb) AS h (handler),
+        LATERAL (
+            SELECT q.task_id, q.order_key
+            FROM dag_queue_messages AS q
+            WHERE q.queue = %(queue)s AND (q.handler, q.order_key) >= (h.handler, %(mark)s) AND q.handler <= h.handler
+                AND q.worker_id IS NULL AND q.available_at IS NULL AND q.lease_losses < 2
+                AND (%(namespace)s::text IS NULL OR q.namespace = %(namespace)s::text)
+            ORDER BY q.handler, q.order_key
+            LIMIT %(limit)s::bigint * 2 + 50
+        ) AS c
+    ORDER BY c.order_key
+    LIMIT %(limit)s::bigint * 2 + 50
+),
+picked AS MATERIALIZED (
+    SELECT task_id
+    FROM dag_queue_messages
+    -- Still unclaimed; not in the words of the partial indexes, so that each row is looked up by its key.
+    WHERE task_id = ANY(ARRAY(SELECT task_id FROM nearest)) AND num_nonnulls(worker_id, available_at) = 0
+    ORDER BY order_key
+    LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE dag_queue_messages AS q
+SET worker_id = %(worker_id)s, claimed_at = clock_timestamp(), lease_epoch = q.lease_epoch + 1
+WHERE q.task_id = ANY(ARRAY(SELECT task_id FROM picked))
+RETURNING
+    q.task_id, q.job_id, q.node_id, q.queue, q.handler, q.params, q.timeout_seconds, q.attempt, q.lease_epoch,
+    q.lease_losses, q.priority, q.checkpoint_phase, q.checkpoint_data, q.trace_parent, q.order_key, q.namespace
+
+-- name: other_handler_waits
+-- Whether a task waits in the queue whose handler is none of these: from one name to the next, however many tasks wait.
+WITH RECURSIVE waiting (handler) AS (
+    (
+        SELECT handler FROM dag_queue_messages
+        WHERE queue = %(queue)s AND worker_id IS NULL AND available_at IS NULL
+        ORDER BY handler
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT q.handler FROM dag_queue_messages AS q
+        WHERE q.queue = %(queue)s AND q.worker_id IS NULL AND q.available_at IS NULL AND q.handler > w.handler
+        ORDER BY q.handler
+        LIMIT 1
+    )
+    FROM waiting AS w
+    WHERE w.handler IS NOT NULL
+)
+SELECT EXISTS (SELECT FROM waiting WHERE NOT jsonb_exists(%(handlers)s::jsonb, handler))
 
 -- name: report_tasks
 -- One statement: the row goes if the lease still matches, and the result is made from what went. A lost or repeated
@@ -125,15 +184,17 @@ SELECT (SELECT array_agg(task_id) FROM held), (
 -- Given back: no loss, no attempt. A task that was told to stop is withdrawn instead of offered again. A delay, even of
 -- 0 seconds, or the mark of its start says that the task had started: its owner is told, so that its time in the queue
 -- is no run time.
--- 0 task_id, 1 lease_epoch, 2 delay in seconds or null
+-- 0 task_id, 1 lease_epoch, 2 delay in seconds or null, 3 why, or null if the handler asked for it
 WITH given AS MATERIALIZED (
-    SELECT r->>0 AS task_id, (r->>1)::bigint AS lease_epoch, (r->>2)::float8 AS delay
+    SELECT r->>0 AS task_id, (r->>1)::bigint AS lease_epoch, (r->>2)::float8 AS delay,
+        COALESCE(r->>3, CASE WHEN r->>2 IS NULL THEN 'given_back' END) AS reason
     FROM jsonb_array_elements(%(tasks)s::jsonb) AS r
     WHERE jsonb_typeof(r) = 'array'
 ),
 -- Locked first: told to stop at this very moment, the row would be neither withdrawn nor freed.
 held AS MATERIALIZED (
-    SELECT q.task_id, q.cancel_requested, COALESCE(g.delay, CASE WHEN q.started_at IS NOT NULL THEN 0 END) AS delay
+    SELECT q.task_id, q.cancel_requested, COALESCE(g.delay, CASE WHEN q.started_at IS NOT NULL THEN 0 END) AS delay,
+        g.reason
     FROM dag_queue_messages AS q
     JOIN given AS g ON q.task_id = g.task_id AND q.lease_epoch = g.lease_epoch
     WHERE q.worker_id IS NOT DISTINCT FROM %(worker_id)s
@@ -160,7 +221,7 @@ freed AS (
         available_at = CASE WHEN held.delay > 0 THEN clock_timestamp() + held.delay * interval '1 second' END
     FROM held
     WHERE q.task_id = held.task_id AND NOT held.cancel_requested
-    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, q.queue, held.delay
+    RETURNING q.task_id, q.lease_epoch, q.job_id, q.node_id, q.attempt, q.queue, held.delay, held.reason
 ),
 -- Leases that told their progress have a row.
 ended AS (
@@ -177,7 +238,7 @@ snoozed AS (
     INSERT INTO dag_inbox (owner_id, job_id, kind, node_id, task_id, lease_epoch, payload)
     SELECT
         COALESCE(j.owner_id, ''), f.job_id, 'task_snoozed', f.node_id, f.task_id, f.lease_epoch,
-        jsonb_build_object('attempt', f.attempt, 'delay_seconds', f.delay)
+        jsonb_build_object('attempt', f.attempt, 'delay_seconds', f.delay, 'reason', f.reason)
     FROM freed AS f
     JOIN dag_jobs AS j ON j.job_id = f.job_id
     WHERE f.delay IS NOT NULL

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
+import orjson
 import psycopg
 from psycopg.rows import class_row, dict_row
 
@@ -126,6 +127,22 @@ class QueueLine(NamedTuple):
     workers: int
     slots: int
     dead_letters: int
+
+
+class UnservedTasks(NamedTuple):
+    queue: str
+    handler: str
+    waiting: int
+    oldest_seconds: float
+
+
+class WorkersFor(NamedTuple):
+    """Of the live workers that serve a queue, how many can run a handler."""
+
+    queue: str
+    handler: str
+    workers: int
+    able: int
 
 
 class OrchestratorLine(NamedTuple):
@@ -304,6 +321,21 @@ def timeline_summary(conn: Conn, job_id: str, node_id: str | None = None, after:
 
 def queues(conn: Conn, namespace: str, alive_seconds: float) -> list[QueueLine]:
     return _read(conn, QueueLine, "queues", {"namespace": namespace, "alive_seconds": alive_seconds})
+
+
+def unserved_tasks(conn: Conn, namespace: str, alive_seconds: float, limit: int = 100) -> list[UnservedTasks]:
+    """By queue and handler, those that wait although no live worker can run them."""
+    given = {"namespace": namespace, "alive_seconds": alive_seconds, "limit": limit}
+    return _read(conn, UnservedTasks, "unserved_tasks", given)
+
+
+def workers_for(
+    conn: Conn, namespace: str, alive_seconds: float, pairs: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], WorkersFor]:
+    """Of each pair of queue and handler."""
+    text = orjson.dumps(sorted(set(pairs))).decode()
+    given = {"namespace": namespace, "alive_seconds": alive_seconds, "pairs": text}
+    return {(line.queue, line.handler): line for line in _read(conn, WorkersFor, "workers_for", given)}
 
 
 def orchestrators(conn: Conn) -> list[OrchestratorLine]:

@@ -195,6 +195,37 @@ FULL JOIN served USING (queue)
 FULL JOIN letters USING (queue)
 ORDER BY queue
 
+-- name: unserved_tasks
+-- Waiting tasks that no live worker of their queue can run. A worker that did not say what it has counts for all.
+SELECT q.queue, q.handler, q.waiting, q.oldest_seconds
+FROM (
+    SELECT
+        queue, handler, count(*) AS waiting,
+        EXTRACT(EPOCH FROM clock_timestamp() - min(created_at))::float8 AS oldest_seconds
+    FROM dag_queue_messages
+    WHERE namespace = %(namespace)s AND worker_id IS NULL AND available_at IS NULL
+    GROUP BY queue, handler
+) AS q
+WHERE NOT EXISTS (
+    SELECT FROM dag_workers AS w
+    WHERE w.heartbeat_at > clock_timestamp() - %(alive_seconds)s * interval '1 second' AND NOT w.draining
+        AND COALESCE(w.serves_namespace, %(namespace)s) = %(namespace)s AND jsonb_exists(w.queues, q.queue)
+        AND (w.handlers IS NULL OR jsonb_exists(w.handlers, q.handler))
+)
+ORDER BY q.queue, q.waiting DESC, q.handler
+LIMIT %(limit)s
+
+-- name: workers_for
+-- For each queue and handler how many live workers serve the queue, and how many of those can run it.
+SELECT
+    r->>0 AS queue, r->>1 AS handler, count(w.worker_id) AS workers,
+    count(w.worker_id) FILTER (WHERE w.handlers IS NULL OR jsonb_exists(w.handlers, r->>1)) AS able
+FROM jsonb_array_elements(%(pairs)s::jsonb) AS r
+LEFT JOIN dag_workers AS w
+    ON w.heartbeat_at > clock_timestamp() - %(alive_seconds)s * interval '1 second' AND NOT w.draining
+    AND COALESCE(w.serves_namespace, %(namespace)s) = %(namespace)s AND jsonb_exists(w.queues, r->>0)
+GROUP BY 1, 2
+
 -- name: orchestrators
 SELECT
     o.owner_id, o.host, o.process_id, o.version, o.stopping, o.started_at, o.heartbeat_at, o.stats,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -37,6 +37,7 @@ class Registration(NamedTuple):
     registered_by: str | None
     slots: int
     queues: list[str]
+    handlers: list[str] | None
 
 
 def register_worker(
@@ -47,9 +48,11 @@ def register_worker(
     version: str,
     slots: int,
     queues: Sequence[str],
+    handlers: Collection[str] | None = None,
     registered_by: str | None = None,
     namespace: str | None = None,
 ) -> None:
+    """`handlers` are names and aliases of what it can run; None: it did not say."""
     given = {
         "worker_id": worker_id,
         "host": host,
@@ -57,6 +60,7 @@ def register_worker(
         "version": version,
         "slots": slots,
         "queues": _json(list(queues)),
+        "handlers": None if handlers is None else _json(sorted(handlers)),
         "registered_by": registered_by,
         "namespace": namespace,
     }

@@ -1,12 +1,15 @@
 -- name: register_worker
-INSERT INTO dag_workers (worker_id, host, process_id, version, slots, queues, registered_by, serves_namespace)
+INSERT INTO dag_workers (
+    worker_id, host, process_id, version, slots, queues, handlers, registered_by, serves_namespace
+)
 VALUES (
-    %(worker_id)s, %(host)s, %(process_id)s, %(version)s, %(slots)s, %(queues)s::jsonb, %(registered_by)s, %(namespace)s
+    %(worker_id)s, %(host)s, %(process_id)s, %(version)s, %(slots)s, %(queues)s::jsonb, %(handlers)s::jsonb,
+    %(registered_by)s, %(namespace)s
 )
 ON CONFLICT (worker_id) DO NOTHING
 
 -- name: registration
-SELECT registered_by, slots, queues FROM dag_workers WHERE worker_id = %(worker_id)s
+SELECT registered_by, slots, queues, handlers FROM dag_workers WHERE worker_id = %(worker_id)s
 
 -- name: register_handlers
 -- Workers start often and change little: a row that would stay the same is not written. A namespace changes only what

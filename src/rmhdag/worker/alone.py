@@ -9,7 +9,7 @@ from collections import deque
 from types import FrameType
 from typing import Any
 
-from rmhdag.handlers.contract import StopReason, TaskInterrupted
+from rmhdag.handlers.contract import HandlerContext, StopReason, TaskInterrupted
 from rmhdag.handlers.registry import HandlerSpec, Registry
 from rmhdag.handlers.running import Outcome, clean_text, run_async, run_plain
 from rmhdag.worker.board import Board
@@ -51,6 +51,7 @@ class _Runner:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._plain_key = 0
         self._coroutine: asyncio.Task[Outcome] | None = None
+        self._ctx: HandlerContext[Any] | None = None
 
     def run(self) -> None:
         signal.signal(signal.SIGTERM, self._interrupt)
@@ -86,6 +87,7 @@ class _Runner:
         link = _Link(self, task.key)
         ctx = context_of(task, link, self._scratch, self._guard)
         running.set(link)
+        self._ctx = ctx
         spec = self._registry.find(task.handler)
         assert spec is not None, task.handler
         self._answers.clear()
@@ -121,10 +123,11 @@ class _Runner:
                 self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
 
     def _interrupt(self, signum: int, frame: FrameType | None) -> None:
-        """The parent insists. Only the task that was told to stop is meant, not one that came after it."""
+        """The parent insists. Only the task that was asked to stop is meant, not one that came after it."""
         begun = self.board.begun()
-        if not begun.key or self.board.told(begun.key) is None:
+        if not begun.key or self.board.told(begun.key) is None or self._ctx is None:
             return
+        self._ctx.note_interruption()
         if self._coroutine is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._coroutine.cancel)
         elif self._plain_key == begun.key:

@@ -46,6 +46,10 @@ class Ending(NamedTuple):
     exit_code: int
     peak_mb: int
 
+    def cause(self, killed_for: str | None) -> str:
+        """What we killed it for, if that is what ended it: it may have died by itself a moment before."""
+        return killed_for if killed_for is not None and self.exit_code == -signal.SIGKILL else self.describe()
+
     def describe(self) -> str:
         """For people: `the process that ran the task was killed by SIGSEGV (peak memory 41 MB)`."""
         how = f"ended with exit code {self.exit_code}"
@@ -68,6 +72,7 @@ class ChildProcess:
         self.is_slow = False
         self.is_killed = False
         self.is_deaf = False
+        self.deaf_since = 0.0
         self.is_mute = False
         self.reserved_for: Lease | None = None
         self.started_at = time.monotonic()

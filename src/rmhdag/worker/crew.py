@@ -13,7 +13,15 @@ import orjson
 from rmhdag.handlers.contract import StopReason
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.handler_result import HandlerError
-from rmhdag.models.leases import CheckpointToSave, ClaimedTask, Pair, TaskProgress, percent_of
+from rmhdag.models.leases import (
+    CheckpointToSave,
+    ClaimedTask,
+    Pair,
+    ReturnedLease,
+    ReturnReason,
+    TaskProgress,
+    percent_of,
+)
 from rmhdag.models.states import TaskStatus
 from rmhdag.observability import traces
 from rmhdag.observability.logs import get_logger
@@ -27,12 +35,15 @@ from rmhdag.worker.scratch import Scratch
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.staff import Staff
 from rmhdag.worker.task_spans import TaskSpans
+from rmhdag.worker.transport import handler_names
 from rmhdag.worker.trust import TrustPage
 
 log = get_logger(__name__)
 # A column's; the largest integer that a handler may tell becomes one more on its way over the board.
 LARGEST = 2**63 - 1
 MOST_TROUBLES = 3
+# How long a task that this worker cannot run is left to others.
+NO_HANDLER_SECONDS = 5.0
 
 
 class HandlersBrokenError(Exception):
@@ -73,17 +84,18 @@ class Crew:
                 log.exception("task_not_taken", error=type(error).__name__, **lease.ids)
                 self.placement.withdraw(lease)
                 self.by_pair.pop(lease.pair, None)
-                self._exchange.release(lease.pair, None)
+                self._exchange.release(ReturnedLease(*lease.pair))
 
     def _take_one(self, lease: Lease) -> None:
         task = lease.task
         lease.trace_parent = task.trace_parent if self._spans is None else self._spans.announce(task)
         self.by_pair[lease.pair] = lease
         if self.is_stopping:
-            self.release(lease, None)
+            self._give_back(lease)
         elif task.handler not in self._handlers:
-            message = f"this worker has no handler {task.handler!r}: load its module by --handlers or RMHDAG_HANDLERS"
-            self._finish(lease, TaskStatus.FAILED, ErrorKind.HANDLER_ERROR, message)
+            # Claims name the handlers; an API of an older version does not heed them. Others may have it.
+            log.warning("task_of_another_handler", remedy="it is given back", **lease.ids)
+            self._release(lease, NO_HANDLER_SECONDS, ReturnReason.NO_HANDLER)
         else:
             self.placement.add(lease)
 
@@ -158,8 +170,8 @@ class Crew:
     def _hear_ready(self, child: ChildProcess, frame: Frame) -> None:
         manifests = frame[1]
         child.is_ready = True
-        self._handlers = _names(manifests)
-        self.placement.light_handlers = _names([one for one in manifests if one["light"]])
+        self._handlers = handler_names(manifests)
+        self.placement.light_handlers = handler_names([one for one in manifests if one["light"]])
         self._on_ready(manifests)
 
     def _hear_broken(self, child: ChildProcess, frame: Frame) -> None:
@@ -176,7 +188,7 @@ class Crew:
         if stopped:
             self._stopped(lease, delay_seconds)
         elif delay_seconds is not None:
-            self.release(lease, delay_seconds)
+            self._release(lease, delay_seconds)
         elif kind is not None:
             _, error, warnings = map(_as_bytes, more)
             took_ms = took_ns // 1_000_000
@@ -247,8 +259,12 @@ class Crew:
             self._finish(lease, TaskStatus.FAILED, ErrorKind.TIMEOUT, message, took_ms)
         elif lease.told is StopReason.CANCELLED:
             self._finish(lease, TaskStatus.CANCELLED, None, None, took_ms)
+        elif delay_seconds:
+            self._release(lease, delay_seconds)
         else:
-            self.release(lease, delay_seconds or 0.0)
+            # A handler that ended without having been asked to has found that its lease may be lost.
+            is_stopping = lease.told is StopReason.STOPPING
+            self._release(lease, 0.0, ReturnReason.WORKER_STOPPING if is_stopping else ReturnReason.WORKER_FROZEN)
 
     def _finish(
         self,
@@ -277,12 +293,12 @@ class Crew:
             )
         )
 
-    def release(self, lease: Lease, delay_seconds: float | None) -> None:
-        """None says that it never ran."""
+    def _release(self, lease: Lease, delay_seconds: float | None, reason: ReturnReason | None = None) -> None:
+        """A delay of None says that it never ran, a reason of None that its handler asked for it."""
         self._forget(lease)
         if self._spans is not None and lease.began_ns:
             self._spans.record(lease, "given_back", None, (time.monotonic_ns() - lease.began_ns) // 1_000_000)
-        self._exchange.release(lease.pair, delay_seconds)
+        self._exchange.release(ReturnedLease(*lease.pair, delay_seconds, reason))
 
     def drop(self, lease: Lease) -> None:
         """It is somebody else's now: nothing more is said about it, and if it runs, it ends."""
@@ -341,7 +357,9 @@ class Crew:
             self.placement.add(lease)
 
     def _give_back(self, lease: Lease) -> None:
-        self.release(lease, 0.0 if lease.is_start_asked else None)
+        """It has not run here, although its start may be marked."""
+        reason = ReturnReason.WORKER_STOPPING if self.is_stopping else ReturnReason.WORKER_BUSY
+        self._release(lease, 0.0 if lease.is_start_asked else None, reason)
 
     def give_back_what_waits(self, now: float) -> None:
         """Tasks that have found no child for too long, or any longer: other workers may have one."""
@@ -367,7 +385,7 @@ class Crew:
                 lease.began_ns = begun.at_ns
                 self.look_at_progress(child, lease)
                 took_ms = (time.monotonic_ns() - begun.at_ns) // 1_000_000
-                message = child.death or ending.describe()
+                message = ending.cause(child.death)
                 error = _memory_error(message) if message.startswith(OUT_OF_MEMORY) else None
                 self._finish(lease, TaskStatus.FAILED, ErrorKind.WORKER_DIED, message, took_ms, error=error)
             else:
@@ -402,10 +420,6 @@ def _note_progress(lease: Lease, current: float, total: float | None, message: s
     whole = None if total is None else min(round(total), LARGEST)
     said = None if message is None else message[:2000]
     lease.progress = TaskProgress(*lease.pair, min(round(current), LARGEST), whole, percent_of(current, total), said)
-
-
-def _names(manifests: list[dict[str, Any]]) -> frozenset[str]:
-    return frozenset(name for one in manifests for name in (one["handler"], *one["aliases"]))
 
 
 _HEAR: dict[str, Callable[[Crew, ChildProcess, Frame], None]] = {

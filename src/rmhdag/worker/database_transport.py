@@ -13,7 +13,16 @@ from psycopg.types.json import set_json_loads
 
 from rmhdag.messaging.claims import ClaimMarks
 from rmhdag.messaging.doorbell import Doorbell
-from rmhdag.models.leases import CheckpointToSave, ClaimedTask, HeldTask, LogChunk, Pair, TaskProgress, TaskReport
+from rmhdag.models.leases import (
+    CheckpointToSave,
+    ClaimedTask,
+    HeldTask,
+    LogChunk,
+    Pair,
+    ReturnedLease,
+    TaskProgress,
+    TaskReport,
+)
 from rmhdag.models.references import Reference
 from rmhdag.observability.supervision import Supervisor
 from rmhdag.store import payloads, suspects, tasks, workers
@@ -109,6 +118,7 @@ class DatabaseTransport(DatabaseLink):
         self.poll_seconds = settings.poll_seconds
         self._turns = deque(settings.queues)
         self._marks = ClaimMarks()
+        self._handlers: frozenset[str] | None = None
         channels = [queue_channel(queue) for queue in settings.queues]
         self._doorbell = Doorbell(settings.dsn, settings.schema, channels, enabled=self.has_bell)
 
@@ -129,11 +139,12 @@ class DatabaseTransport(DatabaseLink):
         self.disconnect()
 
     def register(self, identity: Identity, before: str | None) -> None:
+        self._handlers = identity.handler_names
         with told_apart():
             if before is not None:
                 tasks.report_lost_tasks(self.conn, [before])
             with self.conn.transaction():
-                workers.register_worker(self.conn, *identity[:6])
+                workers.register_worker(self.conn, *identity[:6], self._handlers)
                 workers.register_handlers(self.conn, identity.handlers)
 
     def leave(self, worker_id: str) -> None:
@@ -153,18 +164,18 @@ class DatabaseTransport(DatabaseLink):
             if limit <= 0:
                 return
             with told_apart():
-                claimed = self._marks.claim(self.conn, worker_id, queue, limit)
+                claimed = self._marks.claim(self.conn, worker_id, queue, limit, self._handlers)
             limit -= len(claimed)
             if claimed:
                 yield claimed
 
     def suspect_waits(self) -> bool:
         with told_apart():
-            return suspects.suspect_waits(self.conn, self._settings.queues)
+            return suspects.suspect_waits(self.conn, self._settings.queues, handlers=self._handlers)
 
     def claim_suspect(self, worker_id: str) -> ClaimedTask | None:
         with told_apart():
-            return suspects.claim_suspect(self.conn, worker_id, self._settings.queues)
+            return suspects.claim_suspect(self.conn, worker_id, self._settings.queues, handlers=self._handlers)
 
     def mark_starts(self, worker_id: str, pairs: Sequence[Pair]) -> set[str]:
         with told_apart():
@@ -193,7 +204,7 @@ class DatabaseTransport(DatabaseLink):
         with told_apart():
             tasks.report_tasks(self.conn, worker_id, reports)
 
-    def release(self, worker_id: str, given: Sequence[tuple[str, int, float | None]]) -> None:
+    def release(self, worker_id: str, given: Sequence[ReturnedLease]) -> None:
         with told_apart():
             tasks.release_tasks(self.conn, worker_id, given)
 

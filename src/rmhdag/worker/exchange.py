@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from rmhdag.messaging.wake import Wake
-from rmhdag.models.leases import CheckpointToSave, ClaimedTask, LogChunk, Pair, TaskProgress
+from rmhdag.models.leases import CheckpointToSave, ClaimedTask, LogChunk, Pair, ReturnedLease, TaskProgress
 from rmhdag.observability.logs import get_logger
 from rmhdag.observability.supervision import Loop, Supervisor
 from rmhdag.worker.references import may_hold_reference
@@ -85,7 +85,7 @@ class Exchange:
         self._registered: Identity | None = None
         self._before = before
         self._finished: Waiting[Finished] = Waiting()
-        self._released: Waiting[tuple[str, int, float | None]] = Waiting()
+        self._released: Waiting[ReturnedLease] = Waiting()
         self._starts: Waiting[Pair] = Waiting()
         # The newest of each lease: an older one that was not saved yet is of no use to anybody.
         self._checkpoints: dict[Pair, CheckpointToSave] = {}
@@ -144,7 +144,7 @@ class Exchange:
     def passed_on(self) -> set[Pair]:
         """Leases that the crew must know: those that wait here, to be read or to be sent, are not among them."""
         here = {(one.task.task_id, one.task.lease_epoch) for one in self._finished.first()}
-        here.update((task_id, epoch) for task_id, epoch, _ in self._released.first())
+        here.update((one.task_id, one.lease_epoch) for one in self._released.first())
         here.update(self._unread.pairs())
         return set(self._known.copy().items()) - here
 
@@ -152,9 +152,9 @@ class Exchange:
         """Leases that are with neither the crew nor a child: not read yet, or ended and not reported yet."""
         return {"tasks_unread": len(self._unread), "tasks_unreported": len(self._finished) + len(self._released)}
 
-    def left_behind(self) -> tuple[list[Finished], list[tuple[str, int, float | None]]]:
+    def left_behind(self) -> tuple[list[Finished], list[ReturnedLease]]:
         """Results and leases that were not sent, for whoever tries it after this exchange has been given up."""
-        unread = [(*pair, None) for pair in self._unread.pairs()]
+        unread = [ReturnedLease(*pair) for pair in self._unread.pairs()]
         return self._finished.first(), [*self._released.first(), *unread]
 
     @property
@@ -166,11 +166,11 @@ class Exchange:
         self._finished.add(finished)
         self._is_unheard = True
 
-    def release(self, pair: Pair, delay_seconds: float | None) -> None:
-        """Give back: None if it never ran, else the seconds until it is offered again."""
-        if delay_seconds is None:
-            self._suspects.give_back(pair)
-        self._released.add((*pair, delay_seconds))
+    def release(self, lease: ReturnedLease) -> None:
+        """Give it back."""
+        if lease.delay_seconds is None:
+            self._suspects.give_back((lease.task_id, lease.lease_epoch))
+        self._released.add(lease)
         self._is_unheard = True
 
     def mark_start(self, pair: Pair) -> None:
@@ -322,7 +322,7 @@ class Exchange:
         if self._released:
             given = self._released.first(500)
             transport.release(worker_id, given)
-            self._forget(one[:2] for one in given)
+            self._forget((one.task_id, one.lease_epoch) for one in given)
             self._released.drop(len(given))
 
     def _send_logs(self, worker_id: str) -> None:
@@ -399,7 +399,7 @@ class Exchange:
         if not self._known and not self._may_hold_more and self._passed_on_total == 0:
             return
         held = {row.task_id: row for row in self._transport.held_tasks(worker_id, self._known)}
-        unseen = [(row.task_id, row.lease_epoch, None) for row in held.values() if row.task_id not in self._known]
+        unseen = [ReturnedLease(*row[:2]) for row in held.values() if row.task_id not in self._known]
         if unseen:
             self._transport.release(worker_id, unseen)
         gone = [
@@ -487,7 +487,7 @@ class Exchange:
     def _give_back(self, pairs: Iterable[Pair]) -> None:
         """What never left the exchange."""
         for pair in pairs:
-            self._released.add((*pair, None))
+            self._released.add(ReturnedLease(*pair))
 
     def _recover(self, error: TransportError) -> None:
         """The other side is away, or would not have it now: begin again with a new connection, soon and then later."""

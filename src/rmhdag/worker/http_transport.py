@@ -28,6 +28,7 @@ from rmhdag.models.leases import (
     LogChunk,
     Pair,
     PayloadMissingError,
+    ReturnedLease,
     TaskProgress,
     TaskReport,
 )
@@ -296,11 +297,8 @@ class HttpTransport(HttpLink):
         if refused is not None:
             raise Refused(str(refused["reason"]))
 
-    def release(self, worker_id: str, given: Sequence[tuple[str, int, float | None]]) -> None:
-        said = [
-            {"task_id": task_id, "lease_epoch": epoch, "delay_seconds": delay}
-            for task_id, epoch, delay in newest(given, lambda one: one[:2])
-        ]
+    def release(self, worker_id: str, given: Sequence[ReturnedLease]) -> None:
+        said = [_returned(one) for one in newest(given, lambda one: one[:2])]
         self.say("/tasks/release", {"worker_id": worker_id, "tasks": said})
 
     def held_tasks(self, worker_id: str, known: Mapping[str, int]) -> list[HeldTask]:
@@ -357,6 +355,12 @@ def _said(report: TaskReport) -> dict[str, Any]:
         if text is not None:
             fields[field] = orjson.Fragment(text)
     return fields
+
+
+def _returned(lease: ReturnedLease) -> dict[str, Any]:
+    """Without a reason if there is none: an older API does not know that field."""
+    fields = lease._asdict()
+    return fields if lease.reason is not None else {name: fields[name] for name in fields if name != "reason"}
 
 
 def newest(given: Sequence[T], pair_of: Callable[[T], Pair]) -> list[T]:

@@ -43,6 +43,7 @@ class WorkerSettings:
     prefetch_tasks: int = 32
     # A task that was told to stop is interrupted after this, and killed after as much again.
     grace_seconds: float = 3.0
+    # A worker that is asked to stop has ended after this, whatever its tasks do (RMHDAG_WORKER_STOP_SECONDS).
     stop_seconds: float = 30.0
     lease_check_seconds: float = 1.0
     # A claimed task whose stored parameters cannot be read for so long is given back.

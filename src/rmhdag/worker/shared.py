@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Any
 
-from rmhdag.handlers.contract import StopReason
+from rmhdag.handlers.contract import HandlerContext, StopReason
 from rmhdag.handlers.registry import Registry
 from rmhdag.handlers.running import run_async
 from rmhdag.worker.child import (
@@ -30,6 +30,7 @@ class _Link(TaskLink):
         super().__init__(channel, key)
         self.told: StopReason | None = None
         self.coroutine: asyncio.Task[None] | None = None
+        self.ctx: HandlerContext[Any] | None = None
         self._answer: asyncio.Future[str | None] | None = None
 
     def stop_reason(self) -> StopReason | None:
@@ -83,12 +84,14 @@ class _Runner:
             elif frame[0] == "stop":
                 link.told = StopReason(frame[2])
             elif frame[0] == "interrupt" and link.coroutine is not None:
+                if link.ctx is not None:
+                    link.ctx.note_interruption()
                 link.coroutine.cancel()
 
     async def _execute(self, task: TaskFrame, link: _Link) -> None:
         running.set(link)
         began_ns = time.monotonic_ns()
-        ctx = context_of(task, link, self._scratch, self._guard)
+        ctx = link.ctx = context_of(task, link, self._scratch, self._guard)
         spec = self._registry.find(task.handler)
         assert spec is not None, task.handler
         with span_of(task):

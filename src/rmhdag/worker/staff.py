@@ -84,7 +84,7 @@ class Staff:
 
     def become_deaf(self, child: ChildProcess) -> None:
         if not child.is_deaf:
-            child.is_deaf = True
+            child.is_deaf, child.deaf_since = True, time.monotonic()
             self._selector.unregister(child.socket)
 
     def become_mute(self, child: ChildProcess) -> None:

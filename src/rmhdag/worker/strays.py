@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmhdag.models.leases import Pair
+from rmhdag.models.leases import Pair, ReturnedLease
 from rmhdag.observability.logs import get_logger
 from rmhdag.worker.crew import Crew
 from rmhdag.worker.exchange import Exchange
@@ -34,7 +34,7 @@ class Strays:
         for pair, since in self._unknown.items():
             if now - since >= STRAY_SECONDS:
                 log.error("lease_unknown_to_the_crew", task_id=pair[0], lease_epoch=pair[1], remedy="it is given back")
-                self._exchange.release(pair, None)
+                self._exchange.release(ReturnedLease(*pair))
         for pair, since in self._unclaimed.items():
             if now - since >= STRAY_SECONDS and (lease := held.get(pair)) is not None:
                 log.error("task_without_a_lease", remedy="it is ended", **lease.ids)

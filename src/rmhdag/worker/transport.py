@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from rmhdag.models.leases import CheckpointToSave, ClaimedTask, HeldTask, LogChunk, Pair, TaskProgress, TaskReport
+from rmhdag.models.leases import (
+    CheckpointToSave,
+    ClaimedTask,
+    HeldTask,
+    LogChunk,
+    Pair,
+    ReturnedLease,
+    TaskProgress,
+    TaskReport,
+)
 from rmhdag.models.references import Reference
 from rmhdag.observability.supervision import Supervisor
 from rmhdag.worker.settings import WorkerSettings
@@ -54,6 +63,15 @@ class Identity(NamedTuple):
     slots: int
     queues: tuple[str, ...]
     handlers: list[dict[str, Any]]
+
+    @property
+    def handler_names(self) -> frozenset[str]:
+        """With their aliases: a task may carry either."""
+        return handler_names(self.handlers)
+
+
+def handler_names(manifests: list[dict[str, Any]]) -> frozenset[str]:
+    return frozenset(name for one in manifests for name in (one["handler"], *one["aliases"]))
 
 
 class Pulse(Protocol):
@@ -118,7 +136,7 @@ class Transport(Protocol):
     def report(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
         """All or none; a lease that is gone, or was reported before, changes nothing."""
 
-    def release(self, worker_id: str, given: Sequence[tuple[str, int, float | None]]) -> None: ...
+    def release(self, worker_id: str, given: Sequence[ReturnedLease]) -> None: ...
 
     def held_tasks(self, worker_id: str, known: Mapping[str, int]) -> list[HeldTask]:
         """What the rows say that this worker holds; `known` is what it believes to hold."""

@@ -16,7 +16,8 @@ PROGRESS_SECONDS = 0.3
 LOG_SECONDS = 1.0
 MEMORY_SECONDS = 0.1
 HUNG_SECONDS = 30.0
-DEAF_SECONDS = 1.0
+# A process that dies closes its connection first; how it died is known only when it has ended.
+DEAF_SECONDS = 3.0
 
 
 class Watch:
@@ -41,7 +42,7 @@ class Watch:
             if ending is not None:
                 crew.bury(child, ending)
                 continue
-            if child.is_deaf and now - child.heard_at > DEAF_SECONDS:
+            if child.is_deaf and now - child.deaf_since > DEAF_SECONDS:
                 child.kill("the process closed its connection to the worker")
             running = self._running(child, now)
             for lease in running:

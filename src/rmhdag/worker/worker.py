@@ -16,6 +16,7 @@ from typing import Any
 import rmhdag
 from rmhdag.handlers.contract import StopReason
 from rmhdag.messaging.wake import Wake
+from rmhdag.models.leases import ReturnedLease, ReturnReason
 from rmhdag.observability import supervision, traces
 from rmhdag.observability.logs import get_logger, identify
 from rmhdag.observability.supervision import Overdue, Supervisor
@@ -372,7 +373,8 @@ class Worker:
         for lease in self._crew.by_pair.values():
             owner = lease.child
             if owner is None or (owner.kind is ChildKind.ALONE and owner.begun().key != lease.key):
-                released.append((*lease.pair, 0.0 if lease.is_start_asked else None))
+                delay_seconds = 0.0 if lease.is_start_asked else None
+                released.append(ReturnedLease(*lease.pair, delay_seconds, ReturnReason.WORKER_STOPPING))
         log.warning("worker_begins_anew", reason=self._given_up, reported=len(finished), given_back=len(released))
         try:
             transport = self._open_transport(self.settings)

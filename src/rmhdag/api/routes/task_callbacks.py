@@ -134,7 +134,7 @@ def tasks_held(body: HeldTasks, api: ApiContext, caller: WorkerCaller) -> HeldTa
     """Compare what the worker believes to hold with the rows: some are to stop, some are gone, some it never knew."""
     with seat(api, caller, body.worker_id) as at:
         rows = [] if at is None else workers.held_tasks(at.conn, at.worker_id)
-        waits = at is not None and suspects.suspect_waits(at.conn, at.queues, caller.namespace)
+        waits = at is not None and suspects.suspect_waits(at.conn, at.queues, caller.namespace, at.handlers)
     held = {(row.task_id, row.lease_epoch): row for row in rows}
     listed = {one.pair for one in body.tasks}
 

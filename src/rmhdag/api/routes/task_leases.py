@@ -23,7 +23,7 @@ from rmhdag.models.api.worker_calls import (
     TaskToRun,
     WaitForTasks,
 )
-from rmhdag.models.leases import ClaimedTask
+from rmhdag.models.leases import ClaimedTask, ReturnedLease
 from rmhdag.store import suspects, tasks
 
 router = APIRouter(prefix="/api/v1/tasks", tags=["worker protocol"])
@@ -32,6 +32,8 @@ router = APIRouter(prefix="/api/v1/tasks", tags=["worker protocol"])
 @router.post("/claim")
 async def claim_tasks(body: ClaimTasks, request: Request, api: ApiContext, caller: WorkerCaller) -> TasksToRun:
     """Lease tasks, those whose turn it is first; waits for the first one as long as is asked for.
+
+    Only tasks whose handler the worker has registered are given out; if it has registered none, all of its queues.
 
     An answer that is lost on the way leaves tasks with the worker that it does not know of: `task-heartbeat` tells
     them as `unknown`. Whoever cannot do without that waits by `/tasks/wait` and claims without waiting.
@@ -53,8 +55,10 @@ def _claim(api: Api, caller: Caller, body: ClaimTasks) -> TasksToRun:
     with seat(api, caller, body.worker_id) as at:
         if at is None:
             raise unknown_worker()
-        found = api.claims.claim(at.conn, at.worker_id, at.slots, caller.namespace, body.queues, body.limit)
-        waits = suspects.suspect_waits(at.conn, body.queues, caller.namespace)
+        found = api.claims.claim(
+            at.conn, at.worker_id, at.slots, caller.namespace, body.queues, body.limit, at.handlers
+        )
+        waits = suspects.suspect_waits(at.conn, body.queues, caller.namespace, at.handlers)
     return TasksToRun(tasks=[_to_run(task) for task in found], suspect_waits=waits)
 
 
@@ -64,7 +68,7 @@ def claim_suspect(body: ClaimSuspect, api: ApiContext, caller: WorkerCaller) -> 
     with seat(api, caller, body.worker_id) as at:
         if at is None:
             raise unknown_worker()
-        task = suspects.claim_suspect(at.conn, at.worker_id, body.queues, caller.namespace)
+        task = suspects.claim_suspect(at.conn, at.worker_id, body.queues, caller.namespace, at.handlers)
     return SuspectToRun(task=None if task is None else _to_run(task))
 
 
@@ -88,7 +92,7 @@ async def _wait(api: Api, queues: list[str], after: str, seconds: float) -> bool
 def release_tasks(body: ReleaseTasks, api: ApiContext, caller: WorkerCaller) -> TaskOutcomes:
     """Give tasks back: no attempt and no loss is counted."""
     refuse_twins(body.tasks, "tasks")
-    given = [(*item.pair, item.delay_seconds) for item in body.tasks]
+    given = [ReturnedLease(*item.pair, item.delay_seconds, item.reason) for item in body.tasks]
     with seat(api, caller, body.worker_id) as at:
         released = set() if at is None else tasks.release_tasks(at.conn, at.worker_id, given)
     return answer(body.tasks, released)

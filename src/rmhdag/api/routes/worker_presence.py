@@ -35,6 +35,7 @@ def register_worker(body: RegisterWorker, api: ApiContext, caller: WorkerCaller)
             body.version,
             body.slots,
             body.queues,
+            [*body.handler_names()] or None,
             registered_by=holder,
             namespace=caller.namespace,
         )

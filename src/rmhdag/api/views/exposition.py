@@ -1,4 +1,4 @@
-"""The platform in Prometheus' words. Label values are states and queues: few, whatever callers do."""
+"""The platform in Prometheus' words. Label values are states, queues and handlers: few, whatever callers do."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rmhdag.store import metrics, server_health, views
 
 Conn = psycopg.Connection[Any]
 MOST_QUEUES = 100
+MOST_HANDLERS = 100
 RATE_MINUTES = 5
 COUNTED = {
     "jobs_ended": "Jobs brought to an end",
@@ -109,6 +110,14 @@ def _queues(conn: Conn, settings: ApiSettings, namespace: str) -> Iterator[Metri
         ((line.queue, line.oldest_seconds or 0.0) for line in lines),
     )
     yield gauges("rmhdag_queue_slots", "Tasks that workers can run", "queue", ((q.queue, q.slots) for q in lines))
+    unserved = GaugeMetricFamily(
+        "rmhdag_unserved_tasks",
+        "Waiting tasks that no live worker of their queue can run",
+        labels=["queue", "handler"],
+    )
+    for found in views.unserved_tasks(conn, namespace, settings.orphan_seconds, MOST_HANDLERS):
+        unserved.add_metric([found.queue, found.handler], found.waiting)
+    yield unserved
     yield gauges(
         "rmhdag_dead_letters", "Dead letters to be looked at", "queue", ((q.queue, q.dead_letters) for q in lines)
     )

@@ -292,6 +292,17 @@ def check_workers(conn: Conn, settings: ApiSettings, namespace: str) -> Iterator
         "Start a worker for them: `rmhdag worker --queue NAME`.",
         degraded=unserved,
     )
+    missing = [
+        line for line in views.unserved_tasks(conn, namespace, settings.orphan_seconds) if line.queue not in unserved
+    ]
+    yield judge(
+        "missing handlers",
+        ", ".join(f"{line.handler} ({line.waiting:,} tasks in {line.queue})" for line in missing[:10]) or "none",
+        "none with waiting tasks",
+        "No live worker of the queue has them: start one that loads their module, "
+        "`rmhdag worker --queue NAME --handlers MODULE`.",
+        degraded=missing,
+    )
     yield check_loops(alive, settings.orphan_seconds)
     yield check_threads(alive)
     yield check_versions("versions", {line.version for line in alive})

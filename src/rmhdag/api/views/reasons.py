@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import psycopg
 
-from rmhdag.engine.explain import ReasonCode
+from rmhdag.engine.explain import Explanation, ReasonCode
 from rmhdag.models.api.jobs import Reason
 from rmhdag.orchestrator.explanations import explain_nodes as ask_engine
 from rmhdag.orchestrator.registrations import handler_queues
@@ -23,6 +23,7 @@ SHOWN_ERROR = 500
 TELLING = (
     ReasonCode.WAITS_FOR_APPROVAL,
     ReasonCode.WAITS_FOR_RETRY,
+    ReasonCode.WAITS_FOR_HANDLER,
     ReasonCode.WAITS_FOR_WORKER,
     ReasonCode.WAITS_FOR_CHILD_JOB,
     ReasonCode.WAITS_FOR_ROOM,
@@ -41,21 +42,26 @@ def explain_nodes(
         reason = not_started(conn, alive_seconds)
         return {node_id: reason.model_copy(update={"node_id": node_id}) for node_id in node_ids}
     found = ask_engine(conn, job["job_id"], job["owner_id"], handler_queues(conn), node_ids)
-    unserved: set[str] | None = None
-    reasons = {}
-    for node_id, told in found.items():
-        hint = told.hint
-        if told.reason_code is ReasonCode.WAITS_FOR_WORKER:
-            if unserved is None:
-                lines = views.queues(conn, job["namespace"], alive_seconds)
-                unserved = {line.queue for line in lines if not line.workers}
-            queue = told.reason_text.partition("(queue ")[2].rstrip(".)")
-            if queue in unserved:
-                hint = f"No worker serves queue {queue}: start one with `rmhdag worker --queue {queue}`."
-        reasons[node_id] = Reason(
-            node_id=node_id, reason_code=told.reason_code, reason_text=told.reason_text, hint=hint
+    pairs = {(one.queue, one.handler) for one in found.values() if one.queue is not None and one.handler is not None}
+    served = views.workers_for(conn, job["namespace"], alive_seconds, pairs) if pairs else {}
+    return {
+        node_id: _with_workers(told, served.get((str(told.queue), str(told.handler))))
+        for node_id, told in found.items()
+    }
+
+
+def _with_workers(told: Explanation, served: views.WorkersFor | None) -> Reason:
+    code, text, hint = told.reason_code, told.reason_text, told.hint
+    if served is not None and not served.workers:
+        hint = f"No worker serves queue {served.queue}: start one with `rmhdag worker --queue {served.queue}`."
+    elif served is not None and not served.able:
+        code = ReasonCode.WAITS_FOR_HANDLER
+        text = (
+            f"Waiting for a worker that has the handler {served.handler}: "
+            f"none of the live workers of queue {served.queue} ({served.workers}) has it."
         )
-    return reasons
+        hint = f"Start a worker that loads its module: `rmhdag worker --queue {served.queue} --handlers MODULE`."
+    return Reason(node_id=told.node_id, reason_code=code, reason_text=text, hint=hint)
 
 
 class Attempted(Protocol):

@@ -105,8 +105,18 @@ def _node_failed(node: str, data: Data) -> str:
     return f"{node} failed" + (f" ({kind})" if kind else "") + again
 
 
+_GIVEN_BACK = {
+    "worker_stopping": "its worker stopped before it had finished; another worker continues",
+    "worker_frozen": "its worker had lost contact with the platform",
+    "worker_busy": "its worker had no free process for it",
+    "no_handler": "its worker does not have its handler",
+}
+
+
 def _retrying(node: str, data: Data) -> str:
     count, due = data.get("retry_count"), data.get("next_attempt_at")
+    if data.get("reason"):
+        return f"{node} was given back: {_GIVEN_BACK.get(str(data['reason']), 'it had not run')}"
     if data.get("snoozed"):
         return f"{node} asked to be called again" + (f" at {due}" if due else "")
     return f"{node} is tried again" + ("" if count is None else f" (retry {count})") + (f" at {due}" if due else "")

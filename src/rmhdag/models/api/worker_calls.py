@@ -15,6 +15,7 @@ from rmhdag.models.data_warnings import MOST_KINDS
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.handler_result import DataWarning, HandlerError
 from rmhdag.models.json_values import MAX_INTEGER, NotJsonError, check_json
+from rmhdag.models.leases import ReturnReason
 from rmhdag.models.limits import (
     CHECKPOINT_ROW_BYTES,
     INLINE_BYTES,
@@ -111,18 +112,21 @@ class RegisterWorker(WorkerCall):
     version: Label
     slots: Annotated[int, Field(ge=1, le=MOST_SLOTS)]
     queues: Queues
-    handlers: Annotated[list[OfferedHandler], Field(max_length=2_000)] = []
+    handlers: Annotated[list[OfferedHandler], Field(max_length=2_000)] = Field(
+        default=[], description="Only tasks of these are given out; without any, all tasks of the queues"
+    )
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Self:
         seen: set[str] = set()
-        for name in self._names():
+        for name in self.handler_names():
             if name in seen:
                 raise ValueError(f"handlers: the name {name!r} is given twice: a name belongs to one handler")
             seen.add(name)
         return self
 
-    def _names(self) -> Iterator[str]:
+    def handler_names(self) -> Iterator[str]:
+        """With their aliases."""
         for one in self.handlers:
             yield one.handler
             yield from one.aliases
@@ -223,6 +227,15 @@ class ReturnedTask(LeasedTask):
     delay_seconds: Annotated[float, Field(ge=0, le=WEEK_SECONDS, allow_inf_nan=False)] | None = Field(
         default=None, description="null if it never ran; else how long until it is offered again"
     )
+    reason: (
+        Literal[
+            ReturnReason.WORKER_STOPPING,
+            ReturnReason.WORKER_FROZEN,
+            ReturnReason.WORKER_BUSY,
+            ReturnReason.NO_HANDLER,
+        ]
+        | None
+    ) = Field(default=None, description="Why it is given back; null if its handler asked to be called again later")
 
 
 class ReleaseTasks(WorkerCall):
