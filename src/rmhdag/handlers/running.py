@@ -21,7 +21,7 @@ from rmhdag.handlers.contract import (
     TaskInterrupted,
     checked_checkpoint,
 )
-from rmhdag.handlers.params import ParamsRefused, read_params
+from rmhdag.handlers.params import OutputRefused, ParamsRefused, checked_output, read_params
 from rmhdag.handlers.registry import HandlerSpec
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.handler_result import HandlerResult
@@ -73,7 +73,7 @@ def run_plain(spec: HandlerSpec, ctx: HandlerContext[Any]) -> Outcome:
         refused = prepare(spec, ctx)
         if refused is not None:
             return refused
-        return outcome_of(spec.function(ctx))
+        return outcome_of(shaped(spec, spec.function(ctx)))
     except BaseException as error:
         return _outcome_of_error(ctx, error)
 
@@ -85,24 +85,25 @@ async def run_async(spec: HandlerSpec, ctx: HandlerContext[Any], saved: Callable
         if refused is not None:
             return refused
         if spec.is_checkpointable:
-            return await _drive(spec.function(ctx), ctx, saved)
-        return outcome_of(await spec.function(ctx))
+            return await _drive(spec, ctx, saved)
+        return outcome_of(shaped(spec, await spec.function(ctx)))
     except BaseException as error:
         return _outcome_of_error(ctx, error)
 
 
-async def _drive(phases: AsyncGenerator[Any, None], ctx: HandlerContext[Any], saved: Callable[[], Any]) -> Outcome:
+async def _drive(spec: HandlerSpec, ctx: HandlerContext[Any], saved: Callable[[], Any]) -> Outcome:
     """The checkpoint protocol. A run that was told to stop ends at its next checkpoint, once that is saved."""
+    phases: AsyncGenerator[Any, None] = spec.function(ctx)
     try:
         async for said in phases:
             if isinstance(said, HandlerResult):
-                return outcome_of(said)
+                return outcome_of(shaped(spec, said))
             kind = said.get("type") if isinstance(said, dict) else None
             more = {key: value for key, value in said.items() if key != "type"} if kind in _YIELDED else {}
             if kind not in _YIELDED or more.keys() - _YIELDED[kind]:
                 return _failed(ErrorKind.NON_RETRYABLE, f"the handler yielded {_shown(said)}: {PROTOCOL}")
             if kind == "result":
-                return outcome_of(HandlerResult.model_validate(more))
+                return outcome_of(shaped(spec, HandlerResult.model_validate(more)))
             if kind == "progress":
                 ctx.progress(**more)
                 continue
@@ -124,6 +125,17 @@ PROTOCOL = (
     "yield {type: checkpoint, phase, data}, {type: progress, current, total, message} "
     "or {type: result, output, metrics, records}"
 )
+
+
+def shaped(spec: HandlerSpec, returned: Any) -> Any:
+    """What was returned, checked against the model that the handler declares for its output. Raises OutputRefused."""
+    if spec.output is None:
+        return returned
+    if not isinstance(returned, HandlerResult):
+        return checked_output(spec.output, returned)
+    if not returned.success:
+        return returned
+    return returned.model_copy(update={"output": checked_output(spec.output, returned.output)})
 
 
 def outcome_of(returned: Any) -> Outcome:
@@ -168,6 +180,8 @@ def _outcome_of_error(ctx: HandlerContext[Any], error: BaseException) -> Outcome
     ctx._link.log("".join(traceback.format_exception(error)))
     if reason is StopReason.CANCELLED or reason is StopReason.TIMEOUT:
         return Outcome(stopped=True)
+    if isinstance(error, OutputRefused):
+        return _failed(ErrorKind.OUTPUT_REFUSED, str(error))
     if isinstance(error, NonRetryableError):
         return _failed(ErrorKind.NON_RETRYABLE, str(error) or type(error).__name__)
     if isinstance(error, NotJsonError | ValidationError) and not isinstance(error, ArtifactError):
