@@ -35,6 +35,11 @@ MOST_TROUBLES = 3
 class HandlersBrokenError(Exception):
     """The modules with handlers cannot be loaded: no child will ever be ready."""
 
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(f"{message}. {remedy}" if remedy else message)
+        self.message = message
+        self.remedy = remedy
+
 
 class Crew:
     def __init__(
@@ -160,7 +165,7 @@ class Crew:
         self._on_ready(manifests)
 
     def _hear_broken(self, child: ChildProcess, frame: Frame) -> None:
-        raise HandlersBrokenError(frame[1])
+        raise HandlersBrokenError(*frame[1:])
 
     def _hear_done(self, child: ChildProcess, frame: Frame) -> None:
         _, key, kind, message, began_ns, took_ns, output, metrics, delay_seconds, stopped, records = frame
