@@ -123,6 +123,16 @@ def test_a_mistake_in_a_module_is_shown_before_anything_is_started(run_cli: RunC
     assert not (home / "data" / "postgres").exists()
 
 
+def test_a_worker_says_what_is_wrong_with_a_module(run_cli: RunCli, home: Path, migrated_database: str) -> None:
+    (home / "mine.py").write_text("from rmhdag.handlers import handler\n\n\n@handler('x.y')\ndef one(ctx, more): ...\n")
+    done = run_cli("worker", "--queue", "light", "--handlers", "mine", RMHDAG_DATABASE_URL=migrated_database)
+    assert done.returncode == ExitCode.INVALID
+    assert (
+        f"error: handlers of module 'mine' cannot be loaded: {home / 'mine.py'}:4: TypeError: one must" in done.stderr
+    )
+    assert "defect" not in done.stderr
+
+
 OWN = """\
 import os
 from pydantic import BaseModel

@@ -53,15 +53,16 @@ def validate(
 
     Known are the handlers of rmhdag and those of the modules in --handlers or RMHDAG_HANDLERS, which a process of its
     own imports; no platform is asked, and queues are checked only where --queue names them. With --live (or --url,
-    --database-url) the platform answers, with the handlers and queues that it has now, as `workflows register` would.
+    --database-url …) the platform answers, with the handlers and queues that it has now, as `workflows register` would.
     """
-    if live or url is not None or database_url is not None:
+    where = (url, database_url, schema, namespace)
+    if live or any(name is not None for name in where):
         code = validate_live(
             paths,
             as_json=as_json,
             github=github,
             offline={"--queue": queue, "--env": env, "--handlers": handlers, "--manifest": manifest},
-            where=(url, database_url, schema, namespace),
+            where=where,
         )
     else:
         code = validate_files(
