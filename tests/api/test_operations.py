@@ -25,6 +25,7 @@ MANIFEST = {
     "version": "3",
     "description": "Clips",
     "params_schema": {"type": "object"},
+    "output_schema": {"type": "object", "properties": {"area": {"type": "number"}}},
 }
 
 
@@ -65,6 +66,10 @@ def test_handlers_are_those_of_workers_and_of_the_package(api: Served, platform:
     assert (known["mine.clip"]["offered"], known["raster.validate"]["offered"]) == (True, False)
     assert client.get("/api/v1/handlers/mine_clip").json() == known["mine.clip"]
     assert known["mine.clip"]["params_schema"] == {"type": "object"}
+    assert known["mine.clip"]["output_schema"] == MANIFEST["output_schema"]
+    assert known["raster.validate"]["params_schema"]["additionalProperties"] is False
+    assert known["raster.validate"]["description"]
+    assert not {name for name in known if name.startswith(("vector.", "h3.", "fathom.", "approval.", "ml."))}
     problem(client.get("/api/v1/handlers/none"), 404, "not_found")
 
 

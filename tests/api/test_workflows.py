@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from rmhdag.models.scopes import Scope
+from rmhdag.store.workers import register_handlers
 from tests.api.serving import Served, served
 from tests.api.test_foundation import problem
+from tests.orchestrator.platform import Platform
 
 FLOW = """\
 workflow_id: small
@@ -59,6 +63,58 @@ def test_all_problems_are_told_with_their_places(api: Served) -> None:
     assert ("unknown-handler", 3, "/nodes/first/handler") in places
     assert ("unknown-queue", 4, "/nodes/second/queue") in places
     assert any(one["remedy"] == "Did you mean `second`?" for one in told["problems"])
+
+
+CLIP = {
+    "handler": "mine.clip",
+    "aliases": [],
+    "queue": "light",
+    "version": "1",
+    "description": "",
+    "params_schema": {"type": "object", "properties": {"tile": {"type": "string"}}, "additionalProperties": False},
+    "output_schema": {"type": "object", "properties": {"area": {"type": "number"}}},
+}
+CLIPPING = """\
+workflow_id: clipping
+nodes:
+  one: {handler: mine.clip, params: {tlie: a}, next: two}
+  two: {handler: echo, queue: light, params: {area: "{{ nodes.one.output.aera }}"}}
+"""
+
+
+def test_parameters_and_outputs_are_held_against_what_workers_registered(api: Served, migrated_database: str) -> None:
+    client = api.client(Scope.OPERATE, Scope.READ)
+    with closing(Platform(migrated_database)) as platform:
+        register_handlers(platform.conn, [CLIP])
+    told = client.post("/api/v1/workflows/validate", content=CLIPPING, headers=YAML).json()
+    assert [(one["pointer"], one["remedy"]) for one in told["problems"]] == [
+        ("/nodes/one/params/tlie", "Did you mean `tile`?"),
+        ("/nodes/two/params/area", "Did you mean `area`?"),
+    ]
+    problem(client.post("/api/v1/workflows", content=CLIPPING, headers=YAML), 422, "invalid_workflow")
+    fine = CLIPPING.replace("tlie", "tile").replace("aera", "area")
+    assert client.post("/api/v1/workflows", content=fine, headers=YAML).status_code == 201
+
+
+def test_a_workflow_that_no_longer_fits_its_handlers_is_not_started(api: Served, migrated_database: str) -> None:
+    """Its handlers have changed since it was registered, or nobody checked it then."""
+    client = api.client(Scope.OPERATE, Scope.READ, Scope.SUBMIT, name="ada")
+    with closing(Platform(migrated_database)) as platform:
+        register_handlers(platform.conn, [CLIP])
+        fine = CLIPPING.replace("tlie", "tile").replace("aera", "area")
+        assert client.post("/api/v1/workflows", content=fine, headers=YAML).status_code == 201
+        wanted = {"workflow_id": "clipping", "input_params": {}}
+        assert client.post("/api/v1/jobs", json=wanted).status_code == 201
+        changed = {"type": "object", "properties": {"tiles": {"type": "array"}}, "additionalProperties": False}
+        register_handlers(platform.conn, [CLIP | {"params_schema": changed}])
+        refused = problem(client.post("/api/v1/jobs", json=wanted), 409, "unfit_workflow")
+        assert "node `one`: handler `mine.clip` has no parameter `tile`. Did you mean `tiles`?" in str(
+            refused["detail"]
+        )
+        both = client.post("/api/v1/jobs/batch", json={"jobs": [wanted, wanted]}).json()
+        assert both["created"] == 0
+        register_handlers(platform.conn, [CLIP])
+        assert client.post("/api/v1/jobs", json=wanted).status_code == 201
 
 
 def test_json_is_checked_alike(api: Served) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.conftest import plain_environment
+from tests.store.waiting import wait_until
 
 SHORT_LEASES = {
     "HEARTBEAT_INTERVAL_SEC": "0.4",
@@ -60,6 +61,10 @@ class Up:
     def told(self) -> str:
         self.messages.flush()
         return (self.home / "up.messages").read_text(encoding="utf-8")
+
+    def wait_until_told(self, text: str, timeout_seconds: float = 60) -> None:
+        """Until it has said so on its terminal."""
+        wait_until(lambda: (text in self.told()) or None, timeout_seconds)
 
     def end(self, number: int = signal.SIGTERM, timeout_seconds: float = 40) -> int:
         if self.process.poll() is None:

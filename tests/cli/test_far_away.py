@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.reference import JSON_OBJECTS
 from rmhdag.models.scopes import Scope
 from rmhdag.store import api_keys
+from rmhdag.store.workers import register_handlers
 from tests.api.serving import ServedHere, served
 from tests.cli.conftest import RunCli
 from tests.cli.test_reference import compare
@@ -116,3 +118,21 @@ def test_the_settings_show_the_server_and_mask_the_key(call_cli: RunCli) -> None
     assert (shown["url"], shown["key"]) == ("https://u:***@dag.example.org", "***")
     assert shown["api_listeners_per_key"] == 100
     assert "rmh_secret" not in done.stdout + done.stderr
+
+
+def test_a_server_checks_files_with_its_own_handlers_and_queues(far: RunCli, api: ServedHere, home: Path) -> None:
+    nodes = ["one: {handler: mine.clip, params: {tile: a}}", "two: {handler: echo, queue: nowhere}"]
+    (home / "mine.yaml").write_text("\n  ".join(["workflow_id: mine\nnodes:", *nodes]))
+    told = json.loads(far("validate", "mine.yaml", "--live", "--json").stdout)
+    compare(told, JSON_OBJECTS["validate"])
+    assert [one["code"] for one in told["files"][0]["problems"]] == ["unknown-handler", "unknown-queue"]
+    schema = {"type": "object", "properties": {"tiles": {}}, "additionalProperties": False}
+    clip = {"handler": "mine.clip", "aliases": [], "queue": "light", "version": "1", "description": ""}
+    with open_connection(api.dsn) as conn:
+        register_handlers(conn, [clip | {"params_schema": schema}])
+    wrong = far("validate", "mine.yaml", "--url", api.url)
+    assert wrong.returncode == ExitCode.INVALID
+    assert "mine.yaml:3:38: handler `mine.clip` has no parameter `tile`" in wrong.stdout
+    (home / "mine.yaml").write_text("workflow_id: mine\nnodes:\n  one: {handler: mine.clip, params: {tiles: a}}\n")
+    right = far("validate", "mine.yaml", "--live")
+    assert (right.returncode, right.stdout) == (0, "mine.yaml: valid (mine v1, 1 node)\n")

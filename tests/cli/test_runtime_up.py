@@ -114,7 +114,70 @@ def test_a_named_configuration_must_be_whole(run_cli: RunCli, home: Path, databa
     assert "DAG_WORKER_QUEUE, WORKER_QUEUE" in done.stderr
 
 
-def test_processes_that_cannot_start_are_shown(run_cli: RunCli, database: str) -> None:
-    done = run_cli("up", RMHDAG_DATABASE_URL=database, RMHDAG_HANDLERS="no.such.module", **SHORT_LEASES)
-    assert done.returncode == ExitCode.FAILED
-    assert "no.such.module" in done.stderr
+def test_a_mistake_in_a_module_is_shown_before_anything_is_started(run_cli: RunCli, home: Path) -> None:
+    (home / "mine.py").write_text("import rmhdag\nimport no_such_library\n")
+    done = run_cli("up", RMHDAG_HANDLERS="mine")
+    assert done.returncode == ExitCode.INVALID
+    assert f"{home / 'mine.py'}:2: it imports 'no_such_library', which is not installed" in done.stderr
+    assert "defect" not in done.stderr
+    assert not (home / "data" / "postgres").exists()
+
+
+def test_a_worker_says_what_is_wrong_with_a_module(run_cli: RunCli, home: Path, migrated_database: str) -> None:
+    (home / "mine.py").write_text("from rmhdag.handlers import handler\n\n\n@handler('x.y')\ndef one(ctx, more): ...\n")
+    done = run_cli("worker", "--queue", "light", "--handlers", "mine", RMHDAG_DATABASE_URL=migrated_database)
+    assert done.returncode == ExitCode.INVALID
+    assert (
+        f"error: handlers of module 'mine' cannot be loaded: {home / 'mine.py'}:4: TypeError: one must" in done.stderr
+    )
+    assert "defect" not in done.stderr
+
+
+OWN = """\
+import os
+from pydantic import BaseModel
+from rmhdag.handlers import HandlerContext, handler
+
+
+class Params(BaseModel):
+    size: int
+
+
+class Area(BaseModel):
+    area: int
+
+
+@handler("mine.square", queue="heavy-tasks")
+def square(ctx: HandlerContext[Params]) -> Area:
+    return Area(area=ctx.params.size**2)
+"""
+FLOW = """\
+workflow_id: squares
+nodes:
+  one: {handler: mine.square, params: {size: 12}, next: two}
+  two: {handler: echo, queue: light-tasks, params: {area: "{{ nodes.one.output.area }}"}}
+"""
+
+
+def test_workflows_with_handlers_of_one_s_own_start_with_them(home: Path) -> None:
+    """And a module that breaks later is shown in the terminal, with its place."""
+    (home / "mine.py").write_text(OWN)
+    (home / "squares.yaml").write_text(FLOW)
+    up = Up(home, "--workflows", "squares.yaml", RMHDAG_HANDLERS="mine")
+    try:
+        done = start_cli(home, "submit", "squares", "--wait", **up.environment)
+        assert done.returncode == 0, done.stderr
+        assert '"area": 144' in done.stdout
+        changed = home / "changed.yaml"
+        changed.write_text(FLOW.replace("squares", "changed").replace("size: 12", "szie: 12"))
+        for words in (["validate", "--live"], ["workflows", "register"]):
+            refused = start_cli(home, *words, "changed.yaml", **up.environment)
+            assert refused.returncode == ExitCode.INVALID
+            assert "handler `mine.square` has no parameter `szie`" in refused.stdout
+        (home / "mine.py").write_text("def square(:\n")
+        os.kill(up.facts["processes"]["worker"], signal.SIGKILL)
+        up.wait_until_told(
+            f"{home / 'mine.py'}:1: SyntaxError: invalid syntax. Correct the module; it is started again"
+        )
+    finally:
+        up.end()

@@ -104,16 +104,81 @@ def test_queues_that_exist(call_cli: RunCli, files: Path) -> None:
     assert "good.yaml:4:33: " in done.stdout
 
 
-def test_handlers_of_one_s_own(call_cli: RunCli, files: Path) -> None:
+OWN = """\
+from pydantic import BaseModel
+from rmhdag.handlers import HandlerContext, handler
+
+print("this must not be taken for an answer")
+
+
+class Params(BaseModel):
+    size: int
+    tile: str = "t"
+
+
+@handler("mine.clip", queue="light")
+def clip(ctx: HandlerContext[Params]) -> None: ...
+"""
+CLIP = "workflow_id: clip\nnodes:\n  one: {handler: mine.clip, params: {size: %s, tile: a}}\n"
+
+
+def test_modules_are_loaded_by_name(call_cli: RunCli, files: Path) -> None:
+    (files / "mine.py").write_text(OWN)
+    (files / "clip.yaml").write_text(CLIP % 3)
+    (files / "bad.yaml").write_text(CLIP % '"3", tlie: a')
+    assert call_cli("validate", "clip.yaml").returncode == 3
+    assert call_cli("validate", "clip.yaml", RMHDAG_HANDLERS="mine").returncode == 0
+    assert call_cli("validate", "clip.yaml", "--handlers", "mine").returncode == 0
+    assert call_cli("validate", "clip.yaml", "--handlers", "", RMHDAG_HANDLERS="mine").returncode == 3
+    bad = call_cli("validate", "bad.yaml", "--json", RMHDAG_HANDLERS="mine")
+    found = [(one["code"], one["remedy"]) for one in json.loads(bad.stdout)["files"][0]["problems"]]
+    assert found == [("wrong-type", "Give a whole number"), ("unknown-parameter", "Did you mean `tile`?")]
+    (files / "rmhdag.toml").write_text('handlers = "mine"\n')
+    assert call_cli("validate", "clip.yaml").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("def f(:\n", "mine.py:1: SyntaxError: invalid syntax"),
+        ("\nimport no_such_library\n", "mine.py:2: it imports 'no_such_library', which is not installed"),
+        (OWN.replace("mine.clip", "echo"), "handler 'echo' is declared twice: by rmhdag.handlers.examples.echo"),
+        (OWN.replace('queue="light"', "light=True"), "handler 'mine.clip', mine.clip ("),
+        ("import os\nos._exit(7)\n", "the process that imported them ended with exit code 7"),
+    ],
+)
+def test_a_mistake_in_a_module_is_a_matter_of_its_author(source: str, said: str, call_cli: RunCli, files: Path) -> None:
+    (files / "mine.py").write_text(source)
+    done = call_cli("validate", "good.yaml", "--handlers", "mine")
+    assert done.returncode == 3
+    assert said in done.stderr
+    assert "defect" not in done.stderr
+    assert len(done.stderr.splitlines()) == 2, "what is wrong, and what to do"
+
+
+def test_a_manifest_of_handlers(call_cli: RunCli, files: Path) -> None:
     (files / "mine.yaml").write_text(GOOD.replace("handler: echo, queue: light", "handler: mine.clip"))
     (files / "handlers.json").write_text('[{"name": "mine.clip", "aliases": ["clip"], "queue": "light"}]')
     assert call_cli("validate", "mine.yaml").returncode == 3
-    assert call_cli("validate", "mine.yaml", "--handlers", "handlers.json").returncode == 0
+    assert call_cli("validate", "mine.yaml", "--manifest", "handlers.json").returncode == 0
     (files / "handlers.json").write_text('{"name": 1}')
-    broken = call_cli("validate", "mine.yaml", "--handlers", "handlers.json")
+    broken = call_cli("validate", "mine.yaml", "--manifest", "handlers.json")
     assert broken.returncode == 3
     assert "handlers.json is not a manifest of handlers" in broken.stderr
-    assert call_cli("validate", "mine.yaml", "--handlers", "nowhere.json").returncode == 4
+    assert call_cli("validate", "mine.yaml", "--manifest", "nowhere.json").returncode == 4
+    mixed_up = call_cli("validate", "mine.yaml", "--handlers", "handlers.json")
+    assert (mixed_up.returncode, "Write --manifest handlers.json." in mixed_up.stderr) == (2, True)
+    schema = '{"type": "object", "properties": {"size": {}}, "additionalProperties": false}'
+    (files / "handlers.json").write_text(f'[{{"name": "mine.clip", "queue": "light", "params_schema": {schema}}}]')
+    (files / "clip.yaml").write_text(CLIP % 3)
+    refused = call_cli("validate", "clip.yaml", "--manifest", "handlers.json")
+    assert "handler `mine.clip` has no parameter `tile`" in refused.stdout
+
+
+def test_the_platform_is_asked_alone(call_cli: RunCli, files: Path) -> None:
+    for option in ("--handlers", "--queue", "--manifest", "--env"):
+        done = call_cli("validate", "good.yaml", "--live", option, "x")
+        assert (done.returncode, option in done.stderr) == (2, True)
 
 
 def test_variables_that_templates_may_read(call_cli: RunCli, files: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rmhdag.handlers import Registry, load_handlers
-from rmhdag.handlers.manifest import FILE, PACKAGES, ManifestEntry, make_manifest, shipped_manifest
+from rmhdag.handlers.manifest import FILE, PACKAGES, RESERVED, ManifestEntry, make_manifest, shipped_manifest
 from rmhdag.handlers.registry import RegistrationError
 from rmhdag.workflow.catalogue import shipped_handlers
 
@@ -21,6 +21,7 @@ def entry(handler: str, module: str) -> ManifestEntry:
         "light": False,
         "description": "",
         "params_schema": {},
+        "output_schema": {},
         "module": module,
     }
 
@@ -34,9 +35,26 @@ def test_every_shipped_handler_may_be_named_by_a_workflow() -> None:
     assert shipped_manifest()
     for one in shipped_manifest():
         assert {one["handler"], *one["aliases"]} <= known
-        assert one["handler"].replace(".", "_") in one["aliases"]
+        assert one["handler"].replace(".", "_") in (one["handler"], *one["aliases"])
         assert one["description"], one["handler"]
         assert one["module"].startswith(PACKAGES)
+
+
+def test_the_catalogue_lists_what_exists_and_refuses_what_is_reserved() -> None:
+    catalogue = shipped_handlers()
+    assert [entry.name for entry in catalogue.entries()] == sorted(one["handler"] for one in shipped_manifest())
+    registry = load_handlers([])
+    assert [name for name in catalogue.names() if registry.find(name) is None] == []
+    assert len(RESERVED) == 27
+    assert {"vector.prepare", "vector_prepare", "promote_to_external"} <= catalogue.reserved
+    assert catalogue.reserved.isdisjoint(catalogue.names())
+
+
+def test_every_model_of_ours_says_what_becomes_of_unknown_parameters() -> None:
+    for one in shipped_manifest():
+        schema = one["params_schema"]
+        if schema:
+            assert schema["additionalProperties"] is False, one["handler"]
 
 
 def test_loading_imports_no_heavy_library_before_it_is_asked_for() -> None:

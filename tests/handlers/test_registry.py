@@ -95,11 +95,39 @@ def test_modules_are_loaded_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "my_broken_handlers.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert load_handlers(["my_own_handlers"]).find("my.own") is not None
-    with pytest.raises(RegistrationError, match=r"'my_broken_handlers' cannot be loaded: ZeroDivisionError"):
-        load_handlers(["my_broken_handlers"])
-    with pytest.raises(RegistrationError, match="is it installed"):
-        load_handlers(["my_missing_handlers"])
     sys.modules.pop("my_own_handlers")
+
+
+OWN = "from rmhdag.handlers import handler\n@handler('{name}')\ndef own(ctx):\n    return {{}}\n"
+BROKEN = {
+    "my_failing": ("x = 1\n1 / 0\n", r"my_failing.py:2: ZeroDivisionError: division by zero. Correct the module"),
+    "my_unwritten": ("def f(:\n    pass\n", r"my_unwritten.py:1: SyntaxError: invalid syntax. Correct the module"),
+    "my_needy": ("import sys\nimport no_such_library.part\n", r"my_needy.py:2: it imports 'no_such_library', which is"),
+    "my_leaving": ("raise SystemExit(4)\n", r"my_leaving.py:1: it calls sys.exit\(4\)"),
+    "my_thief": (
+        OWN.format(name="raster.validate"),
+        r"declared twice: by rmhdag.handlers.raster.validate .*rename yours",
+    ),
+    "my_echo": (OWN.format(name="echo"), r"declared twice: by rmhdag.handlers.examples.echo .*my_echo.py:2\)"),
+    "my_shouting": (OWN.format(name="SHOUT"), r"handler name 'SHOUT' of my_shouting.own \(.*my_shouting.py:2\)"),
+}
+
+
+@pytest.mark.parametrize("module", BROKEN)
+def test_a_mistake_in_a_module_is_told_with_its_place(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, said = BROKEN[module]
+    (tmp_path / f"{module}.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(RegistrationError, match=f"(?i)handlers of module '{module}' cannot be loaded: .*{said}"):
+        load_handlers([module])
+
+
+@pytest.mark.parametrize("module", ["my_missing_handlers", "my_missing_package.handlers"])
+def test_a_module_that_is_not_there(module: str) -> None:
+    with pytest.raises(RegistrationError, match=r"there is no module 'my_missing_\w+'.*is its folder on PYTHONPATH"):
+        load_handlers([module])
 
 
 def test_the_setting_may_name_several_modules() -> None:

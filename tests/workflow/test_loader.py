@@ -314,7 +314,6 @@ class TestHandlers:
             "raster_validate",
             "raster_cog_docker",
             "stats_zonal",
-            "ml.predict",
         ):
             assert name in shipped
 

@@ -42,9 +42,10 @@ from rmhdag.cli.platform import (
     no_node,
     who,
 )
-from rmhdag.cli.registration import register_files
+from rmhdag.cli.registration import check_files, register_files
 from rmhdag.cli.server import explained, opened
 from rmhdag.cli.settings import Settings
+from rmhdag.cli.workflow_files import CheckedFile
 from rmhdag.engine.rerun import RerunError
 from rmhdag.messaging.doorbell import Doorbell
 from rmhdag.models.api.assets import (
@@ -70,6 +71,7 @@ from rmhdag.models.stored_values import NOT_STORED
 from rmhdag.orchestrator import asset_commands, commands, requests, reruns
 from rmhdag.orchestrator import dead_letters as chances
 from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
+from rmhdag.orchestrator.fitness import UnfitWorkflowError
 from rmhdag.orchestrator.submissions import (
     OtherSubmissionError,
     Submission,
@@ -209,6 +211,8 @@ class LocalPlatform(Platform):
                 remedy=CALLBACK_REFUSED,
                 code=ExitCode.INVALID,
             )
+        if isinstance(answer, UnfitWorkflowError):
+            raise CommandFailed(str(answer), remedy=answer.remedy, code=ExitCode.INVALID)
         known = isinstance(answer, OtherSubmissionError)
         raise CommandFailed(str(answer), code=ExitCode.CONFLICT if known else ExitCode.NOT_FOUND)
 
@@ -285,6 +289,8 @@ class LocalPlatform(Platform):
             )
         except InvalidInputs as error:
             raise refuse_inputs(error, wanted.workflow_id) from None
+        except UnfitWorkflowError as error:
+            raise CommandFailed(str(error), remedy=error.remedy, code=ExitCode.INVALID) from None
         except CallbackRefused as error:
             raise CommandFailed(str(error), remedy=CALLBACK_REFUSED, code=ExitCode.INVALID) from None
         except (InvalidReferences, requests.PlatformMissingError) as error:
@@ -340,6 +346,9 @@ class LocalPlatform(Platform):
     def workflow(self, workflow_id: str, version: int | None) -> WorkflowDetail | None:
         found = views.workflow(self.conn, self._namespace, workflow_id, version)
         return None if found is None else WorkflowDetail(**found)
+
+    def check(self, names: Sequence[str]) -> list[CheckedFile]:
+        return check_files(self.conn, self.settings, names, self._namespace)
 
     def register(self, names: Sequence[str]) -> list[Registration]:
         return register_files(self.conn, self.settings, names, namespace=self._namespace, registered_by=self._name)

@@ -22,6 +22,7 @@ from rmhdag.cli.settings import Settings, load_settings
 from rmhdag.models.stored_values import Unfolding, ValuesTooLarge
 
 if TYPE_CHECKING:
+    from rmhdag.cli.workflow_files import CheckedFile
     from rmhdag.models.api.assets import (
         AssetSummary,
         AssetView,
@@ -220,6 +221,10 @@ class Platform(ABC):
 
     @abstractmethod
     def workflow(self, workflow_id: str, version: int | None) -> WorkflowDetail | None: ...
+
+    @abstractmethod
+    def check(self, names: Sequence[str]) -> list[CheckedFile]:
+        """What is wrong with files and folders, with the handlers and queues that the platform has now."""
 
     @abstractmethod
     def register(self, names: Sequence[str]) -> list[Registration]:

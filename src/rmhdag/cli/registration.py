@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import rmhdag
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.handler_modules import describe_handlers
 from rmhdag.cli.workflow_files import CheckedFile, check_file, find_files, refuse_problems
 from rmhdag.models.api.workflows import Registration
 from rmhdag.orchestrator.registrations import (
@@ -19,12 +20,13 @@ from rmhdag.orchestrator.registrations import (
     stored_form,
 )
 from rmhdag.store.workflows import OtherContentError
-from rmhdag.workflow import definition_json
+from rmhdag.workflow import definition_json, shipped_handlers
 from rmhdag.workflow.definition import WorkflowDefinition
 
 if TYPE_CHECKING:
     from rmhdag.cli.database import Conn
     from rmhdag.cli.settings import Settings
+    from rmhdag.workflow.catalogue import HandlerEntry
 
 # The names of queues in the workflows that come with rmhdag.
 LIGHT, HEAVY = "light-tasks", "heavy-tasks"
@@ -71,19 +73,29 @@ def configured_queues(conn: Conn, settings: Settings, namespace: str) -> set[str
     return known
 
 
-def check_files(conn: Conn, settings: Settings, names: Sequence[str], namespace: str) -> list[CheckedFile]:
-    """All of them or none: a problem in one file ends the command, with every problem shown."""
-    queues, handlers = configured_queues(conn, settings, namespace), known_handlers(conn, namespace)
-    files = [check_file(name, queues=queues, handlers=handlers, env_names=()) for name in find_files(names)]
-    refuse_problems([(problem, file.source) for file in files for problem in file.problems])
-    return files
+def check_files(
+    conn: Conn, settings: Settings, names: Sequence[str], namespace: str, own: Sequence[HandlerEntry] | None = None
+) -> list[CheckedFile]:
+    """With the handlers that workers have registered, and `own`: those of the modules that the settings name."""
+    found = describe_handlers(settings.handlers) if own is None else own
+    queues, handlers = configured_queues(conn, settings, namespace), known_handlers(conn, namespace).with_entries(found)
+    return [check_file(name, queues=queues, handlers=handlers, env_names=()) for name in find_files(names)]
 
 
 def register_files(
-    conn: Conn, settings: Settings, names: Sequence[str], *, namespace: str, registered_by: str
+    conn: Conn,
+    settings: Settings,
+    names: Sequence[str],
+    *,
+    namespace: str,
+    registered_by: str,
+    own: Sequence[HandlerEntry] | None = None,
 ) -> list[Registration]:
+    """All of them or none: a problem in one file ends the command, with every problem shown."""
     registered = []
-    for file in check_files(conn, settings, names, namespace):
+    files = check_files(conn, settings, names, namespace, own)
+    refuse_problems([(problem, file.source) for file in files for problem in file.problems])
+    for file in files:
         definition = file.definition
         assert definition is not None
         registered.append(store(conn, definition, namespace, registered_by, development=settings.development))
@@ -91,11 +103,11 @@ def register_files(
 
 
 def register_shipped(conn: Conn, settings: Settings, *, namespace: str, registered_by: str) -> list[Registration]:
-    """The examples, in the queues that this installation has."""
+    """The examples, in the queues that this installation has. They fit our handlers, whatever older workers have."""
     queues = {LIGHT: settings.dag_worker_queue or LIGHT, HEAVY: settings.worker_queue or HEAVY}
     registered = []
     for name in find_files([str(shipped_folder())]):
-        file = check_file(name, handlers=known_handlers(conn, namespace), env_names=())
+        file = check_file(name, handlers=shipped_handlers(), env_names=())
         found = file.definition
         assert found is not None, file.problems
         definition = in_queues(found, queues)

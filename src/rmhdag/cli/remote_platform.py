@@ -33,7 +33,7 @@ from rmhdag.cli.platform import (
     no_node,
 )
 from rmhdag.cli.settings import Settings
-from rmhdag.cli.workflow_files import STDIN, find_files, read_source, refuse_problems
+from rmhdag.cli.workflow_files import STDIN, CheckedFile, CheckedHead, find_files, read_source, refuse_problems
 from rmhdag.client import (
     AuthenticationError,
     Client,
@@ -302,17 +302,24 @@ class RemotePlatform(Platform):
         except (NotFound, InvalidRequest):
             return None
 
+    def check(self, names: Sequence[str]) -> list[CheckedFile]:
+        files = []
+        for name in find_files(names):
+            file, source = "<stdin>" if name == STDIN else name, read_source(name)
+            told = self._client.validate(source)
+            problems = [
+                Problem(file, one.line or 0, one.column or 0, one.code, one.message, one.remedy, one.pointer)
+                for one in told.problems
+            ]
+            head = CheckedHead(str(told.workflow_id), told.version or 1, told.node_count or 0) if told.valid else None
+            files.append(CheckedFile(file, source, None, problems, head))
+        return files
+
     def register(self, names: Sequence[str]) -> list[Registration]:
         self._refuse_name()
-        sources = {name: read_source(name) for name in find_files(names)}
-        problems = []
-        for name, source in sources.items():
-            file = "<stdin>" if name == STDIN else name
-            for one in self._client.validate(source).problems:
-                place = (one.line or 0, one.column or 0)
-                problems.append((Problem(file, *place, one.code, one.message, one.remedy, one.pointer), source))
-        refuse_problems(problems)
-        return [self._client.register(source) for source in sources.values()]
+        files = self.check(names)
+        refuse_problems([(problem, file.source) for file in files for problem in file.problems])
+        return [self._client.register(file.source) for file in files]
 
     # -- who is there, and what waits ----------------------------------------------------------------------------------
 

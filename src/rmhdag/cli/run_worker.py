@@ -9,6 +9,7 @@ import typer
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.handler_modules import broken_modules
 from rmhdag.cli.options import SchemaOption, UrlOption
 from rmhdag.cli.output import say
 from rmhdag.cli.run_orchestrator import HeartbeatOption, NoNotifyOption, ParentOption, PollOption
@@ -32,7 +33,8 @@ def worker(
         typer.Option("--concurrency", "-c", min=1, max=1000, help="Tasks at a time; else one per processor."),
     ] = None,
     handlers: Annotated[
-        str | None, typer.Option("--handlers", metavar="MODULES", help="Instead of RMHDAG_HANDLERS.")
+        str | None,
+        typer.Option("--handlers", metavar="MODULES", help="Modules with handlers, instead of RMHDAG_HANDLERS."),
     ] = None,
     task_memory_mb: Annotated[
         int | None, typer.Option("--task-memory", metavar="MB", min=16, help="A task that uses more is ended.")
@@ -103,11 +105,16 @@ def worker(
     settings = load_settings(flags).settings
     queues = find_queues(settings, queue or [])
     arm_crash_point()
+    from rmhdag.worker.crew import HandlersBrokenError
+
     with observed(settings, "rmhdag-worker"):
-        if via_http is not None:
-            run_over_http(settings, queues, via_http)
-        else:
-            run_over_database(settings, queues)
+        try:
+            if via_http is not None:
+                run_over_http(settings, queues, via_http)
+            else:
+                run_over_database(settings, queues)
+        except HandlersBrokenError as error:
+            raise broken_modules(error.message, error.remedy) from None
     say("stopped")
 
 

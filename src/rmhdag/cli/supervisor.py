@@ -23,6 +23,7 @@ SOUND_SECONDS = 30.0
 SLOW_SECONDS = 1.5
 LOG_BYTES = 16 * 1024 * 1024
 TAIL_LINES = 15
+ERROR = "error: "
 
 
 @dataclass(slots=True)
@@ -36,6 +37,8 @@ class Supervised:
     started_at: float = 0.0
     restart_at: float | None = None
     deaths: int = 0
+    # How long its log was when it was started: what it says itself comes after.
+    log_bytes: int = 0
 
     @property
     def process_id(self) -> int | None:
@@ -46,6 +49,21 @@ class Supervised:
             if self.log is None:
                 return ""
             return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-TAIL_LINES:])
+        return ""
+
+    def last_error(self) -> str:
+        """Why it ended, in the words of the command; empty if it said nothing of that kind."""
+        with suppress(OSError):
+            if self.log is None:
+                return ""
+            with self.log.open("rb") as log:
+                log.seek(self.log_bytes)
+                lines = log.read(LOG_BYTES).decode("utf-8", "replace").splitlines()
+            place = max((number for number, line in enumerate(lines) if line.startswith(ERROR)), default=None)
+            if place is None:
+                return ""
+            remedy = lines[place + 1].strip() if place + 1 < len(lines) and lines[place + 1].startswith("  ") else ""
+            return f"{lines[place].removeprefix(ERROR)}. {remedy}".rstrip(". ")
         return ""
 
 
@@ -163,6 +181,7 @@ class Supervisor:
         one.restart_at = None
         one.started_at = time.monotonic()
         with open_log(one.log) as log:
+            one.log_bytes = 0 if one.log is None else log.seek(0, os.SEEK_END)
             # A session of its own: Ctrl-C reaches us alone, and we end the others in order.
             one.process = subprocess.Popen(
                 one.command,
@@ -187,7 +206,8 @@ class Supervisor:
         one.restart_at = time.monotonic() + pause
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         where = "" if one.log is None else f" (log: {one.log})"
-        self._tell(f"the {one.name} {how}; it is started again in {pause:g} s{where}")
+        cause = one.last_error()
+        self._tell(f"the {one.name} {how}{f': {cause}' if cause else ''}; it is started again in {pause:g} s{where}")
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.stop_requests += 1

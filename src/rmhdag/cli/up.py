@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +16,7 @@ import typer
 from rmhdag.cli.api_process import answers, api_command, listening, login_link
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.handler_modules import describe_handlers
 from rmhdag.cli.options import JsonOption, SchemaOption, UrlOption
 from rmhdag.cli.output import emit_json, paint, say
 from rmhdag.cli.run_api import address_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from rmhdag.cli.settings import Settings
     from rmhdag.cli.supervisor import Supervised, Supervisor
     from rmhdag.embedded import EmbeddedPostgres, ExternalServer
+    from rmhdag.workflow import HandlerEntry
 
 READY_SECONDS = 60.0
 MOST_DEATHS = 3
@@ -68,6 +70,10 @@ def up(
       rmhdag up --workflows workflows/ --concurrency 4
       rmhdag up --run hello_world --once
       rmhdag up --demo
+      PYTHONPATH=. RMHDAG_HANDLERS=my_handlers rmhdag up --workflows flow.yaml
+
+    Modules named by RMHDAG_HANDLERS are loaded by a process of its own first: a mistake in one of them is shown with
+    its place, and nothing is started.
     """
     from rmhdag.cli.sample_data import require_geo
     from rmhdag.cli.server import choose_server, data_folder, explained, name_server
@@ -79,12 +85,13 @@ def up(
     home = data_folder(load_settings(flags).settings)
     with only_one(home):
         settings, written = configure(flags, home)
+        own = describe_handlers(settings.handlers)
         with supervisor(home, flags) as watcher, listening(settings, flags) as listener:
             server = choose_server(settings)
             say(f"starting, with {name_server(server)}")
             with explained(settings), server:
                 guard_server(watcher, server)
-                names = prepare(server.dsn(), settings, [str(path) for path in workflows or []])
+                names = prepare(server.dsn(), settings, [str(path) for path in workflows or []], own)
                 start_processes(watcher, settings, concurrency, listener)
                 wait_until_ready(watcher, server.dsn(), settings, listener)
                 with login_link(server.dsn(), settings, home, listener) as link:
@@ -166,13 +173,14 @@ def guard_server(watcher: Supervisor, server: ExternalServer | EmbeddedPostgres)
     watcher.watch(server.process_id, restart)
 
 
-def prepare(dsn: str, settings: Settings, paths: list[str]) -> list[str]:
-    """The schema and the workflows; their names."""
+def prepare(dsn: str, settings: Settings, paths: list[str], own: Sequence[HandlerEntry]) -> list[str]:
+    """The schema and the workflows; their names. The worker that is started next will have our handlers and `own`."""
     from rmhdag.cli.database import open_connection
     from rmhdag.cli.platform import who
     from rmhdag.cli.registration import register_files, register_shipped
     from rmhdag.store import migration
     from rmhdag.store.plan import MigrationRefused
+    from rmhdag.workflow import shipped_handlers
 
     try:
         migration.apply(dsn, settings.schema_name)
@@ -186,7 +194,8 @@ def prepare(dsn: str, settings: Settings, paths: list[str]) -> list[str]:
         name = who(None)
         found = register_shipped(conn, settings, namespace="default", registered_by=name)
         if paths:
-            found += register_files(conn, settings, paths, namespace="default", registered_by=name)
+            known = [*shipped_handlers().entries(), *own]
+            found += register_files(conn, settings, paths, namespace="default", registered_by=name, own=known)
     return [f"{one.workflow_id} v{one.version}" for one in found]
 
 
@@ -233,6 +242,9 @@ def is_ready(conn: Conn, watcher: Supervisor) -> bool:
 def not_ready(dying: Supervised | None) -> CommandFailed:
     if dying is None:
         return CommandFailed(f"orchestrator, worker and API were not ready within {READY_SECONDS:g} s")
+    cause = dying.last_error()
+    if cause:
+        return CommandFailed(f"the {dying.name} does not start: {cause}", remedy=f"More is in {dying.log}.")
     return CommandFailed(f"the {dying.name} does not start; the end of {dying.log}:\n{dying.log_tail()}")
 
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from rmhdag.cli.validation import validate_files
+from rmhdag.cli.options import NamespaceOption, SchemaOption, ServerOption, UrlOption
+from rmhdag.cli.validation import validate_files, validate_live
 
 
 def register(app: typer.Typer) -> None:
@@ -25,8 +26,20 @@ def validate(
         list[str] | None, typer.Option("--env", metavar="NAME", help="A variable that templates may read.")
     ] = None,
     handlers: Annotated[
-        Path | None, typer.Option("--handlers", metavar="FILE", help="Handlers besides those of rmhdag.")
+        str | None,
+        typer.Option("--handlers", metavar="MODULES", help="Modules with handlers, instead of RMHDAG_HANDLERS."),
     ] = None,
+    manifest: Annotated[
+        Path | None,
+        typer.Option("--manifest", metavar="FILE", help="Handlers as JSON, for machines without their modules."),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Check against the running platform: its handlers and queues.")
+    ] = False,
+    namespace: NamespaceOption = None,
+    url: ServerOption = None,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
 ) -> None:
     """Check workflow files; show every problem with its line and a remedy. Exit code 3 if there is one.
 
@@ -34,8 +47,31 @@ def validate(
     Examples:
       rmhdag validate flow.yaml
       rmhdag validate workflows/ --queue light --queue heavy
+      PYTHONPATH=. rmhdag validate flow.yaml --handlers my_company.handlers
+      rmhdag validate flow.yaml --live
       generate-flow | rmhdag validate - --json
+
+    Known are the handlers of rmhdag and those of the modules in --handlers or RMHDAG_HANDLERS, which a process of its
+    own imports; no platform is asked, and queues are checked only where --queue names them. With --live (or --url,
+    --database-url …) the platform answers, with the handlers and queues that it has now, as `workflows register` would.
     """
-    raise typer.Exit(
-        validate_files(paths, as_json=as_json, github=github, queues=queue, env_names=env or (), manifest=handlers)
-    )
+    where = (url, database_url, schema, namespace)
+    if live or any(name is not None for name in where):
+        code = validate_live(
+            paths,
+            as_json=as_json,
+            github=github,
+            offline={"--queue": queue, "--env": env, "--handlers": handlers, "--manifest": manifest},
+            where=where,
+        )
+    else:
+        code = validate_files(
+            paths,
+            as_json=as_json,
+            github=github,
+            queues=queue,
+            env_names=env or (),
+            modules=handlers,
+            manifest=manifest,
+        )
+    raise typer.Exit(code)

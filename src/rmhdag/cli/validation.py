@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from rmhdag.cli.workflow_files import (
 )
 
 if TYPE_CHECKING:
-    from rmhdag.workflow.catalogue import HandlerCatalogue
+    from rmhdag.workflow.catalogue import HandlerCatalogue, HandlerEntry
 
 
 def validate_files(
@@ -29,13 +29,47 @@ def validate_files(
     github: bool = False,
     queues: Sequence[str] | None = None,
     env_names: Sequence[str] = (),
+    modules: str | None = None,
     manifest: Path | None = None,
 ) -> ExitCode:
     """Show every problem of these files and folders."""
+    refuse_two_forms(as_json=as_json, github=github)
+    known = find_handlers(modules, manifest)
+    files = [check_file(name, queues=queues, handlers=known, env_names=env_names) for name in find_files(paths)]
+    return show_files(files, as_json=as_json, github=github)
+
+
+def validate_live(
+    paths: Sequence[str],
+    *,
+    as_json: bool,
+    github: bool,
+    offline: Mapping[str, object],
+    where: tuple[str | None, str | None, str | None, str | None],
+) -> ExitCode:
+    """The same, as the platform sees them. `where` is its URL, its database, its schema, and the namespace."""
+    from rmhdag.cli.platform import connected
+
+    refuse_two_forms(as_json=as_json, github=github)
+    useless = [name for name, value in offline.items() if value]
+    if useless:
+        raise CommandFailed(
+            f"{' and '.join(useless)} cannot be combined with --live, --url or --database-url",
+            remedy="The platform knows its own handlers and queues: leave one of the two out.",
+            code=ExitCode.USAGE,
+        )
+    url, database_url, schema, namespace = where
+    with connected(url, database_url, schema, namespace=namespace) as platform:
+        files = platform.check(paths)
+    return show_files(files, as_json=as_json, github=github)
+
+
+def refuse_two_forms(*, as_json: bool, github: bool) -> None:
     if as_json and github:
         raise CommandFailed("--json and --github exclude each other", code=ExitCode.USAGE)
-    known = find_handlers(manifest)
-    files = [check_file(name, queues=queues, handlers=known, env_names=env_names) for name in find_files(paths)]
+
+
+def show_files(files: list[CheckedFile], *, as_json: bool, github: bool) -> ExitCode:
     report_twins(files)
     count = sum(len(file.problems) for file in files)
     if as_json:
@@ -50,7 +84,7 @@ def validate_files(
 def describe(file: CheckedFile) -> str:
     if file.problems:
         return "".join(show_problem(problem, file.source) for problem in file.problems)
-    found = file.checked
+    found = file.head
     assert found is not None
     what = f"{found.workflow_id} v{found.version}, {plural(found.node_count, 'node')}"
     return f"{file.file}: {paint('valid', '32', sys.stdout)} ({what})\n"
@@ -73,9 +107,9 @@ def report_twins(files: list[CheckedFile]) -> None:
 
     first: dict[tuple[str, int], str] = {}
     for file in files:
-        if file.checked is None:
+        if file.head is None:
             continue
-        key = (file.checked.workflow_id, file.checked.version)
+        key = (file.head.workflow_id, file.head.version)
         if key in first:
             lines = file.source.decode("utf-8", "replace").splitlines()
             line = next((number for number, text in enumerate(lines, 1) if text.startswith("workflow_id")), 1)
@@ -93,21 +127,34 @@ def report_twins(files: list[CheckedFile]) -> None:
         first.setdefault(key, file.file)
 
 
-def find_handlers(manifest: Path | None) -> HandlerCatalogue:
-    """Those that come with rmhdag, and those of the manifest: a list of `{name, aliases, queue}`."""
+def find_handlers(modules: str | None, manifest: Path | None) -> HandlerCatalogue:
+    """Those that come with rmhdag, those of the manifest, and those of the modules, else of RMHDAG_HANDLERS."""
+    from rmhdag.cli.handler_modules import configured_modules, describe_handlers
     from rmhdag.workflow.catalogue import shipped_handlers
 
-    if manifest is None:
-        return shipped_handlers()
+    if modules is not None and modules.endswith(".json"):
+        raise CommandFailed(
+            f"--handlers takes modules, as `rmhdag worker` does, and {modules} is a file",
+            remedy=f"Write --manifest {modules}.",
+            code=ExitCode.USAGE,
+        )
+    known = shipped_handlers()
+    if manifest is not None:
+        known = known.with_entries(read_manifest(manifest))
+    named = configured_modules() if modules is None else modules
+    return known.with_entries(describe_handlers(named)) if named else known
+
+
+def read_manifest(manifest: Path) -> list[HandlerEntry]:
     from rmhdag.workflow.handler_manifest import handlers_from_file
 
     try:
-        return shipped_handlers().with_entries(handlers_from_file(manifest))
+        return handlers_from_file(manifest)
     except FileNotFoundError:
         raise CommandFailed(f"{manifest} does not exist", code=ExitCode.NOT_FOUND) from None
     except (OSError, ValueError) as error:
         raise CommandFailed(
             f"{manifest} is not a manifest of handlers: {error}",
-            remedy='It should look like [{"name": "mine.clip", "aliases": [], "queue": "light"}].',
+            remedy='It should look like [{"name": "mine.clip", "aliases": [], "queue": "light", "params_schema": {}}].',
             code=ExitCode.INVALID,
         ) from None

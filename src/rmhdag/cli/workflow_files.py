@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
@@ -21,13 +21,32 @@ STDIN = "-"
 MAX_READ_BYTES = 2_000_000  # above the language's own limit, which then says so; a device never ends
 
 
-class CheckedFile:
-    """`checked` is None where there are problems; the definition is made when somebody asks for it."""
+class CheckedHead(NamedTuple):
+    """What a platform tells of a workflow that it has checked."""
 
-    def __init__(self, file: str, source: bytes, checked: CheckedWorkflow | None, problems: list[Problem]) -> None:
+    workflow_id: str
+    version: int
+    node_count: int
+
+
+class CheckedFile:
+    """`checked` is None where there are problems; the definition is made when somebody asks for it.
+
+    Of what a platform has checked there is only the `head`.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        source: bytes,
+        checked: CheckedWorkflow | None,
+        problems: list[Problem],
+        head: CheckedHead | None = None,
+    ) -> None:
         self.file = file
         self.source = source
         self.checked = checked
+        self.head = head or checked
         self.problems = problems
 
     @property
@@ -37,7 +56,7 @@ class CheckedFile:
         return None if self.checked is None else make_definition(self.checked).definition
 
     def as_json(self) -> dict[str, Any]:
-        found = self.checked
+        found = self.head
         return {
             "file": self.file,
             "valid": not self.problems,

@@ -30,7 +30,11 @@ class HelloParams(_Params):
     name: Annotated[str, Field(max_length=200)] = "world"
 
 
-@handler("hello_world")
+class Greeting(BaseModel):
+    message: str
+
+
+@handler("hello_world", output=Greeting)
 def hello_world(ctx: HandlerContext[HelloParams]) -> dict[str, Any]:
     """Greets somebody."""
     ctx.logger.info("greeting %s", ctx.params.name)
@@ -41,7 +45,11 @@ class SleepParams(_Params):
     seconds: Seconds = 1.0
 
 
-@handler("sleep", light=True)
+class Slept(BaseModel):
+    slept_seconds: float
+
+
+@handler("sleep", output=Slept, light=True)
 async def sleep(ctx: HandlerContext[SleepParams]) -> dict[str, Any]:
     """Waits, and holds nobody up: any number of them share a process."""
     await asyncio.sleep(ctx.params.seconds)
@@ -54,7 +62,11 @@ class FailParams(_Params):
     succeed_on_attempt: Annotated[int, Field(ge=1)] | None = None
 
 
-@handler("fail")
+class NotFailed(BaseModel):
+    attempt: int
+
+
+@handler("fail", output=NotFailed)
 def fail(ctx: HandlerContext[FailParams]) -> dict[str, Any]:
     """Fails; with `succeed_on_attempt` only until then."""
     wanted = ctx.params.succeed_on_attempt
@@ -70,7 +82,12 @@ class MultiPhaseParams(_Params):
     fail_on_attempts: Annotated[int, Field(ge=0)] = 1
 
 
-@handler("multi_phase")
+class DonePhases(BaseModel):
+    phases: list[int]
+    resumed_after: int
+
+
+@handler("multi_phase", output=DonePhases)
 async def multi_phase(ctx: HandlerContext[MultiPhaseParams]) -> AsyncGenerator[dict[str, Any], None]:
     """Works in phases and saves a checkpoint after each; a later run goes on after the last one saved."""
     params = ctx.params
@@ -91,7 +108,13 @@ class SizeCheckParams(_Params):
     threshold_mb: Annotated[float, Field(ge=0)] = 100.0
 
 
-@handler("size_check")
+class SizeCategory(BaseModel):
+    size_mb: float
+    category: Literal["small", "large"]
+    is_large: bool
+
+
+@handler("size_check", output=SizeCategory)
 def size_check(ctx: HandlerContext[SizeCheckParams]) -> dict[str, Any]:
     """Says whether something is small or large, for conditional nodes to go by."""
     size = ctx.params.size_mb
@@ -105,7 +128,13 @@ class ChunkParams(_Params):
     seconds_per_item: Seconds = 0.0
 
 
-@handler("chunk_processor")
+class ChunkTotal(BaseModel):
+    chunk_index: int
+    count: int
+    total: float
+
+
+@handler("chunk_processor", output=ChunkTotal)
 def chunk_processor(ctx: HandlerContext[ChunkParams]) -> dict[str, Any]:
     """Goes through the items of a chunk, tells its progress and stops when it is told to."""
     items = ctx.params.chunk

@@ -1,6 +1,7 @@
-"""The handlers that come with rmhdag and need more libraries than it does, told to those who have not got these.
+"""The handlers that come with rmhdag, and the names that it keeps for later, known without importing any of them.
 
-`manifest.json` is made by `python -m rmhdag.handlers.manifest`, where everything is installed.
+`manifest.json` is made by `python -m rmhdag.handlers.manifest`, where everything is installed. Workers promise what is
+in it, and workflows are checked against it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,40 @@ from typing import Any, TypedDict
 
 import orjson
 
-PACKAGES = ("rmhdag.handlers.raster", "rmhdag.handlers.stac")
+PACKAGES = ("rmhdag.handlers.examples", "rmhdag.handlers.raster", "rmhdag.handlers.stac")
 FILE = Path(__file__).with_name("manifest.json")
+
+# Names that workflows of the original system use and that no handler has yet. A workflow that names one of them is
+# refused with a sentence; the name as words joined by `_`, and these aliases, are meant by it too.
+RESERVED: dict[str, tuple[str, ...]] = {
+    "approval.approve": ("approve_dataset",),
+    "approval.promote_to_external": ("promote_to_external",),
+    "approval.reject": ("reject_dataset",),
+    "approval.trigger": (),
+    "fathom.band_stack": (),
+    "fathom.grid_inventory": (),
+    "fathom.spatial_merge": (),
+    "fathom.stac_register": (),
+    "fathom.tile_inventory": (),
+    "h3.export_dataset": (),
+    "h3.finalize": (),
+    "h3.inventory": (),
+    "h3.raster_zonal": (),
+    "h3.register_dataset": (),
+    "maintenance.detect_orphan_blobs": ("detect_orphan_blobs",),
+    "maintenance.job_health_check": ("job_health_check",),
+    "maintenance.register_silver_blobs": ("register_silver_blobs",),
+    "maintenance.task_watchdog": ("task_watchdog",),
+    "maintenance.unpublish_raster": ("unpublish_raster",),
+    "maintenance.unpublish_vector": ("unpublish_vector",),
+    "ml.predict": (),
+    "vector.create_stac": (),
+    "vector.dissolve": (),
+    "vector.docker_complete": (),
+    "vector.prepare": (),
+    "vector.simplify": (),
+    "vector.upload_chunk": (),
+}
 
 
 class ManifestEntry(TypedDict):
@@ -28,12 +61,13 @@ class ManifestEntry(TypedDict):
     light: bool
     description: str
     params_schema: dict[str, Any]
+    output_schema: dict[str, Any]
     module: str
 
 
 @cache
 def shipped_manifest() -> tuple[ManifestEntry, ...]:
-    return tuple(orjson.loads(FILE.read_bytes()))
+    return tuple(orjson.loads(FILE.read_bytes())["handlers"])
 
 
 def make_manifest() -> bytes:
@@ -48,10 +82,13 @@ def make_manifest() -> bytes:
         entry = {**spec.manifest(), "module": spec.function.__module__}
         del entry["version"]
         entries.append(entry)
-    return orjson.dumps(entries, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+    declared = {name for entry in entries for name in (entry["handler"], *entry["aliases"])}
+    reserved = {name for title, aliases in RESERVED.items() for name in (title, title.replace(".", "_"), *aliases)}
+    made = {"handlers": entries, "reserved": sorted(reserved - declared)}
+    return orjson.dumps(made, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
 
 
 if __name__ == "__main__":
     made = make_manifest()
     FILE.write_bytes(made)
-    sys.stdout.write(f"{FILE.name}: {len(orjson.loads(made))} handlers\n")
+    sys.stdout.write(f"{FILE.name}: {len(orjson.loads(made)['handlers'])} handlers\n")

@@ -1,19 +1,36 @@
-"""Typed parameters: which model a handler declares, and what is wrong with what it was given."""
+"""Typed parameters and outputs: which models a handler declares, their schemas, and what does not fit them.
+
+A model that says nothing about unknown names would ignore them, and a misspelt parameter with them. Here it refuses
+them; one that names its wish (`extra="allow"` or `extra="ignore"`) has it.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from difflib import get_close_matches
+from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasChoices, AliasPath, BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import ErrorDetails, SchemaValidator, core_schema
 
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
+from rmhdag.models.handler_result import HandlerResult
 from rmhdag.models.json_values import json_pointer
+
+# In the schema of an object: further names by which its members may be given, by the name in `properties`.
+OTHER_NAMES = "x-other-names"
 
 
 class ParamsRefused(NonRetryableError):
     """The parameters do not fit the handler's model."""
+
+
+class OutputRefused(NonRetryableError):
+    """The output does not fit the model that the handler declares for it."""
 
 
 def find_params_model(function: Callable[..., Any]) -> type[BaseModel] | None:
@@ -33,17 +50,128 @@ def find_params_model(function: Callable[..., Any]) -> type[BaseModel] | None:
     return model if isinstance(model, type) and issubclass(model, BaseModel) else None
 
 
+def find_output_model(function: Callable[..., Any]) -> type[BaseModel] | None:
+    """The model that the function is annotated to return, if it is one."""
+    try:
+        annotation = get_type_hints(function).get("return")
+    except NameError:
+        return None
+    if not isinstance(annotation, type) or not issubclass(annotation, BaseModel):
+        return None
+    return None if issubclass(annotation, HandlerResult) else annotation
+
+
 def read_params(model: type[BaseModel], given: Any) -> BaseModel:
     try:
-        return model.model_validate(given)
+        params: BaseModel = strict_validator(model).validate_python(given)
     except ValidationError as error:
-        raise ParamsRefused(explain(error)) from None
+        raise ParamsRefused(explain(error, known=_known_names(model))) from None
+    return params
 
 
-def explain(error: ValidationError) -> str:
+def checked_output(model: type[BaseModel], output: Any) -> Any:
+    """The output as JSON, with what the model does not name; raises OutputRefused."""
+    try:
+        if isinstance(output, model):
+            return output.model_dump(mode="json", by_alias=True)
+        model.model_validate(output)
+    except ValidationError as error:
+        raise OutputRefused(explain(error, "output")) from None
+    return output
+
+
+def explain(error: ValidationError, what: str = "params", known: Collection[str] = ()) -> str:
     """Every problem with its place. Values are left out: they may be secrets."""
     problems = [
-        f"params {json_pointer(*detail['loc']) or '/'}: {detail['msg']}"
+        f"{what} {json_pointer(*detail['loc']) or '/'}: {_message(detail, known)}"
         for detail in error.errors(include_url=False, include_input=False)
     ]
     return "; ".join(problems)
+
+
+def _message(detail: ErrorDetails, known: Collection[str]) -> str:
+    if detail["type"] != "extra_forbidden":
+        return str(detail["msg"])
+    close = get_close_matches(str(detail["loc"][-1]), known, n=1) if len(detail["loc"]) == 1 else ()
+    return "there is no such parameter" + (f"; did you mean {close[0]!r}?" if close else "")
+
+
+def says_extra(model: Any) -> bool:
+    """Whether the model, or one it inherits from, says what is to become of unknown names."""
+    return "extra" in getattr(model, "model_config", {"extra": None})
+
+
+@cache
+def strict_validator(model: type[BaseModel]) -> SchemaValidator:
+    """The model's own validator, but for unknown names in it and in the models within."""
+    if not model.__pydantic_complete__:
+        model.model_rebuild()
+    # Pydantic would reuse the validators that the models have already, and those ignore unknown names.
+    return SchemaValidator(_forbid_extras(model.__pydantic_core_schema__), _use_prebuilt=False)
+
+
+# Parts of a Pydantic schema that hold values, not schemas.
+_VALUES = frozenset({"metadata", "serialization", "default", "expected", "members"})
+
+
+def _forbid_extras(schema: Any) -> Any:
+    if type(schema) in (list, tuple):
+        return type(schema)(map(_forbid_extras, schema))
+    if type(schema) is not dict:
+        return schema
+    made = {key: value if key in _VALUES else _forbid_extras(value) for key, value in schema.items()}
+    if schema.get("type") == "model" and not says_extra(schema.get("cls")):
+        made["config"] = {**made.get("config", {}), "extra_fields_behavior": "forbid"}
+    return made
+
+
+class StrictJsonSchema(GenerateJsonSchema):
+    """The schema of what is really accepted: unknown names, and all the names that a field goes by."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        made = super().model_schema(schema)
+        model = schema["cls"]
+        if made.get("type") != "object":
+            return made
+        if self.mode == "validation":
+            if not says_extra(model):
+                made["additionalProperties"] = False
+            others = _other_names(model, made.get("properties", {}))
+            if others:
+                made[OTHER_NAMES] = others
+        return made
+
+
+def _known_names(model: type[BaseModel]) -> list[str]:
+    by_name = _is_known_by_name(model)
+    return [one for name, field in model.model_fields.items() for one in _names_of(name, field, by_name=by_name)]
+
+
+def _is_known_by_name(model: Any) -> bool:
+    return bool(model.model_config.get("populate_by_name") or model.model_config.get("validate_by_name"))
+
+
+def _other_names(model: Any, properties: JsonSchemaValue) -> dict[str, list[str]]:
+    by_name = _is_known_by_name(model)
+    found = {}
+    for name, field in model.model_fields.items():
+        names = _names_of(name, field, by_name=by_name)
+        shown = next((one for one in names if one in properties), None)
+        if shown is not None and len(names) > 1:
+            found[shown] = [one for one in names if one != shown]
+    return found
+
+
+def _names_of(name: str, field: FieldInfo, *, by_name: bool) -> list[str]:
+    alias = field.validation_alias
+    choices = alias.choices if isinstance(alias, AliasChoices) else [] if alias is None else [alias]
+    names = [str(choice.path[0] if isinstance(choice, AliasPath) else choice) for choice in choices]
+    return list(dict.fromkeys([*names, name] if by_name or not names else names))
+
+
+def params_schema(model: type[BaseModel] | None) -> dict[str, Any]:
+    return {} if model is None else model.model_json_schema(schema_generator=StrictJsonSchema)
+
+
+def output_schema(model: type[BaseModel] | None) -> dict[str, Any]:
+    return {} if model is None else model.model_json_schema(mode="serialization", schema_generator=StrictJsonSchema)

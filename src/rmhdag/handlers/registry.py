@@ -11,6 +11,7 @@ import inspect
 import pkgutil
 import re
 import threading
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel
 
 import rmhdag
-from rmhdag.handlers.params import find_params_model
+from rmhdag.handlers.params import find_output_model, find_params_model, output_schema, params_schema
 
 if TYPE_CHECKING:
     from rmhdag.handlers.manifest import ManifestEntry
@@ -33,7 +34,15 @@ GEOSPATIAL = "rasterio"
 
 
 class RegistrationError(Exception):
-    """A handler cannot be declared so, or a module with handlers cannot be loaded."""
+    """A handler cannot be declared so, or a module with handlers cannot be loaded: the mistake is in that module."""
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message, remedy)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.remedy}" if self.remedy else self.message
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,7 @@ class HandlerSpec:
     timeout_seconds: int | None = None
     aliases: tuple[str, ...] = ()
     params: type[BaseModel] | None = None
+    output: type[BaseModel] | None = None
     light: bool = False
     is_async: bool = False
     is_checkpointable: bool = False
@@ -62,7 +72,8 @@ class HandlerSpec:
             "light": self.light,
             "version": self.version,
             "description": self.description,
-            "params_schema": {} if self.params is None else self.params.model_json_schema(),
+            "params_schema": params_schema(self.params),
+            "output_schema": output_schema(self.output),
         }
 
 
@@ -112,19 +123,21 @@ class Registry:
         for name in (spec.name, *spec.aliases):
             if not NAME.match(name) or len(name) > 64:
                 raise RegistrationError(
-                    f"handler name {name!r}: write it as words like raster.validate, at most 64 long"
+                    f"handler name {name!r} of {_place(spec.function)} is not allowed",
+                    "Write it as words like raster.validate, at most 64 characters.",
                 )
             other = self._specs.get(name)
             if other is not None:
                 raise RegistrationError(
-                    f"handler {name!r} is declared twice: by {_place(other.function)} and by {_place(spec.function)}; "
-                    "rename one of them"
+                    f"handler {name!r} is declared twice: by {_place(other.function)} and by {_place(spec.function)}",
+                    "Rename one of them.",
                 )
             promised = self._promised.get(name)
             if promised is not None and promised["module"] != spec.function.__module__:
                 raise RegistrationError(
                     f"handler {name!r} is declared twice: by {promised['module']} of rmhdag and by "
-                    f"{_place(spec.function)}; rename yours"
+                    f"{_place(spec.function)}",
+                    "Rename yours.",
                 )
         for name in (spec.name, *spec.aliases):
             self._specs[name] = spec
@@ -138,19 +151,27 @@ class Registry:
         timeout_seconds: int | None = None,
         aliases: Iterable[str] = (),
         params: type[BaseModel] | None = None,
+        output: type[BaseModel] | None = None,
         light: bool = False,
         version: str = rmhdag.__version__,
     ) -> Callable[[Function], Function]:
-        """Declare a plain or async function, or an async generator, as a handler."""
+        """Declare a plain or async function, or an async generator, as a handler.
+
+        `params` and `output` are models; they need not be named where the function's annotations do it.
+        """
 
         def declare(function: Function) -> Function:
             is_checkpointable = inspect.isasyncgenfunction(function)
             is_async = is_checkpointable or inspect.iscoroutinefunction(function)
             if inspect.isgeneratorfunction(function):
-                raise RegistrationError(f"handler {name!r}: make it an async generator, `async def` with `yield`")
+                raise RegistrationError(
+                    f"handler {name!r}, {_place(function)}, is a plain generator",
+                    "Make it an async generator: `async def` with `yield`.",
+                )
             if light and not is_async:
                 raise RegistrationError(
-                    f"handler {name!r} is light but not async: it would hold up those it shares with"
+                    f"handler {name!r}, {_place(function)}, is light but not async",
+                    "Make it `async def`, or leave out `light=True`: it would hold up those it shares a process with.",
                 )
             self.add(
                 HandlerSpec(
@@ -160,6 +181,7 @@ class Registry:
                     timeout_seconds,
                     tuple(aliases),
                     params or find_params_model(function),
+                    output or find_output_model(function),
                     light,
                     is_async,
                     is_checkpointable,
@@ -182,13 +204,16 @@ def load_handlers(modules: Iterable[str], registry: Registry = shared_registry) 
     Geospatial ones are only promised, because importing their libraries takes seconds; to have them at hand when the
     first task comes, name their package (`rmhdag.handlers.raster`).
     """
-    for module in (EXAMPLES, *modules):
-        import_handlers(module)
+    import_handlers(EXAMPLES)
     if importlib.util.find_spec(GEOSPATIAL) is not None:
         from rmhdag.handlers.manifest import shipped_manifest
 
+        # Before anybody's own, so that a name of ours in another module is refused and does not take our place.
         for entry in shipped_manifest():
-            registry.promise(entry)
+            if entry["module"] != EXAMPLES:
+                registry.promise(entry)
+    for module in modules:
+        import_handlers(module)
     return registry
 
 
@@ -199,13 +224,48 @@ def import_handlers(name: str) -> None:
         if name.startswith(OURS):
             for inside in modules_in(module):
                 importlib.import_module(inside)
-    except RegistrationError:
-        raise
-    except Exception as error:
-        raise RegistrationError(
-            f"handlers of module {name!r} cannot be loaded: {type(error).__name__}: {error}; "
-            "is it installed, and is its folder on PYTHONPATH?"
-        ) from error
+    except (Exception, SystemExit) as error:
+        raise broken_module(name, error) from error
+
+
+def broken_module(name: str, error: BaseException) -> RegistrationError:
+    """Whose mistake it is, where, and what to do about it."""
+    what = f"handlers of module {name!r} cannot be loaded"
+    if isinstance(error, RegistrationError):
+        return RegistrationError(f"{what}: {error.message}", error.remedy)
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        if name == error.name or name.startswith(f"{error.name}."):
+            return RegistrationError(
+                f"{what}: there is no module {error.name!r}",
+                "Is it spelt right (RMHDAG_HANDLERS, --handlers), is it installed, is its folder on PYTHONPATH?",
+            )
+        return RegistrationError(
+            f"{what}: {_place_of(error, name)}it imports {error.name!r}, which is not installed",
+            f"Install {error.name.partition('.')[0]!r} in the environment of rmhdag, or correct the import.",
+        )
+    if isinstance(error, SystemExit):
+        return RegistrationError(
+            f"{what}: {_place_of(error, name)}it calls sys.exit({error.code!r})", "Let it be imported without ending."
+        )
+    said = error.msg if isinstance(error, SyntaxError) else str(error)
+    kind = type(error).__name__
+    return RegistrationError(
+        f"{what}: {_place_of(error, name)}{kind}{f': {said}' if said else ''}", "Correct the module."
+    )
+
+
+def _place_of(error: BaseException, module: str) -> str:
+    """`file:line: ` of the mistake: where the text is wrong, else the last line of the package that ran."""
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        return f"{error.filename}:{error.lineno}: "
+    package = module.partition(".")[0]
+    steps = list(traceback.walk_tb(error.__traceback__))
+    inside = [
+        f"{frame.f_code.co_filename}:{line}: "
+        for frame, line in steps
+        if frame.f_globals.get("__name__", "").partition(".")[0] == package
+    ]
+    return inside[-1] if inside else ""
 
 
 def modules_in(package: ModuleType) -> list[str]:

@@ -21,7 +21,7 @@ from rmhdag.handlers.contract import (
     TaskInterrupted,
     checked_checkpoint,
 )
-from rmhdag.handlers.params import ParamsRefused, read_params
+from rmhdag.handlers.params import OutputRefused, ParamsRefused, checked_output, read_params
 from rmhdag.handlers.registry import HandlerSpec
 from rmhdag.models.data_warnings import KEPT_CHARACTERS, MOST_COUNTED, MOST_KINDS, REST, REST_MESSAGE
 from rmhdag.models.events import ErrorKind
@@ -76,7 +76,7 @@ def run_plain(spec: HandlerSpec, ctx: HandlerContext[Any]) -> Outcome:
         refused = prepare(spec, ctx)
         if refused is not None:
             return refused
-        return _concluded(ctx, spec.function(ctx))
+        return _concluded(spec, ctx, spec.function(ctx))
     except BaseException as error:
         return _outcome_of_error(ctx, error)
 
@@ -88,24 +88,25 @@ async def run_async(spec: HandlerSpec, ctx: HandlerContext[Any], saved: Callable
         if refused is not None:
             return refused
         if spec.is_checkpointable:
-            return await _drive(spec.function(ctx), ctx, saved)
-        return _concluded(ctx, await spec.function(ctx))
+            return await _drive(spec, ctx, saved)
+        return _concluded(spec, ctx, await spec.function(ctx))
     except BaseException as error:
         return _outcome_of_error(ctx, error)
 
 
-async def _drive(phases: AsyncGenerator[Any, None], ctx: HandlerContext[Any], saved: Callable[[], Any]) -> Outcome:
+async def _drive(spec: HandlerSpec, ctx: HandlerContext[Any], saved: Callable[[], Any]) -> Outcome:
     """The checkpoint protocol. A run that was asked to stop ends at its next checkpoint, once that is saved."""
+    phases: AsyncGenerator[Any, None] = spec.function(ctx)
     try:
         async for said in phases:
             if isinstance(said, HandlerResult):
-                return _concluded(ctx, said)
+                return _concluded(spec, ctx, said)
             kind = said.get("type") if isinstance(said, dict) else None
             more = {key: value for key, value in said.items() if key != "type"} if kind in _YIELDED else {}
             if kind not in _YIELDED or more.keys() - _YIELDED[kind]:
                 return _failed(ErrorKind.NON_RETRYABLE, f"the handler yielded {_shown(said)}: {PROTOCOL}")
             if kind == "result":
-                return _concluded(ctx, HandlerResult.model_validate(more))
+                return _concluded(spec, ctx, HandlerResult.model_validate(more))
             if kind == "progress":
                 ctx.progress(**more)
                 continue
@@ -131,16 +132,27 @@ PROTOCOL = (
 )
 
 
-def _concluded(ctx: HandlerContext[Any], returned: Any) -> Outcome:
+def _concluded(spec: HandlerSpec, ctx: HandlerContext[Any], returned: Any) -> Outcome:
     """What a handler returned, unless it was asked to stop and does not say that this is the whole result."""
     reason = ctx.cut_short_by()
     if reason is None or (isinstance(returned, HandlerResult) and returned.complete):
-        return outcome_of(returned)
+        return outcome_of(_shaped(spec, returned))
     ctx._link.log(
         f"The handler returned after it was asked to stop (stop_reason: {reason}), so what it returned does not count. "
         "If the work was done, return HandlerResult(output, complete=True).\n"
     )
     return Outcome(stopped=True)
+
+
+def _shaped(spec: HandlerSpec, returned: Any) -> Any:
+    """What was returned, checked against the model that the handler declares for its output. Raises OutputRefused."""
+    if spec.output is None:
+        return returned
+    if not isinstance(returned, HandlerResult):
+        return checked_output(spec.output, returned)
+    if not returned.success:
+        return returned
+    return returned.model_copy(update={"output": checked_output(spec.output, returned.output)})
 
 
 def outcome_of(returned: Any) -> Outcome:
@@ -210,6 +222,8 @@ def _outcome_of_error(ctx: HandlerContext[Any], error: BaseException) -> Outcome
     is_final = isinstance(error, NonRetryableError) and ctx.stop_reason is StopReason.STOPPING
     if is_cut_short and not is_final:
         return Outcome(stopped=True)
+    if isinstance(error, OutputRefused):
+        return _failed(ErrorKind.OUTPUT_REFUSED, str(error))
     if isinstance(error, NonRetryableError) and error.error is not None:
         return _with_error(ErrorKind.NON_RETRYABLE, error.error)
     if isinstance(error, NonRetryableError):

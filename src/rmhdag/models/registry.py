@@ -74,6 +74,7 @@ class Handler(Row):
     description: Message = ""
     aliases: JsonList = Field(default_factory=list)
     params_schema: LargeJsonObject = Field(default_factory=dict)
+    output_schema: LargeJsonObject = Field(default_factory=dict)
     registered_at: Stamped
     updated_at: Stamped
 

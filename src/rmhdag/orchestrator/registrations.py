@@ -21,14 +21,16 @@ def known_handlers(conn: Conn, namespace: str | None = None) -> HandlerCatalogue
     A namespace's own never take a name from those that all share, nor by an alias from each other.
     """
     found = views.handlers(conn, namespace)
-    shared = shipped_handlers().with_entries(
-        HandlerEntry(name, tuple(aliases), queue) for name, aliases, queue, is_shared in found if is_shared
-    )
-    own = {name: (aliases, queue) for name, aliases, queue, _ in found if name not in shared}
+    shared = shipped_handlers().with_entries(_entry(one) for one in found if one.is_shared)
+    own = {one.handler: one for one in found if one.handler not in shared}
     return shared.with_entries(
-        HandlerEntry(name, tuple(alias for alias in aliases if alias not in shared and alias not in own), queue)
-        for name, (aliases, queue) in own.items()
+        _entry(one)._replace(aliases=tuple(name for name in one.aliases if name not in shared and name not in own))
+        for one in own.values()
     )
+
+
+def _entry(found: views.KnownHandler) -> HandlerEntry:
+    return HandlerEntry(found.handler, tuple(found.aliases), found.queue, found.params_schema, found.output_schema)
 
 
 def handler_queues(conn: Conn) -> dict[str, str]:

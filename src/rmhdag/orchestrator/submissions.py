@@ -18,6 +18,7 @@ from rmhdag.models.limits import INPUT_BYTES, REASON_CHARACTERS
 from rmhdag.observability.traces import current_trace_parent
 from rmhdag.orchestrator.callbacks.destinations import PUBLIC_ONLY, CallbackRefused, Rules, check_callback_url
 from rmhdag.orchestrator.definitions import definition_of
+from rmhdag.orchestrator.fitness import UnfitWorkflowError, refuse_unfit
 from rmhdag.orchestrator.large_values import shrink_inputs
 from rmhdag.orchestrator.owned_jobs import OwnedJob
 from rmhdag.store import jobs, workflows
@@ -70,7 +71,7 @@ class Submitted(NamedTuple):
     is_repeat: bool = False
 
 
-Refusal = UnknownWorkflowError | OtherSubmissionError | InvalidInputs | CallbackRefused
+Refusal = UnknownWorkflowError | UnfitWorkflowError | OtherSubmissionError | InvalidInputs | CallbackRefused
 
 
 def submit(
@@ -114,7 +115,7 @@ def submit_many(
     for place in open_places:
         try:
             rows[place] = _row_of(conn, namespace, wanted[place], stored, callback_rules)
-        except (UnknownWorkflowError, InvalidInputs, CallbackRefused) as refusal:
+        except (UnknownWorkflowError, UnfitWorkflowError, InvalidInputs, CallbackRefused) as refusal:
             answers[place] = refusal
     inserted = jobs.insert_jobs(conn, list(rows.values()), source_app) if rows else set()
     beaten = []
@@ -170,6 +171,7 @@ def _row_of(
         named = wanted.workflow_id if wanted.version is None else f"{wanted.workflow_id} version {wanted.version}"
         raise UnknownWorkflowError(f"there is no workflow {named!r}; `rmhdag workflows` lists them")
     definition = definition_of(conn, namespace, head.workflow_id, head.version, head.hash)
+    refuse_unfit(conn, namespace, head, definition)
     row = job_row(
         new_id(),
         head,

@@ -180,6 +180,7 @@ class HandlerLine(NamedTuple):
     description: str
     aliases: list[str]
     params_schema: dict[str, Any]
+    output_schema: dict[str, Any]
     registered_at: datetime
 
 
@@ -353,9 +354,20 @@ def with_configured(found: Sequence[QueueLine], configured: Iterable[str]) -> li
     return sorted([*found, *empty], key=lambda line: line.queue)
 
 
-def handlers(conn: Conn, namespace: str | None) -> list[tuple[str, list[str], str | None, bool]]:
-    """(name, aliases, queue, whether all namespaces share it) of what workers have registered for one, or at all."""
-    return conn.execute(SQL["handlers"], {"namespace": namespace}).fetchall()
+class KnownHandler(NamedTuple):
+    """`is_shared`: all namespaces have it."""
+
+    handler: str
+    aliases: list[str]
+    queue: str | None
+    params_schema: dict[str, Any]
+    output_schema: dict[str, Any]
+    is_shared: bool
+
+
+def handlers(conn: Conn, namespace: str | None) -> list[KnownHandler]:
+    """What workers have registered for one namespace, or at all."""
+    return _read(conn, KnownHandler, "handlers", {"namespace": namespace})
 
 
 def handler_lines(conn: Conn, namespace: str) -> list[HandlerLine]:

@@ -243,12 +243,12 @@ FROM dag_workers AS w
 ORDER BY w.started_at
 
 -- name: handlers
-SELECT handler, aliases, queue, serves_namespace IS NULL AS is_shared FROM dag_handlers
+SELECT handler, aliases, queue, params_schema, output_schema, serves_namespace IS NULL AS is_shared FROM dag_handlers
 WHERE serves_namespace IS NULL OR serves_namespace = COALESCE(%(namespace)s::text, serves_namespace)
 ORDER BY handler
 
 -- name: handler_lines
-SELECT handler, queue, version, description, aliases, params_schema, registered_at FROM dag_handlers
+SELECT handler, queue, version, description, aliases, params_schema, output_schema, registered_at FROM dag_handlers
 WHERE serves_namespace IS NULL OR serves_namespace = %(namespace)s
 ORDER BY handler
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
@@ -23,11 +24,15 @@ class StoredWorkflow(NamedTuple):
 
 
 class WorkflowHead(NamedTuple):
-    """A stored workflow without its definition, which whoever knows the hash may have already."""
+    """A stored workflow without its definition, which whoever knows the hash may have already.
+
+    `handlers_at` is when a handler was last registered or changed: until then what was known of them still holds.
+    """
 
     workflow_id: str
     version: int
     hash: str
+    handlers_at: datetime | None = None
 
 
 class OtherContentError(Exception):
@@ -50,7 +55,8 @@ def current_heads(
     given = {"namespace": namespace, "wanted": orjson.dumps(list(wanted)).decode()}
     rows = conn.execute(SQL["current_heads"], given).fetchall()
     return {
-        (workflow_id, asked): WorkflowHead(workflow_id, version, digest) for asked, workflow_id, version, digest in rows
+        (workflow_id, asked): WorkflowHead(workflow_id, version, digest, handlers_at)
+        for asked, workflow_id, version, digest, handlers_at in rows
     }
 
 

@@ -8,7 +8,7 @@ LIMIT 1
 
 -- name: current_heads
 -- 0 workflow_id, 1 version or null
-SELECT (r->>1)::int AS asked, w.workflow_id, w.version, w.hash
+SELECT (r->>1)::int AS asked, w.workflow_id, w.version, w.hash, (SELECT max(updated_at) FROM dag_handlers) AS handlers_at
 FROM jsonb_array_elements(%(wanted)s::jsonb) AS r
 CROSS JOIN LATERAL (
     SELECT workflow_id, version, hash

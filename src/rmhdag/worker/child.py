@@ -278,7 +278,7 @@ def _load(channel: Channel, modules: list[str]) -> Registry:
     try:
         registry = load_handlers(modules)
     except RegistrationError as error:
-        channel.send("broken", str(error))
+        channel.send("broken", error.message, error.remedy)
         os._exit(3)
     channel.send("ready", registry.manifests())
     return registry

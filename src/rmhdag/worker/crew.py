@@ -49,6 +49,11 @@ NO_HANDLER_SECONDS = 5.0
 class HandlersBrokenError(Exception):
     """The modules with handlers cannot be loaded: no child will ever be ready."""
 
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(f"{message}. {remedy}" if remedy else message)
+        self.message = message
+        self.remedy = remedy
+
 
 class Crew:
     def __init__(
@@ -175,7 +180,7 @@ class Crew:
         self._on_ready(manifests)
 
     def _hear_broken(self, child: ChildProcess, frame: Frame) -> None:
-        raise HandlersBrokenError(frame[1])
+        raise HandlersBrokenError(*frame[1:])
 
     def _hear_done(self, child: ChildProcess, frame: Frame) -> None:
         _, key, kind, message, began_ns, took_ns, output, metrics, delay_seconds, stopped, *more = frame

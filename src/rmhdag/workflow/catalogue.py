@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+MANIFEST = Path(__file__).parents[1] / "handlers" / "manifest.json"
 
 
 class HandlerEntry(NamedTuple):
-    """One handler; `queue` is its own, used where neither node nor child task names one."""
+    """One handler; `queue` is its own, used where neither node nor child task names one.
+
+    The schemas are of its parameters and of its output; an empty one says nothing.
+    """
 
     name: str
     aliases: tuple[str, ...] = ()
     queue: str | None = None
+    params_schema: Mapping[str, Any] = MappingProxyType({})
+    output_schema: Mapping[str, Any] = MappingProxyType({})
+    description: str = ""
+
+    @classmethod
+    def from_manifest(cls, told: dict[str, Any]) -> HandlerEntry:
+        """As a worker registers it."""
+        schemas = told.get("params_schema") or {}, told.get("output_schema") or {}
+        return cls(told["handler"], tuple(told["aliases"]), told["queue"], *schemas, told.get("description", ""))
 
 
 class HandlerCatalogue:
-    """Handlers by name and alias. A later entry of the same name replaces an earlier one."""
+    """Handlers by name and alias. A later entry of the same name replaces an earlier one.
 
-    def __init__(self, entries: Iterable[HandlerEntry] = ()) -> None:
+    `reserved` are names that rmhdag keeps for handlers that do not exist yet.
+    """
+
+    def __init__(self, entries: Iterable[HandlerEntry] = (), reserved: Collection[str] = ()) -> None:
+        self.reserved = frozenset(reserved)
         self._entries: dict[str, HandlerEntry] = {}
         for entry in entries:
             for name in (entry.name, *entry.aliases):
@@ -34,7 +53,11 @@ class HandlerCatalogue:
 
     def entries(self) -> list[HandlerEntry]:
         """Each once, by name."""
-        return sorted(set(self._entries.values()))
+        by_name = {entry.name: entry for entry in self._entries.values()}
+        return [by_name[name] for name in sorted(by_name)]
+
+    def find(self, name: str) -> HandlerEntry | None:
+        return self._entries.get(name)
 
     def queue_of(self, name: str) -> str | None:
         entry = self._entries.get(name)
@@ -42,14 +65,11 @@ class HandlerCatalogue:
 
     def with_entries(self, entries: Iterable[HandlerEntry]) -> HandlerCatalogue:
         known = {entry.name: entry for entry in self.entries()}
-        return HandlerCatalogue({**known, **{entry.name: entry for entry in entries}}.values())
+        return HandlerCatalogue({**known, **{entry.name: entry for entry in entries}}.values(), self.reserved)
 
 
 @cache
 def shipped_handlers() -> HandlerCatalogue:
     """The handlers that rmhdag itself brings, known even where their libraries are not installed."""
-    shipped = json.loads(Path(__file__).with_name("handlers.json").read_bytes())
-    manifest = json.loads((Path(__file__).parents[1] / "handlers" / "manifest.json").read_bytes())
-    return HandlerCatalogue(
-        HandlerEntry(entry["name"], tuple(entry.get("aliases", ())), entry.get("queue")) for entry in shipped
-    ).with_entries(HandlerEntry(entry["handler"], tuple(entry["aliases"]), entry["queue"]) for entry in manifest)
+    manifest = json.loads(MANIFEST.read_bytes())
+    return HandlerCatalogue(map(HandlerEntry.from_manifest, manifest["handlers"]), manifest["reserved"])

@@ -102,7 +102,7 @@ def _check_data(data: Any, report: Report, around: Surroundings) -> tuple[Checke
     if len(graph.names) <= MAX_NODES:
         check_graph(graph, report)
         rules.check()
-        TemplateRules(data, graph, around.env_names, report).check()
+        TemplateRules(data, graph, around.env_names, report, around.handlers).check()
     if report.count:
         return None, report.sorted()
     return CheckedWorkflow(data, graph, rules, report.source_map), []

@@ -1,10 +1,14 @@
-"""Handlers that somebody else describes: a list of `{name, aliases, queue}` as JSON, checked before it is believed."""
+"""Handlers that somebody else describes, as JSON: a list of `{name, aliases, queue, params_schema, output_schema}`.
+
+They are checked before they are believed.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from rmhdag.workflow.catalogue import HandlerEntry
 from rmhdag.workflow.definition import HandlerName, QueueName
@@ -16,6 +20,8 @@ class WrittenHandler(BaseModel):
     name: HandlerName
     aliases: tuple[HandlerName, ...] = ()
     queue: QueueName | None = None
+    params_schema: dict[str, Any] = Field(default_factory=dict)
+    output_schema: dict[str, Any] = Field(default_factory=dict)
 
 
 _MANIFEST = TypeAdapter(list[WrittenHandler])
@@ -23,7 +29,8 @@ _MANIFEST = TypeAdapter(list[WrittenHandler])
 
 def read_handlers(text: str | bytes) -> list[HandlerEntry]:
     """Raises a ValueError that names the place."""
-    return [HandlerEntry(entry.name, entry.aliases, entry.queue) for entry in _MANIFEST.validate_json(text)]
+    written = _MANIFEST.validate_json(text)
+    return [HandlerEntry(one.name, one.aliases, one.queue, one.params_schema, one.output_schema) for one in written]
 
 
 def handlers_from_file(path: Path) -> list[HandlerEntry]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rmhdag.models.states import NodeType
 from rmhdag.workflow.catalogue import HandlerCatalogue
+from rmhdag.workflow.handler_rules import check_handler
 from rmhdag.workflow.problems import did_you_mean
 from rmhdag.workflow.raw_graph import RawGraph
 from rmhdag.workflow.report import Report
@@ -69,13 +70,7 @@ class NodeRules:
         handler = task.get("handler")
         if not isinstance(handler, str):
             return
-        if self.handlers is not None and handler not in self.handlers:
-            self.report.add(
-                (*path, "handler"),
-                "unknown-handler",
-                f"there is no handler `{shorten(handler)}`",
-                did_you_mean(handler, self.handlers.names(), "Register it, or check its name"),
-            )
+        if self.handlers is not None and not check_handler(self.handlers, handler, task, path, self.report):
             return
         if self.queue_of(node_name, task) is None and not self._uses_own_queue(handler):
             self.report.add_key(

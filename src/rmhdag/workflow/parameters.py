@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,7 +35,7 @@ class Fault(NamedTuple):
         return json_pointer(*self.path)
 
 
-_NAMES = {
+KINDS = {
     "string": "text",
     "integer": "a whole number",
     "number": "a number",
@@ -157,8 +157,8 @@ def check_value(declared: Mapping[str, Any], value: Any, path: Path, faults: lis
             Fault(
                 path,
                 "wrong-type",
-                f"`{name}` must be {_NAMES[wanted]}, not {_describe(value)}",
-                f"Give {_NAMES[wanted]}",
+                f"`{name}` must be {KINDS[wanted]}, not {describe_kind(value)}",
+                f"Give {KINDS[wanted]}",
             )
         )
         return value
@@ -169,16 +169,24 @@ def check_value(declared: Mapping[str, Any], value: Any, path: Path, faults: lis
         remedy = did_you_mean(str(value), [str(choice) for choice in allowed])
         faults.append(Fault(path, "not-allowed", f"`{name}` is none of the allowed values", remedy))
         return value
-    for limit, (types, keeps, words) in _LIMITS.items():
-        bound = declared.get(limit)
-        if bound is not None and wanted in types and not keeps(value, bound):
-            faults.append(Fault(path, "out-of-range", f"`{name}` {words.format(bound)}", "Change the value"))
+    faults += [
+        Fault(path, "out-of-range", f"`{name}` {words}", "Change the value")
+        for words in broken_limits(declared, value, wanted)
+    ]
     if wanted == "array" and declared.get("items") is not None:
         return [check_value(declared["items"], item, (*path, index), faults) for index, item in enumerate(value)]
     if wanted == "object" and declared.get("properties") is not None:
         others_allowed = bool(declared.get("additionalProperties", True))
         return check_members(declared["properties"], value, path, faults, others_allowed=others_allowed, fill=False)
     return value
+
+
+def broken_limits(declared: Mapping[str, Any], value: Any, kind: str) -> Iterator[str]:
+    """What a value of this type must be and is not."""
+    for limit, (types, keeps, words) in _LIMITS.items():
+        bound = declared.get(limit)
+        if bound is not None and kind in types and not keeps(value, bound):
+            yield words.format(bound)
 
 
 def check_members(
@@ -212,10 +220,10 @@ def check_members(
     return complete
 
 
-def _describe(value: Any) -> str:
+def describe_kind(value: Any) -> str:
     if value is None:
         return "null"
     for kind in ("boolean", "number", "string", "array", "object"):
         if is_type(value, kind):
-            return _NAMES[kind]
+            return KINDS[kind]
     return type(value).__name__

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from rmhdag.models.states import NodeType
+from rmhdag.workflow.catalogue import HandlerCatalogue
 from rmhdag.workflow.expressions import (
     CompiledTemplate,
     ExpressionError,
@@ -16,6 +17,7 @@ from rmhdag.workflow.expressions import (
     compile_template,
 )
 from rmhdag.workflow.expressions.operators import MixedKinds
+from rmhdag.workflow.handler_rules import find_output_fault
 from rmhdag.workflow.problems import did_you_mean
 from rmhdag.workflow.raw_graph import RawGraph
 from rmhdag.workflow.report import Report
@@ -48,13 +50,21 @@ class Place(NamedTuple):
 
 
 class TemplateRules:
-    def __init__(self, data: dict[str, Any], graph: RawGraph, env_names: Collection[str], report: Report) -> None:
+    def __init__(
+        self,
+        data: dict[str, Any],
+        graph: RawGraph,
+        env_names: Collection[str],
+        report: Report,
+        handlers: HandlerCatalogue | None = None,
+    ) -> None:
         inputs = data.get("inputs")
         self.inputs: dict[str, Any] = inputs if isinstance(inputs, dict) else {}
         self.outputs = data.get("outputs")
         self.graph = graph
         self.ancestors = graph.ancestors()
         self.env_names = env_names
+        self.handlers = handlers
         self.report = report
         self.parsed = 0
 
@@ -255,7 +265,7 @@ class TemplateRules:
         return self._find_output_fault(name, steps)
 
     def _find_output_fault(self, name: str, steps: tuple[str | int, ...]) -> tuple[str, str, str] | None:
-        """Nodes without a worker have outputs of a known shape."""
+        """Nodes without a worker have outputs of a known shape, and so have handlers that declare it."""
         if len(steps) < 3 or steps[1] != "output":
             return None
         node, kind = self.graph.nodes.get(name, {}), self.graph.types.get(name)
@@ -267,6 +277,8 @@ class TemplateRules:
             known = _CONDITIONAL_OUTPUTS
         elif kind is NodeType.APPROVAL:
             known = _APPROVAL_OUTPUTS
+        elif kind is NodeType.TASK:
+            return find_output_fault(self.handlers, name, node.get("handler"), steps[2:])
         else:
             return None
         if steps[2] in known or known == ("failures",):

@@ -41,6 +41,7 @@ from rmhdag.models.scopes import Scope
 from rmhdag.models.states import JobStatus
 from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
 from rmhdag.orchestrator.commands import ANSWER_SECONDS, CommandAnswer, cancel_job, wait_for_answer
+from rmhdag.orchestrator.fitness import UnfitWorkflowError
 from rmhdag.orchestrator.reruns import (
     JobNotFinishedError,
     NothingToRerunError,
@@ -406,6 +407,8 @@ def refusal(conn: Conn, namespace: str, answer: Refusal, body: JobSubmission) ->
         return invalid_parameters(answer)
     if isinstance(answer, CallbackRefused):
         return callback_refused(answer, "/callback_url")
+    if isinstance(answer, UnfitWorkflowError):
+        return unfit_workflow(answer)
     if isinstance(answer, UnknownWorkflowError):
         return unknown_workflow(conn, namespace, body.workflow_id, body.version)
     return key_reused(answer)
@@ -419,6 +422,10 @@ def unknown_workflow(conn: Conn, namespace: str, workflow_id: str, version: int 
     if newest is not None:
         return Problem(404, "unknown_workflow", f"{what} version {version}", remedy=remedy, pointer="/version")
     return Problem(404, "unknown_workflow", what, remedy=remedy if known else None, pointer="/workflow_id")
+
+
+def unfit_workflow(error: UnfitWorkflowError) -> Problem:
+    return Problem(409, "unfit_workflow", str(error), remedy=error.remedy, pointer="/workflow_id")
 
 
 def invalid_parameters(error: InvalidInputs) -> Problem:

@@ -18,6 +18,7 @@ from rmhdag.api.routes.jobs import (
     is_id,
     one_key,
     say_repeated,
+    unfit_workflow,
     unknown_workflow,
 )
 from rmhdag.api.views.assets import accepted, read_request
@@ -25,6 +26,7 @@ from rmhdag.assets.identity import InvalidReferences
 from rmhdag.assets.revisions import AssetConflict
 from rmhdag.models.api.assets import OrderAccepted, RequestView, WorkOrderBody
 from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
+from rmhdag.orchestrator.fitness import UnfitWorkflowError
 from rmhdag.orchestrator.requests import OtherRequestError, PlatformMissingError, WorkOrder, order
 from rmhdag.orchestrator.submissions import UnknownWorkflowError
 from rmhdag.workflow import InvalidInputs
@@ -63,6 +65,8 @@ def submit_request(
             )
         except UnknownWorkflowError:
             raise unknown_workflow(conn, caller.namespace, body.workflow_id, None) from None
+        except UnfitWorkflowError as error:
+            raise unfit_workflow(error) from None
         except InvalidInputs as error:
             raise invalid_parameters(error) from None
         except CallbackRefused as error:

@@ -47,6 +47,7 @@ def handlers(conn: Conn, namespace: str) -> HandlerList:
             version=line.version,
             description=line.description,
             params_schema=line.params_schema,
+            output_schema=line.output_schema,
         )
         for line in views.handler_lines(conn, namespace)
     }
@@ -57,8 +58,9 @@ def handlers(conn: Conn, namespace: str) -> HandlerList:
             queue=entry.queue,
             offered=False,
             version=None,
-            description=None,
-            params_schema=None,
+            description=entry.description,
+            params_schema=dict(entry.params_schema),
+            output_schema=dict(entry.output_schema),
         )
         for entry in shipped_handlers().entries()
     }

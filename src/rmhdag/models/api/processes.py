@@ -55,7 +55,12 @@ class HandlerSummary(BaseModel):
     offered: bool = Field(description="Some worker has registered it; else it is only known to exist")
     version: str | None
     description: str | None
-    params_schema: dict[str, Any] | None = Field(description="JSON Schema; null if not known here")
+    params_schema: dict[str, Any] | None = Field(
+        description="JSON Schema of its parameters; an empty one says nothing, null is not known here"
+    )
+    output_schema: dict[str, Any] | None = Field(
+        default=None, description="JSON Schema of its output; empty if the handler declares none"
+    )
 
 
 class HandlerList(BaseModel):

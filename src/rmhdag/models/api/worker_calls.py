@@ -101,6 +101,7 @@ class OfferedHandler(Said):
     version: Label = ""
     description: Text2000 = ""
     params_schema: Annotated[dict[str, Any], _bounded(RESULT_BYTES)] = {}
+    output_schema: Annotated[dict[str, Any], _bounded(RESULT_BYTES)] = {}
 
 
 class RegisterWorker(WorkerCall):

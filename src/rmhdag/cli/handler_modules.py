@@ -1,0 +1,50 @@
+"""The handlers of one's own modules, for commands that check workflows: described by a child, never imported here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+
+if TYPE_CHECKING:
+    from rmhdag.workflow.catalogue import HandlerEntry
+
+VARIABLE = "RMHDAG_HANDLERS"
+
+
+def configured_modules() -> str:
+    """RMHDAG_HANDLERS, or that of a settings file; without the model of all settings, which is half of a start."""
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return named
+    if not os.environ.get("RMHDAG_CONFIG") and not any(path.is_file() for path in _usual_files()):
+        return ""
+    from rmhdag.cli.settings import load_settings
+
+    return load_settings({}).settings.handlers
+
+
+def _usual_files() -> list[Path]:
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return [Path("rmhdag.toml"), Path(home, "rmhdag", "config.toml")]
+
+
+def describe_handlers(named: str) -> list[HandlerEntry]:
+    """Of modules as RMHDAG_HANDLERS names them. A mistake in one of them ends the command with its place."""
+    if not named.strip():
+        return []
+    from rmhdag.handlers.description import describe_modules
+    from rmhdag.handlers.registry import RegistrationError, split_modules
+    from rmhdag.workflow.catalogue import HandlerEntry
+
+    try:
+        return [HandlerEntry.from_manifest(one) for one in describe_modules(split_modules(named))]
+    except RegistrationError as error:
+        raise broken_modules(error.message, error.remedy) from None
+
+
+def broken_modules(message: str, remedy: str) -> CommandFailed:
+    return CommandFailed(message, remedy=remedy, code=ExitCode.INVALID)

@@ -1,0 +1,199 @@
+"""A handler's parameters and output against the JSON Schemas that it publishes.
+
+Names are checked everywhere, values where they are written down: a template may become anything. Schemas come from
+Pydantic, and by way of workers from anybody: what is not understood here is not checked, for the handler's own model
+has the last word when the task runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rmhdag.workflow.parameters import KINDS, Fault, Path, broken_limits, describe_kind, is_type, pattern_fault, same
+from rmhdag.workflow.problems import did_you_mean
+from rmhdag.workflow.yaml_reader import shorten
+
+Schema = Mapping[str, Any]
+
+# Schemas of models that contain themselves have no end; this many steps are enough for any parameters of a person.
+MOST_STEPS = 50_000
+DEEPEST = 64
+# Further names of members, by the name in `properties`.
+OTHER_NAMES = "x-other-names"
+_DEFINITIONS = "#/$defs/"
+
+
+class _TooMuch(Exception):
+    """The check would take too long."""
+
+
+def find_param_faults(handler: str, schema: Schema, params: dict[str, Any]) -> list[Fault]:
+    """What is wrong with the parameters of a task, by their paths inside `params`."""
+    if not schema:
+        return []
+    try:
+        return _Check(schema, handler).value(schema, params, (), 0)
+    except (_TooMuch, TypeError, AttributeError, KeyError, ValueError, ArithmeticError):
+        return []
+
+
+class _Check:
+    def __init__(self, whole: Schema, handler: str) -> None:
+        self._whole = whole
+        self._handler = handler
+        self._steps = 0
+
+    def value(self, schema: Any, value: Any, path: Path, depth: int) -> list[Fault]:
+        self._steps += 1
+        if self._steps > MOST_STEPS or depth > DEEPEST:
+            raise _TooMuch
+        if not isinstance(schema, dict) or is_template(value):
+            return []
+        schema = resolve(schema, self._whole)
+        choices = schema.get("anyOf") or schema.get("oneOf")
+        if choices is not None:
+            return self._choice(choices, value, path, depth + 1)
+        faults = [fault for part in schema.get("allOf", ()) for fault in self.value(part, value, path, depth + 1)]
+        kind = schema.get("type")
+        if isinstance(kind, str) and not _has_type(value, kind):
+            return [*faults, self._wrong_type(path, value, [kind])]
+        allowed = [schema["const"]] if "const" in schema else schema.get("enum")
+        if allowed is not None and not any(same(value, choice) for choice in allowed):
+            remedy = did_you_mean(str(value), [str(choice) for choice in allowed])
+            return [*faults, Fault(path, "not-allowed", f"{self._name(path)} is none of the allowed values", remedy)]
+        if isinstance(value, dict):
+            faults += self._members(schema, value, path, depth)
+        elif isinstance(value, list):
+            faults += self._items(schema, value, path, depth)
+        elif isinstance(kind, str):
+            faults += [
+                Fault(path, "out-of-range", f"{self._name(path)} {words}", "Change the value")
+                for words in broken_limits(_understood(schema), value, kind)
+            ]
+        return faults
+
+    def _choice(self, choices: list[Any], value: Any, path: Path, depth: int) -> list[Fault]:
+        """Nothing if one of them fits; else what is wrong by the one that was most likely meant."""
+        found: list[list[Fault]] = []
+        kinds: list[str] = []
+        for choice in self._alternatives(choices, depth):
+            kind = choice.get("type")
+            if isinstance(kind, str) and not _has_type(value, kind):
+                kinds.append(kind)
+                continue
+            faults = self.value(choice, value, path, depth)
+            if not faults:
+                return []
+            found.append(faults)
+        return min(found, key=len) if found else [self._wrong_type(path, value, kinds)]
+
+    def _alternatives(self, choices: list[Any], depth: int) -> Iterator[Schema]:
+        """Choices within choices are choices too."""
+        for choice in choices:
+            self._steps += 1
+            if self._steps > MOST_STEPS or depth > DEEPEST:
+                raise _TooMuch
+            schema = resolve(choice, self._whole)
+            inner = schema.get("anyOf") or schema.get("oneOf")
+            if inner is None:
+                yield schema
+            else:
+                yield from self._alternatives(inner, depth + 1)
+
+    def _members(self, schema: Schema, value: dict[str, Any], path: Path, depth: int) -> list[Fault]:
+        declared = schema.get("properties", {})
+        shown_as = {other: name for name, others in schema.get(OTHER_NAMES, {}).items() for other in others}
+        rest = schema.get("additionalProperties", True)
+        faults: list[Fault] = []
+        for name, member in value.items():
+            where = (*path, name)
+            known = declared.get(shown_as.get(name, name))
+            if known is not None:
+                faults += self.value(known, member, where, depth + 1)
+            elif rest is False:
+                owner = self._name(path) if path else f"handler `{self._handler}`"
+                what = "" if path else "parameter "
+                remedy = did_you_mean(name, {*declared, *shown_as}) if declared else "Remove it"
+                message = f"{owner} has no {what}`{shorten(name)}`"
+                faults.append(Fault(where, "unknown-parameter", message, remedy))
+            else:
+                faults += self.value(rest, member, where, depth + 1)
+        given = {shown_as.get(name, name) for name in value}
+        for name in schema.get("required", ()):
+            if name not in given:
+                needs = f"{self._name(path)} lacks" if path else f"handler `{self._handler}` needs the parameter"
+                remedy = f"Add `{name}`" if path else f"Add `{name}` under `params`"
+                faults.append(Fault((*path, name), "missing-parameter", f"{needs} `{name}`", remedy))
+        return faults
+
+    def _items(self, schema: Schema, value: list[Any], path: Path, depth: int) -> list[Fault]:
+        first = schema.get("prefixItems", [])
+        rest = schema.get("items", True)
+        faults = [
+            Fault(path, "out-of-range", f"{self._name(path)} {words}", "Change the list")
+            for words in broken_limits(schema, value, "array")
+        ]
+        for index, item in enumerate(value):
+            faults += self.value(first[index] if index < len(first) else rest, item, (*path, index), depth + 1)
+        return faults
+
+    def _wrong_type(self, path: Path, value: Any, kinds: list[str]) -> Fault:
+        named = [KINDS[kind] for kind in dict.fromkeys(kinds) if kind in KINDS] or ["null"]
+        must = " or ".join(named)
+        message = f"{self._name(path)} must be {must}, not {describe_kind(value)}"
+        return Fault(path, "wrong-type", message, f"Give {must}")
+
+    def _name(self, path: Path) -> str:
+        place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+        return f"parameter `{shorten(place)}` of `{self._handler}`" if path else f"handler `{self._handler}`"
+
+
+def _has_type(value: Any, kind: str) -> bool:
+    return value is None if kind == "null" else is_type(value, kind)
+
+
+def _understood(schema: Schema) -> Schema:
+    """Limits of a value, without those that Pydantic means in another way or that nobody can apply."""
+    pattern = schema.get("pattern")
+    unusable = {"format", "pattern"} if pattern is not None and pattern_fault(str(pattern)) else {"format"}
+    return {word: bound for word, bound in schema.items() if word not in unusable}
+
+
+def is_template(value: Any) -> bool:
+    """Whether the value is only known when the job runs."""
+    return isinstance(value, str) and "{{" in value
+
+
+def resolve(schema: Schema, whole: Schema) -> Schema:
+    """The schema that a reference leads to; one that leads nowhere, or in a circle, says nothing."""
+    for _ in range(DEEPEST):
+        place = schema.get("$ref")
+        if place is None:
+            return schema
+        found = whole.get("$defs", {}).get(str(place).removeprefix(_DEFINITIONS))
+        if not isinstance(found, dict):
+            return {}
+        schema = found
+    return {}
+
+
+def find_missing_step(schema: Schema, steps: tuple[str | int, ...]) -> tuple[int, list[str]] | None:
+    """Which step into an output leads nowhere, and what is there instead; None if all may exist.
+
+    A schema that leaves room for more answers None: what is not declared may be there all the same.
+    """
+    here = schema
+    for place, step in enumerate(steps):
+        here = resolve(here, schema)
+        if not isinstance(step, str):
+            return None
+        declared = here.get("properties")
+        if here.get("type") != "object" or not isinstance(declared, dict):
+            return None
+        if step not in declared:
+            return None if here.get("additionalProperties") else (place, sorted(declared))
+        if not isinstance(declared[step], dict):
+            return None
+        here = declared[step]
+    return None
