@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import emit, paint
+from rmhdag.models.limits import FILE_BYTES
 
 if TYPE_CHECKING:
     from rmhdag.workflow.catalogue import HandlerCatalogue
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rmhdag.workflow.problems import Problem
 
 STDIN = "-"
-MAX_READ_BYTES = 2_000_000  # above the language's own limit, which then says so; a device never ends
+MAX_READ_BYTES = FILE_BYTES + 1  # above the language's own limit, which then says so; a device never ends
 
 
 class CheckedFile:

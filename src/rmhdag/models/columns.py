@@ -14,10 +14,12 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from rmhdag.models.json_values import MAX_INTEGER, MIN_INTEGER, check_json
 from rmhdag.models.limits import (
+    DEFINITION_BYTES,
     IDEMPOTENCY_KEY_CHARACTERS,
     INBOX_BYTES,
     INLINE_BYTES,
     INPUT_BYTES,
+    LAYOUT_BYTES,
     LOG_CHUNK_BYTES,
     MESSAGE_CHARACTERS,
     PAYLOAD_CHUNK_BYTES,
@@ -131,6 +133,9 @@ def smallint(minimum: int = 0, maximum: int = 2**15 - 1) -> IntegerType:
 
 Id = Annotated[str, varchar(64, min_length=1)]
 Name = Annotated[str, varchar(64, min_length=1)]
+# A child of a fan-out has its parent's name, two underscores and its index.
+NodeName = Annotated[str, varchar(128, min_length=1)]
+OptionalNodeName = Annotated[str, varchar(128)]
 OptionalName = Annotated[str, varchar(64)]
 Sha256 = Annotated[str, varchar(64, min_length=64)]
 Namespace = Annotated[str, varchar(64, min_length=1)]
@@ -178,5 +183,7 @@ JsonList = Annotated[list[Any], jsonb()]
 JsonValue = Annotated[Any, jsonb()]
 LargeJsonObject = Annotated[dict[str, Any], jsonb(RESULT_BYTES)]
 LargeJsonList = Annotated[list[Any], jsonb(RESULT_BYTES)]
+DefinitionJsonObject = Annotated[dict[str, Any], jsonb(DEFINITION_BYTES)]
+LayoutJsonObject = Annotated[dict[str, Any], jsonb(LAYOUT_BYTES)]
 InputJsonObject = Annotated[dict[str, Any], jsonb(INPUT_BYTES)]
 SmallJsonObject = Annotated[dict[str, Any], jsonb(INBOX_BYTES)]

@@ -10,13 +10,14 @@ from pydantic import Field
 from rmhdag.models.columns import (
     Attempt,
     Count,
+    DefinitionJsonObject,
     Flag,
     Id,
-    InputJsonObject,
     JsonList,
     JsonObject,
     Label,
     LargeJsonObject,
+    LayoutJsonObject,
     Message,
     Name,
     Namespace,
@@ -51,8 +52,8 @@ class Workflow(Row):
     registered_by: Name
     registered_at: Stamped
     superseded_at: Timestamp | None = None
-    definition: InputJsonObject
-    layout: LargeJsonObject = Field(default_factory=dict)
+    definition: DefinitionJsonObject
+    layout: LayoutJsonObject = Field(default_factory=dict)
 
 
 class Handler(Row):

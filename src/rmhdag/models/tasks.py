@@ -21,6 +21,7 @@ from rmhdag.models.columns import (
     Milliseconds,
     Name,
     Namespace,
+    NodeName,
     Number,
     NumberedByDatabase,
     Percent,
@@ -68,7 +69,7 @@ class TaskResult(Row):
     task_id: Id
     lease_epoch: Number
     job_id: Id
-    node_id: Id
+    node_id: NodeName
     namespace: Namespace = "default"
     attempt: Attempt
     status: TaskStatus
@@ -105,7 +106,7 @@ class Checkpoint(Row):
     task_id: Id
     lease_epoch: Number
     job_id: Id
-    node_id: Id
+    node_id: NodeName
     namespace: Namespace = "default"
     phase: Name
     artifact_hash: Sha256 | None = None
@@ -188,7 +189,7 @@ class TaskLog(Row):
     chunk_index: Count
     created_at: Stamped
     job_id: Id
-    node_id: Id
+    node_id: NodeName
     namespace: Namespace = "default"
     line_count: Count
     truncated: Flag = False

@@ -36,8 +36,8 @@ _CONDITIONAL_OUTPUTS = ("condition_result", "taken")
 _APPROVAL_OUTPUTS = ("decision", "decided_by", "reason")
 _NO_SUBJECT = "inputs"
 
-# Expressions that are more than a name take 0.1 ms each; so many would make the check of one file take seconds.
-MAX_PARSED = 3_000
+# Expressions that are more than a name take 0.1 ms each: more would make the check of one file take seconds.
+MAX_PARSED = 10_000
 
 
 class Place(NamedTuple):
