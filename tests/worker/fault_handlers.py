@@ -280,3 +280,20 @@ async def save_without_waiting(ctx: Context) -> dict[str, Any]:
     for number in range(ctx.params["count"]):
         ctx.checkpoint(f"p{number}", {"number": number})
     return {}
+
+
+@handler("test.measure_secret")
+def measure_secret(ctx: Context) -> dict[str, Any]:
+    return {"characters": len(ctx.params["token"])}
+
+
+@handler("test.tell_secret")
+def tell_secret(ctx: Context) -> None:
+    print("signing in with", ctx.params["token"], flush=True)
+    ctx.progress(1, 2, f"as {ctx.params['token']}")
+    raise RuntimeError(f"refused {ctx.params['token']}")
+
+
+@handler("test.save_secret")
+def save_secret(ctx: Context) -> None:
+    ctx.checkpoint("signed-in", {"token": ctx.params["token"]})

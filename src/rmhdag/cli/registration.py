@@ -74,7 +74,16 @@ def configured_queues(conn: Conn, settings: Settings, namespace: str) -> set[str
 def check_files(conn: Conn, settings: Settings, names: Sequence[str], namespace: str) -> list[CheckedFile]:
     """All of them or none: a problem in one file ends the command, with every problem shown."""
     queues, handlers = configured_queues(conn, settings, namespace), known_handlers(conn, namespace)
-    files = [check_file(name, queues=queues, handlers=handlers, env_names=()) for name in find_files(names)]
+    files = [
+        check_file(
+            name,
+            queues=queues,
+            handlers=handlers,
+            env_names=settings.template_names(),
+            fallback_queue=settings.dag_worker_queue,
+        )
+        for name in find_files(names)
+    ]
     refuse_problems([(problem, file.source) for file in files for problem in file.problems])
     return files
 

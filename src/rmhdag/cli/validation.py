@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,11 +32,21 @@ def validate_files(
     env_names: Sequence[str] = (),
     manifest: Path | None = None,
 ) -> ExitCode:
-    """Show every problem of these files and folders."""
+    """Show every problem of these files and folders. Of the settings only those of the environment count: reading the
+    files of settings would take longer than all the rest."""
     if as_json and github:
         raise CommandFailed("--json and --github exclude each other", code=ExitCode.USAGE)
     known = find_handlers(manifest)
-    files = [check_file(name, queues=queues, handlers=known, env_names=env_names) for name in find_files(paths)]
+    files = [
+        check_file(
+            name,
+            queues=queues,
+            handlers=known,
+            env_names={*env_names, *os.environ.get("RMHDAG_TEMPLATE_ENV", "").replace(",", " ").split()},
+            fallback_queue=os.environ.get("RMHDAG_DAG_WORKER_QUEUE") or os.environ.get("DAG_WORKER_QUEUE"),
+        )
+        for name in find_files(paths)
+    ]
     report_twins(files)
     count = sum(len(file.problems) for file in files)
     if as_json:

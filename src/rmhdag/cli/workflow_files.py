@@ -105,6 +105,7 @@ def check_file(
     queues: Collection[str] | None = None,
     handlers: HandlerCatalogue | None = None,
     env_names: Collection[str] | None = None,
+    fallback_queue: str | None = None,
 ) -> CheckedFile:
     """What is None is not known and not checked."""
     from rmhdag.workflow.checker import Surroundings, find_problems
@@ -112,7 +113,8 @@ def check_file(
     file = "<stdin>" if name == STDIN else name
     source = read_source(name)
     names = EveryName() if env_names is None else env_names
-    return CheckedFile(file, source, *find_problems(source, Surroundings(handlers, queues, names), file=file))
+    around = Surroundings(handlers, queues, names, fallback_queue)
+    return CheckedFile(file, source, *find_problems(source, around, file=file))
 
 
 def show_problem(problem: Problem, source: bytes) -> str:

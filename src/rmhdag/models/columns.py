@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime
+from pydantic import AfterValidator, AwareDatetime
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from rmhdag.models.json_values import MAX_INTEGER, MIN_INTEGER, check_json
@@ -26,6 +26,7 @@ from rmhdag.models.limits import (
     RESULT_BYTES,
     URL_CHARACTERS,
 )
+from rmhdag.models.references import hide_secrets
 from rmhdag.models.table import ColumnType
 
 # Python's and PostgreSQL's calendars differ at their ends; nothing here happens near them.
@@ -185,5 +186,7 @@ LargeJsonObject = Annotated[dict[str, Any], jsonb(RESULT_BYTES)]
 LargeJsonList = Annotated[list[Any], jsonb(RESULT_BYTES)]
 DefinitionJsonObject = Annotated[dict[str, Any], jsonb(DEFINITION_BYTES)]
 LayoutJsonObject = Annotated[dict[str, Any], jsonb(LAYOUT_BYTES)]
+# In answers: references to secrets are not shown.
+ShownObject = Annotated[dict[str, Any], AfterValidator(hide_secrets)]
 InputJsonObject = Annotated[dict[str, Any], jsonb(INPUT_BYTES)]
 SmallJsonObject = Annotated[dict[str, Any], jsonb(INBOX_BYTES)]

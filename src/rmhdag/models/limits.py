@@ -29,6 +29,8 @@ NODE_ID_CHARACTERS = 100
 TEMPLATE_CHARACTERS = 64 * KB
 EXPRESSION_CHARACTERS = 4 * KB
 TEXT_CHARACTERS = MB
+# A shorter secret could not be told from ordinary text.
+SECRET_CHARACTERS = 6
 
 # Jobs. A job may be given the 100,000 items of its fan-out.
 INPUT_BYTES = 8 * MB

@@ -39,6 +39,7 @@ class InputDefinition(LanguageModel):
 
     type: Literal["string", "integer", "number", "boolean", "array", "object"]
     required: bool = False
+    secret: bool = False
     default: Any = None
     description: str | None = None
     enum: list[Any] | None = None

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, RootModel
 
 from rmhdag.models.api.jobs import NodeCounts, Reason, ReasonText, RequestBody
+from rmhdag.models.columns import ShownObject
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.states import JobStatus, NodeStatus, NodeType
 
@@ -55,7 +56,7 @@ class NodeView(NodeSummary):
     `{"rmhdag:payload": {sha256, size_bytes, media_type}}`, and so are large parameters; the values are at
     `/api/v1/jobs/{job_id}/payloads/{sha256}`."""
 
-    input_params: dict[str, Any]
+    input_params: ShownObject
     output: Any = None
     worker_id: str | None = None
     error_kind: ErrorKind | None = None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from pydantic import BaseModel, Field
 
 from rmhdag.models.api.jobs import JobReference, NodeCounts, Reason
 from rmhdag.models.api.progress import TaskProgress
+from rmhdag.models.columns import ShownObject
 from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, JobEnding, JobStatus, NodeStatus, NodeType
 
 
@@ -70,8 +70,8 @@ class JobOverview(BaseModel):
     started_at: datetime | None
     completed_at: datetime | None
     error_message: str | None
-    input_params: dict[str, Any]
-    result_data: dict[str, Any] | None
+    input_params: ShownObject
+    result_data: ShownObject | None
     owner_id: str | None
     owner_epoch: int
     owner_heartbeat_at: datetime | None
