@@ -88,6 +88,7 @@ def test_config_show_tells_origins_and_hides_secrets(call_cli: RunCli) -> None:
         RMHDAG_DATABASE_URL="postgresql://me:hush-hush-hush-hush@host/db",
         POSTGIS_PASSWORD="hush-hush-hush-hush",
         RMHDAG_CALLBACK_SECRET_KEY="hush-hush-hush-hush",
+        RMHDAG_SECRET_KEY="hush-hush-hush-hush",
         RMHDAG_DATABSE_URL="x",
     )
     assert done.returncode == 0
@@ -212,3 +213,19 @@ def test_storage_that_cannot_be_is_refused(
     with pytest.raises(CommandFailed, match=message) as caught:
         load_settings()
     assert "hushed" not in str(caught.value)
+
+
+def test_templates_may_read_the_variables_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RMHDAG_TEMPLATE_ENV", "REGION, DATA_CENTRE")
+    monkeypatch.setenv("REGION", "north")
+    monkeypatch.delenv("DATA_CENTRE", raising=False)
+    settings = load_settings().settings
+    assert settings.template_names() == ["REGION", "DATA_CENTRE"]
+    assert settings.template_values() == {"REGION": "north"}
+
+
+@pytest.mark.parametrize("name", ["API_TOKEN", "DB_PASSWORD", "DATABASE_URL", "RMHDAG_KEY", "SIGNING_KEY", "1REGION"])
+def test_templates_never_read_what_looks_like_a_secret(call_cli: RunCli, name: str) -> None:
+    done = call_cli("config", "show", RMHDAG_TEMPLATE_ENV=f"REGION {name}")
+    assert done.returncode == 3
+    assert "template_env (environment RMHDAG_TEMPLATE_ENV)" in done.stderr

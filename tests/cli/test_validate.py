@@ -245,3 +245,14 @@ def test_the_caret_stands_under_the_place_in_long_wide_and_tabbed_lines() -> Non
     assert caret("\tX", 2) == "X"
     assert caret("a" * 500 + "X" + "b" * 500, 501) == "X"
     assert quote_line(Problem("f", 9, 1, "", "", ""), b"one line") == []
+
+
+def test_the_environment_names_the_last_queue_and_variables(call_cli: RunCli, home: Path) -> None:
+    text = 'workflow_id: w\nnodes: {a: {handler: echo, params: {region: "{{ env.REGION }}"}}}\n'
+    (home / "flow.yaml").write_text(text)
+    refused = call_cli("validate", "flow.yaml")
+    assert refused.returncode == 3
+    assert "DAG_WORKER_QUEUE is the last resort" in refused.stdout
+    assert "Name it in the setting RMHDAG_TEMPLATE_ENV" in refused.stdout
+    done = call_cli("validate", "flow.yaml", DAG_WORKER_QUEUE="light", RMHDAG_TEMPLATE_ENV="REGION")
+    assert done.returncode == 0, done.stdout

@@ -137,7 +137,7 @@ def test_the_setting_may_name_several_modules() -> None:
 
 def test_the_examples_are_the_ones_that_workflows_may_name() -> None:
     """The list that validation ships and what a worker really has."""
-    names = {"echo", "hello_world", "sleep", "fail", "multi_phase", "size_check", "chunk_processor"}
+    names = {"echo", "flaky_echo", "hello_world", "sleep", "fail", "multi_phase", "size_check", "chunk_processor"}
     registry = load_handlers([])
     assert all(registry.find(name) for name in names)
     assert names <= set(shipped_handlers().names())

@@ -338,6 +338,27 @@ def test_the_key_for_effects_outside_is_the_same_for_every_attempt() -> None:
         ("size_check", {"size_mb": 150}, {"size_mb": 150.0, "category": "large", "is_large": True}),
         ("size_check", {"size_mb": 1}, {"size_mb": 1.0, "category": "small", "is_large": False}),
         ("chunk_processor", {"chunk": [1, 2.5, "x"]}, {"chunk_index": 0, "count": 3, "total": 3.5}),
+        # The names of the original system's test workflows.
+        ("hello_world", {"message": "Good morning"}, {"message": "Good morning"}),
+        ("sleep", {"duration_seconds": 0}, {"slept_seconds": 0.0, "slept_for": 0.0}),
+        (
+            "size_check",
+            {"size_bytes": 200 * 1024**2},
+            {
+                "size_mb": 200.0,
+                "category": "large",
+                "is_large": True,
+                "size_bytes": 200 * 1024**2,
+                "route": "medium",
+            },
+        ),
+        (
+            "chunk_processor",
+            {"chunk_id": "c1", "chunk_data": [1, 2]},
+            {"chunk_index": 0, "count": 2, "total": 3, "chunk_id": "c1"},
+        ),
+        ("echo", {"steps": 2, "step_delay": 0}, {"echoed_params": {"steps": 2, "step_delay": 0}}),
+        ("echo", {"steps": "two"}, {"echoed_params": {"steps": "two"}}),
     ],
 )
 def test_examples_return_what_they_promise(name: str, params: dict[str, Any], output: Any) -> None:
@@ -349,6 +370,39 @@ def test_fail_fails_until_it_is_to_succeed() -> None:
     assert run_example("fail", {"retryable": False}).error_kind is ErrorKind.NON_RETRYABLE
     assert run_example("fail", {"succeed_on_attempt": 2}, attempt=1).error_kind is ErrorKind.HANDLER_ERROR
     assert run_example("fail", {"succeed_on_attempt": 2}, attempt=2).output == b'{"attempt":2}'
+
+
+def test_fail_takes_the_original_name_of_its_message() -> None:
+    assert run_example("fail", {"error_message": "broken"}).error_message == "RuntimeError: broken"
+
+
+@pytest.mark.parametrize(("name", "params"), [("size_check", {}), ("chunk_processor", {})])
+def test_an_example_without_its_data_is_not_tried_again(name: str, params: dict[str, Any]) -> None:
+    assert run_example(name, params).error_kind is ErrorKind.NON_RETRYABLE
+
+
+def test_echo_saves_a_checkpoint_after_each_step_but_the_last() -> None:
+    paper = Paper()
+    run_example("echo", {"steps": 3}, paper=paper)
+    assert [one[1] for one in paper.heard if one[0] == "checkpoint"] == ["step_1", "step_2"]
+    resumed = Paper()
+    run_example("echo", {"steps": 3}, paper=resumed, resume=Checkpoint("step_1", {"finished": 1}))
+    assert [one[1] for one in resumed.heard if one[0] == "checkpoint"] == ["step_2"]
+
+
+def test_flaky_echo_fails_at_its_rate_and_always_in_the_same_way() -> None:
+    def is_good(number: int, rate: float) -> bool:
+        outcome = run_example("flaky_echo", {"failure_rate": rate, "x": 1}, task_id=f"task-{number}")
+        return outcome.error_kind is None
+
+    first = [is_good(number, 0.3) for number in range(200)]
+    assert first == [is_good(number, 0.3) for number in range(200)]
+    assert 100 < sum(first) < 180
+    assert all(is_good(number, 0) for number in range(20))
+    assert not any(is_good(number, 1) for number in range(20))
+    output = json.loads(run_example("flaky_echo", {"failure_rate": 0, "x": 1}, task_id="t").output)
+    echoed = {"failure_rate": 0.0, "x": 1}
+    assert output == {"echoed_params": echoed, "retry_count": 0, "task_id": "t", "handler": "flaky_echo"}
 
 
 def test_chunk_processor_listens() -> None:

@@ -94,6 +94,18 @@ def _(place: Place, count: int) -> bool:
     return is_valid({"workflow_id": "w", "name": "W", "nodes": nodes})
 
 
+@limit("Workflows", "the name of a node")
+def _(place: Place, characters: int) -> bool:
+    """It runs, too: the name of a fan-out's child is longer still."""
+    name = "n" * characters
+    task_of_child = {"handler": "echo", "queue": "light", "params": {"item": "{{ item }}"}}
+    nodes = {name: {"type": "fan_out", "source": [1, 2], "task": task_of_child}}
+    if not is_valid({"workflow_id": "w", "nodes": nodes}):
+        return False
+    loaded = load({"workflow_id": "w", "nodes": nodes})
+    return bool(place.run(loaded.definition, {})["status"] == "completed")
+
+
 @limit("Workflows", "a text with templates")
 def _(place: Place, characters: int) -> bool:
     return _compiles("{{ inputs.a }}" + "x" * (characters - 14))

@@ -42,7 +42,8 @@ class Seat:
         self.conn = open_connection(dsn)
         self.settings = settings or OrchestratorSettings()
         processes.register_orchestrator(self.conn, self.me, "here", 1, "0")
-        self.advance = Advance(self.conn, self.me, OwnedJobs(self.me, {}, 10**8), self.settings.catalogue)
+        owned = OwnedJobs(self.me, {}, 10**8, self.settings.template_env)
+        self.advance = Advance(self.conn, self.me, owned, self.settings.catalogue)
         ttl = self.settings.ttl_seconds
         watches = SilenceWatch(ttl), SilenceWatch(ttl)
         self.context = Context(self.conn, self.me, "dagapp", self.settings, self.advance, *watches)

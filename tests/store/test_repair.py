@@ -66,6 +66,12 @@ DAMAGE: list[tuple[str, list[str]]] = [
         'ALTER TABLE dag_jobs ALTER COLUMN correlation_id TYPE varchar(9) COLLATE "C"',
         ["widen dag_jobs.correlation_id"],
     ),
+    # As in schema version 8, where names of nodes were shorter; also of a partitioned table and in a primary key.
+    (
+        'ALTER TABLE dag_node_states ALTER COLUMN node_id TYPE varchar(64) COLLATE "C"',
+        ["widen dag_node_states.node_id"],
+    ),
+    ('ALTER TABLE dag_job_events ALTER COLUMN node_id TYPE varchar(64) COLLATE "C"', ["widen dag_job_events.node_id"]),
     (
         """ALTER TABLE dag_task_logs DROP COLUMN line_count; ALTER TABLE dag_task_logs ADD COLUMN line_count integer;
         UPDATE dag_task_logs SET line_count = 1""",

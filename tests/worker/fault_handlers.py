@@ -355,3 +355,20 @@ def hang_up(ctx: Context) -> None:
         pause.wait(0.5)
         ctypes.string_at(0)
     signal.pause()
+
+
+@handler("test.measure_secret")
+def measure_secret(ctx: Context) -> dict[str, Any]:
+    return {"characters": len(ctx.params["token"])}
+
+
+@handler("test.tell_secret")
+def tell_secret(ctx: Context) -> None:
+    print("signing in with", ctx.params["token"], flush=True)
+    ctx.progress(1, 2, f"as {ctx.params['token']}")
+    raise RuntimeError(f"refused {ctx.params['token']}")
+
+
+@handler("test.save_secret")
+def save_secret(ctx: Context) -> None:
+    ctx.checkpoint("signed-in", {"token": ctx.params["token"]})

@@ -25,6 +25,7 @@ class Case:
     any_handlers: bool = False
     queues: frozenset[str] | None = None
     env_names: frozenset[str] = frozenset()
+    fallback_queue: str | None = None
     schema: str = "passes"
     result: tuple[str, ...] | None = None
     expected: list[tuple[int, int, str, str]] = field(default_factory=list)
@@ -44,6 +45,8 @@ def read_case(path: Path) -> Case:
                 case.queues = frozenset(value.split())
             case "env":
                 case.env_names = frozenset(value.split())
+            case "fallback_queue":
+                case.fallback_queue = value
             case "result":
                 case.result = tuple(value.split())
             case "schema":

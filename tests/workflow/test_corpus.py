@@ -28,7 +28,13 @@ def test_the_corpus_is_large_enough() -> None:
 @pytest.mark.parametrize("case", VALID, ids=names(VALID))
 def test_valid_file_loads(case: Case) -> None:
     handlers = None if case.any_handlers else shipped_handlers()
-    loaded = load(case.path.read_bytes(), file=case.path.name, handlers=handlers, env_names=case.env_names)
+    loaded = load(
+        case.path.read_bytes(),
+        file=case.path.name,
+        handlers=handlers,
+        env_names=case.env_names,
+        fallback_queue=case.fallback_queue,
+    )
     stored = json.loads(json.dumps(definition_json(loaded.definition)))
     restored = WorkflowDefinition.model_validate(stored)
     assert restored == loaded.definition
@@ -38,8 +44,8 @@ def test_valid_file_loads(case: Case) -> None:
 @pytest.mark.parametrize("case", VALID, ids=names(VALID))
 def test_valid_file_means_the_same_as_json(case: Case) -> None:
     text = case.path.read_text("utf-8")
-    from_yaml = load(text, file=case.path.name, env_names=case.env_names)
-    from_json = load(read_yaml(text, "").data, env_names=case.env_names)
+    from_yaml = load(text, file=case.path.name, env_names=case.env_names, fallback_queue=case.fallback_queue)
+    from_json = load(read_yaml(text, "").data, env_names=case.env_names, fallback_queue=case.fallback_queue)
     assert from_json.hash == from_yaml.hash
 
 
@@ -60,6 +66,7 @@ def test_invalid_file_has_exactly_its_problems(case: Case) -> None:
         handlers=case.handlers,
         queues=case.queues,
         env_names=case.env_names,
+        fallback_queue=case.fallback_queue,
     )
     assert loaded is None
     assert case.expected
@@ -83,7 +90,12 @@ def test_problems_of_json_have_pointers() -> None:
         if reading.problems or not isinstance(reading.data, dict):
             continue
         _, problems = check(
-            reading.data, file="body", handlers=case.handlers, queues=case.queues, env_names=case.env_names
+            reading.data,
+            file="body",
+            handlers=case.handlers,
+            queues=case.queues,
+            env_names=case.env_names,
+            fallback_queue=case.fallback_queue,
         )
         assert sorted(problem.code for problem in problems) == sorted(code for _, _, code, _ in case.expected)
         for problem in problems:

@@ -1,4 +1,4 @@
-"""Hostile files: each is refused in a second and 200 MB, measured from outside in a process of its own."""
+"""Hostile files: each is refused in three seconds and 200 MB, measured from outside in a process of its own."""
 
 import json
 import os
@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = 1.0
+from rmhdag.bench.montage import montage_of
+
+SECONDS = 3.0
 MEGABYTES = 200
 
 # Prints what was found, with the seconds of processor time and the peak of memory of the whole process. The peak is not
@@ -57,7 +59,7 @@ def chain(count: int) -> str:
 
 
 def many_templates(template: str) -> str:
-    params = "".join(f'      p{index}: "{template}"\n' for index in range(10_000))
+    params = "".join(f'      p{index}: "{template}"\n' for index in range(20_000))
     return HEAD + "  a:\n    handler: echo\n    params:\n" + params
 
 
@@ -69,7 +71,7 @@ def dense_graph() -> str:
 
 HOSTILE: dict[str, tuple[Callable[[], str], str]] = {
     "ten_megabytes": (lambda: "# " + "x" * 10_000_000, "file-too-large"),
-    "ten_megabytes_of_nodes": (lambda: HEAD + node_lines(400_000), "file-too-large"),
+    "ten_megabytes_of_nodes": (lambda: HEAD + node_lines(600_000), "file-too-large"),
     "deep_flow": (lambda: "[" * 5_000, "too-deep"),
     "deep_flow_megabyte": (lambda: "[" * 1_000_000, "too-deep"),
     "deep_mapping": (lambda: "{a: " * 200_000, "too-deep"),
@@ -78,14 +80,30 @@ HOSTILE: dict[str, tuple[Callable[[], str], str]] = {
     "alias_bomb": (alias_bomb, "alias"),
     "alias_of_itself": (lambda: "a: &a [*a]", "alias"),
     "hundred_thousand_nodes": (
-        lambda: "nodes:\n" + "".join(f" n{index}:\n" for index in range(100_000)),
+        lambda: "nodes:\n" + "".join(f" n{index}:\n" for index in range(300_000)),
         "too-many-values",
     ),
     "hundred_thousand_items": (
-        lambda: HEAD + "  a: {handler: echo, params: {x: [" + "1," * 100_000 + "]}}",
+        lambda: HEAD + "  a: {handler: echo, params: {x: [" + "1," * 300_000 + "]}}",
         "too-many-values",
     ),
-    "two_thousand_nodes": (lambda: HEAD + node_lines(2_000), "too-many-nodes"),
+    "eleven_thousand_nodes": (lambda: HEAD + node_lines(11_000), "too-many-nodes"),
+    "ten_thousand_unknown_targets": (
+        lambda: HEAD + "".join(f"  n{i}: {{handler: echo, next: m{i}}}\n" for i in range(10_000)),
+        "unknown-target",
+    ),
+    "five_thousand_fan_ins": (
+        lambda: (
+            HEAD
+            + "".join(
+                f"  s{i}: {{type: fan_out, source: [1], task: {{handler: echo}}, next: j{i}}}\n"
+                f"  j{i}: {{type: fan_in}}\n"
+                for i in range(5_000)
+            )
+            + "  j0: {}\n"
+        ),
+        "duplicate-key",
+    ),
     "python_tag": (lambda: "!!python/object/apply:os.system ['touch /tmp/owned']", "tag"),
     "two_documents": (lambda: "a: 1\n---\n" * 10_000, "second-document"),
     "one_long_line": (lambda: "a: " + "x" * 1_000_000, "unknown-field"),
@@ -104,7 +122,7 @@ HOSTILE: dict[str, tuple[Callable[[], str], str]] = {
     "long_template": (lambda: HEAD + "  a: {handler: echo, params: {x: '" + "{{ 1 }}" * 100_000 + "'}}", "template"),
     "nested_template": (lambda: HEAD + "  a: {handler: echo, params: {x: '{{ " + "(" * 400_000 + "'}}", "template"),
     "dense_graph": (dense_graph, "cycle"),
-    "big_cycle": (lambda: chain(900).replace("next: END", "next: step_0"), "cycle"),
+    "big_cycle": (lambda: chain(9_000).replace("next: END", "next: step_0"), "cycle"),
     "catastrophic_pattern": (
         lambda: (
             "workflow_id: w\ndefaults: {queue: q}\ninputs:\n  x: {type: string, pattern: '^(a+)+$', default: '"
@@ -167,9 +185,10 @@ def test_a_sound_file_of_300_nodes_is_checked_within_a_second(tmp_path: Path) ->
     assert outcome.seconds <= SECONDS
 
 
-def test_a_sound_file_of_1000_nodes_is_accepted(tmp_path: Path) -> None:
+def test_a_sound_file_of_10000_nodes_is_accepted(tmp_path: Path) -> None:
+    """How long it takes, scripts/bench-validate measures."""
     path = tmp_path / "sound.yaml"
-    path.write_text(chain(1_000), encoding="utf-8")
+    path.write_text(montage_of(10_000, queue="light-tasks", name_characters=100), encoding="utf-8")
     outcome = Outcome(path)
     assert outcome.problems == []
     assert outcome.megabytes <= MEGABYTES

@@ -284,7 +284,9 @@ class TestFolders:
         assert definition.inputs["items"].default == ["alpha", "beta", "gamma"]
 
     def test_the_valid_corpus_is_a_folder_of_workflows(self) -> None:
-        assert len(load_folder(FOLDER / "valid", env_names={"REGION"})) == len(workflow_files(FOLDER / "valid"))
+        assert len(load_folder(FOLDER / "valid", env_names={"REGION"}, fallback_queue="light-tasks")) == len(
+            workflow_files(FOLDER / "valid")
+        )
 
     def test_one_bad_file_refuses_the_folder_and_names_it(self, tmp_path: Path) -> None:
         (tmp_path / "good.yaml").write_text("workflow_id: g\nnodes: {a: {handler: echo, queue: q}}\n")

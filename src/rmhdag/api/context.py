@@ -52,6 +52,9 @@ class ApiSettings:
     orphan_seconds: float = 10.0
     development: bool = False
     queues: frozenset[str] = frozenset()
+    # The queue of tasks that name none, and the variables that templates may read.
+    fallback_queue: str | None = None
+    template_names: frozenset[str] = frozenset()
     job_queue_name: str | None = None
     statement_seconds: float = 3.0
     # Whoever cannot have a connection by then is told to come back: a 503 within two seconds.

@@ -268,7 +268,7 @@ class LocalPlatform(Platform):
             job_id=None if made is None else made.job_id,
             rerun_of=job_id,
             dry_run=wanted.dry_run,
-            input_params=planned.input_params,
+            input_params=planned.shown_params,
             again=order.sort_names(scope.again),
             reused=order.sort_names(scope.reused),
             keeps_children=order.sort_names(scope.keeps_children),

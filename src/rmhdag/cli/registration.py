@@ -79,7 +79,16 @@ def check_files(
     """With the handlers that workers have registered, and `own`: those of the modules that the settings name."""
     found = describe_handlers(settings.handlers) if own is None else own
     queues, handlers = configured_queues(conn, settings, namespace), known_handlers(conn, namespace).with_entries(found)
-    return [check_file(name, queues=queues, handlers=handlers, env_names=()) for name in find_files(names)]
+    return [
+        check_file(
+            name,
+            queues=queues,
+            handlers=handlers,
+            env_names=settings.template_names(),
+            fallback_queue=settings.dag_worker_queue,
+        )
+        for name in find_files(names)
+    ]
 
 
 def register_files(

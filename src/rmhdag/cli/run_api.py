@@ -81,6 +81,8 @@ def api_settings(dsn: str, settings: Settings) -> ApiSettings:
         orphan_seconds=settings.orphan_seconds,
         development=settings.development,
         queues=frozenset(queue for queue in (settings.dag_worker_queue, settings.worker_queue) if queue),
+        fallback_queue=settings.dag_worker_queue,
+        template_names=frozenset(settings.template_names()),
         job_queue_name=settings.job_queue_name,
         callbacks=callback_settings(settings),
         platforms=Platforms(read_platforms(settings.platforms)),

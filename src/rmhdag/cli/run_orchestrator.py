@@ -108,6 +108,7 @@ def orchestrator(
                 callbacks=callback_settings(settings),
                 catalogue=settings.catalogue,
                 storage=settings.storage_settings(),
+                template_env=settings.template_values(),
             ),
             FreshHandlerQueues(dsn, settings),
             notify=settings.notify,

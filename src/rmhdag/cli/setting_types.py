@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints
 
+from rmhdag.observability.secrets import looks_secret
 from rmhdag.storage.errors import StorageError
 from rmhdag.storage.settings import split_option
 
@@ -53,6 +54,20 @@ def check_platforms(text: str) -> str:
     return text
 
 
+def refuse_secret_names(text: str) -> str:
+    """What templates read is stored and shown with jobs: nothing that lets anybody in belongs there."""
+    for name in split_names(text):
+        if name.startswith("RMHDAG_") or name.endswith(("_URL", "KEY")) or looks_secret(name):
+            raise ValueError(
+                f"{name} looks like a secret or an address with one; give it to jobs as an input with `secret: true`"
+            )
+    return text
+
+
+def split_names(text: str) -> list[str]:
+    return text.replace(",", " ").split()
+
+
 QueueName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 SchemaName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,47}$"), AfterValidator(refuse_reserved)]
 Interval = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
@@ -60,6 +75,11 @@ Interval = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 Days = Annotated[float, Field(ge=0.001, le=36_500, allow_inf_nan=False)]
 # Whoever stores a payload must have time to report it before it may be deleted.
 PayloadDays = Annotated[float, Field(ge=0.01, le=36_500, allow_inf_nan=False)]
+VariableNames = Annotated[
+    str,
+    StringConstraints(pattern=r"^\s*([A-Za-z_][A-Za-z0-9_]*([\s,]+|$))*$", max_length=10_000),
+    AfterValidator(refuse_secret_names),
+]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 SafeUrl = Annotated[str, AfterValidator(refuse_unsafe)]
 # None of those for which whoever can check a token can also make one.

@@ -40,7 +40,9 @@ from rmhdag.cli.setting_types import (
     SchemaName,
     StorageOptions,
     StorageUrl,
+    VariableNames,
     WebUrl,
+    split_names,
 )
 from rmhdag.cli.settings_files import CONFIG_VARIABLE, ReadFile, read_files
 from rmhdag.models.catalogue import CatalogueKind
@@ -113,10 +115,17 @@ class Settings(RasterSettings):
         default=None, validation_alias=named("RMHDAG_JOB_QUEUE_NAME", "JOB_QUEUE_NAME"), description="Submitted jobs"
     )
     dag_worker_queue: QueueName | None = Field(
-        default=None, validation_alias=named("RMHDAG_DAG_WORKER_QUEUE", "DAG_WORKER_QUEUE"), description="Light tasks"
+        default=None,
+        validation_alias=named("RMHDAG_DAG_WORKER_QUEUE", "DAG_WORKER_QUEUE"),
+        description="Light tasks; also the queue of tasks that name none",
     )
     worker_queue: QueueName | None = Field(
         default=None, validation_alias=named("RMHDAG_WORKER_QUEUE", "WORKER_QUEUE"), description="Heavy tasks"
+    )
+    template_env: VariableNames = Field(
+        default="",
+        validation_alias=named("RMHDAG_TEMPLATE_ENV"),
+        description="Variables of the orchestrators' environment that templates may read as env.NAME, by name",
     )
     development: bool = Field(
         default=False,
@@ -346,6 +355,12 @@ class Settings(RasterSettings):
         validation_alias=named("RMHDAG_CALLBACK_SECRET_KEY"),
         description="Seals the secrets of callback endpoints in the database; without it they are stored as they are",
     )
+    secret_key: SecretStr | None = Field(
+        default=None,
+        min_length=16,
+        validation_alias=named("RMHDAG_SECRET_KEY"),
+        description="Seals secret inputs in the database, the same for all processes; else they are stored as they are",
+    )
     api_listeners: int = Field(
         default=1_000,
         ge=0,
@@ -389,6 +404,13 @@ class Settings(RasterSettings):
         login = f"{user}{password}@" if user else ""
         return f"postgresql://{login}{self.postgis_host}:{self.postgis_port}/{quote(self.postgis_database, safe='')}"
 
+    def template_names(self) -> list[str]:
+        return split_names(self.template_env)
+
+    def template_values(self) -> dict[str, str]:
+        """Of the variables that templates may read, those that are set here."""
+        return {name: os.environ[name] for name in self.template_names() if name in os.environ}
+
     def storage_settings(self) -> StorageSettings:
         zones = {Zone.BRONZE: self.storage_bronze, Zone.SILVER: self.storage_silver, Zone.GOLD: self.storage_gold}
         given = {zone: url for zone, url in zones.items() if url is not None}
@@ -418,6 +440,11 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> Loaded:
         raise CommandFailed(
             f"a setting is not JSON: {error}", remedy='Such as {"a": ["b"]} or ["a", "b"].', code=ExitCode.INVALID
         ) from None
+    if settings.secret_key is not None:
+        # Imported here: few processes have the key, and this brings the database's driver along.
+        from rmhdag.store.secret_inputs import use_key
+
+        use_key(settings.secret_key.get_secret_value())
     return Loaded(settings, origins, find_misspelt())
 
 

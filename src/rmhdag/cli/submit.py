@@ -200,6 +200,10 @@ def unknown_workflow(platform: Platform, text: str, version: int | None) -> Comm
 
 
 def show_dry_run(stored: WorkflowDetail, params: dict[str, Any], *, as_json: bool) -> None:
+    from rmhdag.models.references import HIDDEN
+
+    declared = stored.definition["inputs"]
+    params = {name: HIDDEN if declared.get(name, {}).get("secret") else value for name, value in params.items()}
     facts = {"workflow_id": stored.workflow_id, "workflow_version": stored.version, "input_params": params}
     if as_json:
         emit_json({**facts, "dry_run": True})

@@ -43,6 +43,9 @@ def validate(
 ) -> None:
     """Check workflow files; show every problem with its line and a remedy. Exit code 3 if there is one.
 
+    DAG_WORKER_QUEUE, if it is set, is the queue of tasks that name none; RMHDAG_TEMPLATE_ENV names more variables
+    that templates may read.
+
     \b
     Examples:
       rmhdag validate flow.yaml

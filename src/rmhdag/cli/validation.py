@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,10 +33,20 @@ def validate_files(
     modules: str | None = None,
     manifest: Path | None = None,
 ) -> ExitCode:
-    """Show every problem of these files and folders."""
+    """Show every problem of these files and folders. Of the settings only those of the environment count: reading the
+    files of settings would take longer than all the rest."""
     refuse_two_forms(as_json=as_json, github=github)
     known = find_handlers(modules, manifest)
-    files = [check_file(name, queues=queues, handlers=known, env_names=env_names) for name in find_files(paths)]
+    files = [
+        check_file(
+            name,
+            queues=queues,
+            handlers=known,
+            env_names={*env_names, *os.environ.get("RMHDAG_TEMPLATE_ENV", "").replace(",", " ").split()},
+            fallback_queue=os.environ.get("RMHDAG_DAG_WORKER_QUEUE") or os.environ.get("DAG_WORKER_QUEUE"),
+        )
+        for name in find_files(paths)
+    ]
     return show_files(files, as_json=as_json, github=github)
 
 

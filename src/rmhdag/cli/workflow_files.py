@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import emit, paint
+from rmhdag.models.limits import FILE_BYTES
 
 if TYPE_CHECKING:
     from rmhdag.workflow.catalogue import HandlerCatalogue
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rmhdag.workflow.problems import Problem
 
 STDIN = "-"
-MAX_READ_BYTES = 2_000_000  # above the language's own limit, which then says so; a device never ends
+MAX_READ_BYTES = FILE_BYTES + 1  # above the language's own limit, which then says so; a device never ends
 
 
 class CheckedHead(NamedTuple):
@@ -123,6 +124,7 @@ def check_file(
     queues: Collection[str] | None = None,
     handlers: HandlerCatalogue | None = None,
     env_names: Collection[str] | None = None,
+    fallback_queue: str | None = None,
 ) -> CheckedFile:
     """What is None is not known and not checked."""
     from rmhdag.workflow.checker import Surroundings, find_problems
@@ -130,7 +132,8 @@ def check_file(
     file = "<stdin>" if name == STDIN else name
     source = read_source(name)
     names = EveryName() if env_names is None else env_names
-    return CheckedFile(file, source, *find_problems(source, Surroundings(handlers, queues, names), file=file))
+    around = Surroundings(handlers, queues, names, fallback_queue)
+    return CheckedFile(file, source, *find_problems(source, around, file=file))
 
 
 def show_problem(problem: Problem, source: bytes) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rmhdag.engine.inputs import Output, Path
 from rmhdag.engine.slots import COMPLETED, STATUSES
 from rmhdag.models.limits import INLINE_BYTES, PARAMS_BYTES, RESULT_BYTES
+from rmhdag.models.references import HIDDEN, is_secret
 from rmhdag.workflow.expressions import Missing, measured, resolve_path
 
 if TYPE_CHECKING:
@@ -148,9 +149,11 @@ def _is_secret(key: str) -> bool:
 
 def _in_short(key: str, part: Any) -> Any:
     if _is_secret(key):
-        return "***"
+        return HIDDEN
     if part is None or isinstance(part, int | float):
         return part
     if isinstance(part, str):
         return part if len(part) <= SUMMARY_TEXT else part[:SUMMARY_TEXT] + "…"
+    if is_secret(part):
+        return HIDDEN
     return f"{len(part)} items" if isinstance(part, list) else f"{len(part)} keys"

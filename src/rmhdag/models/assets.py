@@ -26,6 +26,7 @@ from rmhdag.models.columns import (
     Message,
     Name,
     Namespace,
+    NodeName,
     Number,
     Sha256,
     Stamped,
@@ -231,7 +232,7 @@ class BlobAsset(Row):
     asset_id: AssetKey | None = None
     revision: Attempt | None = None
     job_id: Id | None = None
-    node_id: Id | None = None
+    node_id: NodeName | None = None
     state: BlobState = BlobState.PRESENT
     created_at: Stamped
     deleted_at: Timestamp | None = None
@@ -260,7 +261,7 @@ class DatasetRef(Row):
     asset_id: AssetKey | None = None
     revision: Attempt | None = None
     job_id: Id | None = None
-    node_id: Id | None = None
+    node_id: NodeName | None = None
     role: Name = "source"
     source_asset_id: AssetKey | None = None
     source_revision: Attempt | None = None

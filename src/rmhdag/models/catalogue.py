@@ -15,6 +15,7 @@ from rmhdag.models.columns import (
     Message,
     Name,
     Namespace,
+    NodeName,
     Number,
     Stamped,
     Timestamp,
@@ -74,7 +75,7 @@ class CatalogueEntry(Row):
     attempts: Count = 0
     lease_epoch: Number = 0
     job_id: Id | None = None
-    node_id: Id | None = None
+    node_id: NodeName | None = None
     asset_id: AssetKey | None = None
     revision: Attempt | None = None
     created_at: Stamped
@@ -105,6 +106,6 @@ class RevisionItem(Row):
     item_id: ItemId
     size_bytes: Number
     job_id: Id | None = None
-    node_id: Id | None = None
+    node_id: NodeName | None = None
     created_at: Stamped
     body: LargeJsonObject

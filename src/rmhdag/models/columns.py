@@ -9,21 +9,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime
+from pydantic import AfterValidator, AwareDatetime
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from rmhdag.models.json_values import MAX_INTEGER, MIN_INTEGER, check_json
 from rmhdag.models.limits import (
+    DEFINITION_BYTES,
     IDEMPOTENCY_KEY_CHARACTERS,
     INBOX_BYTES,
     INLINE_BYTES,
     INPUT_BYTES,
+    LAYOUT_BYTES,
     LOG_CHUNK_BYTES,
     MESSAGE_CHARACTERS,
     PAYLOAD_CHUNK_BYTES,
     RESULT_BYTES,
     URL_CHARACTERS,
 )
+from rmhdag.models.references import hide_secrets
 from rmhdag.models.table import ColumnType
 
 # Python's and PostgreSQL's calendars differ at their ends; nothing here happens near them.
@@ -131,6 +134,9 @@ def smallint(minimum: int = 0, maximum: int = 2**15 - 1) -> IntegerType:
 
 Id = Annotated[str, varchar(64, min_length=1)]
 Name = Annotated[str, varchar(64, min_length=1)]
+# A child of a fan-out has its parent's name, two underscores and its index.
+NodeName = Annotated[str, varchar(128, min_length=1)]
+OptionalNodeName = Annotated[str, varchar(128)]
 OptionalName = Annotated[str, varchar(64)]
 Sha256 = Annotated[str, varchar(64, min_length=64)]
 Namespace = Annotated[str, varchar(64, min_length=1)]
@@ -178,5 +184,9 @@ JsonList = Annotated[list[Any], jsonb()]
 JsonValue = Annotated[Any, jsonb()]
 LargeJsonObject = Annotated[dict[str, Any], jsonb(RESULT_BYTES)]
 LargeJsonList = Annotated[list[Any], jsonb(RESULT_BYTES)]
+DefinitionJsonObject = Annotated[dict[str, Any], jsonb(DEFINITION_BYTES)]
+LayoutJsonObject = Annotated[dict[str, Any], jsonb(LAYOUT_BYTES)]
+# In answers: references to secrets are not shown.
+ShownObject = Annotated[dict[str, Any], AfterValidator(hide_secrets)]
 InputJsonObject = Annotated[dict[str, Any], jsonb(INPUT_BYTES)]
 SmallJsonObject = Annotated[dict[str, Any], jsonb(INBOX_BYTES)]

@@ -13,6 +13,7 @@ from rmhdag.models.columns import (
     Milliseconds,
     Name,
     Namespace,
+    NodeName,
     Number,
     NumberedByDatabase,
     Stamped,
@@ -47,7 +48,7 @@ class JobEvent(Row):
     transaction_id: TransactionId | None = None
     event_type: EventType
     event_status: EventStatus = EventStatus.INFO
-    node_id: Id | None = None
+    node_id: NodeName | None = None
     task_id: Id | None = None
     checkpoint_name: Name | None = None
     duration_ms: Milliseconds | None = None

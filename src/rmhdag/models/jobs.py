@@ -21,6 +21,7 @@ from rmhdag.models.columns import (
     Message,
     Name,
     Namespace,
+    NodeName,
     Number,
     Priority,
     Sha256,
@@ -107,7 +108,7 @@ class Job(Row):
     asset_id: Id | None = None
     revision: Count | None = None
     parent_job_id: Id | None = None
-    parent_node_id: Id | None = None
+    parent_node_id: NodeName | None = None
     rerun_of: Id | None = None
     root_job_id: Id
     created_at: Stamped
@@ -166,7 +167,7 @@ class NodeState(Row):
     )
 
     job_id: Id
-    node_id: Id
+    node_id: NodeName
     namespace: Namespace = "default"
     status: NodeStatus = NodeStatus.PENDING
     attempt: Attempt = 1
@@ -176,7 +177,7 @@ class NodeState(Row):
     version: Number = 0
     task_id: Id | None = None
     reused_task_id: Id | None = None
-    parent_node_id: Id | None = None
+    parent_node_id: NodeName | None = None
     fan_out_index: Count | None = None
     fan_out_item_key: Name | None = None
     next_attempt_at: Timestamp | None = None

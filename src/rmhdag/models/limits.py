@@ -20,11 +20,17 @@ LOOKED_INTO_BYTES = MB
 JSON_DEPTH = 64
 
 # Workflows.
-FILE_BYTES = MB
-MAX_NODES = 1_000
+FILE_BYTES = 8 * MB
+# What a file becomes: all defaults are written out, and each edge gets its points.
+DEFINITION_BYTES = 16 * MB
+LAYOUT_BYTES = 64 * MB
+MAX_NODES = 10_000
+NODE_ID_CHARACTERS = 100
 TEMPLATE_CHARACTERS = 64 * KB
 EXPRESSION_CHARACTERS = 4 * KB
 TEXT_CHARACTERS = MB
+# A shorter secret could not be told from ordinary text.
+SECRET_CHARACTERS = 6
 
 # Jobs. A job may be given the 100,000 items of its fan-out.
 INPUT_BYTES = 8 * MB
@@ -69,6 +75,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
     "Workflows": (
         Limit("a workflow file", FILE_BYTES, "bytes", "`file-too-large`: the file is refused"),
         Limit("nodes of a workflow", MAX_NODES, "", "the file is refused"),
+        Limit("the name of a node", NODE_ID_CHARACTERS, "characters", "the file is refused"),
         Limit("a text with templates", TEMPLATE_CHARACTERS, "characters", "the file is refused"),
         Limit("one expression", EXPRESSION_CHARACTERS, "characters", "the file is refused"),
         Limit("a text that an expression makes", TEXT_CHARACTERS, "characters", "`template_error`: the node fails"),

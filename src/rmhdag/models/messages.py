@@ -20,6 +20,7 @@ from rmhdag.models.columns import (
     LargeJsonObject,
     Name,
     Namespace,
+    NodeName,
     Priority,
     Timestamp,
     Url,
@@ -64,7 +65,7 @@ class TaskMessage(QueuedMessage):
 
     task_id: Id
     job_id: Id
-    node_id: Id
+    node_id: NodeName
     handler: Name
     params: LargeJsonObject = Field(default_factory=dict)
     timeout_seconds: Annotated[int, Field(ge=1, le=86_400, strict=True)] = 3600

@@ -20,6 +20,7 @@ from rmhdag.models.columns import (
     Message,
     Name,
     Namespace,
+    NodeName,
     Number,
     NumberedByDatabase,
     OptionalName,
@@ -77,7 +78,7 @@ class QueueMessage(Row):
 
     task_id: Id
     job_id: Id
-    node_id: Id
+    node_id: NodeName
     namespace: Namespace = "default"
     queue: Name
     handler: Name
@@ -133,7 +134,7 @@ class InboxRow(Row):
     inbox_id: NumberedByDatabase | None = None
     job_id: Id
     kind: InboxKind
-    node_id: Id | None = None
+    node_id: NodeName | None = None
     task_id: Id | None = None
     lease_epoch: Number | None = None
     created_at: Stamped
@@ -200,7 +201,7 @@ class DeadLetter(Row):
     reason: Name
     error_message: Message | None = None
     job_id: Id | None = None
-    node_id: Id | None = None
+    node_id: NodeName | None = None
     task_id: Id | None = None
     message_id: Id | None = None
     worker_id: Id | None = None

@@ -20,6 +20,9 @@ from rmhdag.models.json_values import RESERVED_KEY as RESERVED_KEY
 from rmhdag.models.json_values import may_hold_reserved_key
 
 PAYLOAD_MEDIA_TYPE = "application/json"
+# The value of a secret input: only workers look into it.
+SECRET_MEDIA_TYPE = "application/vnd.rmhdag.secret"
+HIDDEN = "***"
 
 
 @dataclass(slots=True, frozen=True)
@@ -42,6 +45,20 @@ def as_reference(value: Any) -> Reference | None:
         return None
     inside = value[RESERVED_KEY]
     return Reference(inside["sha256"], inside["size_bytes"], inside["media_type"])
+
+
+def is_secret(value: Any) -> bool:
+    reference = as_reference(value)
+    return reference is not None and reference.media_type == SECRET_MEDIA_TYPE
+
+
+def hide_secrets(value: Any) -> Any:
+    """The same value as people may see it."""
+    if isinstance(value, dict):
+        return HIDDEN if is_secret(value) else {key: hide_secrets(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [hide_secrets(member) for member in value]
+    return value
 
 
 def references_in(value: Any) -> Iterator[Reference]:

@@ -10,14 +10,15 @@ from pydantic import Field
 from rmhdag.models.columns import (
     Attempt,
     Count,
+    DefinitionJsonObject,
     Flag,
     Id,
-    InputJsonObject,
     JsonList,
     JsonObject,
     Label,
     LargeJsonList,
     LargeJsonObject,
+    LayoutJsonObject,
     Message,
     Name,
     Namespace,
@@ -52,8 +53,8 @@ class Workflow(Row):
     registered_by: Name
     registered_at: Stamped
     superseded_at: Timestamp | None = None
-    definition: InputJsonObject
-    layout: LargeJsonObject = Field(default_factory=dict)
+    definition: DefinitionJsonObject
+    layout: LayoutJsonObject = Field(default_factory=dict)
 
 
 class Handler(Row):

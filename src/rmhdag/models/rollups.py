@@ -14,8 +14,9 @@ from rmhdag.models.columns import (
     Milliseconds,
     Name,
     Namespace,
+    NodeName,
     Number,
-    OptionalName,
+    OptionalNodeName,
     Stamped,
     Timestamp,
 )
@@ -64,7 +65,7 @@ class NodeRollup(Row):
     workflow_id: Name
     starts_at: Timestamp
     span_hours: Count
-    node_id: Name
+    node_id: NodeName
     is_child: Flag
     status: NodeStatus
     bucket: Count
@@ -86,7 +87,7 @@ class FailureRollup(Row):
     starts_at: Timestamp
     span_hours: Count
     workflow_id: Name
-    node_id: OptionalName
+    node_id: OptionalNodeName
     error: ErrorText
     failures: Number
     last_at: Stamped

@@ -22,6 +22,7 @@ from rmhdag.models.columns import (
     Milliseconds,
     Name,
     Namespace,
+    NodeName,
     Number,
     NumberedByDatabase,
     Percent,
@@ -69,7 +70,7 @@ class TaskResult(Row):
     task_id: Id
     lease_epoch: Number
     job_id: Id
-    node_id: Id
+    node_id: NodeName
     namespace: Namespace = "default"
     attempt: Attempt
     status: TaskStatus
@@ -109,7 +110,7 @@ class Checkpoint(Row):
     task_id: Id
     lease_epoch: Number
     job_id: Id
-    node_id: Id
+    node_id: NodeName
     namespace: Namespace = "default"
     phase: Name
     artifact_hash: Sha256 | None = None
@@ -192,7 +193,7 @@ class TaskLog(Row):
     chunk_index: Count
     created_at: Stamped
     job_id: Id
-    node_id: Id
+    node_id: NodeName
     namespace: Namespace = "default"
     line_count: Count
     truncated: Flag = False

@@ -44,6 +44,11 @@ _PATTERNS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
 ]
 
 
+def looks_secret(name: str) -> bool:
+    """Whether something of this name should not be shown."""
+    return _NAMED.search(name) is not None
+
+
 def mask_text(text: str) -> str:
     """The same text without what looks like a secret."""
     for pattern, instead in _PATTERNS:

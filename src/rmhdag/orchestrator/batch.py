@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from rmhdag.orchestrator.owned_jobs import OwnedJob
     from rmhdag.orchestrator.turns import Turns
 
+# About what the row of a new node takes: so jobs of 10,000 nodes begin one per transaction, and small ones together.
+NEW_NODE_BYTES = 400
+
 
 class JobWrites:
     """What one job wants written, nodes folded. Made for every job of every batch, so it holds no more than it must."""
@@ -82,7 +85,7 @@ class Batch:
         self.aggregations: list[tuple[str, fx.AggregationRequested]] = []
         self._child_requests: dict[str, list[fx.ChildJobRequested]] = {}
         self.ended: list[str] = []
-        self.size_bytes = 0  # of what may be large: parameters, outputs, results, checkpoints
+        self.size_bytes = 0  # of what may be large: new nodes, parameters, outputs, results, checkpoints
         self.continue_soon = False  # rows for ourselves were written: read the inbox again without waiting
 
     def take(self, job: OwnedJob, effects: list[fx.Effect], command_id: str | None = None) -> None:
@@ -167,6 +170,7 @@ class Batch:
         job_id, writes = job.job_id, mine.rare
         match effect:
             case fx.NodesCreated():
+                self.size_bytes += NEW_NODE_BYTES * len(effect.node_ids)
                 for node_id, max_retries in zip(effect.node_ids, effect.max_retries, strict=True):
                     mine.new_nodes[node_id] = _new_node(job, node_id, max_retries)
             case fx.ChildrenCreated():

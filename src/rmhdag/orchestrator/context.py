@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
@@ -48,6 +48,8 @@ class OrchestratorSettings:
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
     catalogue: CatalogueKind = CatalogueKind.STATIC
     storage: StorageSettings = field(default_factory=StorageSettings)
+    # The variables that templates may read, with their values here.
+    template_env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass

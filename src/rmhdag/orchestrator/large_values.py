@@ -16,7 +16,7 @@ from rmhdag.engine.outputs import LargeObject
 from rmhdag.models.json_values import may_hold_reserved_key
 from rmhdag.models.leases import PayloadMissingError
 from rmhdag.models.limits import INLINE_BYTES, INPUT_BYTES, RESULT_BYTES
-from rmhdag.models.references import as_reference, references_in
+from rmhdag.models.references import as_reference, is_secret, references_in
 from rmhdag.store import payloads
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ def restore_inputs(conn: Conn, namespace: str, params: dict[str, Any]) -> dict[s
 
     What is larger, or gone, stays a reference, which only tasks can follow.
     """
-    stored = {name: reference for name, value in params.items() if (reference := as_reference(value)) is not None}
+    stored = {
+        name: reference for name, value in params.items() if (reference := as_reference(value)) and not is_secret(value)
+    }
     room = INPUT_BYTES
     for name, reference in stored.items():
         room -= reference.size_bytes

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import psycopg
@@ -120,8 +121,15 @@ class _Draft:
 class OwnedJobs:
     """The cache."""
 
-    def __init__(self, me: str, handler_queues: Mapping[str, str], max_bytes: int) -> None:
+    def __init__(
+        self,
+        me: str,
+        handler_queues: Mapping[str, str],
+        max_bytes: int,
+        template_env: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._me = me
+        self._template_env = template_env
         self._max_bytes = max_bytes
         self.plans = Plans(handler_queues)
         self._cached: OrderedDict[str, OwnedJob] = OrderedDict()
@@ -190,7 +198,9 @@ class OwnedJobs:
             try:
                 outputs = _outputs(conn, draft)
                 payload_bytes += sum(output.reference.size_bytes for output in outputs.values() if output.reference)
-                self._cached[row.job_id] = _as_job(conn, draft, outputs, numbers.get(row.job_id, 0) + 1)
+                self._cached[row.job_id] = _as_job(
+                    conn, draft, outputs, numbers.get(row.job_id, 0) + 1, self._template_env
+                )
             except psycopg.Error:
                 raise
             except Exception as error:
@@ -316,14 +326,16 @@ def _outputs(conn: Conn, draft: _Draft) -> dict[str, Output]:
     return outputs
 
 
-def _as_job(conn: Conn, draft: _Draft, outputs: Mapping[str, Output], next_seq: int) -> OwnedJob:
+def _as_job(
+    conn: Conn, draft: _Draft, outputs: Mapping[str, Output], next_seq: int, env: Mapping[str, str]
+) -> OwnedJob:
     row = draft.row
     if draft.has_gap:
         raise MissingChildrenError("rows of children are missing, which nobody removes while a job is open")
     # A job that is about to begin is given them with its start.
     kept = [] if row.status == JobStatus.PENDING else draft.unfinished_reuse
     reused = reruns.finished_children(conn, row.rerun_of, kept) if kept else {}
-    facts = _facts(row, restore_inputs(conn, row.namespace, row.input_params))
+    facts = _facts(row, restore_inputs(conn, row.namespace, row.input_params), env)
     run = load_run(draft.plan, facts, draft.nodes, draft.children, outputs, next_seq=next_seq, reused_children=reused)
     submitted_trace = row.metadata.get("trace_parent")
     return OwnedJob(
@@ -345,7 +357,7 @@ def _as_job(conn: Conn, draft: _Draft, outputs: Mapping[str, Output], next_seq: 
     )
 
 
-def _facts(row: Any, input_params: dict[str, Any]) -> JobFacts:
+def _facts(row: Any, input_params: dict[str, Any], env: Mapping[str, str]) -> JobFacts:
     return JobFacts(
         row.job_id,
         input_params,
@@ -356,6 +368,7 @@ def _facts(row: Any, input_params: dict[str, Any]) -> JobFacts:
         row.parent_node_id,
         row.depth,
         row.started_at,
+        env,
         error=row.error,
         warnings=row.warnings or (),
     )

@@ -141,7 +141,7 @@ class Life:
         self._random = Random()
         self._trust = Trust(settings.ttl_seconds, settings.margin_seconds)
         self._conn = self._connect("advance")
-        self._owned = OwnedJobs(self.me, handler_queues, settings.cache_bytes)
+        self._owned = OwnedJobs(self.me, handler_queues, settings.cache_bytes, settings.template_env)
         self.advance = Advance(self._conn, self.me, self._owned, settings.catalogue)
         self._doorbell = Doorbell(dsn, schema, [NEW_JOBS, owner_channel(self.me)], notify)
         self._claim_now = threading.Event()

@@ -22,9 +22,10 @@ from rmhdag.assets.revisions import (
 )
 from rmhdag.models.assets import AssetKind, ProcessingStatus
 from rmhdag.models.jobs import CommandKind
+from rmhdag.models.references import hide_secrets
 from rmhdag.orchestrator.callbacks.destinations import PUBLIC_ONLY, Rules
 from rmhdag.orchestrator.definitions import definition_of
-from rmhdag.orchestrator.submissions import Submission, new_job_row
+from rmhdag.orchestrator.submissions import Submission, new_job_row, shown_inputs
 from rmhdag.store import assets, jobs
 from rmhdag.store.asset_states import RevisionKey, RevisionOfJob, follow_jobs
 from rmhdag.store.assets import LockedAsset, StoredRequest
@@ -143,7 +144,10 @@ def _order(
         "idempotency_key": wanted.idempotency_key,
         "callback_url": row["callback_url"],
         "digest": wanted.digest(),
-        "payload": {"platform_refs": dict(wanted.platform_refs or {}), "input_params": dict(wanted.input_params)},
+        "payload": {
+            "platform_refs": dict(wanted.platform_refs or {}),
+            "input_params": shown_inputs(definition, wanted.input_params),
+        },
     }
     if wanted.platform_id is not None and wanted.platform_refs is not None:
         platforms.check(wanted.platform_id, wanted.platform_refs)
@@ -167,7 +171,7 @@ def _order_asset(
     namespace = row["namespace"]
     refs = platforms.check(wanted.platform_id, wanted.platform_refs)
     asset_id = asset_id_of(wanted.platform_id, refs)
-    digest = params_digest_of(row["workflow_id"], row["input_params"])
+    digest = params_digest_of(row["workflow_id"], hide_secrets(row["input_params"]))
     is_new = assets.insert_asset_if_absent(
         conn,
         namespace,

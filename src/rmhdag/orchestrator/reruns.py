@@ -16,11 +16,20 @@ from rmhdag.engine.plan import Plan
 from rmhdag.engine.rerun import RerunScope, plan_rerun
 from rmhdag.engine.waiting import child_job_id
 from rmhdag.models.data_warnings import WarningSum
+from rmhdag.models.references import hide_secrets
 from rmhdag.models.states import JOB_TERMINAL, JobStatus, NodeStatus, NodeType
 from rmhdag.orchestrator.definitions import definition_of
 from rmhdag.orchestrator.requests import make_revision, state_of
 from rmhdag.orchestrator.stored_outputs import read_output
-from rmhdag.orchestrator.submissions import OtherSubmissionError, Submitted, check_inputs, complete_inputs, job_row
+from rmhdag.orchestrator.submissions import (
+    OtherSubmissionError,
+    Submitted,
+    check_inputs,
+    complete_inputs,
+    job_row,
+    sealed_inputs,
+    shown_inputs,
+)
 from rmhdag.store import assets, jobs, payloads, reruns, workflows
 from rmhdag.store.asset_states import RevisionKey
 from rmhdag.store.identity import new_id
@@ -49,6 +58,11 @@ class PlannedRerun:
     definition: WorkflowDefinition
     input_params: dict[str, Any]
     scope: RerunScope
+
+    @property
+    def shown_params(self) -> dict[str, Any]:
+        """As people may see them."""
+        return shown_inputs(self.definition, self.input_params)
 
 
 def plan_rerun_of(
@@ -98,12 +112,12 @@ def rerun_job(
     old = planned.job
     if not planned.scope.again:
         raise NothingToRerunError(f"job {old.job_id} is {old.status} and nothing in it needs to run again")
-    asked = {"rerun_of": old.job_id, "input_params": planned.input_params, "again": planned.scope.again}
+    asked = {"rerun_of": old.job_id, "input_params": planned.shown_params, "again": planned.scope.again}
     digest = hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest()
     row = job_row(
         new_id(),
         workflows.WorkflowHead(old.workflow_id, old.workflow_version, old.workflow_hash),
-        planned.input_params,
+        sealed_inputs(conn, old.namespace, planned.definition, planned.input_params),
         namespace=old.namespace,
         submitted_by=issued_by,
         priority=old.priority,
@@ -162,7 +176,7 @@ def _insert(conn: Conn, old: reruns.FinishedJob, row: dict[str, Any], issued_by:
             conn,
             RevisionKey(old.namespace, old.asset_id, revision),
             row,
-            params_digest=params_digest_of(old.workflow_id, row["input_params"]),
+            params_digest=params_digest_of(old.workflow_id, hide_secrets(row["input_params"])),
             created_by=issued_by,
             source_app=source_app,
         )

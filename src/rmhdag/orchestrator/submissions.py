@@ -15,6 +15,7 @@ from rmhdag.engine.effects import ChildJobRequested
 from rmhdag.engine.outputs import summarise
 from rmhdag.models.json_values import NotJsonError, check_json
 from rmhdag.models.limits import INPUT_BYTES, REASON_CHARACTERS
+from rmhdag.models.references import HIDDEN, is_secret, references_in
 from rmhdag.observability.traces import current_trace_parent
 from rmhdag.orchestrator.callbacks.destinations import PUBLIC_ONLY, CallbackRefused, Rules, check_callback_url
 from rmhdag.orchestrator.definitions import definition_of
@@ -23,6 +24,7 @@ from rmhdag.orchestrator.large_values import shrink_inputs
 from rmhdag.orchestrator.owned_jobs import OwnedJob
 from rmhdag.store import jobs, workflows
 from rmhdag.store.identity import new_id
+from rmhdag.store.secret_inputs import seal_inputs
 from rmhdag.workflow import InvalidInputs, Problem, validate_inputs
 from rmhdag.workflow.definition import WorkflowDefinition
 
@@ -172,10 +174,11 @@ def _row_of(
         raise UnknownWorkflowError(f"there is no workflow {named!r}; `rmhdag workflows` lists them")
     definition = definition_of(conn, namespace, head.workflow_id, head.version, head.hash)
     refuse_unfit(conn, namespace, head, definition)
+    params = complete_inputs(definition, wanted.input_params)
     row = job_row(
         new_id(),
         head,
-        complete_inputs(definition, wanted.input_params),
+        sealed_inputs(conn, namespace, definition, params),
         namespace=namespace,
         submitted_by=wanted.submitted_by,
         priority=wanted.priority,
@@ -187,6 +190,22 @@ def _row_of(
         "correlation_id": wanted.correlation_id,
         "callback_url": None if wanted.callback_url is None else check_callback_url(wanted.callback_url, rules),
     }
+
+
+def secret_inputs(definition: WorkflowDefinition) -> list[str]:
+    return [name for name, declared in definition.inputs.items() if declared.secret]
+
+
+def sealed_inputs(conn: Conn, namespace: str, definition: WorkflowDefinition, params: dict[str, Any]) -> dict[str, Any]:
+    """As the row of a job holds them."""
+    names = secret_inputs(definition)
+    return seal_inputs(conn, namespace, names, params) if names else params
+
+
+def shown_inputs(definition: WorkflowDefinition, params: Mapping[str, Any]) -> dict[str, Any]:
+    """As people may see them, sealed or not."""
+    names = secret_inputs(definition)
+    return {name: HIDDEN if name in names and value is not None else value for name, value in params.items()}
 
 
 def check_inputs(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -262,6 +281,7 @@ def job_row(
 ) -> dict[str, Any]:
     """A row of `insert_jobs`. It belongs to the trace of whoever makes it, unless another one is named."""
     trace_parent = trace_parent or current_trace_parent()
+    secret = [reference.sha256 for value in params.values() if is_secret(value) for reference in references_in(value)]
     return {
         "job_id": job_id,
         "namespace": namespace,
@@ -279,4 +299,5 @@ def job_row(
         "metadata": (metadata or {}) | ({"trace_parent": trace_parent} if trace_parent else {}),
         # What the audit trail says of parameters: never a secret, never much.
         "shown_params": summarise(params),
+        **({"secrets": secret} if secret else {}),
     }

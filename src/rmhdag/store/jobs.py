@@ -11,6 +11,7 @@ import psycopg
 from psycopg.rows import namedtuple_row
 
 from rmhdag.models.states import NodeStatus
+from rmhdag.store import payloads
 from rmhdag.store.channels import NEW_JOBS
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
@@ -39,9 +40,25 @@ class ClaimedJob(NamedTuple):
 
 def insert_jobs(conn: Conn, jobs: Sequence[dict[str, Any]], source_app: str) -> set[str]:
     """Insert submissions with their first event, and wake orchestrators; repeats are left out of the answer."""
+    if any("secrets" in job for job in jobs):
+        return _insert_with_secrets(conn, jobs, source_app)
+    return _insert_jobs(conn, jobs, source_app)
+
+
+def _insert_jobs(conn: Conn, jobs: Sequence[dict[str, Any]], source_app: str) -> set[str]:
     given = {"jobs": orjson.dumps(list(jobs)).decode(), "source_app": source_app}
     row = conn.execute(SQL["submit_jobs"], given).fetchone()
     return set(row[0]) if row is not None and row[0] is not None else set()
+
+
+def _insert_with_secrets(conn: Conn, jobs: Sequence[dict[str, Any]], source_app: str) -> set[str]:
+    """`secrets` are the hashes of payloads that the job needs from now on."""
+    with conn.transaction():
+        inserted = _insert_jobs(conn, jobs, source_app)
+        for job in jobs:
+            if "secrets" in job and job["job_id"] in inserted:
+                payloads.add_uses(conn, job["namespace"], job["job_id"], job["secrets"])
+    return inserted
 
 
 def find_by_idempotency_keys(

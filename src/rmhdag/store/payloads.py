@@ -40,7 +40,9 @@ class StoredPayload(NamedTuple):
 
 
 @commit_site
-def write_json(conn: Conn, namespace: str, holder: str | None, text: bytes) -> Reference:
+def write_json(
+    conn: Conn, namespace: str, holder: str | None, text: bytes, media_type: str = PAYLOAD_MEDIA_TYPE
+) -> Reference:
     """Store JSON text for a holder and return its reference; the same text again is the same payload.
 
     Without a holder it is kept for a day: `use_reported` says later whose it is.
@@ -59,14 +61,14 @@ def write_json(conn: Conn, namespace: str, holder: str | None, text: bytes) -> R
                     "chunk_index": index,
                     "chunk_count": chunk_count,
                     "size_bytes": len(text),
-                    "media_type": PAYLOAD_MEDIA_TYPE,
+                    "media_type": media_type,
                     "data": text[index * PAYLOAD_CHUNK_BYTES : (index + 1) * PAYLOAD_CHUNK_BYTES],
                 }
                 conn.execute(SQL["insert_payload"], chunk)
             add_uses(conn, namespace, holder_of_payload(digest), [one.sha256 for one in references_in_text(text)])
         if holder is not None:
             add_uses(conn, namespace, holder, [digest])
-    return Reference(digest, len(text))
+    return Reference(digest, len(text), media_type)
 
 
 def add_uses(conn: Conn, namespace: str, holder: str, digests: Collection[str]) -> None:

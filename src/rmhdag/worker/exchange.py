@@ -21,6 +21,7 @@ from rmhdag.worker.references import may_hold_reference
 from rmhdag.worker.reports import BATCH, Finished, report_batch, take_batch
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.suspects import Suspects
+from rmhdag.worker.task_secrets import TaskSecrets
 from rmhdag.worker.transport import Failed, Identity, NotAllowed, Refused, Transport, TransportError, Unreachable
 from rmhdag.worker.unread import Unread
 from rmhdag.worker.waiting import Waiting
@@ -96,6 +97,7 @@ class Exchange:
         # What we hold by our own account, to be compared with the rows.
         self._known: dict[str, int] = {}
         self._unread = Unread(settings.unread_seconds)
+        self._secrets = TaskSecrets()
         self._may_hold_more = False
         self._told: set[Pair] = set()
         self._is_stopped = False
@@ -126,6 +128,7 @@ class Exchange:
             self._known.clear()
             self._told.clear()
             self._unread = Unread(self._settings.unread_seconds)
+            self._secrets.clear()
             self._room = 0
         self.wake()
 
@@ -163,7 +166,7 @@ class Exchange:
         return not self._finished and not self._released
 
     def report(self, finished: Finished) -> None:
-        self._finished.add(finished)
+        self._finished.add(self._secrets.checked(finished) if self._secrets else finished)
         self._is_unheard = True
 
     def release(self, lease: ReturnedLease) -> None:
@@ -178,17 +181,23 @@ class Exchange:
         self._is_unheard = True
 
     def save_checkpoint(self, checkpoint: CheckpointToSave) -> None:
+        fault = self._secrets.fault_of(checkpoint) if self._secrets else None
+        if fault is not None:
+            self._hear(CheckpointSaved((checkpoint.task_id, checkpoint.lease_epoch), fault))
+            return
         with self._lock:
             self._checkpoints[checkpoint.task_id, checkpoint.lease_epoch] = checkpoint
         self._is_unheard = True
 
     def tell_progress(self, progress: TaskProgress) -> None:
+        if self._secrets:
+            progress = self._secrets.masked_progress(progress)
         with self._lock:
             self._progress[progress.task_id, progress.lease_epoch] = progress
         self._is_unheard = True
 
     def keep_logs(self, chunks: Sequence[LogChunk]) -> None:
-        self._logs.add(*chunks)
+        self._logs.add(*(map(self._secrets.masked_log, chunks) if self._secrets else chunks))
         self._is_unheard = True
 
     def wake(self) -> None:
@@ -392,6 +401,8 @@ class Exchange:
         for task_id, epoch in pairs:
             if self._known.get(task_id) == epoch:
                 del self._known[task_id]
+                if self._secrets:
+                    self._secrets.forget(task_id)
 
     def _check_leases(self, worker_id: str) -> None:
         """Compare what we hold with the rows: some are to stop, some are gone, some we never knew we had."""
@@ -471,7 +482,7 @@ class Exchange:
         if self._claims_no_more:
             self._give_back(unread.take_out())
             return
-        read = unread.read(self._transport)
+        read = unread.read(self._transport, self._secrets)
         self._give_back(read.hopeless)
         if read.ready or read.refused:
             self._pass_on(worker_id, read.ready, read.refused)

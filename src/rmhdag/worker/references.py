@@ -10,26 +10,29 @@ import orjson
 from rmhdag.models.json_values import RESERVED_KEY, json_pointer, may_hold_reserved_key
 from rmhdag.models.leases import PayloadMissingError
 from rmhdag.models.limits import PAYLOAD_BYTES
-from rmhdag.models.references import Reference, as_reference
+from rmhdag.models.references import SECRET_MEDIA_TYPE, Reference, as_reference
 from rmhdag.models.stored_values import MOST_LEVELS
+from rmhdag.store.vault import SecretUnreadable
 
 _Place = tuple[str | int, ...]
+OpenSecret = Callable[[bytes], str]
 
 
 class UnresolvedReferenceError(Exception):
     """A parameter refers to a value that is not there, or to too much of it."""
 
 
-def resolve_references(params: Any, read: Callable[[str], bytes]) -> Any:
+def resolve_references(params: Any, read: Callable[[str], bytes], open_secret: OpenSecret | None = None) -> Any:
     """The parameters with stored values put in as text: nobody on the way to the handler looks into them."""
-    return _Resolution(read).resolve(params, (), MOST_LEVELS)
+    return _Resolution(read, open_secret).resolve(params, (), MOST_LEVELS)
 
 
 class _Resolution:
     """Of one task: each payload is read once, and all together have a limit."""
 
-    def __init__(self, read: Callable[[str], bytes]) -> None:
+    def __init__(self, read: Callable[[str], bytes], open_secret: OpenSecret | None) -> None:
         self._read = read
+        self._open_secret = open_secret
         self._texts: dict[str, bytes] = {}
         self._room = PAYLOAD_BYTES
 
@@ -56,9 +59,20 @@ class _Resolution:
                 text = self._texts[reference.sha256] = self._read(reference.sha256)
             except PayloadMissingError as error:
                 raise UnresolvedReferenceError(f"params {json_pointer(*where)}: {error}; was it pruned?") from error
+        if reference.media_type == SECRET_MEDIA_TYPE:
+            return self._opened(text, where)
         if may_hold_reserved_key(text):  # a fan-in gathers references to its children's outputs
             return self.resolve(orjson.loads(text), where, levels - 1)
         return orjson.Fragment(text)
+
+    def _opened(self, text: bytes, where: _Place) -> str:
+        assert self._open_secret is not None
+        try:
+            return self._open_secret(text)
+        except SecretUnreadable as error:
+            raise UnresolvedReferenceError(
+                f"params {json_pointer(*where)}: {error}; set RMHDAG_SECRET_KEY for this worker"
+            ) from None
 
 
 def may_hold_reference(value: Any) -> bool:

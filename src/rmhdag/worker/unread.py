@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from rmhdag.models.leases import ClaimedTask, Pair
 from rmhdag.observability.logs import get_logger
+from rmhdag.store.secret_inputs import open_secret
 from rmhdag.worker.references import UnresolvedReferenceError, resolve_references
+from rmhdag.worker.task_secrets import TaskSecrets
 from rmhdag.worker.transport import NotAllowed, Transport
 
 log = get_logger(__name__)
@@ -63,7 +65,7 @@ class Unread:
         """Seconds until the next one is due."""
         return min((entry.due_at - now for entry in self._entries.values()), default=None)
 
-    def read(self, transport: Transport) -> Read:
+    def read(self, transport: Transport, secrets: TaskSecrets) -> Read:
         """Try those that are due. An error is nobody else's: the entry stays in line and waits a little longer."""
         read = Read([], [], [])
         for pair, entry in list(self._entries.items()):
@@ -71,7 +73,7 @@ class Unread:
             if entry.due_at > now:
                 continue
             try:
-                task = with_values(transport, entry.task)
+                task = with_values(transport, entry.task, secrets)
             except UnresolvedReferenceError as error:
                 read.refused.append((entry.task, str(error)))
             except NotAllowed:
@@ -103,7 +105,13 @@ class Unread:
         return not is_hopeless
 
 
-def with_values(transport: Transport, task: ClaimedTask) -> ClaimedTask:
-    """The task with stored values in the place of references to them."""
+def with_values(transport: Transport, task: ClaimedTask, secrets: TaskSecrets) -> ClaimedTask:
+    """The task with stored values in the place of references to them; which of these are secret is remembered."""
     read = partial(transport.read_payload, task.namespace)
-    return task._replace(params=resolve_references(task.params, read))
+
+    def open_and_keep(text: bytes) -> str:
+        value = open_secret(task.namespace, text)
+        secrets.keep(task.task_id, value)
+        return value
+
+    return task._replace(params=resolve_references(task.params, read, open_and_keep))

@@ -54,6 +54,7 @@ class Surroundings(NamedTuple):
     handlers: HandlerCatalogue | None = None
     queues: Collection[str] | None = None
     env_names: Collection[str] = ()
+    fallback_queue: str | None = None
 
 
 def find_problems(
@@ -98,7 +99,7 @@ def _check_data(data: Any, report: Report, around: Surroundings) -> tuple[Checke
     check_structure(data, report)
     check_inputs(data, report)
     graph = RawGraph(data)
-    rules = NodeRules(data, graph, around.handlers, around.queues, report)
+    rules = NodeRules(data, graph, around.handlers, around.queues, report, around.fallback_queue)
     if len(graph.names) <= MAX_NODES:
         check_graph(graph, report)
         rules.check()

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from rmhdag.models.states import NodeType
+from rmhdag.workflow.node_names import NODE_NAME
 
-NodeId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,47}$")]
+NodeId = Annotated[str, StringConstraints(pattern=NODE_NAME)]
 WorkflowId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 HandlerName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$", max_length=64)]
 QueueName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -38,6 +39,7 @@ class InputDefinition(LanguageModel):
 
     type: Literal["string", "integer", "number", "boolean", "array", "object"]
     required: bool = False
+    secret: bool = False
     default: Any = None
     description: str | None = None
     enum: list[Any] | None = None
@@ -76,6 +78,7 @@ class Branch(LanguageModel):
 
     condition: str | None = None
     default: bool = False
+    name: str | None = None
     next: tuple[NodeId, ...]
 
 

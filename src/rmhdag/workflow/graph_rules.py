@@ -6,13 +6,14 @@ import re
 
 from rmhdag.models.states import NodeType
 from rmhdag.workflow.implicit_nodes import END, START
+from rmhdag.workflow.node_names import NODE_NAME, NODE_NAME_REMEDY
 from rmhdag.workflow.problems import did_you_mean
 from rmhdag.workflow.raw_graph import Mention, RawGraph
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.structure import MAX_NODES
 from rmhdag.workflow.yaml_reader import shorten
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}")
+_NAME = re.compile(NODE_NAME[1:-1])
 _CHILD_NAME = re.compile(r".*__[0-9]+")
 
 
@@ -21,6 +22,8 @@ def check_graph(graph: RawGraph, report: Report) -> None:
         return
     _check_names(graph, report)
     for mention in graph.mentions:
+        if report.is_full:
+            return
         _check_mention(mention, graph, report)
     _refuse_repeated_targets(graph, report)
     _check_starts(graph, report)
@@ -41,7 +44,7 @@ def _check_names(graph: RawGraph, report: Report) -> None:
                 path,
                 "bad-name",
                 f"a node cannot be called `{shorten(name)}`",
-                "Use a letter, then letters, digits, `_` and `-`, at most 48 in all",
+                NODE_NAME_REMEDY,
             )
         elif _CHILD_NAME.fullmatch(name):
             report.add_key(

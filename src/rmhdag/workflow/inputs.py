@@ -99,11 +99,32 @@ def _check_declaration(name: str, declared: dict[str, Any], path: Path, report: 
                 f"`{limit}` has no meaning for the type {kind}",
                 "Remove it, or change the type",
             )
+    if declared.get("secret"):
+        _check_secret(name, declared, path, report, depth)
     before = report.count
     _check_limits(declared, path, report)
     _check_nested(declared, path, report, depth)
     if report.count == before:
         _check_choices_and_default(name, declared, path, report)
+
+
+def _check_secret(name: str, declared: dict[str, Any], path: Path, report: Report, depth: int) -> None:
+    """What a file says of the value would be no secret, and only whole inputs are kept apart."""
+    if declared["type"] != "string" or depth > 1:
+        report.add_key(
+            (*path, "secret"),
+            "secret-input",
+            f"`{name}` cannot be secret: only an input of type string can",
+            "Make it an input of its own, of type string",
+        )
+    for field in ("default", "enum"):
+        if declared.get(field) is not None:
+            report.add_key(
+                (*path, field),
+                "secret-input",
+                f"`{name}` is secret, and its `{field}` would stand in the file for everybody to read",
+                f"Remove `{field}`",
+            )
 
 
 def _check_limits(declared: dict[str, Any], path: Path, report: Report) -> None:

@@ -6,11 +6,12 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
+from rmhdag.models.limits import MAX_NODES
 from rmhdag.models.states import NodeType
+from rmhdag.workflow.node_names import NODE_NAME
 from rmhdag.workflow.written import NODE_MODELS, WrittenWorkflow
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_NODE_NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,47}$"
 
 
 def json_schema() -> dict[str, Any]:
@@ -37,10 +38,10 @@ def json_schema() -> dict[str, Any]:
     head["properties"]["nodes"] = {
         "type": "object",
         "description": "The steps, by name",
-        "propertyNames": {"pattern": _NODE_NAME},
+        "propertyNames": {"pattern": NODE_NAME},
         "additionalProperties": {"$ref": "#/$defs/Node"},
         "minProperties": 1,
-        "maxProperties": 1_000,
+        "maxProperties": MAX_NODES,
     }
     head["required"] = ["workflow_id", "nodes"]
     head["description"] = "A workflow: what a job is given, the steps it takes, and what it gives back"

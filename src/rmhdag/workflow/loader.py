@@ -50,9 +50,12 @@ def load(
     handlers: HandlerCatalogue | None = None,
     queues: Collection[str] | None = None,
     env_names: Collection[str] = (),
+    fallback_queue: str | None = None,
 ) -> LoadedWorkflow:
     """A checked workflow from YAML text or from an already parsed object; raises InvalidWorkflow with all problems."""
-    loaded, problems = check(source, file=file, handlers=handlers, queues=queues, env_names=env_names)
+    loaded, problems = check(
+        source, file=file, handlers=handlers, queues=queues, env_names=env_names, fallback_queue=fallback_queue
+    )
     if loaded is None:
         raise InvalidWorkflow(problems)
     return loaded
@@ -65,9 +68,10 @@ def check(
     handlers: HandlerCatalogue | None = None,
     queues: Collection[str] | None = None,
     env_names: Collection[str] = (),
+    fallback_queue: str | None = None,
 ) -> tuple[LoadedWorkflow | None, list[Problem]]:
     """The workflow, or None and why not."""
-    checked, problems = find_problems(source, Surroundings(handlers, queues, env_names), file=file)
+    checked, problems = find_problems(source, Surroundings(handlers, queues, env_names, fallback_queue), file=file)
     return (None, problems) if checked is None else (make_definition(checked), [])
 
 
@@ -83,8 +87,16 @@ def load_file(
     handlers: HandlerCatalogue | None = None,
     queues: Collection[str] | None = None,
     env_names: Collection[str] = (),
+    fallback_queue: str | None = None,
 ) -> LoadedWorkflow:
-    return load(read_limited(path), file=str(path), handlers=handlers, queues=queues, env_names=env_names)
+    return load(
+        read_limited(path),
+        file=str(path),
+        handlers=handlers,
+        queues=queues,
+        env_names=env_names,
+        fallback_queue=fallback_queue,
+    )
 
 
 def load_folder(
@@ -93,12 +105,20 @@ def load_folder(
     handlers: HandlerCatalogue | None = None,
     queues: Collection[str] | None = None,
     env_names: Collection[str] = (),
+    fallback_queue: str | None = None,
 ) -> dict[str, LoadedWorkflow]:
     """All workflows of a folder by file name. One bad file refuses the whole folder, so that nothing is half-loaded."""
     loaded: dict[str, LoadedWorkflow] = {}
     problems: list[Problem] = []
     for path in workflow_files(folder):
-        found, faults = check(read_limited(path), file=str(path), handlers=handlers, queues=queues, env_names=env_names)
+        found, faults = check(
+            read_limited(path),
+            file=str(path),
+            handlers=handlers,
+            queues=queues,
+            env_names=env_names,
+            fallback_queue=fallback_queue,
+        )
         problems += faults
         if found is not None:
             loaded[path.name] = found

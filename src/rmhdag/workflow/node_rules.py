@@ -26,6 +26,7 @@ class NodeRules:
         handlers: HandlerCatalogue | None,
         queues: Collection[str] | None,
         report: Report,
+        fallback_queue: str | None = None,
     ) -> None:
         defaults = data.get("defaults")
         self.defaults: dict[str, Any] = defaults if isinstance(defaults, dict) else {}
@@ -33,6 +34,7 @@ class NodeRules:
         self.handlers = handlers
         self.queues = queues
         self.report = report
+        self.fallback_queue = fallback_queue
 
     def check(self) -> None:
         self._check_retry(self.defaults, ("defaults",))
@@ -78,7 +80,7 @@ class NodeRules:
                 "missing-queue",
                 f"node `{shorten(node_name)}` has no queue: neither it, nor handler `{shorten(handler)}`, "
                 "nor the workflow's defaults name one",
-                "Add `queue` to the node, or to `defaults`",
+                "Add `queue` to the node, or to `defaults`; the setting DAG_WORKER_QUEUE is the last resort",
             )
 
     def queue_of(self, node_name: str, task: dict[str, Any]) -> str | None:
@@ -91,7 +93,7 @@ class NodeRules:
         if isinstance(handler, str) and self._uses_own_queue(handler):
             return None
         default = self.defaults.get("queue")
-        return None if default is None else str(default)
+        return self.fallback_queue if default is None else str(default)
 
     def _uses_own_queue(self, handler: str) -> bool:
         return self.handlers is not None and self.handlers.queue_of(handler) is not None
@@ -108,6 +110,8 @@ class NodeRules:
     def _check_conditional(self, node: dict[str, Any], path: Path) -> None:
         by_field = [field for field in ("condition_field", "branches") if field in node]
         by_condition = [field for field in ("condition", "on_true", "on_false") if field in node]
+        if isinstance(node.get("branches"), dict):
+            return  # its shape is reported, with the form to use
         if by_field and by_condition:
             self.report.add_key(
                 (*path, by_condition[0]),

@@ -116,7 +116,8 @@ def _task(name: str, task: dict[str, Any], rules: NodeRules) -> dict[str, Any]:
 
 
 def _retry(owner: dict[str, Any]) -> dict[str, Any] | None:
-    """`retries: n` is n attempts after the first."""
+    """`retries: n` is n attempts after the first; `fixed` is the original system's word for `none`."""
     if "retries" in owner:
         return {"max_attempts": owner["retries"] + 1}
-    return owner.get("retry")
+    retry: dict[str, Any] | None = owner.get("retry")
+    return {**retry, "backoff": "none"} if retry and retry.get("backoff") == "fixed" else retry

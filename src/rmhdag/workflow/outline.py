@@ -126,8 +126,10 @@ def detail(node: FoldedNode) -> str:
 
 
 def branch_label(node: FoldedNode, index: int) -> str:
-    """In the words of the file: the comparison, or true and false where the node itself holds the question."""
+    """In the words of the file: name or comparison, or true and false where the node itself holds the question."""
     branch = node["branches"][index]
+    if branch.get("name"):
+        return one_line(branch["name"])
     if node.get("subject") is None and len(node["branches"]) == 2:
         return "false" if branch.get("default") else "true"
     return "default" if branch.get("default") else bare(branch.get("condition") or "")

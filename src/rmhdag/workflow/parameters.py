@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmhdag.models.json_values import json_pointer
+from rmhdag.models.limits import SECRET_CHARACTERS
 from rmhdag.models.references import as_reference
 from rmhdag.workflow.problems import did_you_mean
 
@@ -162,6 +163,9 @@ def check_value(declared: Mapping[str, Any], value: Any, path: Path, faults: lis
             )
         )
         return value
+    if declared.get("secret") and len(value) < SECRET_CHARACTERS:
+        what = f"`{name}` is secret and must have at least {SECRET_CHARACTERS} characters"
+        faults.append(Fault(path, "out-of-range", what, "Give the value itself, not what was shown in its place"))
     if wanted == "integer":
         value = int(value)
     allowed = declared.get("enum")

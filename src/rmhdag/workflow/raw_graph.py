@@ -50,9 +50,15 @@ class RawGraph:
         self.types = {name: node_type(node) for name, node in self.nodes.items()}
         self.mentions = [mention for name, node in self.nodes.items() for mention in _mentions(name, node)]
         self.child_of: dict[str, str] = {}
+        self._led_by: dict[str, list[str]] = {}
+        self._depends_on: dict[str, list[str]] = {}
         for mention in self.mentions:
             if mention.role == "child_node" and mention.name in self.names:
                 self.child_of.setdefault(mention.name, mention.owner)
+            elif mention.role == "next":
+                self._led_by.setdefault(mention.name, []).append(mention.owner)
+            elif mention.role == "depends_on":
+                self._depends_on.setdefault(mention.owner, []).append(mention.name)
         self.fan_out_of = {name: self._find_fan_out(name) for name in self._of_type(NodeType.FAN_IN)}
         self.edges: dict[tuple[str, str], Path] = {}
         for mention in self.mentions:
@@ -87,13 +93,10 @@ class RawGraph:
         if given is not None:
             found = self.child_of.get(given, given) if isinstance(given, str) else ""
             return [found] if self.types.get(found) is NodeType.FAN_OUT else []
-        for role in ("next", "depends_on"):
-            named = [
-                mention.owner if role == "next" else mention.name
-                for mention in self.mentions
-                if mention.role == role and fan_in == (mention.name if role == "next" else mention.owner)
+        for before in (self._led_by, self._depends_on):
+            fan_outs = [
+                name for name in dict.fromkeys(before.get(fan_in, ())) if self.types.get(name) is NodeType.FAN_OUT
             ]
-            fan_outs = [name for name in dict.fromkeys(named) if self.types.get(name) is NodeType.FAN_OUT]
             if fan_outs:
                 return fan_outs
         return []
@@ -131,7 +134,10 @@ def _mentions(owner: str, node: dict[str, Any]) -> Iterator[Mention]:
     for field in ("next", "on_true", "on_false"):
         yield from _targets(owner, node.get(field), "next", (*path, field))
     branches = node.get("branches")
-    if isinstance(branches, list):
+    if isinstance(branches, dict):  # not allowed, but it says what is meant: only that one mistake is reported
+        for key, named in branches.items():
+            yield from _targets(owner, named, "next", (*path, "branches", key))
+    elif isinstance(branches, list):
         for index, branch in enumerate(branches):
             if isinstance(branch, dict):
                 yield from _targets(owner, branch.get("next"), "next", (*path, "branches", index, "next"))

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from rmhdag.models.states import NodeType
+from rmhdag.workflow.node_names import NODE_NAME, NODE_NAME_REMEDY
 from rmhdag.workflow.problems import did_you_mean
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.source_map import Path
@@ -39,7 +40,7 @@ _INNER_MODELS: dict[str, type[BaseModel]] = {
 }
 
 _PATTERN_REMEDIES = {
-    r"^[A-Za-z][A-Za-z0-9_-]{0,47}$": "Use a letter, then letters, digits, `_` and `-`, at most 48 in all",
+    NODE_NAME: NODE_NAME_REMEDY,
     r"^[a-z][a-z0-9_-]{0,63}$": "Use a small letter, then small letters, digits, `_` and `-`, at most 64 in all",
     r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$": "Use a name such as `raster.validate`; templates are not allowed here",
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$": "Use a name such as `light-tasks`; templates are not allowed here",
@@ -249,6 +250,8 @@ def _translate(found: Any, path: Path, value: Any, owner: str, model: type[BaseM
     if name in _TARGET_FIELDS and found["type"] in ("list_type", "model_type", "string_type"):
         code, message = "wrong-type", f"must be a node's name or a list of them, not {describe(found['input'])}"
         remedy = _TARGET_FIELDS[name]
+    elif name == "branches" and found["type"] == "list_type" and isinstance(found["input"], dict):
+        code, message, remedy = "wrong-type", "must be a list, not an object", _branches_remedy(found["input"])
     elif translate is None:
         code, message, remedy = "wrong-value", f"is wrong: {found['msg']}", "Correct the value"
     else:
@@ -258,6 +261,15 @@ def _translate(found: Any, path: Path, value: Any, owner: str, model: type[BaseM
         report.add_key(place, code, f"{subject} is not allowed", remedy)
     else:
         report.add(place, code, f"{subject} {message}", remedy)
+
+
+def _branches_remedy(branches: dict[str, Any]) -> str:
+    """The original system's documents have `branches: {true: a, false: b}`."""
+    by_answer = {key.lower(): target for key, target in branches.items() if isinstance(target, str)}
+    if by_answer.keys() == {"true", "false"}:
+        taken, otherwise = shorten(by_answer["true"]), shorten(by_answer["false"])
+        return f"Write `on_true: {taken}` and `on_false: {otherwise}` instead of `branches`"
+    return 'Write a list: `- {condition: "< 100", next: name}` and `- {default: true, next: name}`'
 
 
 def _written_path(location: Path, value: Any) -> Path:

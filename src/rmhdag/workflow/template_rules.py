@@ -38,15 +38,17 @@ _CONDITIONAL_OUTPUTS = ("condition_result", "taken")
 _APPROVAL_OUTPUTS = ("decision", "decided_by", "reason")
 _NO_SUBJECT = "inputs"
 
-# Expressions that are more than a name take 0.1 ms each; so many would make the check of one file take seconds.
-MAX_PARSED = 3_000
+# Expressions that are more than a name take 0.1 ms each: more would make the check of one file take seconds.
+MAX_PARSED = 10_000
 
 
 class Place(NamedTuple):
-    """Where a template is used: by which node (None for the workflow's outputs), and whether by a fan-out's child."""
+    """Where a template is used: by which node (None for the workflow's outputs), whether by a fan-out's child, and
+    whether in parameters, which alone may be given secrets."""
 
     node: str | None
     in_child: bool = False
+    takes_secrets: bool = False
 
 
 class TemplateRules:
@@ -60,6 +62,11 @@ class TemplateRules:
     ) -> None:
         inputs = data.get("inputs")
         self.inputs: dict[str, Any] = inputs if isinstance(inputs, dict) else {}
+        self.secrets = [
+            name
+            for name, declared in self.inputs.items()
+            if isinstance(declared, dict) and declared.get("secret") is True
+        ]
         self.outputs = data.get("outputs")
         self.graph = graph
         self.ancestors = graph.ancestors()
@@ -73,8 +80,9 @@ class TemplateRules:
             path: Path = ("nodes", name)
             fan_out = self.graph.child_of.get(name)
             place = Place(name) if fan_out is None else Place(fan_out, in_child=True)
-            self._check_value(node.get("params"), (*path, "params"), place)
             kind = self.graph.types[name]
+            takes_secrets = kind in (NodeType.TASK, NodeType.WORKFLOW)
+            self._check_value(node.get("params"), (*path, "params"), place._replace(takes_secrets=takes_secrets))
             if kind is NodeType.APPROVAL:
                 self._check_value(node.get("message"), (*path, "message"), place)
             elif kind is NodeType.FAN_OUT:
@@ -87,7 +95,7 @@ class TemplateRules:
         child = place._replace(in_child=True)
         task = node.get("task")
         if isinstance(task, dict):
-            self._check_value(task.get("params"), (*path, "task", "params"), child)
+            self._check_value(task.get("params"), (*path, "task", "params"), child._replace(takes_secrets=True))
         self._check_value(node.get("item_key"), (*path, "item_key"), child)
         source, where = node.get("source"), (*path, "source")
         self._check_value(source, where, place)
@@ -145,6 +153,8 @@ class TemplateRules:
                 continue
             compiled = self._compile(lambda condition: compile_branch(str(subject), condition), text, where, None)
             if compiled is not None:
+                if self.secrets:
+                    self._check_secrets(compiled, text, where, place)
                 for reference in compiled.references - compiled_subject.references:
                     self._check_reference(reference, compiled.positions[reference], text, where, place)
                 self._check_kinds(compiled, text, where)
@@ -185,9 +195,28 @@ class TemplateRules:
                     path, "too-many-templates", message, "Compute values in a handler, or split the workflow"
                 )
         if place is not None:
+            if self.secrets:
+                self._check_secrets(compiled, text, path, place)
             for reference, position in compiled.positions.items():
                 self._check_reference(reference, position, text, path, place)
         return compiled
+
+    def _check_secrets(self, compiled: CompiledTemplate, text: str, path: Path, place: Place) -> None:
+        """A secret goes to a handler, whole; nobody else on the way can look into it."""
+        if compiled.is_lone and place.takes_secrets:
+            return
+        for (root, steps), position in compiled.positions.items():
+            if root == "inputs" and (not steps or steps[0] in self.secrets):
+                name = steps[0] if steps else self.secrets[0]
+                remedy = f'Pass it by itself to a handler: "{{{{ inputs.{name} }}}}" in the `params` of a task'
+                self.report.add_inside(
+                    path,
+                    text,
+                    *position,
+                    "secret-input",
+                    f"the input `{name}` is secret and cannot be used here",
+                    remedy,
+                )
 
     def _check_reference(
         self, reference: Reference, position: tuple[int, int], text: str, path: Path, place: Place
@@ -210,7 +239,7 @@ class TemplateRules:
                 "unknown-variable",
                 f"the variable `{steps[0]}` may not be read by workflows",
                 did_you_mean(
-                    str(steps[0]), self.env_names, "Add it to the allow-list in the settings, or use an input"
+                    str(steps[0]), self.env_names, "Name it in the setting RMHDAG_TEMPLATE_ENV, or use an input"
                 ),
             )
         if place.in_child:

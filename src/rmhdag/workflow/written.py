@@ -23,6 +23,7 @@ from rmhdag.workflow.definition import (
     Tolerance,
     WorkflowId,
 )
+from rmhdag.workflow.node_names import NODE_NAME
 
 WaitSeconds = Annotated[int, Field(ge=1, le=31_536_000)]
 Description = Annotated[str, StringConstraints(max_length=4_000)]
@@ -30,7 +31,7 @@ ParameterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]
 Expression = Annotated[str, StringConstraints(min_length=1)]
 PlainText = Annotated[str, StringConstraints(pattern=r"^[^{}]+$", max_length=200)]
 
-_NODE_ID_SCHEMA = {"type": "string", "pattern": r"^[A-Za-z][A-Za-z0-9_-]{0,47}$"}
+_NODE_ID_SCHEMA = {"type": "string", "pattern": NODE_NAME}
 _TARGETS_SCHEMA = {
     "anyOf": [_NODE_ID_SCHEMA, {"type": "array", "items": _NODE_ID_SCHEMA, "minItems": 1, "uniqueItems": True}]
 }
@@ -59,7 +60,11 @@ class Written(BaseModel):
 
 
 class WrittenRetry(RetryRule):
+    """`fixed` is another word for `none`: the same wait each time."""
+
     model_config = ConfigDict(strict=True, title="Retry")
+
+    backoff: Literal["none", "fixed", "linear", "exponential"] = "exponential"  # type: ignore[assignment]
 
 
 class WrittenInput(InputDefinition):
@@ -166,6 +171,7 @@ class WrittenBranch(Written):
     default: Annotated[Literal[True], BeforeValidator(_not_one)] | None = Field(
         default=None, description="Taken where no other branch is"
     )
+    name: PlainText | None = Field(default=None, description="A label for people, shown in the graph")
     next: Targets
 
 

@@ -31,7 +31,7 @@ from rmhdag.workflow.source_map import Mark, Path, Place, SourceMap
 
 MAX_FILE_BYTES = FILE_BYTES
 MAX_DEPTH = 32
-MAX_YAML_NODES = 50_000
+MAX_YAML_NODES = 300_000
 MAX_PROBLEMS = 100
 
 # Controls, line breaks that editors do not count, lone surrogates, non-characters, marks that reorder what is shown.
@@ -241,7 +241,8 @@ class _Reader:
                 members[key] = self._value(events, value_event, (*path, key), mark)
 
     def _key(self, events: Any, event: Any, mark: Mark, path: Path) -> str | None:
-        """The key as text, or None if it is refused."""
+        """The key as text, or None if it is refused. `branches: {true: a, false: b}` is understood, so that the rules
+        can say what to write instead."""
         if not isinstance(event, ScalarEvent):
             start = event.start_mark.index
             self._value(events, event, (*path, f"?{self.node_count}"), mark)
@@ -266,7 +267,7 @@ class _Reader:
             if key == "<<":
                 self.add(mark, "merge-key", "the merge key `<<` is not allowed", "Write the fields out", path)
                 return None
-            if _resolve(key) is not _TEXT:
+            if _resolve(key) is not _TEXT and not (path[-1:] == ("branches",) and key.lower() in ("true", "false")):
                 self.add(mark, "key-not-text", f"the key `{shorten(key)}` is not text", "Put it in quotes", path)
                 return None
         self._refuse_characters(key, mark, path)

@@ -14,6 +14,7 @@ from rmhdag.api.problems import not_found
 from rmhdag.api.routes.jobs import JobId
 from rmhdag.api.routes.task_payloads import HashPath
 from rmhdag.models.api.nodes import StoredValue
+from rmhdag.models.references import SECRET_MEDIA_TYPE
 from rmhdag.store import payloads
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
@@ -25,7 +26,11 @@ def get_stored_value(job_id: JobId, sha256: HashPath, caller: Reader, api: ApiCo
     with api.connection() as conn:
         check_job(conn, caller.namespace, job_id)
         found = payloads.find_payload(conn, caller.namespace, sha256)
-        if found is None or not payloads.job_refers_to(conn, caller.namespace, job_id, sha256):
+        if (
+            found is None
+            or found.media_type == SECRET_MEDIA_TYPE
+            or not payloads.job_refers_to(conn, caller.namespace, job_id, sha256)
+        ):
             raise not_found(f"value {sha256} in job {job_id}")
     return StreamingResponse(
         _chunks(api, caller.namespace, found),

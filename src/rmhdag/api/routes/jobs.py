@@ -299,7 +299,7 @@ def _rerun(
         job_id=None if made is None else made.job_id,
         rerun_of=job_id,
         dry_run=wanted.dry_run,
-        input_params=planned.input_params,
+        input_params=planned.shown_params,
         again=order.sort_names(planned.scope.again),
         reused=order.sort_names(planned.scope.reused),
         keeps_children=order.sort_names(planned.scope.keeps_children),

@@ -206,7 +206,10 @@ def check(conn: Conn, api: Api, namespace: str, source: WrittenSource) -> tuple[
             "no queues are configured, so no workflow can be checked",
             remedy="Set DAG_WORKER_QUEUE and WORKER_QUEUE for the API, or start a worker.",
         )
-    return find_problems(source.content, Surroundings(known_handlers(conn, namespace), queues, ()))
+    around = Surroundings(
+        known_handlers(conn, namespace), queues, api.settings.template_names, api.settings.fallback_queue
+    )
+    return find_problems(source.content, around)
 
 
 def refusal(faults: list[Fault]) -> Problem:

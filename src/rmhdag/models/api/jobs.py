@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.api.problems import ProblemBody
-from rmhdag.models.columns import Id, IdempotencyKey, InputJsonObject, Name, Priority, Url, varchar
+from rmhdag.models.columns import Id, IdempotencyKey, InputJsonObject, Name, Priority, ShownObject, Url, varchar
 from rmhdag.models.jobs import CommandOutcome
 from rmhdag.models.limits import JOBS_IN_A_BATCH, REASON_CHARACTERS
 from rmhdag.models.states import JobEnding, JobStatus
@@ -138,8 +138,8 @@ class JobView(JobSummary):
     owner_epoch: int
     owner_heartbeat_at: datetime | None = None
     version: int
-    input_params: dict[str, Any]
-    result_data: dict[str, Any] | None = Field(
+    input_params: ShownObject
+    result_data: ShownObject | None = Field(
         default=None,
         description="What the job has made. Values above 64 KB are references, "
         '`{"rmhdag:payload": {sha256, size_bytes, media_type}}`; the values are at '
@@ -200,7 +200,7 @@ class RerunAnswer(BaseModel):
     job_id: str | None
     rerun_of: str
     dry_run: bool
-    input_params: dict[str, Any]
+    input_params: ShownObject
     again: list[str] = Field(description="Nodes that run again")
     reused: list[str] = Field(description="Nodes whose outcome is taken over")
     keeps_children: list[str] = Field(description="Fan-outs that run again and keep their finished children")

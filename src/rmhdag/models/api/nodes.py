@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, RootModel
 
 from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.api.jobs import NodeCounts, Reason, ReasonText, RequestBody
+from rmhdag.models.columns import ShownObject
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.states import JobStatus, NodeStatus, NodeType
 
@@ -59,7 +60,7 @@ class NodeView(NodeSummary):
     a reference, `{"rmhdag:payload": {sha256, size_bytes, media_type}}`, and so are large parameters; the values are at
     `/api/v1/jobs/{job_id}/payloads/{sha256}`."""
 
-    input_params: dict[str, Any]
+    input_params: ShownObject
     output: Any = None
     worker_id: str | None = None
     error_kind: ErrorKind | None = None

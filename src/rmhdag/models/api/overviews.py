@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from pydantic import BaseModel, Field
 
 from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.api.jobs import JobReference, NodeCounts, Reason
 from rmhdag.models.api.progress import TaskProgress
+from rmhdag.models.columns import ShownObject
 from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, JobEnding, JobStatus, NodeStatus, NodeType
 
 
@@ -75,8 +75,8 @@ class JobOverview(BaseModel):
     error_message: str | None
     error: ErrorView | None = Field(description="Of the node that made it fail, if that named a code")
     warnings: list[WarningView] = Field(description="Of all results that it uses, summed by code")
-    input_params: dict[str, Any]
-    result_data: dict[str, Any] | None
+    input_params: ShownObject
+    result_data: ShownObject | None
     owner_id: str | None
     owner_epoch: int
     owner_heartbeat_at: datetime | None

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from rmhdag.models.columns import ShownObject
+
 FilterText = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
@@ -49,7 +51,7 @@ class DeadLetterDetail(DeadLetterSummary):
     worker_id: str | None = Field(description="Who held it last")
     lease_losses: int
     details: dict[str, Any]
-    body: dict[str, Any] | None
+    body: ShownObject | None
     raw: str | None = Field(description="The beginning of a message that could not be read")
 
 

@@ -1,26 +1,18 @@
-"""Signatures by the rules of Standard Webhooks, and secrets at rest: sealed, if the installation has a key for that."""
+"""Signatures by the rules of Standard Webhooks. Their secrets are stored as `rmhdag.store.vault` seals them."""
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
-import os
 import secrets
 from collections.abc import Sequence
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from rmhdag.store.vault import SecretUnreadable as SecretUnreadable
+from rmhdag.store.vault import Vault as Vault
 
 PREFIX = "whsec_"
 NEW_SECRET_BYTES = 32
 FEWEST_BYTES, MOST_BYTES = 24, 64
-PLAIN, SEALED = "plain:", "aesgcm:"
-NONCE_BYTES = 12
-
-
-class SecretUnreadable(Exception):
-    """It was sealed with another key than ours, or we have none."""
 
 
 def new_secret() -> str:
@@ -47,33 +39,3 @@ def sign(sign_with: Sequence[str], message_id: str, timestamp: int, body: bytes)
 
 def _key_of(secret: str) -> bytes:
     return base64.b64decode(secret.removeprefix(PREFIX), validate=True)
-
-
-class Vault:
-    """Seals what must be readable again. Bound to its place: a sealed secret is no use for another endpoint."""
-
-    def __init__(self, passphrase: str | None = None) -> None:
-        self._cipher = None if not passphrase else AESGCM(hashlib.sha256(passphrase.encode()).digest())
-
-    def seal(self, secret: str, namespace: str, url: str) -> str:
-        if self._cipher is None:
-            return PLAIN + secret
-        nonce = os.urandom(NONCE_BYTES)
-        sealed = self._cipher.encrypt(nonce, secret.encode(), _place(namespace, url))
-        return SEALED + base64.b64encode(nonce + sealed).decode()
-
-    def unseal(self, text: str, namespace: str, url: str) -> str:
-        if text.startswith(PLAIN):
-            return text.removeprefix(PLAIN)
-        if self._cipher is None or not text.startswith(SEALED):
-            raise SecretUnreadable("the endpoint's secret is sealed, and no key is configured here")
-        raw = base64.b64decode(text.removeprefix(SEALED))
-        try:
-            opened = self._cipher.decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], _place(namespace, url))
-        except InvalidTag:
-            raise SecretUnreadable("the endpoint's secret was sealed with another key") from None
-        return opened.decode()
-
-
-def _place(namespace: str, url: str) -> bytes:
-    return f"{namespace}\n{url}".encode()

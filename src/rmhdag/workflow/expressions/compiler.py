@@ -201,15 +201,7 @@ class Compiler:
         closures = {name: code.closure() for name, code in arguments.items()}
         run_value = value.closure()
         if node.name == DEFAULT_FILTER:
-            fallback = closures["value"]
-
-            def with_default(run: Run) -> Any:
-                try:
-                    found = run_value(run)
-                except Missing:
-                    return fallback(run)
-                return fallback(run) if found is None else found
-
+            with_default = _with_default(run_value, closures["value"], closures.get("boolean"))
             return self._fold(node, [value, *arguments.values()], with_default)
         apply = FILTERS[node.name].apply
         if not closures:
@@ -223,7 +215,7 @@ class Compiler:
     def _arguments(self, node: Filter) -> dict[str, Code]:
         """A filter's arguments by the names of its parameters."""
         if node.name == DEFAULT_FILTER:
-            parameters: tuple[str, ...] = ("value",)
+            parameters: tuple[str, ...] = ("value", "boolean")
             required = 1
         elif node.name in FILTERS:
             parameters, required = FILTERS[node.name].parameters, FILTERS[node.name].required
@@ -345,6 +337,21 @@ def _literal_step(argument: Expr) -> str | int | Expr:
     if isinstance(written.value, int):
         return -written.value if is_negative else written.value
     return written.value if isinstance(written.value, str) and not is_negative else argument
+
+
+def _with_default(value: Evaluator, fallback: Evaluator, also_when_empty: Evaluator | None) -> Evaluator:
+    """The fallback for what is missing or null; with `default(x, true)`, as in Jinja2, for all that is not true."""
+
+    def evaluate(run: Run) -> Any:
+        try:
+            found = value(run)
+        except Missing:
+            return fallback(run)
+        if found is None or (also_when_empty is not None and truth(also_when_empty(run)) and not truth(found)):
+            return fallback(run)
+        return found
+
+    return evaluate
 
 
 def _step(evaluator: Evaluator, key: Evaluator) -> Evaluator:

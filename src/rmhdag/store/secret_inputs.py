@@ -1,0 +1,46 @@
+"""Secret inputs of jobs: what is stored of them, and who gets them back.
+
+In place of the value stands a reference to a payload of its own kind, from the job's row to the parameters of tasks.
+Only a worker opens it, right before the handler runs: engine, events and views never have the value.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection
+from typing import Any
+
+import orjson
+import psycopg
+
+from rmhdag.models.references import SECRET_MEDIA_TYPE
+from rmhdag.store import payloads
+from rmhdag.store.vault import Vault
+
+Conn = psycopg.Connection[Any]
+PLACE = "secret input"
+_vaults = [Vault()]
+
+
+def use_key(passphrase: str | None) -> None:
+    """The key of this process, from its settings; None: values are stored as they are."""
+    _vaults[0] = Vault(passphrase)
+
+
+def seal_inputs(conn: Conn, namespace: str, names: Collection[str], params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters with references in place of plain secrets. `insert_jobs` says whose the payloads are; one that no
+    job needs is removed after a day."""
+    sealed = dict(params)
+    for name in names:
+        value = params.get(name)
+        if isinstance(value, str):
+            # Salted: the same value twice is two payloads, and a hash tells nothing about the value.
+            content = {"secret": _vaults[0].seal(value, namespace, PLACE), "salt": secrets.token_hex(16)}
+            text = orjson.dumps(content)
+            sealed[name] = payloads.write_json(conn, namespace, None, text, SECRET_MEDIA_TYPE).as_json()
+    return sealed
+
+
+def open_secret(namespace: str, text: bytes) -> str:
+    """The value. Raises SecretUnreadable."""
+    return _vaults[0].unseal(orjson.loads(text)["secret"], namespace, PLACE)

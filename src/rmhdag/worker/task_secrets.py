@@ -1,0 +1,107 @@
+"""The values of secret inputs that running tasks were given, so that nothing the tasks say shows them.
+
+Texts for people are masked. What is data is never changed in silence: an output or a checkpoint that holds a secret is
+refused, and the message says where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from rmhdag.models.events import ErrorKind
+from rmhdag.models.json_values import json_pointer
+from rmhdag.models.leases import CheckpointToSave, LogChunk, TaskProgress
+from rmhdag.models.limits import SECRET_CHARACTERS
+from rmhdag.models.references import HIDDEN
+from rmhdag.models.states import TaskStatus
+from rmhdag.worker.reports import Finished
+
+
+class TaskSecrets:
+    """By task. Nearly always empty: callers look at that first."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, set[str]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def keep(self, task_id: str, value: str) -> None:
+        """Lines by themselves, too: logs are kept line by line."""
+        lines = (line for line in value.splitlines() if len(line) >= SECRET_CHARACTERS)
+        self._values.setdefault(task_id, set()).update((value, *lines))
+
+    def forget(self, task_id: str) -> None:
+        self._values.pop(task_id, None)
+
+    def clear(self) -> None:
+        self._values.clear()
+
+    def masked(self, task_id: str, text: str) -> str:
+        for value in sorted(self._values.get(task_id, ()), key=len, reverse=True):
+            text = text.replace(value, HIDDEN)
+        return text
+
+    def masked_log(self, chunk: LogChunk) -> LogChunk:
+        if chunk.task_id not in self._values:
+            return chunk
+        return chunk._replace(content=self.masked(chunk.task_id, chunk.content))
+
+    def masked_progress(self, progress: TaskProgress) -> TaskProgress:
+        if progress.message is None or progress.task_id not in self._values:
+            return progress
+        return progress._replace(message=self.masked(progress.task_id, progress.message))
+
+    def fault_of(self, checkpoint: CheckpointToSave) -> str | None:
+        """Why the checkpoint cannot be saved, or None."""
+        place = self._find(checkpoint.task_id, checkpoint.data)
+        return None if place is None else f"the checkpoint's data holds the value of a secret input at {place}"
+
+    def checked(self, finished: Finished) -> Finished:
+        """As it may be reported."""
+        task_id = finished.task.task_id
+        if task_id not in self._values:
+            return finished
+        if finished.error_message is not None:
+            finished = finished._replace(error_message=self.masked(task_id, finished.error_message))
+        metrics = None if finished.metrics is None else orjson.dumps(finished.metrics)
+        for what, text in (("output", finished.output), ("list of records", finished.records), ("metrics", metrics)):
+            place = self._find(task_id, text)
+            if place is not None:
+                return Finished(
+                    finished.task,
+                    TaskStatus.FAILED,
+                    ErrorKind.NON_RETRYABLE,
+                    f"the handler's {what} would show the value of a secret input at {place}; leave it out",
+                    finished.began_ns,
+                    finished.duration_ms,
+                )
+        return finished
+
+    def _find(self, task_id: str, text: bytes | None) -> str | None:
+        """The JSON pointer of the first value or key that holds a secret; None if there is none."""
+        values = self._values.get(task_id)
+        if not values or text is None:
+            return None
+        if not any(orjson.dumps(value)[1:-1] in text for value in values):
+            return None
+        found = next(_places(orjson.loads(text), values, ()), None)
+        return None if found is None else json_pointer(*found) or "/"
+
+
+def _places(value: Any, secrets: set[str], path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    """A key that holds one is named by the object around it."""
+    if isinstance(value, str):
+        if any(secret in value for secret in secrets):
+            yield path
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            if any(secret in key for secret in secrets):
+                yield path
+            yield from _places(member, secrets, (*path, key))
+    elif isinstance(value, list):
+        for index, member in enumerate(value):
+            yield from _places(member, secrets, (*path, index))
