@@ -23,6 +23,12 @@ ADDRESS = BlobAddress(Zone.BRONZE, "in", "one.tif")
 BY_NAME = {"container_name": "in", "blob_name": "one.tif"}
 
 
+CONFLICT = (
+    "the nodata value 7 lies between the values of the data: pixels that really have it count as no data; give another "
+    "`nodata` if they should not"
+)
+
+
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
     return open_storage(StorageSettings(str(tmp_path / "storage")))
@@ -58,10 +64,7 @@ def test_says_what_the_file_is(storage: Storage, tmp_path: Path) -> None:
         "dtype": "int16",
         "nodata": 7,
         "is_cog": True,
-        "problems": [
-            "the nodata value 7 lies between the values of the data: pixels that really have it count as no data; give "
-            "another `nodata` if they should not"
-        ],
+        "problems": [CONFLICT],
         "file_size_mb": round(len(content) / 1024**2, 6),
         "blob_url": storage.url(ADDRESS),
         "nodata_share_is_estimate": False,

@@ -325,8 +325,8 @@ def _check_limits(found: Directory, limits: RasterLimits) -> None:
     if found.tiled_bytes > max(LEAST_TILED_BYTES, MOST_TIMES_LARGER * found.decoded_bytes):
         raise BadTiff(
             f"is a line of {found.width:,} × {found.height:,} pixels: in the tiles of a COG it would take "
-            f"{found.tiled_bytes // MEGABYTE:,} MB instead of {found.decoded_bytes // MEGABYTE:,} MB. Cut it into pieces, "
-            "or keep it as a table"
+            f"{found.tiled_bytes // MEGABYTE:,} MB instead of {found.decoded_bytes // MEGABYTE:,} MB. "
+            "Cut it into pieces, or keep it as a table"
         )
     if found.compression not in COMPRESSIONS:
         raise BadTiff(
