@@ -67,6 +67,12 @@ def test_from_an_order_to_a_rollback(cli: RunCli, platform: Platform) -> None:
     assert (refused.returncode, "is the current one already" in refused.stderr) == (ExitCode.CONFLICT, True)
 
 
+def test_a_workflow_that_makes_no_asset_is_not_ordered_for_a_platform(cli: RunCli, platform: Platform) -> None:
+    platform.register(raster_workflow("plain", produces=None))
+    refused = cli("submit", "plain", *ORDER[2:])
+    assert (refused.returncode, "makes no asset" in refused.stderr) == (ExitCode.INVALID, True)
+
+
 def test_what_is_refused(cli: RunCli) -> None:
     nobody = "0" * 32
     for words in (("asset", nobody), ("rollback", nobody, "1")):

@@ -21,6 +21,7 @@ from rmhdag.orchestrator.duties.catalogue import Relay, run_once
 from rmhdag.orchestrator.requests import Ordered
 from rmhdag.storage import StorageSettings
 from rmhdag.store import crash_points
+from rmhdag.store.catalogue_removals import remove_from_catalogue
 from rmhdag.store.migration import apply
 from rmhdag.store.pgstac import has_pgstac
 from rmhdag.store.publishing import EntryChange, put_in_catalogue
@@ -293,3 +294,15 @@ def test_what_is_published_without_a_node_is_told_by_the_relay(platform: Platfor
     assert run_once(platform.conn, relay) == 1
     assert found(platform) == []
     assert run_once(platform.conn, relay) == 0
+
+
+def test_an_item_that_a_person_takes_out_is_gone_from_pgstac(platform: Platform) -> None:
+    changes = [
+        EntryChange("c", "", "default", False, collection().collection),
+        *[EntryChange("c", name, "default", False, item(item_id=name).item) for name in ("i", "j")],
+    ]
+    with platform.conn.transaction():
+        put_in_catalogue(platform.conn, CatalogueKind.PGSTAC, changes)
+    remove_from_catalogue(platform.conn, "default", "c", "i", actor="ada")
+    assert run_once(platform.conn, Relay(CatalogueKind.PGSTAC, StorageSettings())) == 1
+    assert platform.conn.execute("SELECT id FROM pgstac.items").fetchall() == [("j",)]

@@ -15,7 +15,7 @@ from rmhdag.models.ids import blob_id_of
 from rmhdag.models.states import JobStatus
 from rmhdag.orchestrator import commands
 from rmhdag.orchestrator.asset_commands import delete_asset, roll_back
-from rmhdag.orchestrator.requests import OtherRequestError, PlatformMissingError
+from rmhdag.orchestrator.requests import NoAssetError, OtherRequestError, PlatformMissingError
 from rmhdag.orchestrator.reruns import plan_rerun_of, rerun_job
 from rmhdag.store import poison
 from rmhdag.store.asset_states import follow_job_if_asset
@@ -144,12 +144,19 @@ def test_a_refused_order_leaves_nothing_behind(ready: Platform, wrong: str) -> N
 
 def test_a_workflow_that_makes_none_has_no_asset(platform: Platform) -> None:
     platform.register(raster_workflow(produces=None))
-    named: list[dict[str, Any]] = [{"platform_id": None, "platform_refs": None}, {}]
+    named: list[dict[str, Any]] = [{"platform_id": None, "platform_refs": None}, {"platform_refs": None}]
     for refs in named:
         request = place_order(platform.conn, **refs).request
         assert (request.asset_id, request.revision) == (None, None)
         assert platform.job(str(request.job_id))["status"] == "pending"
     assert platform.count("dag_geospatial_assets") == 0
+
+
+def test_references_that_would_be_lost_are_refused(platform: Platform) -> None:
+    platform.register(raster_workflow(produces=None))
+    with pytest.raises(NoAssetError, match=r"'make_raster' makes no asset.*order it without a platform"):
+        place_order(platform.conn)
+    assert platform.count("dag_jobs") == platform.count("dag_api_requests") == 0
 
 
 def test_the_same_request_again_is_the_same_answer(ready: Platform) -> None:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
+import pystac
 import pytest
 
 from rmhdag.handlers.stac.validation import find_faults
@@ -352,3 +354,83 @@ def test_extents_over_the_antimeridian(storage: Storage, boxes: list[list[float]
         kept = catalogue.find_collection("c")
         assert kept is not None
         assert kept["extent"]["spatial"]["bbox"] == [expected]
+
+
+def stored_item(storage: Storage, item_id: str = "a") -> dict[str, Any]:
+    """With a file of ours, whose name must be quoted, and one elsewhere."""
+    blob = storage.write(BlobAddress(Zone.SILVER, "cogs", f"{item_id}/the cog #1.tif"), b"pixels")
+    made = item(item_id)
+    made["assets"]["ours"] = {"href": storage.url(blob.address)}
+    return made
+
+
+def test_a_catalogue_can_be_moved_with_its_files(storage: Storage, tmp_path: Path, folder: Path) -> None:
+    catalogue = StaticCatalogue(storage)
+    made = stored_item(storage)
+    catalogue.put_collection(collection("dem"))
+    catalogue.put_item("dem", made, version=1)
+    assert str(tmp_path) not in (folder / "dem" / "items" / "a.json").read_text()
+    moved = tmp_path.with_name(f"{tmp_path.name}-moved")
+    tmp_path.rename(moved)
+    tmp_path.mkdir()
+    opened = pystac.Catalog.from_file(str(moved / "gold" / CONTAINER / "catalog.json"))
+    (one,) = opened.get_items(recursive=True)
+    href = one.assets["ours"].get_absolute_href()
+    assert href is not None
+    assert Path(unquote(href)).read_bytes() == b"pixels"
+    assert one.assets["data"].href == "https://example.org/a.tif"
+    here = open_storage(StorageSettings(root=f"file://{moved}"))
+    found = StaticCatalogue(here).find_item("dem", "a")
+    assert found is not None
+    assert here.address_of(found["assets"]["ours"]["href"]) == storage.address_of(made["assets"]["ours"]["href"])
+
+
+def test_whoever_reads_an_item_gets_what_was_handed_over(storage: Storage) -> None:
+    catalogue = StaticCatalogue(storage)
+    made = stored_item(storage)
+    made["assets"]["theirs"] = {"href": "./beside.tif"}
+    catalogue.put_item("dem", made)
+    found = catalogue.find_item("dem", "a")
+    assert found is not None
+    assert found["assets"]["ours"] == made["assets"]["ours"]
+    (listed,) = [one for _, one in catalogue.items("dem")]
+    assert listed == found
+
+
+def test_rebuild_makes_old_addresses_relative_and_changes_nothing_else(storage: Storage, folder: Path) -> None:
+    catalogue = StaticCatalogue(storage)
+    made = stored_item(storage)
+    catalogue.put_item("dem", made, version=7)
+    path = folder / "dem" / "items" / "a.json"
+    now = path.read_bytes()
+    old = orjson.loads(now)
+    old["assets"] = made["assets"]
+    path.write_bytes(orjson.dumps(old))
+    assert catalogue.rebuild().items == 1
+    assert path.read_bytes() == now
+
+
+def test_zones_that_lie_apart_keep_their_addresses(tmp_path: Path) -> None:
+    settings = StorageSettings(root=str(tmp_path / "a"), zones={Zone.SILVER: str(tmp_path / "b" / "silver")})
+    storage = open_storage(settings)
+    catalogue = StaticCatalogue(storage)
+    made = stored_item(storage)
+    catalogue.put_item("dem", made)
+    written = orjson.loads((tmp_path / "a" / "gold" / CONTAINER / "dem" / "items" / "a.json").read_bytes())
+    assert written["assets"]["ours"]["href"] == made["assets"]["ours"]["href"]
+
+
+def test_a_file_s_time_does_not_count_for_the_extent(storage: Storage) -> None:
+    catalogue = StaticCatalogue(storage)
+    undated = item("b", moment="2026-11-17T00:00:00Z")
+    undated["properties"]["rmhdag:datetime_source"] = "file"
+    catalogue.put_item("dem", undated)
+    found = catalogue.find_collection("dem")
+    assert found is not None
+    assert found["extent"]["temporal"]["interval"] == [[None, None]]
+    catalogue.put_item("dem", item("a"))
+    for _ in range(2):
+        found = catalogue.find_collection("dem")
+        assert found is not None
+        assert found["extent"]["temporal"]["interval"] == [["2024-01-01T00:00:00Z", "2024-01-01T00:00:00Z"]]
+        catalogue.rebuild()

@@ -24,6 +24,7 @@ COMMANDS = {
     "assets": "rmhdag.cli.assets",
     "asset": "rmhdag.cli.asset",
     "rollback": "rmhdag.cli.rollback",
+    "catalogue": "rmhdag.cli.catalogue",
     "workflows": "rmhdag.cli.workflows",
     "queues": "rmhdag.cli.queues",
     "dead-letters": "rmhdag.cli.dead_letters",

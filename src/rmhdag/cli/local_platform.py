@@ -40,6 +40,7 @@ from rmhdag.cli.platform import (
     no_cursor,
     no_key,
     no_node,
+    not_in_catalogue,
     who,
 )
 from rmhdag.cli.registration import check_files, register_files
@@ -57,6 +58,7 @@ from rmhdag.models.api.assets import (
     WorkOrderBody,
 )
 from rmhdag.models.api.callbacks import CallbackView
+from rmhdag.models.api.catalogue import CatalogueRemoval
 from rmhdag.models.api.jobs import CommandAnswerBody, JobSubmission, JobSummary, RerunAnswer, RerunRequest
 from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, RotationRequest
 from rmhdag.models.api.nodes import Decision, LogChunk, NodeView
@@ -79,7 +81,7 @@ from rmhdag.orchestrator.submissions import (
     UnknownWorkflowError,
     submit_many,
 )
-from rmhdag.store import api_keys, callbacks, dead_letters, payloads, views
+from rmhdag.store import api_keys, callbacks, catalogue_removals, dead_letters, payloads, views
 from rmhdag.store.asset_states import RevisionKey
 from rmhdag.store.assets import AssetFilters
 from rmhdag.store.channels import JOBS_ENDED
@@ -293,7 +295,7 @@ class LocalPlatform(Platform):
             raise CommandFailed(str(error), remedy=error.remedy, code=ExitCode.INVALID) from None
         except CallbackRefused as error:
             raise CommandFailed(str(error), remedy=CALLBACK_REFUSED, code=ExitCode.INVALID) from None
-        except (InvalidReferences, requests.PlatformMissingError) as error:
+        except (InvalidReferences, requests.PlatformMissingError, requests.NoAssetError) as error:
             raise CommandFailed(str(error), code=ExitCode.INVALID) from None
         except UnknownWorkflowError as error:
             raise CommandFailed(str(error), code=ExitCode.NOT_FOUND) from None
@@ -337,6 +339,20 @@ class LocalPlatform(Platform):
         made = asset_views.read_revision(self.conn, RevisionKey(self._namespace, asset_id, number))
         assert made is not None
         return made
+
+    def remove_from_catalogue(
+        self, collection_id: str, item_id: str | None, reason: str | None, *, dry_run: bool
+    ) -> CatalogueRemoval:
+        try:
+            done = catalogue_removals.remove_from_catalogue(
+                self.conn, self._namespace, collection_id, item_id, actor=self._name, reason=reason, dry_run=dry_run
+            )
+        except catalogue_removals.NotInCatalogue:
+            raise not_in_catalogue(collection_id, item_id) from None
+        except catalogue_removals.ShownByAsset as error:
+            remedy = f"Delete that asset, or roll it back with `rmhdag rollback {error.asset_id} REVISION`."
+            raise CommandFailed(str(error), remedy=remedy, code=ExitCode.CONFLICT) from None
+        return CatalogueRemoval(collection_id=collection_id, dry_run=dry_run, **done._asdict())
 
     # -- workflows -----------------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         WorkOrderBody,
     )
     from rmhdag.models.api.callbacks import CallbackView
+    from rmhdag.models.api.catalogue import CatalogueRemoval
     from rmhdag.models.api.jobs import CommandAnswerBody, JobSubmission, JobSummary, RerunAnswer, RerunRequest
     from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, RotationRequest
     from rmhdag.models.api.nodes import Decision, LogChunk, NodeView
@@ -214,6 +215,11 @@ class Platform(ABC):
     @abstractmethod
     def rollback(self, asset_id: str, revision: int) -> RevisionView: ...
 
+    @abstractmethod
+    def remove_from_catalogue(
+        self, collection_id: str, item_id: str | None, reason: str | None, *, dry_run: bool
+    ) -> CatalogueRemoval: ...
+
     # -- workflows -----------------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -339,6 +345,11 @@ def no_asset(asset_id: str) -> CommandFailed:
     return CommandFailed(
         f"there is no asset {asset_id!r}", remedy="`rmhdag assets` lists them.", code=ExitCode.NOT_FOUND
     )
+
+
+def not_in_catalogue(collection_id: str, item_id: str | None) -> CommandFailed:
+    what = f"collection {collection_id!r}" if item_id is None else f"item {item_id!r} in {collection_id!r}"
+    return CommandFailed(f"the catalogue has no {what}", remedy="Names are case-sensitive.", code=ExitCode.NOT_FOUND)
 
 
 def no_callback(callback_id: str) -> CommandFailed:

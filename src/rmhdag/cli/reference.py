@@ -25,9 +25,9 @@ stand anywhere. `-` as a file name reads stdin. Settings come from flags, then t
 ## Far away
 
 With `RMHDAG_URL` (or `--url`) and the key in `RMHDAG_KEY`, which is never given on the command line, the commands
-`submit`, `jobs`, `job`, `logs`, `cancel`, `retry`, `decide`, `assets`, `asset`, `rollback`, `workflows`, `queues`,
-`dead-letters`, `callbacks`, `orchestrators`, `workers` and `keys` talk to that server and need no database; output,
-JSON and exit codes are alike.
+`submit`, `jobs`, `job`, `logs`, `cancel`, `retry`, `decide`, `assets`, `asset`, `rollback`, `catalogue`, `workflows`,
+`queues`, `dead-letters`, `callbacks`, `orchestrators`, `workers` and `keys` talk to that server and need no database;
+output, JSON and exit codes are alike.
 If a database is named in the environment or a file, too, the server counts; `--database-url` on the command line counts
 before `RMHDAG_URL`. All is done in the namespace of the key and in the name of its holder; `--as` is for `submit` with
 the scope `admin`. The other commands work on the database, and say so if only a server is named.
@@ -85,6 +85,7 @@ JSON_OBJECTS = {
     "assets": f"assets [{ASSET}], next",
     "asset": f"{ASSET}, current, revisions [{REVISION}]",
     "rollback": f"{REVISION}, asset_id, error, warnings, outputs, footprint",
+    "catalogue remove": "collection_id, removed, kept, item_ids, dry_run",
     "workflows": "workflows [workflow_id, version, hash, name, description, registered_by, registered_at]",
     "workflows show": "workflow_id, version, hash, definition",
     "workflows register": "registered [workflow_id, version, nodes]",

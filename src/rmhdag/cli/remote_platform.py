@@ -31,6 +31,7 @@ from rmhdag.cli.platform import (
     no_cursor,
     no_key,
     no_node,
+    not_in_catalogue,
 )
 from rmhdag.cli.settings import Settings
 from rmhdag.cli.workflow_files import STDIN, CheckedFile, CheckedHead, find_files, read_source, refuse_problems
@@ -53,6 +54,7 @@ from rmhdag.models.api.assets import (
     WorkOrderBody,
 )
 from rmhdag.models.api.callbacks import CallbackView
+from rmhdag.models.api.catalogue import CatalogueRemoval
 from rmhdag.models.api.jobs import CommandAnswerBody, JobSubmission, JobSummary, RerunAnswer, RerunRequest
 from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, RotationRequest
 from rmhdag.models.api.nodes import Decision, LogChunk, NodeView
@@ -290,6 +292,17 @@ class RemotePlatform(Platform):
             return self._client.rollback(asset_id, revision)
         except NotFound:
             raise no_asset(asset_id) from None
+
+    def remove_from_catalogue(
+        self, collection_id: str, item_id: str | None, reason: str | None, *, dry_run: bool
+    ) -> CatalogueRemoval:
+        self._refuse_name()
+        try:
+            if item_id is None:
+                return self._client.remove_items(collection_id, reason=reason, dry_run=dry_run)
+            return self._client.remove_item(collection_id, item_id, reason=reason, dry_run=dry_run)
+        except NotFound:
+            raise not_in_catalogue(collection_id, item_id) from None
 
     # -- workflows -----------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from rmhdag.models.api.assets import (
     RollbackRequest,
     WorkOrderBody,
 )
+from rmhdag.models.api.catalogue import CatalogueRemoval
 
 
 class AssetOperations:
@@ -113,6 +114,20 @@ class AssetOperations:
     def rollback(self, asset_id: str, revision: int) -> Steps[RevisionView]:
         """Go back to an earlier revision, as a new one with its content."""
         return (yield from ask(calls.rollback(asset_id, checked(RollbackRequest, {"revision": revision}))))
+
+    @Operation
+    def remove_item(
+        self, collection_id: str, item_id: str, *, reason: str | None = None, dry_run: bool = False
+    ) -> Steps[CatalogueRemoval]:
+        """Take an item out of the catalogue; its files stay. Raises Conflict if an asset shows it."""
+        return (yield from ask(calls.remove_item(collection_id, item_id, reason=reason, dry_run=dry_run)))
+
+    @Operation
+    def remove_items(
+        self, collection_id: str, *, reason: str | None = None, dry_run: bool = False
+    ) -> Steps[CatalogueRemoval]:
+        """Take all items of a collection out of the catalogue, but for those that assets show."""
+        return (yield from ask(calls.remove_items(collection_id, reason=reason, dry_run=dry_run)))
 
     @Operation
     def delete_asset(self, asset_id: str) -> Steps[AssetView]:

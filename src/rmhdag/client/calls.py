@@ -23,6 +23,7 @@ from rmhdag.models.api.assets import (
     WorkOrderBody,
 )
 from rmhdag.models.api.callbacks import CallbackPage, CallbackView
+from rmhdag.models.api.catalogue import CatalogueRemoval
 from rmhdag.models.api.health import Health
 from rmhdag.models.api.jobs import (
     BatchAnswers,
@@ -244,6 +245,14 @@ def delete_asset(asset_id: str) -> Call[AssetView]:
     return Call("DELETE", f"/api/v1/assets/{_part(asset_id)}", AssetView)
 
 
+def remove_item(collection_id: str, item_id: str, **query: Any) -> Call[CatalogueRemoval]:
+    return Call("DELETE", f"{_items(collection_id)}/{_part(item_id)}", CatalogueRemoval, query)
+
+
+def remove_items(collection_id: str, **query: Any) -> Call[CatalogueRemoval]:
+    return Call("DELETE", _items(collection_id), CatalogueRemoval, query)
+
+
 def rollback(asset_id: str, body: RollbackRequest) -> Call[RevisionView]:
     return _post(f"assets/{_part(asset_id)}/rollback", RevisionView, body, repeatable=False)
 
@@ -275,6 +284,10 @@ def _get(path: str, model: type[M], **query: Any) -> Call[M]:
 def _post(path: str, model: type[M], body: BaseModel | None, *, repeatable: bool = True) -> Call[M]:
     content = None if body is None else body.model_dump_json(exclude_defaults=True).encode()
     return Call("POST", f"/api/v1/{path}", model, content=content, repeatable=repeatable)
+
+
+def _items(collection_id: str) -> str:
+    return f"/api/v1/catalogue/{_part(collection_id)}/items"
 
 
 def _of(job_id: str, node_id: str | None = None) -> str:

@@ -5,6 +5,7 @@ Free of GDAL itself, so that the parent of a worker's children can pass it on: G
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -31,6 +32,11 @@ REFUSED_DRIVERS = [
         "WMTS XPM XYZ ZMap Zarr netCDF"
     ).split(),
 ]
+
+
+def is_news(record: logging.LogRecord) -> bool:
+    """All that libraries log, but for GDAL's remark about every driver of the list that its build does not have."""
+    return not (record.name.startswith("rasterio") and "to unload from GDAL_SKIP" in record.getMessage())
 
 
 @dataclass(frozen=True, slots=True)

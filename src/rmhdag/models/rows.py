@@ -12,6 +12,7 @@ from rmhdag.models.assets import (
     GeospatialAsset,
     PromotedDataset,
 )
+from rmhdag.models.audit import AuditRecord
 from rmhdag.models.callbacks import Callback, CallbackEndpoint
 from rmhdag.models.catalogue import CatalogueEntry, RevisionItem
 from rmhdag.models.history import JobEvent, OrchestratorEvent
@@ -65,4 +66,5 @@ ROWS: tuple[type[Row], ...] = (
     PromotedDataset,
     CatalogueEntry,
     RevisionItem,
+    AuditRecord,
 )

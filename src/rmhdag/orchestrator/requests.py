@@ -43,6 +43,10 @@ class PlatformMissingError(Exception):
     """The workflow makes an asset, and nobody said whose."""
 
 
+class NoAssetError(Exception):
+    """The order names an asset, and the workflow makes none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkOrder:
     """What a platform orders. `client_id` is who sends it, `submitted_by` in whose name."""
@@ -84,7 +88,8 @@ def order(
 ) -> Ordered:
     """Take an order; the same one again is answered with what it led to, even if the workflow has changed since.
 
-    Raises OtherRequestError, PlatformMissingError, InvalidReferences, AssetConflict, and what submissions raise.
+    Raises OtherRequestError, PlatformMissingError, NoAssetError, InvalidReferences, AssetConflict, and what submissions
+    raise.
     """
     found = _repeat(conn, namespace, wanted)
     if found is not None:
@@ -152,6 +157,11 @@ def _order(
     if wanted.platform_id is not None and wanted.platform_refs is not None:
         platforms.check(wanted.platform_id, wanted.platform_refs)
     if definition.produces is None:
+        if wanted.platform_refs:
+            raise NoAssetError(
+                f"workflow {wanted.workflow_id!r} makes no asset, so the references of {wanted.platform_id!r} would be "
+                "lost: order it without a platform, or a workflow that says `produces`, such as raster_processing"
+            )
         jobs.insert_jobs(conn, [row], source_app)
     else:
         request |= _order_asset(conn, wanted, platforms, AssetKind(definition.produces), row, source_app)

@@ -54,6 +54,7 @@ class StaticCatalogue:
         title: str = "rmhdag",
         page_links: int = PAGE_LINKS,
     ) -> None:
+        self._storage = storage
         self._files = JsonFiles(storage, zone, container)
         self._title = title
         self._page_links = page_links
@@ -81,7 +82,8 @@ class StaticCatalogue:
 
     def put_item(self, collection_id: str, item: Mapping[str, Any], *, version: int | None = None) -> bool:
         """Insert or replace; False if a newer one is there. Without a version it is the newest."""
-        new = {**item, "collection": collection_id, "links": layout.item_links(item)}
+        placed = {**item, "collection": collection_id, "links": layout.item_links(item)}
+        new = self._movable(layout.item_path(collection_id, item["id"]), placed)
         taken = self._settle(collection_id, item["id"], new, version)
         if taken:
             self._grow(collection_id, new)
@@ -100,8 +102,9 @@ class StaticCatalogue:
         return _public(self._files.load(layout.collection_path(collection_id)))
 
     def find_item(self, collection_id: str, item_id: str) -> Document | None:
-        found = self._files.load(layout.item_path(collection_id, item_id))
-        return None if found is None or found.get("type") == layout.REMOVED else _public(found)
+        path = layout.item_path(collection_id, item_id)
+        found = self._files.load(path)
+        return None if found is None or found.get("type") == layout.REMOVED else self._resolved(path, found)
 
     def version_of(self, collection_id: str, item_id: str = "") -> int:
         """The version that the file of an item, or of its collection, has."""
@@ -150,7 +153,10 @@ class StaticCatalogue:
         raise StorageError(f"the links to item {item_id!r} are changed by too many at once: try again later")
 
     def rebuild(self, collection_id: str | None = None) -> Rebuilt:
-        """All links, pages and extents anew from the files of items, whatever state the rest is in."""
+        """All links, pages and extents anew from the files of items, whatever state the rest is in.
+
+        Items of earlier versions get relative addresses of their files.
+        """
         names = self._collection_names() if collection_id is None else [file_name(collection_id)]
         items, problems = 0, []
         for name in names:
@@ -229,6 +235,20 @@ class StaticCatalogue:
             place += 1
         return _Seen(listed, place if room is None else room, leading_nowhere)
 
+    def _movable(self, path: str, item: Document) -> Document:
+        """With the addresses of files in our storage relative to the item's own, so that all may be moved together."""
+        own = self._files.address(path)
+        return layout.with_hrefs(item, lambda href: self._storage.href_beside(href, own))
+
+    def _converted(self, path: str, present: Document | None) -> Document | None:
+        return present and self._movable(path, present)
+
+    def _resolved(self, path: str, item: Document) -> Document:
+        """As it was handed over, without what only the catalogue itself needs to know."""
+        own = self._files.address(path)
+        resolved = layout.with_hrefs(item, lambda href: self._storage.url_beside(href, own))
+        return {key: value for key, value in resolved.items() if key != layout.VERSION_KEY}
+
     def _collection_names(self) -> list[str]:
         return sorted({path.split("/", 1)[0] for path in self._files.paths() if "/" in path})
 
@@ -240,7 +260,7 @@ class StaticCatalogue:
                 yield path, None
                 continue
             if item is not None and item.get("type") != layout.REMOVED:
-                yield path, _public(item)
+                yield path, self._resolved(path, item)
 
     def _rebuild_collection(self, name: str, known_id: str | None) -> tuple[int, list[str]]:
         problems: list[str] = []
@@ -258,6 +278,7 @@ class StaticCatalogue:
                 continue
             collection_id = collection_id or item.get("collection")
             ids.append(item["id"])
+            self._files.change(path, partial(self._converted, path))
             extent, summaries = united(extent, extent_of_item(item)), united_summaries(summaries, item)
         if not isinstance(collection_id, str) or file_name(collection_id) != name:
             return 0, [*problems, f"{name}: nothing in it says which collection it is, so it was left alone"]

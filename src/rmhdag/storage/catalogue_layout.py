@@ -4,12 +4,12 @@ An item's place says how many pages lie above the one that lists it: 0 is its co
 goes by two more digits of the hash of its id.
 
 Every link is relative, so that the catalogue may be moved as a whole; that is why nothing has a link `self`, which STAC
-wants absolute.
+wants absolute. So are the addresses of files that lie in zones beside the catalogue's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -132,6 +132,20 @@ def with_link(page: Document, rel: str, href: str) -> Document:
 def without_link(page: Document, rel: str, href: str) -> Document:
     kept = [one for one in page.get("links", []) if (one.get("rel"), one.get("href")) != (rel, href)]
     return {**page, "links": kept}
+
+
+def with_hrefs(item: Document, change: Callable[[str], str]) -> Document:
+    """With other addresses of its files. An item may be damaged in any way."""
+    assets = item.get("assets")
+    if not isinstance(assets, dict):
+        return item
+    changed = {
+        role: {**asset, "href": change(asset["href"])}
+        if isinstance(asset, dict) and isinstance(asset.get("href"), str)
+        else asset
+        for role, asset in assets.items()
+    }
+    return {**item, "assets": changed}
 
 
 def sorted_links(links: list[Document]) -> list[Document]:

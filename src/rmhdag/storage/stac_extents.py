@@ -15,9 +15,15 @@ def unknown_extent() -> dict[str, Any]:
     return {"spatial": {"bbox": [list(WORLD)]}, "temporal": {"interval": [[None, None]]}}
 
 
+def is_undated(item: Mapping[str, Any]) -> bool:
+    """Whether its date is only the time at which its file was stored."""
+    return bool(item.get("properties", {}).get("rmhdag:datetime_source") == "file")
+
+
 def extent_of_item(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Unknown in time if nobody has said when it was: a collection of old maps does not end today."""
     properties = item.get("properties", {})
-    moment = properties.get("datetime")
+    moment = None if is_undated(item) else properties.get("datetime")
     start, end = properties.get("start_datetime", moment), properties.get("end_datetime", moment)
     return {"spatial": {"bbox": [_flat(item.get("bbox") or WORLD)]}, "temporal": {"interval": [[start, end]]}}
 
@@ -28,11 +34,8 @@ def united(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     if _is_unknown(other):
         return dict(one)
     boxes = _united_boxes(_flat(one["spatial"]["bbox"][0]), _flat(other["spatial"]["bbox"][0]))
-    (start, end), (other_start, other_end) = one["temporal"]["interval"][0], other["temporal"]["interval"][0]
-    # An open end stays open; times in UTC compare as text where they have the same precision.
-    first = None if start is None or other_start is None else min(start, other_start, key=_sortable)
-    last = None if end is None or other_end is None else max(end, other_end, key=_sortable)
-    return {"spatial": {"bbox": [boxes]}, "temporal": {"interval": [[first, last]]}}
+    times = _united_times(one["temporal"]["interval"][0], other["temporal"]["interval"][0])
+    return {"spatial": {"bbox": [boxes]}, "temporal": {"interval": [times]}}
 
 
 def united_summaries(one: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,6 +86,17 @@ def _united_boxes(one: list[float], other: list[float]) -> list[float]:
     if crossing == 1 or (crossing == 2 and west <= east):
         west, east = -180.0, 180.0
     return [west, south, east, north]
+
+
+def _united_times(one: list[str | None], other: list[str | None]) -> list[str | None]:
+    """An open end stays open; what is open at both ends is unknown and says nothing."""
+    if one == [None, None] or other == [None, None]:
+        return list(other if one == [None, None] else one)
+    (start, end), (other_start, other_end) = one, other
+    # Times in UTC compare as text where they have the same precision.
+    first = None if start is None or other_start is None else min(start, other_start, key=_sortable)
+    last = None if end is None or other_end is None else max(end, other_end, key=_sortable)
+    return [first, last]
 
 
 def _sortable(moment: str) -> tuple[str, str]:

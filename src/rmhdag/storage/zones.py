@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import mimetypes
+import posixpath
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -203,6 +204,34 @@ class Storage:
                 return address
         raise OutsideStorage("this URL is in none of the configured zones")
 
+    def href_beside(self, url: str, beside: BlobAddress) -> str:
+        """A URL of `url` as one that leads there from another blob, so that the zones may be moved together.
+
+        A URL outside storage stays as it is, and so does one in a zone that does not lie beside the other's.
+        """
+        try:
+            target = self.address_of(url)
+        except OutsideStorage:
+            return url
+        home, other = self._home(beside.zone), self._home(target.zone)
+        if home is None or home != other:
+            return url
+        folder = self.url(beside)[len(home) :].rpartition("/")[0]
+        return posixpath.relpath(url[len(home) :], folder)
+
+    def url_beside(self, href: str, beside: BlobAddress) -> str:
+        """The reverse: what leads from a blob to another in storage, as a URL; else the text itself."""
+        home = self._home(beside.zone)
+        if home is None or ":" in href or href.startswith("/"):
+            return href
+        folder = self.url(beside)[len(home) :].rpartition("/")[0]
+        url = home + posixpath.normpath(f"{folder}/{href}")
+        try:
+            self.address_of(url)
+        except OutsideStorage:
+            return href
+        return url
+
     def gdal_path(self, address: BlobAddress) -> str:
         """What GDAL opens. `gdal_source` is safer where others may write: its file cannot be swapped."""
         root, key = self._find(address)
@@ -219,6 +248,11 @@ class Storage:
         """A path that stands for this very blob while the context lasts, and options that allow it alone."""
         root, key = self._find(address)
         return root.gdal_source(key)
+
+    def _home(self, zone: Zone) -> str | None:
+        """What a zone's place lies in; None for a bucket or container, which lies in nothing that could be moved."""
+        home = self._root(zone).url.rpartition("/")[0]
+        return None if home.endswith(":/") else home
 
     def _root(self, zone: Zone) -> Root:
         found = self._roots.get(zone)

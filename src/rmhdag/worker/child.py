@@ -28,6 +28,7 @@ import orjson
 
 from rmhdag.handlers.artifacts import artifact_hash
 from rmhdag.handlers.contract import LOG_FORMAT, Checkpoint, HandlerContext, Link, StopReason
+from rmhdag.handlers.raster_limits import is_news
 from rmhdag.handlers.registry import RegistrationError, Registry, load_handlers
 from rmhdag.handlers.running import Outcome, clean_text
 from rmhdag.models.limits import TASK_LOG_BYTES
@@ -271,6 +272,7 @@ def _settle_in(start: Start) -> None:
     sys.stderr = TaskStream(sys.__stderr__)
     handler = _TaskLogHandler()
     handler.setFormatter(LOG_FORMAT)
+    handler.addFilter(is_news)
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 

@@ -23,6 +23,12 @@ ADDRESS = BlobAddress(Zone.BRONZE, "in", "one.tif")
 BY_NAME = {"container_name": "in", "blob_name": "one.tif"}
 
 
+CONFLICT = (
+    "the nodata value 7 lies between the values of the data: pixels that really have it count as no data; give another "
+    "`nodata` if they should not"
+)
+
+
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
     return open_storage(StorageSettings(str(tmp_path / "storage")))
@@ -58,7 +64,7 @@ def test_says_what_the_file_is(storage: Storage, tmp_path: Path) -> None:
         "dtype": "int16",
         "nodata": 7,
         "is_cog": True,
-        "problems": [],
+        "problems": [CONFLICT],
         "file_size_mb": round(len(content) / 1024**2, 6),
         "blob_url": storage.url(ADDRESS),
         "nodata_share_is_estimate": False,
@@ -140,7 +146,9 @@ def test_estimates_how_much_is_missing_in_large_files(
 def test_missing_values_that_are_not_declared_are_a_problem(storage: Storage, tmp_path: Path) -> None:
     found = validated(storage, half_empty(tmp_path / "one.tif", 64))
     assert (found["nodata"], found["nodata_share"]) == (None, 0.5)
-    assert found["problems"] == ["it has pixels that are no number (NaN), but does not say that these mean no data"]
+    assert found["problems"] == [
+        "it has pixels that are not a number (NaN) without declaring NaN as nodata; they count as no data"
+    ]
 
 
 def test_value_for_no_data_can_be_given(storage: Storage, tmp_path: Path) -> None:

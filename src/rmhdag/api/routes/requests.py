@@ -27,7 +27,7 @@ from rmhdag.assets.revisions import AssetConflict
 from rmhdag.models.api.assets import OrderAccepted, RequestView, WorkOrderBody
 from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
 from rmhdag.orchestrator.fitness import UnfitWorkflowError
-from rmhdag.orchestrator.requests import OtherRequestError, PlatformMissingError, WorkOrder, order
+from rmhdag.orchestrator.requests import NoAssetError, OtherRequestError, PlatformMissingError, WorkOrder, order
 from rmhdag.orchestrator.submissions import UnknownWorkflowError
 from rmhdag.workflow import InvalidInputs
 
@@ -76,6 +76,8 @@ def submit_request(
             raise Problem(422, "invalid_references", what, places=error.problems) from None
         except PlatformMissingError as error:
             raise Problem(422, "platform_missing", str(error), pointer="/platform_id") from None
+        except NoAssetError as error:
+            raise Problem(422, "no_asset", str(error), pointer="/platform_refs") from None
         except OtherRequestError as error:
             raise Problem(422, "request_reused", str(error), pointer="/request_id") from None
         except AssetConflict as error:

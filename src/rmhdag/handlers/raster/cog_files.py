@@ -18,14 +18,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from rasterio.enums import ColorInterp, Resampling
 from rasterio.io import DatasetReader
 from rasterio.windows import Window
-from rio_cogeo.cogeo import cog_validate
 
 from rmhdag.handlers.contract import NonRetryableError
+from rmhdag.handlers.raster.cog_layout import CogFaults, cog_faults
 from rmhdag.handlers.raster.crs import crs_name
 from rmhdag.handlers.raster.georeferencing import bounds_of
-from rmhdag.handlers.raster.opening import open_local
+from rmhdag.handlers.raster.opening import open_local_with_header
 from rmhdag.handlers.raster.writing import (
-    NotWritten,
     Pixels,
     RasterPlan,
     Watch,
@@ -114,11 +113,11 @@ def write_cog(
             )
     finally:
         passing.unlink(missing_ok=True)
-    with writing(target):
-        require_valid_cog(target)
-        # Whoever opens a file from outside finds what is missing of it; so do we.
-        with open_local(target) as written:
-            layout = layout_of(written, overviews)
+    # Whoever opens a file from outside finds what is missing of it; so do we.
+    with writing(target), open_local_with_header(target) as written:
+        layout = layout_of(written.dataset, overviews)
+        faults = cog_faults(written)
+    require_valid_cog(faults)
     tell(1.0, "the COG is valid")
     return layout
 
@@ -259,13 +258,10 @@ def require_picture(source: DatasetReader, plan: RasterPlan, profile: CogProfile
         )
 
 
-def require_valid_cog(path: Path) -> None:
-    """As strictly as rio-cogeo can: nothing is published that a reader could stumble over."""
-    _, errors, warnings = cog_validate(path, strict=True, quiet=True)
-    faults = [*errors, *warnings]
-    with rasterio.open(path) as written:
-        if written.width == 1:
-            # Rasterio tells overviews by their width, which cannot be halved here.
-            faults = [fault for fault in faults if not fault.startswith("Invalid Decimation 1 ")]
-    if faults:
-        raise NotWritten(f"the file that was written is no valid COG: {'; '.join(faults)}")
+def require_valid_cog(faults: CogFaults) -> None:
+    """Nothing is published that a reader could stumble over. The file is complete: writing it again changes nothing."""
+    if any(faults):
+        raise NonRetryableError(
+            f"the file that was written is no valid COG: {'; '.join([*faults.errors, *faults.warnings])}. "
+            "Choose another `blocksize`, and report this"
+        )

@@ -12,13 +12,13 @@ from rmhdag.handlers.contract import HandlerContext
 from rmhdag.handlers.raster.cog import CreateCogParams, create_cog
 from rmhdag.handlers.raster.cog_files import CogOptions
 from rmhdag.handlers.raster.outputs import COGS, ItemId, item_id_of, lineage_from
-from rmhdag.handlers.raster.validate import ValidateParams, validate
+from rmhdag.handlers.raster.validate import MostNodata, ValidateParams, validate
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.sources import SourceParams, is_unchanged
 from rmhdag.handlers.stac.items import ItemWords
 from rmhdag.handlers.stac.metadata import ExtractParams, StacId, extract_stac_metadata
 from rmhdag.models.blobs import BlobRef, Container
-from rmhdag.models.handler_result import HandlerResult
+from rmhdag.models.handler_result import DataWarning, HandlerResult
 
 VALIDATED, CONVERTED = "validated", "converted"
 
@@ -29,6 +29,7 @@ class ProcessCompleteParams(SourceParams, CogOptions, ItemWords):
     item_id: ItemId | None = None
     collection_id: Annotated[StacId, Field(description="To which the item belongs")] = "rasters"
     container: Container = COGS
+    most_nodata_percent: MostNodata = 99.0
     checkpoint_seconds: Annotated[
         float,
         Field(ge=0, le=3600, allow_inf_nan=False, description="A phase that took less is done again rather than saved"),
@@ -43,7 +44,7 @@ async def process_complete(ctx: HandlerContext[ProcessCompleteParams]) -> AsyncG
     done = resumed(ctx)
     saved_at = time.monotonic()
     if VALIDATED not in done:
-        done = {VALIDATED: validate(ctx.part(validate_params(params), 0, 10))}
+        done = {VALIDATED: validate(ctx.part(validate_params(params), 0, 10)).output}
         if time.monotonic() - saved_at >= params.checkpoint_seconds:
             yield {"type": "checkpoint", "phase": VALIDATED, "data": done}
             saved_at = time.monotonic()
@@ -70,12 +71,16 @@ async def process_complete(ctx: HandlerContext[ProcessCompleteParams]) -> AsyncG
         )
     )
     ctx.progress(100, 100, "described")
+    output: Any = described.output
+    # Those of a checkpoint of an earlier version are not known.
+    found = [DataWarning.model_validate(warning) for warning in done[VALIDATED].get("warnings", [])]
     yield HandlerResult(
-        output={"validation": done[VALIDATED], **done[CONVERTED], **described, "item_id": item_id},
+        output={"validation": done[VALIDATED], **done[CONVERTED], **output, "item_id": item_id},
+        warnings=(*found, *described.warnings),
         records=(
             cog.record("data"),
-            BlobRef.model_validate(described["thumbnail"]).record("thumbnail"),
-            BlobRef.model_validate(described["footprint_file"]).record("footprint"),
+            BlobRef.model_validate(output["thumbnail"]).record("thumbnail"),
+            BlobRef.model_validate(output["footprint_file"]).record("footprint"),
             *lineage_from(ctx.storage, source.address),
         ),
     )
@@ -84,7 +89,11 @@ async def process_complete(ctx: HandlerContext[ProcessCompleteParams]) -> AsyncG
 def validate_params(params: ProcessCompleteParams) -> ValidateParams:
     """With the value that is to stand for nothing, where that is a number."""
     given = {name: getattr(params, name) for name in SourceParams.model_fields}
-    return ValidateParams(**given, nodata=params.nodata if isinstance(params.nodata, float) else None)
+    return ValidateParams(
+        **given,
+        nodata=params.nodata if isinstance(params.nodata, float) else None,
+        most_nodata_percent=params.most_nodata_percent,
+    )
 
 
 def resumed(ctx: HandlerContext[ProcessCompleteParams]) -> dict[str, Any]:

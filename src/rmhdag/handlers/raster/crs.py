@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
 
+import rasterio
+from rasterio._err import CPLE_BaseError
 from rasterio.crs import CRS
-from rasterio.errors import CRSError
+from rasterio.errors import CRSError, RasterioError
+from rasterio.io import MemoryFile
+from rasterio.transform import Affine
 
 from rmhdag.handlers.contract import NonRetryableError
 
@@ -15,6 +23,9 @@ WKT = re.compile(r"^\s*(BOUNDCRS|COMPD_?CS|COMPOUNDCRS|GEOG(?:CS|CRS)|GEODCRS|PR
 LAST_AUTHORITY = re.compile(r',AUTHORITY\["[^"]*","[^"]*"\]\]$')
 # In degrees, a tenth of a metre: what a rounded corner may be off.
 HAIR = 1e-6
+# In metres: ellipsoids and spheres of the earth differ by less than one per cent.
+EARTH_RADIUS = 6_371_000.0
+OTHER_BODY = 0.01
 
 
 class CrsRefused(NonRetryableError):
@@ -47,6 +58,30 @@ def crs_name(crs: CRS) -> str:
     return ":".join(authority) if authority else str(crs.to_wkt())
 
 
+def radius_of(crs: CRS) -> float:
+    """Of the body that the system is about, in metres; that of the earth where the system does not say."""
+    for ellipsoid in _ellipsoids(crs.to_dict(projjson=True)):
+        radius = ellipsoid.get("radius", ellipsoid.get("semi_major_axis"))
+        if isinstance(radius, dict):
+            factor = radius["unit"]["conversion_factor"] if isinstance(radius.get("unit"), dict) else 1.0
+            radius = radius["value"] * factor
+        if radius:
+            return float(radius)
+    return EARTH_RADIUS
+
+
+def is_of_the_earth(crs: CRS) -> bool:
+    return abs(radius_of(crs) / EARTH_RADIUS - 1) <= OTHER_BODY
+
+
+def kept_crs(crs: CRS) -> CRS:
+    """What remains of a system when a GeoTIFF is written with it: itself, or without its ellipsoidal heights.
+
+    GDAL writes a projected system with three axes and cannot read it back, which leaves a file without a system.
+    """
+    return crs if crs.to_authority() else _kept(str(crs.to_wkt(version="WKT2_2019")))
+
+
 def goes_beyond_180(crs: CRS, left: float, right: float) -> bool:
     return bool(crs.is_geographic) and (left < -180 - HAIR or right > 180 + HAIR)
 
@@ -75,6 +110,52 @@ def around_its_middle(crs: CRS, left: float, right: float) -> CRS:
     wkt = wkt.replace('GEOGCS["', f'GEOGCS["around {middle} ', 1)
     wkt = wkt.replace(",PRIMEM[", f',EXTENSION["CENTER_LONG","{middle}"],PRIMEM[', 1)
     return CRS.from_wkt(LAST_AUTHORITY.sub("]", wkt))
+
+
+@lru_cache(maxsize=64)
+def _kept(wkt: str) -> CRS:
+    crs = CRS.from_wkt(wkt)
+    if _comes_back(crs):
+        return crs
+    described = crs.to_dict(projjson=True)
+    system = described.get("coordinate_system")
+    if isinstance(system, dict):
+        flat = {key: value for key, value in described.items() if key not in ("id", "ids", "$schema")}
+        flat["coordinate_system"] = {**system, "axis": system["axis"][:2]}
+        try:
+            plain = CRS.from_string(json.dumps(flat))
+        except CRSError:
+            plain = None
+        if plain is not None and _comes_back(plain):
+            return plain
+    raise CrsRefused(
+        f"the coordinate system {_shown(wkt)} cannot be kept in a GeoTIFF: give the raster a plain one, as with "
+        "`gdal_edit.py -a_srs EPSG:32633 in.tif`"
+    )
+
+
+def _comes_back(crs: CRS) -> bool:
+    """Whether a GeoTIFF that is written with it says it when it is read."""
+    one = {"driver": "GTiff", "width": 1, "height": 1, "count": 1, "dtype": "uint8", "transform": Affine.scale(2)}
+    try:
+        with MemoryFile() as memory:
+            with memory.open(**one, crs=crs):
+                pass
+            with rasterio.open(memory.name, driver="GTiff") as written:
+                return written.crs is not None
+    except (RasterioError, CRSError, CPLE_BaseError):
+        return False
+
+
+def _ellipsoids(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        if isinstance(value.get("ellipsoid"), dict):
+            yield value["ellipsoid"]
+        for inner in value.values():
+            yield from _ellipsoids(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _ellipsoids(inner)
 
 
 def _with_a_plane(crs: CRS, text: str) -> CRS:

@@ -11,12 +11,18 @@ from numpy.typing import NDArray
 from rasterio.crs import CRS
 from rasterio.warp import transform, transform_bounds
 
-from rmhdag.handlers.raster.crs import crs_name
+from rmhdag.handlers.raster.crs import crs_name, is_of_the_earth, kept_crs, radius_of
+from rmhdag.handlers.raster.findings import Finding, warn
 from rmhdag.handlers.raster.opening import GDAL_ERRORS
+from rmhdag.models.handler_result import DataWarning
 
 Bounds = tuple[float, float, float, float]
 Points = NDArray[np.float64]
 WGS84 = "EPSG:4326"
+# How sure GDAL is in per cent that a system is the one of a code; at 90 names differ and nothing else.
+LIKELY, SURE = 70, 90
+# To a side, of an area that is not all on earth.
+SAMPLES = 257
 # In degrees: pixels of 360/700 are not quite 360 together.
 ROUNDING = 1e-6
 # Of the points' extent; whoever comes back from off the earth is farther away.
@@ -33,7 +39,7 @@ class Georeference(NamedTuple):
     # As GeoJSON has it: west > east for what crosses the antimeridian.
     bounds_wgs84: Bounds
     resolution: tuple[float, float]
-    warnings: tuple[str, ...]
+    warnings: tuple[DataWarning, ...]
 
 
 def georeference_of(dataset: rasterio.DatasetReader) -> Georeference:
@@ -56,22 +62,41 @@ def georeference_of(dataset: rasterio.DatasetReader) -> Georeference:
             "has a coordinate system that is not tied to the earth: set the right one, as with "
             "`gdal_edit.py -a_srs EPSG:32633 in.tif`"
         )
+    if not is_of_the_earth(dataset.crs):
+        raise NotOnEarth(
+            f"is not of the earth: the radius of its coordinate system is {radius_of(dataset.crs) / 1000:,.0f} km. The "
+            "catalogue is in degrees of the earth, and has no place for other bodies"
+        )
     bounds = bounds_of(dataset)
     if not all(math.isfinite(value) for value in bounds):
         raise NotOnEarth("has bounds that are no numbers: set its position anew, as with `gdal_edit.py -a_ullr`")
-    warnings = []
+    warnings = crs_warnings(dataset.crs)
     if transform.b or transform.d:
-        warnings.append("the raster is rotated: it is straightened when it is made a COG in another coordinate system")
+        text = "the raster is rotated: it is straightened when it is made a COG in another coordinate system"
+        warnings.append(warn(Finding.ROTATED, text))
     elif transform.a < 0:
         raise NotOnEarth(
             f"is mirrored: its west ({transform.c:g}) lies east of its east; turn it with `gdalwarp in.tif out.tif`"
         )
     elif transform.e > 0:
-        warnings.append("the raster is stored from south to north; most programs expect north to south")
+        text = "the raster is stored from south to north; most programs expect north to south"
+        warnings.append(warn(Finding.SOUTH_UP, text))
     if dataset.crs.is_geographic:
         warnings += _check_degrees(bounds, max(abs(transform.a), abs(transform.e), abs(transform.b), abs(transform.d)))
     resolution = (math.hypot(transform.a, transform.d), math.hypot(transform.b, transform.e))
     return Georeference(crs_name(dataset.crs), bounds, bounds_wgs84(dataset, bounds), resolution, tuple(warnings))
+
+
+def crs_warnings(crs: CRS) -> list[DataWarning]:
+    found = []
+    if kept_crs(crs) != crs:
+        text = "its heights refer to the ellipsoid, which a projected GeoTIFF cannot say: the COG has the plain system"
+        found.append(warn(Finding.CRS_HEIGHT_DROPPED, text))
+    likely = crs.to_authority(confidence_threshold=LIKELY)
+    if likely is not None and crs.to_authority(confidence_threshold=SURE) is None:
+        text = f"its coordinate system has no code and differs a little from {':'.join(likely)}, which is assumed"
+        found.append(warn(Finding.CRS_ASSUMED, text))
+    return found
 
 
 def bounds_of(dataset: rasterio.DatasetReader) -> Bounds:
@@ -88,12 +113,46 @@ def bounds_wgs84(dataset: rasterio.DatasetReader, bounds: Bounds) -> Bounds:
     except GDAL_ERRORS:
         west = south = east = north = math.nan
     if not all(math.isfinite(value) for value in (west, south, east, north)):
-        raise NotOnEarth(
-            "has a position that does not exist in its coordinate system: check both, as with `gdalinfo`"
-        ) from None
-    if dataset.crs.is_geographic:
+        # The corners of a full disk lie in space, and its middle on earth.
+        visible = box_on_earth(dataset.crs, grid_over(bounds))
+        if visible is None:
+            raise NotOnEarth(
+                "has a position that does not exist in its coordinate system: check both, as with `gdalinfo`"
+            )
+        west, south, east, north = visible
+        west, east = _wrapped(west, east)
+    elif dataset.crs.is_geographic:
         west, east = _wrapped(west, east)
     return west, max(south, -90.0), east, min(north, 90.0)
+
+
+def grid_over(bounds: Bounds) -> Points:
+    west, south, east, north = bounds
+    x, y = np.meshgrid(np.linspace(west, east, SAMPLES), np.linspace(south, north, SAMPLES))
+    return np.column_stack((x.ravel(), y.ravel()))
+
+
+def box_on_earth(crs: CRS, points: Points) -> Bounds | None:
+    """Around those of the points that are on earth, grown by a step between them; its east may be beyond 180."""
+    found = points_on_earth(crs, CRS.from_epsg(4326), points)
+    found = found[np.isfinite(found).all(axis=1)]
+    if len(found) < 3:
+        return None
+    # What lies across the antimeridian begins behind the widest gap between longitudes.
+    longitudes = np.sort(found[:, 0])
+    gaps = np.diff(longitudes, prepend=longitudes[-1] - 360)
+    first, width = longitudes[gaps.argmax()], 360 - gaps.max()
+    margin = width / (SAMPLES - 1)
+    if width + 2 * margin >= 360:
+        first, width, margin = -180.0, 360.0, 0.0
+    south, north = found[:, 1].min(), found[:, 1].max()
+    step = (north - south) / (SAMPLES - 1)
+    return (
+        float(first - margin),
+        float(max(south - step, -90.0)),
+        float(first + width + margin),
+        float(min(north + step, 90.0)),
+    )
 
 
 def points_between(source: CRS, target: CRS, points: Points) -> Points:
@@ -121,14 +180,14 @@ def points_on_earth(crs: CRS, degrees: CRS, points: Points) -> Points:
     away = points[known] - points_between(degrees, crs, found[known])
     least = BACK_TO * float(np.ptp(points, axis=0).max())
     west, east = points_between(degrees, crs, np.array([[-180 + 1e-9, 0.0], [180 - 1e-9, 0.0]]))[:, 0]
-    if math.isfinite(east - west) and east - west > least:
+    if math.isfinite(west) and math.isfinite(east) and east - west > least:
         # Cylinders may be unrolled more than once, as with longitudes up to 360.
         away[:, 0] -= (east - west) * np.round(away[:, 0] / (east - west))
     found[np.flatnonzero(known)[~(np.abs(away).max(axis=1) <= least)]] = np.inf
     return found
 
 
-def _check_degrees(bounds: Bounds, pixel: float) -> list[str]:
+def _check_degrees(bounds: Bounds, pixel: float) -> list[DataWarning]:
     """A pixel may overlap the pole by half; whatever is farther out is a mistake."""
     west, south, east, north = bounds
     if south < -90 - pixel or north > 90 + pixel:
@@ -141,7 +200,7 @@ def _check_degrees(bounds: Bounds, pixel: float) -> list[str]:
     if west < -360 - pixel or east > 540 + pixel:
         raise NotOnEarth(f"reaches from longitude {west:g} to {east:g}: longitudes go from -180 to 180")
     if west < -180 - pixel or east > 180 + pixel:
-        return [f"longitudes run from {west:g} to {east:g}, beyond the antimeridian"]
+        return [warn(Finding.SUSPICIOUS_BOUNDS, "longitudes run beyond the antimeridian, below -180 or above 180")]
     return []
 
 

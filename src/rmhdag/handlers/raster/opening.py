@@ -113,12 +113,18 @@ def open_with_header(
 @contextmanager
 def open_local(path: Path, *, limits: RasterLimits | None = None) -> Iterator[rasterio.DatasetReader]:
     """The same for a file of our own, which nobody else writes."""
+    with open_local_with_header(path, limits=limits) as opened:
+        yield opened.dataset
+
+
+@contextmanager
+def open_local_with_header(path: Path, *, limits: RasterLimits | None = None) -> Iterator[OpenedRaster]:
     limits = limits or RasterLimits.from_variables()
     with path.open("rb") as file:
         descriptor = file.fileno()
         header = check_header(_reading(descriptor), os.fstat(descriptor).st_size, path.name, limits)
         with _environment(limits.gdal_options()), _opened(str(path), path.name, header) as dataset:
-            yield dataset
+            yield OpenedRaster(dataset, header)
 
 
 def check_header(read_at: ReadAt, size_bytes: int, name: str, limits: RasterLimits) -> TiffHeader:

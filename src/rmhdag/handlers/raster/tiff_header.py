@@ -22,6 +22,10 @@ MOST_BLOCKS = 10_000_000
 MOST_VALUES_READ = 65_536
 MOST_TEXT_BYTES = 256
 PIECE_VALUES = 131_072
+# A COG has tiles of this size. A line of pixels fills a small part of each, and costs as much as all of it.
+TILE_PIXELS = 512
+MOST_TIMES_LARGER = 64
+LEAST_TILED_BYTES = 512 * MEGABYTE
 
 WIDTH, HEIGHT, BITS, COMPRESSION, SAMPLES, ROWS, PLANAR = 256, 257, 258, 259, 277, 278, 284
 TILE_WIDTH, TILE_HEIGHT, NODATA = 322, 323, 42113
@@ -99,10 +103,17 @@ class Directory(NamedTuple):
     blocks: int
     # As it is written; GDAL passes over values that no pixel can have.
     nodata: str | None
+    is_tiled: bool = False
 
     @property
     def decoded_bytes(self) -> int:
         return self.width * self.height * self.bands * self.bits // 8
+
+    @property
+    def tiled_bytes(self) -> int:
+        """Unpacked, in the whole tiles of a COG."""
+        tiles = -(-self.width // TILE_PIXELS) * -(-self.height // TILE_PIXELS)
+        return tiles * TILE_PIXELS**2 * self.bands * self.bits // 8
 
 
 class TiffHeader(NamedTuple):
@@ -279,7 +290,19 @@ def _directory_of(reader: _Reader, tags: dict[int, _Tag]) -> Directory:
     blocks = -(-width // block_width) * -(-height // block_height) * (bands if is_separate else 1)
     block_bytes = block_width * block_height * bits * (1 if is_separate else bands) // 8
     nodata = reader.text(tags, NODATA)
-    return Directory(width, height, bands, bits, compression, block_width, block_height, block_bytes, blocks, nodata)
+    return Directory(
+        width,
+        height,
+        bands,
+        bits,
+        compression,
+        block_width,
+        block_height,
+        block_bytes,
+        blocks,
+        nodata,
+        TILE_WIDTH in tags,
+    )
 
 
 def _check_limits(found: Directory, limits: RasterLimits) -> None:
@@ -298,6 +321,12 @@ def _check_limits(found: Directory, limits: RasterLimits) -> None:
         raise BadTiff(
             f"has {found.decoded_bytes // MEGABYTE:,} MB when it is unpacked, the most is "
             f"{limits.raster_max_decoded_mb:,} MB (RMHDAG_RASTER_MAX_DECODED_MB): cut it into smaller files"
+        )
+    if found.tiled_bytes > max(LEAST_TILED_BYTES, MOST_TIMES_LARGER * found.decoded_bytes):
+        raise BadTiff(
+            f"is a line of {found.width:,} × {found.height:,} pixels: in the tiles of a COG it would take "
+            f"{found.tiled_bytes // MEGABYTE:,} MB instead of {found.decoded_bytes // MEGABYTE:,} MB. "
+            "Cut it into pieces, or keep it as a table"
         )
     if found.compression not in COMPRESSIONS:
         raise BadTiff(

@@ -24,7 +24,7 @@ from rasterio.warp import calculate_default_transform, transform_bounds
 from rasterio.windows import Window
 
 from rmhdag.handlers.contract import NonRetryableError
-from rmhdag.handlers.raster.crs import around_its_middle, goes_beyond_180, within_180
+from rmhdag.handlers.raster.crs import around_its_middle, goes_beyond_180, kept_crs, within_180
 from rmhdag.handlers.raster.outputs import WORK
 from rmhdag.handlers.raster.writing import BLOCK, alpha_band, common_dtype, has_mask
 from rmhdag.models.blobs import BlobAddress, BlobRef
@@ -161,7 +161,7 @@ def pixel_grid(dataset: DatasetReader, *, tile_size: int | None, memory_bytes: i
             height=dataset.height,
             tile_width=min(width, dataset.width),
             tile_height=min(height, dataset.height),
-            crs=dataset.crs.to_wkt() if dataset.crs else "",
+            crs=kept_crs(dataset.crs).to_wkt() if dataset.crs else "",
             transform=_six(dataset.transform),
             bands=dataset.count,
             dtype=common_dtype(dataset),

@@ -21,6 +21,7 @@ from rasterio.transform import Affine
 from rasterio.windows import Window
 
 from rmhdag.handlers.contract import HandlerContext, TaskInterrupted
+from rmhdag.handlers.raster.crs import kept_crs
 from rmhdag.handlers.raster.opening import GDAL_ERRORS, RasterRefused, open_local
 
 BLOCK = 512
@@ -142,7 +143,7 @@ def passing_options(plan: RasterPlan) -> dict[str, Any]:
         "height": plan.height,
         "count": plan.bands,
         "dtype": plan.dtype,
-        "crs": plan.crs,
+        "crs": None if plan.crs is None else kept_crs(plan.crs),
         "transform": plan.transform,
         "nodata": plan.nodata,
         "tiled": True,

@@ -12,12 +12,12 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
-from rmhdag.handlers.raster.opening import open_raster, reading
+from rmhdag.handlers.raster.opening import open_with_header, reading
 from rmhdag.handlers.raster.validate import cog_reasons
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.stac.collections import CollectionWords, build_collection
 from rmhdag.handlers.stac.items import ItemWords, written_time
-from rmhdag.handlers.stac.metadata import Described, StacId, describe_dataset
+from rmhdag.handlers.stac.metadata import Described, StacId, date_warnings, describe_dataset
 from rmhdag.handlers.stac.registration import MOST_NAMED, records_of
 from rmhdag.models.blobs import BlobRef, Container
 from rmhdag.models.columns import LargeJsonObject
@@ -126,6 +126,7 @@ def catalog_container(ctx: HandlerContext[CatalogParams]) -> HandlerResult:
             "next_after": files[-1].address.path if more else None,
         },
         records=(StacCollectionRecord(collection=collection), *records),
+        warnings=date_warnings(items),
     )
 
 
@@ -167,8 +168,8 @@ def item_id_for(path: str) -> StacId:
 
 
 def _describe(storage: Storage, info: BlobInfo, params: CatalogParams) -> Described:
-    with open_raster(storage, info.address) as dataset, reading(dataset.name, info.address):
-        is_cog, _ = cog_reasons(dataset)
+    with open_with_header(storage, info.address) as opened, reading(opened.dataset.name, info.address):
+        is_cog, _ = cog_reasons(opened)
         data = BlobRef(
             zone=info.address.zone,
             container=info.address.container,
@@ -179,7 +180,7 @@ def _describe(storage: Storage, info: BlobInfo, params: CatalogParams) -> Descri
         )
         return describe_dataset(
             storage,
-            dataset,
+            opened.dataset,
             data,
             collection_id=params.collection.collection_id,
             item_id=item_id_for(info.address.path),

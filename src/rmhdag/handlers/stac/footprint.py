@@ -18,7 +18,7 @@ from shapely.geometry import MultiPolygon, Polygon, box, mapping, shape
 from shapely.geometry.polygon import orient
 
 from rmhdag.handlers.contract import NonRetryableError
-from rmhdag.handlers.raster.georeferencing import points_on_earth
+from rmhdag.handlers.raster.georeferencing import box_on_earth, grid_over, points_on_earth
 
 MASK_PIXELS = 512
 MOST_POINTS = 200
@@ -26,8 +26,6 @@ MOST_EDGES = 6_000
 DECIMALS = 6
 # A straight edge in the raster's CRS is a curve in degrees; GDAL too takes 21 points for it.
 POINTS_PER_EDGE = 21
-# To a side, of a polygon that is not all on earth.
-SAMPLES = 257
 WGS84 = CRS.from_epsg(4326)
 
 
@@ -141,25 +139,10 @@ def _ring_in_degrees(ring: Any, crs: CRS) -> Any:
 
 def _box_on_earth(polygon: Polygon, crs: CRS) -> Iterator[Polygon]:
     """Around what is on earth of a polygon, found by samples and grown by a step between them."""
-    west, south, east, north = polygon.bounds
-    x, y = (
-        values.ravel() for values in np.meshgrid(np.linspace(west, east, SAMPLES), np.linspace(south, north, SAMPLES))
-    )
-    inside = shapely.intersects_xy(polygon, x, y)
-    found = points_on_earth(crs, WGS84, np.column_stack((x[inside], y[inside])))
-    found = found[np.isfinite(found).all(axis=1)]
-    if len(found) < 3:
-        return
-    # What lies across the antimeridian begins behind the widest gap between longitudes.
-    longitudes = np.sort(found[:, 0])
-    gaps = np.diff(longitudes, prepend=longitudes[-1] - 360)
-    first, width = longitudes[gaps.argmax()], 360 - gaps.max()
-    margin = width / (SAMPLES - 1)
-    if width + 2 * margin >= 360:
-        first, width, margin = -180.0, 360.0, 0.0
-    south, north = found[:, 1].min(), found[:, 1].max()
-    step = (north - south) / (SAMPLES - 1)
-    yield box(first - margin, max(south - step, -90.0), first + width + margin, min(north + step, 90.0))
+    points = grid_over(polygon.bounds)
+    found = box_on_earth(crs, points[shapely.intersects_xy(polygon, points[:, 0], points[:, 1])])
+    if found is not None:
+        yield box(*found)
 
 
 def _near(part: Any, other: Any) -> Any:

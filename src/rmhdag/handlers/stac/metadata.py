@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
@@ -11,6 +12,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstrai
 from rasterio.io import DatasetReader
 
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
+from rmhdag.handlers.raster.findings import Finding, warn
 from rmhdag.handlers.raster.opening import open_raster, reading
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.sources import NamedBlob
@@ -24,8 +26,10 @@ from rmhdag.handlers.stac.items import (
 )
 from rmhdag.handlers.stac.thumbnail import MEDIA_TYPE, draw_thumbnail
 from rmhdag.models.blobs import BlobAddress, BlobRef
+from rmhdag.models.handler_result import DataWarning, HandlerResult
 from rmhdag.models.records import Zone
 from rmhdag.storage import BlobNotFound, Storage
+from rmhdag.storage.stac_extents import is_undated
 
 FOOTPRINT_SUFFIX = ".footprint.geojson"
 HASH_LENGTH = 16
@@ -61,7 +65,7 @@ class ExtractParams(ItemWords):
 
 
 @handler("raster.extract_stac_metadata", aliases=["raster_extract_stac_metadata"])
-def extract_stac_metadata(ctx: HandlerContext[ExtractParams]) -> dict[str, Any]:
+def extract_stac_metadata(ctx: HandlerContext[ExtractParams]) -> HandlerResult:
     """Describes a COG as a STAC item, and puts a thumbnail and a footprint beside the COG."""
     params = ctx.params
     file_time = params.file_time or time_of_file(ctx.storage, params.source or params.cog)
@@ -73,7 +77,19 @@ def extract_stac_metadata(ctx: HandlerContext[ExtractParams]) -> dict[str, Any]:
         words=words_in(params),
         file_time=file_time,
     )
-    return described.output()
+    return HandlerResult(output=described.output(), warnings=date_warnings([described.item]))
+
+
+def date_warnings(items: Iterable[Mapping[str, Any]]) -> tuple[DataWarning, ...]:
+    """A file's own time says when it was stored, not what it shows."""
+    undated = sum(is_undated(item) for item in items)
+    if not undated:
+        return ()
+    text = (
+        "it says nowhere of which date it is, so its item has the time at which its file was stored, which does not "
+        "count for the collection's extent: give `datetime`, or `start_datetime` and `end_datetime`"
+    )
+    return (warn(Finding.DATETIME_ASSUMED, text, undated),)
 
 
 def words_in(params: ItemWords) -> ItemWords:

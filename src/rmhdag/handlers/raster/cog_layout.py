@@ -1,0 +1,31 @@
+"""Whether a file is a cloud-optimised GeoTIFF: as rio-cogeo judges it, except where it is known to be mistaken."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rio_cogeo.cogeo import cog_validate
+
+from rmhdag.handlers.raster.opening import OpenedRaster
+
+NOT_TILED = "is not tiled"
+NOT_HALVED = "Invalid Decimation 1 "
+
+
+class CogFaults(NamedTuple):
+    errors: list[str]
+    warnings: list[str]
+
+
+def cog_faults(opened: OpenedRaster) -> CogFaults:
+    """What speaks against it, and what could be better.
+
+    Rio-cogeo takes an image for a strip whose tiles are exactly as wide as itself, such as an overview of 512 pixels,
+    and tells overviews by their width, which cannot be halved if it is 1.
+    """
+    _, errors, warnings = cog_validate(opened.dataset.name, quiet=True)
+    if all(directory.is_tiled for directory in opened.header.directories):
+        errors = [error for error in errors if not error.endswith(NOT_TILED)]
+    if opened.dataset.width == 1:
+        errors = [error for error in errors if not error.startswith(NOT_HALVED)]
+    return CogFaults(errors, warnings)
