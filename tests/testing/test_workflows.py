@@ -3,10 +3,11 @@
 from collections.abc import AsyncGenerator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from rmhdag.engine.effects import Effect
 from rmhdag.handlers import HandlerContext, NonRetryableError, RetryLater
 from rmhdag.models.blobs import BlobAddress
 from rmhdag.models.events import ErrorKind
@@ -24,11 +25,16 @@ from rmhdag.testing import (
     start_workflow,
     takes,
 )
+from rmhdag.testing.platform import RULES
 from rmhdag.workflow import InvalidInputs, InvalidWorkflow
 
 ROOT = Path(__file__).resolve().parents[2]
 Context = HandlerContext[Any]
 HOURLY = {"max_attempts": 3, "backoff": "none", "initial_delay_seconds": 3600, "max_delay_seconds": 3600}
+
+
+def test_every_effect_of_the_engine_has_a_rule() -> None:
+    assert set(RULES) == set(get_args(Effect))
 
 
 def flow(**nodes: Any) -> dict[str, Any]:

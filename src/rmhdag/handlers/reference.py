@@ -42,7 +42,7 @@ FIELDS = {
     "resume": "The last checkpoint of an earlier run (`phase`, `data`), or None.",
 }
 # For the worker, not for handlers.
-NOT_FOR_HANDLERS = frozenset({"used_scratch"})
+NOT_FOR_HANDLERS = frozenset({"used_scratch", "note_interruption", "cut_short_by"})
 EXCEPTIONS = (contract.NonRetryableError, contract.RetryLater, contract.TaskInterrupted, contract.LeaseLost)
 STORAGE_ERRORS = (errors.StorageError, errors.BlobNotFound, errors.BlobConflict, errors.OutsideStorage)
 
