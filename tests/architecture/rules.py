@@ -17,6 +17,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "messaging": frozenset({"models", "store", "observability"}),
     "storage": frozenset({"models", "observability"}),
     "handlers": frozenset({"models", "storage", "assets", "observability"}),
+    "testing": frozenset({"models", "workflow", "engine", "handlers", "storage"}),
     "worker": frozenset({"models", "messaging", "store", "handlers", "storage", "observability"}),
     "orchestrator": frozenset(
         {"models", "workflow", "engine", "assets", "store", "messaging", "storage", "observability"}

@@ -81,6 +81,7 @@ class Supervisor:
         self._wake_out, self._wake_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(self._wake_out, selectors.EVENT_READ, self._take_wake)
         self.processes: dict[str, Supervised] = {}
+        self._retiring: list[tuple[subprocess.Popen[bytes], float]] = []
         self.stop_requests = 0
         if logs is not None:
             logs.mkdir(parents=True, exist_ok=True)
@@ -107,6 +108,37 @@ class Supervisor:
         self._spawn(one)
         return one
 
+    def start_successor(self, name: str) -> Supervised:
+        """Another one of the same kind, which counts for nothing until it is to `replace` the one before."""
+        before = self.processes[name]
+        one = Supervised(name, before.command, before.log, before.descriptors)
+        self._spawn(one)
+        return one
+
+    def replace(self, successor: Supervised, patience_seconds: float) -> None:
+        """From now on it is the one that is watched; the one before ends in its own time, or is killed after that."""
+        before = self.processes[successor.name]
+        self.processes[successor.name] = successor
+        if before.process is not None:
+            before.process.terminate()
+            self._retiring.append((before.process, time.monotonic() + patience_seconds))
+
+    def give_up(self, successor: Supervised) -> None:
+        """One that did not get to replace anybody."""
+        if successor.process is not None and successor.process.poll() is None:
+            successor.process.kill()
+            successor.process.wait()
+
+    def end_retiring(self) -> None:
+        """Wait for those that were replaced; a request to stop that comes meanwhile is passed on."""
+        passed_on = self.stop_requests
+        while self._retiring:
+            if self.stop_requests > passed_on:
+                passed_on = self.stop_requests
+                for process, _ in self._retiring:
+                    process.terminate()
+            self.turn(0.5)
+
     def watch(self, process_id: int, on_end: Callable[[], None]) -> None:
         """Call when a process that somebody else started, and will reap, has ended."""
         watch = os.pidfd_open(process_id)
@@ -121,12 +153,17 @@ class Supervisor:
     def turn(self, timeout_seconds: float | None = None) -> None:
         """Wait for something to happen, at most so long, and deal with it."""
         due = [one.restart_at for one in self.processes.values() if one.restart_at is not None]
+        due += [deadline for _, deadline in self._retiring]
         waits = [moment - time.monotonic() for moment in due] + ([] if timeout_seconds is None else [timeout_seconds])
         for key, _ in self._selector.select(max(0.0, min(waits)) if waits else None):
             key.data()
         for one in self.processes.values():
             if one.restart_at is not None and time.monotonic() >= one.restart_at and not self.stopping:
                 self._spawn(one)
+        for process, deadline in self._retiring:
+            if time.monotonic() >= deadline:
+                process.kill()
+        self._retiring = [one for one in self._retiring if one[0].poll() is None]
 
     def run_to_end(self, command: Sequence[str]) -> int | None:
         """A command in the foreground while the others are looked after; None if we were told to stop meanwhile."""
@@ -171,6 +208,9 @@ class Supervisor:
             if one.process is not None and one.process.poll() is None:
                 one.process.kill()
                 one.process.wait()
+        for process, _ in self._retiring:
+            process.kill()
+            process.wait()
         with suppress(ValueError):
             signal.set_wakeup_fd(-1)
         self._selector.close()

@@ -24,6 +24,7 @@ from rmhdag.cli.run_worker import processors
 
 if TYPE_CHECKING:
     from rmhdag.cli.database import Conn
+    from rmhdag.cli.reload import Reloader
     from rmhdag.cli.settings import Settings
     from rmhdag.cli.supervisor import Supervised, Supervisor
     from rmhdag.embedded import EmbeddedPostgres, ExternalServer
@@ -55,6 +56,9 @@ def up(
     demo: Annotated[
         bool, typer.Option("--demo", help="Process a sample raster and show what became of it, once all is up.")
     ] = False,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Follow edits of handlers and of the files that --workflows names.")
+    ] = False,
     once: Annotated[bool, typer.Option("--once", help="End when what --run and --demo ask for has ended.")] = False,
     as_json: JsonOption = False,
     database_url: UrlOption = None,
@@ -71,9 +75,14 @@ def up(
       rmhdag up --run hello_world --once
       rmhdag up --demo
       PYTHONPATH=. RMHDAG_HANDLERS=my_handlers rmhdag up --workflows flow.yaml
+      RMHDAG_HANDLERS=my_handlers rmhdag up --reload --workflows flow.yaml
 
     Modules named by RMHDAG_HANDLERS are loaded by a process of its own first: a mistake in one of them is shown with
     its place, and nothing is started.
+
+    With --reload, saved changes take effect within two seconds: a new worker loads the handlers and replaces the old
+    one, which finishes its tasks; workflow files are registered again, and running jobs keep their version. Code that
+    cannot be loaded and workflows with problems are shown, and the version before stays.
     """
     from rmhdag.cli.sample_data import require_geo
     from rmhdag.cli.server import choose_server, data_folder, explained, name_server
@@ -91,7 +100,9 @@ def up(
             say(f"starting, with {name_server(server)}")
             with explained(settings), server:
                 guard_server(watcher, server)
-                names = prepare(server.dsn(), settings, [str(path) for path in workflows or []], own)
+                paths = [str(path) for path in workflows or []]
+                reloader = make_reloader(watcher, settings, server.dsn(), paths) if reload else None
+                names = prepare(server.dsn(), settings, paths, own)
                 start_processes(watcher, settings, concurrency, listener)
                 wait_until_ready(watcher, server.dsn(), settings, listener)
                 with login_link(server.dsn(), settings, home, listener) as link:
@@ -99,7 +110,7 @@ def up(
                         web = {"url": address_of(listener), "login_url": link}
                         tell(watcher, server, settings, home, written, names, web, as_json=as_json)
                     shows = [["submit", name, "--wait"] for name in run or []] + ([["demo"]] if demo else [])
-                    code = live(watcher, shows, once=once)
+                    code = live(watcher, shows, reloader, once=once)
                     stop(watcher, settings.worker_stop_seconds + REPORT_SECONDS)
     say("stopped; nothing is left running")
     raise typer.Exit(code)
@@ -199,6 +210,14 @@ def prepare(dsn: str, settings: Settings, paths: list[str], own: Sequence[Handle
     return [f"{one.workflow_id} v{one.version}" for one in found]
 
 
+def make_reloader(watcher: Supervisor, settings: Settings, dsn: str, paths: list[str]) -> Reloader:
+    from rmhdag.cli.reload import Reloader
+
+    reloader = Reloader(watcher, settings, dsn, paths, PATIENCE_SECONDS["worker"])
+    say(f"following changes of {reloader.describe()}")
+    return reloader
+
+
 def start_processes(watcher: Supervisor, settings: Settings, concurrency: int | None, listener: socket.socket) -> None:
     command = [sys.executable, "-m", "rmhdag.cli"]
     parent = ["--parent", str(os.getpid())]
@@ -288,7 +307,7 @@ def tell(
     say("In another terminal: rmhdag submit hello_world name=Ada --wait.  Ctrl-C stops everything.")
 
 
-def live(watcher: Supervisor, shows: list[list[str]], *, once: bool) -> int:
+def live(watcher: Supervisor, shows: list[list[str]], reloader: Reloader | None = None, *, once: bool) -> int:
     """Run these commands for whoever looks, then stay; the exit code is that of the first that did not end well."""
     code = int(ExitCode.OK)
     for words in shows:
@@ -299,7 +318,9 @@ def live(watcher: Supervisor, shows: list[list[str]], *, once: bool) -> int:
         ended = watcher.run_to_end([sys.executable, "-m", "rmhdag.cli", *words])
         code = code or (int(ExitCode.INTERRUPTED) if ended is None else ended)
     while not once and not watcher.stopping:
-        watcher.turn()
+        watcher.turn(None if reloader is None else reloader.pause_seconds)
+        if reloader is not None:
+            reloader.look()
     return code if once else int(ExitCode.OK)
 
 
@@ -312,3 +333,4 @@ def stop(watcher: Supervisor, worker_seconds: float) -> None:
     for name, patience in patience_seconds.items():
         if name in watcher.processes:
             watcher.end(name, patience)
+    watcher.end_retiring()

@@ -178,19 +178,19 @@ class HandlerContext(Generic[Params]):
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of this node: the key under which effects outside are made once."""
+        """The same for every attempt of this node: a key for side effects in other systems, to make them only once."""
         return f"{self.job_id}/{self.node_id}"
 
     @property
     def logger(self) -> logging.Logger:
-        """What is written here is kept and can be read per task; so is what the handler prints."""
+        """A `logging.Logger` whose lines are kept per task (`rmhdag logs`); so is what the handler prints."""
         if self._logger is None:
             self._logger = task_logger(self._link)
         return self._logger
 
     @property
     def scratch(self) -> Path:
-        """A folder of this run's own, removed when it ends. It does not survive for a later attempt."""
+        """A local folder (`Path`) of this run's own, removed when the run ends; a later attempt has another one."""
         if self._scratch is None:
             if self._scratch_path is None:
                 raise RuntimeError("this run has no scratch folder: give one to whoever runs the handler")
@@ -247,7 +247,7 @@ class HandlerContext(Generic[Params]):
         return None if reason is StopReason.STOPPING and not self._notice.is_seen else reason
 
     def part(self, params: PartParams, first: float, last: float) -> HandlerContext[PartParams]:
-        """The same run for another handler that does a part of it, from `first` to `last` percent of the whole."""
+        """A context for another handler that does a part of this run, from `first` to `last` percent of the whole."""
         part = HandlerContext(
             _PartLink(self._link, first, last),
             params,
@@ -267,7 +267,7 @@ class HandlerContext(Generic[Params]):
         return part
 
     def progress(self, current: float, total: float | None = None, message: str | None = None) -> None:
-        """How far the run is. Told a few times per second at most; calling it more often costs little."""
+        """Report how far the run is. Call it as often as you like: it is sent a few times per second at most."""
         for name, number in (("current", current), ("total", total)):
             if number is not None and not (math.isfinite(number) and 0 <= number < 2**63):
                 raise ValueError(f"progress {name} is {number!r}: give a finite number that is not negative")
@@ -279,15 +279,14 @@ class HandlerContext(Generic[Params]):
         """Save how far the run is; returns when it is saved. A later run finds it in `resume`.
 
         A file that the phase left behind is named by `artifact`, or in `data` as `{"artifact": {"path": …}}`: its
-        SHA-256 is taken now and compared before anybody resumes from it.
+        SHA-256 is taken now and compared before a run resumes from it.
         """
         self._link.checkpoint(*checked_checkpoint(phase, data, artifact))
 
     @contextmanager
     def replace_file(self, path: str | os.PathLike[str]) -> Iterator[Path]:
-        """Write a file as a whole or not at all: under a name that carries the lease, then renamed.
-
-        A worker that was believed dead and wakes writes to another name than its successor.
+        """Write a file as a whole or not at all: write to the path that the context manager gives, which is renamed
+        at the end. A worker that was considered dead and wakes up writes to another name than its successor.
         """
         target = Path(path)
         part = target.with_name(f".{target.name}.{self.task_id[-24:]}.{self.lease_epoch}.part")

@@ -41,6 +41,8 @@ DEFAULT_MEDIA_TYPE = "application/octet-stream"
 
 
 class BlobInfo(NamedTuple):
+    """A blob as a listing shows it; `etag` changes with its content."""
+
     address: BlobAddress
     size_bytes: int
     etag: str
@@ -48,7 +50,7 @@ class BlobInfo(NamedTuple):
 
 
 class Storage:
-    """All its methods may be called from several threads, and raise StorageError or one of its kinds.
+    """Its methods may be called from several threads, and raise StorageError or one of its kinds.
 
     `before_write` is called before anything is written or deleted, and again before what was written becomes visible:
     whatever it raises prevents that.
@@ -59,10 +61,12 @@ class Storage:
         self._before_write = before_write or _nothing
 
     def info(self, address: BlobAddress) -> BlobInfo:
+        """Size, etag and time of change, or BlobNotFound."""
         root, key = self._find(address)
         return info_of(address, root.head(key))
 
     def exists(self, address: BlobAddress) -> bool:
+        """Whether there is a blob at this address."""
         try:
             self.info(address)
         except BlobNotFound:
@@ -70,7 +74,7 @@ class Storage:
         return True
 
     def list(self, zone: Zone, container: str, prefix: str = "") -> Iterator[BlobInfo]:
-        """Those whose path begins with the prefix, in the order of their paths."""
+        """The blobs of a container whose path begins with the prefix, in the order of their paths."""
         root = self._root(zone)
         folder = checked_container(container)
         above, slash, _ = prefix.rpartition("/")
@@ -82,11 +86,11 @@ class Storage:
                 yield info_of(BlobAddress(Zone(zone), container, path), head)
 
     def containers(self, zone: Zone) -> tuple[str, ...]:
-        """Those that hold something."""
+        """The containers of a zone that hold something."""
         return tuple(self._root(zone).folders())
 
     def read(self, address: BlobAddress, max_bytes: int = READ_BYTES) -> bytes:
-        """The whole content; more than this is an error, and never in memory."""
+        """The whole content; a blob with more than `max_bytes` is an error, and never in memory."""
         root, key = self._find(address)
         content = bytearray()
         for piece in root.pieces(key):
@@ -109,7 +113,7 @@ class Storage:
         if_absent: bool = False,
         if_match: str | None = None,
     ) -> BlobRef:
-        """`if_absent` and `if_match` (an etag) raise BlobConflict when somebody else was first."""
+        """Write bytes as a blob. `if_absent` and `if_match` (an etag) raise BlobConflict when another was first."""
         root, key = self._find(address)
         sha256 = hashlib.sha256(data).hexdigest()
         media_type = media_type or media_type_of(address.path)
@@ -125,7 +129,7 @@ class Storage:
         return ref_of(address, len(data), sha256, media_type)
 
     def upload(self, local: Path, address: BlobAddress, *, media_type: str | None = None) -> BlobRef:
-        """A file as a blob. If the same bytes are there already, nothing is written."""
+        """Copy a local file into storage. If the same bytes are there already, nothing is written."""
         root, key = self._find(address)
         first = Counted(file_pieces(local))
         first.drain()
@@ -146,7 +150,7 @@ class Storage:
         return made
 
     def download(self, address: BlobAddress, local: Path) -> BlobRef:
-        """A blob as a file, which appears when it is complete."""
+        """Copy a blob to a local file, which appears when it is complete."""
         root, key = self._find(address)
         content = Counted(root.pieces(key))
         part = local.with_name(f".{secrets.token_hex(8)}.part")
@@ -160,7 +164,7 @@ class Storage:
         return ref_of(address, content.size_bytes, content.sha256, media_type_of(address.path))
 
     def copy(self, source: BlobAddress, target: BlobAddress) -> BlobRef:
-        """From any zone to any other, piece by piece."""
+        """Copy a blob from any zone to any other, piece by piece."""
         source_root, source_key = self._find(source)
         root, key = self._find(target)
         head = source_root.head(source_key)
@@ -178,11 +182,12 @@ class Storage:
         return ref_of(target, content.size_bytes, content.sha256, media_type)
 
     def sha256(self, address: BlobAddress) -> str:
+        """The hash of the content in hexadecimal digits; read from the content where the store does not keep it."""
         root, key = self._find(address)
         return root.head(key).sha256 or hash_of(root, key)
 
     def delete(self, address: BlobAddress) -> None:
-        """Deleting what is not there is well, as it is after a second try."""
+        """Delete a blob. Deleting what is not there is no error, so that it can be repeated."""
         root, key = self._find(address)
         self._before_write()
         try:
@@ -191,6 +196,7 @@ class Storage:
             return
 
     def url(self, address: BlobAddress) -> str:
+        """The URL under which the blob lies; it carries no credentials."""
         root, key = self._find(address)
         return f"{root.url}/{quote(key)}"
 

@@ -180,7 +180,11 @@ class Crew:
         self._on_ready(manifests)
 
     def _hear_broken(self, child: ChildProcess, frame: Frame) -> None:
-        raise HandlersBrokenError(*frame[1:])
+        if not self._handlers:
+            raise HandlersBrokenError(*frame[1:])
+        # Its code was changed after this worker had loaded it: the children that have the old one go on, and what this
+        # child was given runs in one of them.
+        log.error("handlers_changed_and_broken", error=frame[1], remedy="correct them, or start the worker again")
 
     def _hear_done(self, child: ChildProcess, frame: Frame) -> None:
         _, key, kind, message, began_ns, took_ns, output, metrics, delay_seconds, stopped, *more = frame

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Any
 
@@ -11,82 +10,22 @@ import rasterio
 from numpy.typing import NDArray
 from rasterio.transform import Affine, from_origin
 
-from rmhdag.handlers import Checkpoint, HandlerContext, HandlerResult, StopReason, load_handlers
-from rmhdag.handlers.params import read_params
-from rmhdag.models.blobs import BlobAddress, BlobRef
-from rmhdag.models.records import Zone
-from rmhdag.storage import Storage, StorageSettings, open_storage
+from rmhdag.handlers import HandlerResult
+from rmhdag.testing import HandlerBench, Recording
 
 UTM = "EPSG:32633"
 WGS84 = "EPSG:4326"
 TEN_METRES = from_origin(500_000, 5_000_000, 10, 10)
 
 
-class Ear:
-    """A link that keeps what it hears, and may tell to stop at some word."""
+class Bench(HandlerBench):
+    """With parameters as keywords."""
 
-    def __init__(self, stop_at: str | None = None) -> None:
-        self.progress_said: list[tuple[float, float | None, str | None]] = []
-        self.checkpoints: list[tuple[str, Any]] = []
-        self.text = ""
-        self._stop_at = stop_at
-
-    def log(self, text: str) -> None:
-        self.text += text
-
-    def progress(self, current: float, total: float | None, message: str | None) -> None:
-        self.progress_said.append((current, total, message))
-
-    def checkpoint(self, phase: str, data: Any) -> None:
-        self.checkpoints.append((phase, data))
-
-    def stop_reason(self) -> StopReason | None:
-        said = any(self._stop_at in (message or "") for *_, message in self.progress_said) if self._stop_at else False
-        return StopReason.CANCELLED if said else None
-
-
-class Bench:
-    """Storage and scratch folders below one folder of the test's."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.storage: Storage = open_storage(StorageSettings(root=str(folder / "storage")))
-        self._runs = 0
-
-    def put(self, local: Path, path: str | None = None) -> BlobRef:
-        return self.storage.upload(local, BlobAddress(Zone.BRONZE, "in", path or local.name))
-
-    def context(self, params: Any, ear: Ear | None = None, resume: Checkpoint | None = None) -> HandlerContext[Any]:
-        self._runs += 1
-        return HandlerContext(
-            ear or Ear(),
-            params,
-            scratch=self.folder / f"scratch-{self._runs}",
-            open_storage=lambda: self.storage,
-            resume=resume,
-        )
-
-    def run(self, handler: str, ear: Ear | None = None, **params: Any) -> HandlerResult:
-        """The result of a plain handler."""
-        spec = load_handlers([]).find(handler)
-        assert spec is not None
-        assert spec.params is not None
-        assert not inspect.isasyncgenfunction(spec.function)
-        returned = spec.function(self.context(read_params(spec.params, params), ear))
-        return returned if isinstance(returned, HandlerResult) else HandlerResult(output=returned)
+    def run(self, handler: str, recording: Recording | None = None, /, **params: Any) -> HandlerResult:  # type: ignore[override]
+        return super().run(handler, params, recording=recording).result
 
     def output(self, handler: str, **params: Any) -> Any:
         return self.run(handler, **params).output
-
-    def path(self, blob: Any) -> Path:
-        """Where the file of a reference lies."""
-        ref = BlobRef.model_validate(blob)
-        return self.folder / "storage" / ref.zone / ref.container / ref.path
-
-    def files(self, zone: Zone) -> list[str]:
-        """Everything that lies there, whatever storage would show of it."""
-        root = self.folder / "storage" / zone
-        return sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
 
 
 def write_raster(

@@ -12,10 +12,11 @@ from rasterio.enums import ColorInterp, Resampling
 from rasterio.transform import from_origin
 from rio_cogeo.cogeo import cog_validate
 
-from rmhdag.handlers import NonRetryableError, TaskInterrupted
+from rmhdag.handlers import NonRetryableError
 from rmhdag.handlers.raster.cog_files import CogOptions, CogProfile, overview_factors, write_cog
 from rmhdag.models.records import BlobRecord, LineageRecord, Zone
-from tests.handlers.raster.rasters import Bench, Ear, hills, read, write_raster
+from rmhdag.testing import HandlerBench, Recording
+from tests.handlers.raster.rasters import Bench, hills, read, write_raster
 
 
 def make(bench: Bench, local: Path, **params: Any) -> tuple[dict[str, Any], Path]:
@@ -222,19 +223,21 @@ def test_overviews_end_when_one_block_holds_all(size: tuple[int, int], factors: 
 @pytest.mark.parametrize("word", ["reading", "overview 1:2", "writing the COG"])
 def test_a_task_that_is_told_to_stop_leaves_nothing(bench: Bench, word: str) -> None:
     bench.put(write_raster(bench.folder / "in.tif", hills(1600, 1200)))
-    ear = Ear(stop_at=word)
-    with pytest.raises(TaskInterrupted):
-        bench.run("raster.create_cog", ear, container_name="in", blob_name="in.tif")
+    run = HandlerBench(bench.folder).run(
+        "raster.create_cog",
+        {"container_name": "in", "blob_name": "in.tif"},
+        stop_when=lambda seen: any(word in str(one.message) for one in seen.progress_calls),
+    )
+    assert run.stopped
     assert bench.files(Zone.SILVER) == []
-    assert ear.progress_said[-1][2] is not None
-    assert word in ear.progress_said[-1][2]
+    assert word in str(run.progress[-1].message)
 
 
 def test_progress_never_goes_back(bench: Bench) -> None:
     bench.put(write_raster(bench.folder / "in.tif", hills(1600, 1200)))
-    ear = Ear()
-    bench.run("raster.create_cog", ear, container_name="in", blob_name="in.tif")
-    said = [current for current, _, _ in ear.progress_said]
+    recording = Recording()
+    bench.run("raster.create_cog", recording, container_name="in", blob_name="in.tif")
+    said = [one.current for one in recording.progress_calls]
     assert said == sorted(said)
     assert (said[0], said[-1]) == (0, 100)
 

@@ -1,6 +1,5 @@
 """raster.process_complete: three steps in one task, which goes on after the last one that was saved."""
 
-import asyncio
 from typing import Any
 
 import numpy as np
@@ -8,10 +7,10 @@ import pytest
 import rasterio
 from rio_cogeo.cogeo import cog_validate
 
-from rmhdag.handlers import Checkpoint, HandlerResult, NonRetryableError, load_handlers
-from rmhdag.handlers.params import read_params
+from rmhdag.handlers import Checkpoint, HandlerResult, NonRetryableError
 from rmhdag.models.records import BlobRecord, Zone
-from tests.handlers.raster.rasters import Bench, Ear, hills, write_raster
+from rmhdag.testing import HandlerBench, Recording
+from tests.handlers.raster.rasters import Bench, hills, write_raster
 
 WHEN = "2024-05-06T07:08:09Z"
 
@@ -26,30 +25,18 @@ def run(
     *,
     resume: Checkpoint | None = None,
     until: str | None = None,
-    ear: Ear | None = None,
+    recording: Recording | None = None,
 ) -> tuple[list[Checkpoint], HandlerResult | None]:
-    """Checkpoints, and the result unless the run is killed after the one called `until`."""
-    spec = load_handlers([]).find("raster.process_complete")
-    assert spec is not None
-    assert spec.params is not None
-    ctx = bench.context(read_params(spec.params, {"checkpoint_seconds": 0, **params}), ear, resume)
-    saved: list[Checkpoint] = []
-
-    async def drive() -> HandlerResult | None:
-        async for said in spec.function(ctx):
-            if isinstance(said, HandlerResult):
-                return said
-            saved.append(Checkpoint(said["phase"], said["data"]))
-            if said["phase"] == until:
-                return None
-        return None
-
-    return saved, asyncio.run(drive())
+    """Checkpoints, and the result unless the run is stopped after the one called `until`."""
+    recording = recording or Recording(lambda seen: [phase for phase, _ in seen.checkpoints[-1:]] == [until])
+    given = {"checkpoint_seconds": 0, **params}
+    done = HandlerBench.run(bench, "raster.process_complete", given, resume=resume, recording=recording)
+    return done.checkpoints, None if done.stopped else done.result
 
 
 def test_all_of_it_at_once(bench: Bench) -> None:
-    ear = Ear()
-    saved, result = run(bench, {**put(bench), "item_id": "dem", "datetime": WHEN}, ear=ear)
+    recording = Recording()
+    saved, result = run(bench, {**put(bench), "item_id": "dem", "datetime": WHEN}, recording=recording)
     assert [phase for phase, _ in saved] == ["validated", "converted"]
     assert result is not None
     output: Any = result.output
@@ -65,7 +52,7 @@ def test_all_of_it_at_once(bench: Bench) -> None:
     assert blobs.keys() == {"data", "thumbnail", "footprint"}
     assert blobs["data"].sha256 == output["cog"]["sha256"]
     assert [record.type for record in result.records].count("lineage") == 1
-    said = [current for current, _, _ in ear.progress_said]
+    said = [one.current for one in recording.progress_calls]
     assert said == sorted(said)
     assert said[-1] == 100
 
@@ -98,10 +85,10 @@ def test_a_file_of_an_earlier_run_is_believed_only_if_it_is_the_same(bench: Benc
     cog = bench.path(saved[-1].data["converted"]["cog"])
     whole = cog.read_bytes()
     cog.write_bytes(whole[:-1] + b"?")
-    ear = Ear()
-    again, result = run(bench, params, resume=saved[-1], ear=ear)
+    recording = Recording()
+    again, result = run(bench, params, resume=saved[-1], recording=recording)
     assert [phase for phase, _ in again] == ["converted"]
-    assert "it is made again" in ear.text
+    assert "it is made again" in recording.logs
     assert cog.read_bytes() == whole
     assert result is not None
 

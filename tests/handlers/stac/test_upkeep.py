@@ -26,7 +26,7 @@ def test_repair_finds_and_mends(run: Run, storage: Storage, tmp_path: Path) -> N
     for name in ("box", "damaged", "gone", "picture", "sound", "unlisted"):
         publish(storage, run("raster.stac_register_item", item=described(run, storage, tmp_path, name)["item"]))
     before = {name: catalogue.find_item("dem", name) for name in ("box", "damaged", "picture")}
-    folder = tmp_path / "blobs" / "gold" / "catalogue" / "dem"
+    folder = tmp_path / "storage" / "gold" / "catalogue" / "dem"
     (folder / "items" / "damaged.json").write_text("{oh")
     (folder / "items" / "gone.json").write_text("")
     storage.delete(BlobAddress(Zone.SILVER, "cogs", "gone/gone-0123456789abcdef.tif"))
@@ -72,7 +72,7 @@ def test_rebuild_from_cogs(run: Run, storage: Storage, tmp_path: Path) -> None:
     keep(storage, write_cog(tmp_path / "a.tif", terrain(64)), "stray")
     before = catalogue.find_item("dem", "lost")
     catalogue.remove_item("dem", "withdrawn")
-    folder = tmp_path / "blobs" / "gold" / "catalogue"
+    folder = tmp_path / "storage" / "gold" / "catalogue"
     (folder / "dem" / "items" / "lost.json").unlink()
     (folder / "dem" / "collection.json").write_text("no JSON")
     result = run("stac.rebuild")
@@ -263,4 +263,4 @@ def items_in(result: HandlerResult) -> list[Item]:
 
 
 def file_of(folder: Path, item_id: str, collection_id: str = "dem") -> Path:
-    return folder / "blobs" / "gold" / "catalogue" / collection_id / "items" / f"{item_id}.json"
+    return folder / "storage" / "gold" / "catalogue" / collection_id / "items" / f"{item_id}.json"

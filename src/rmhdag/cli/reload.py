@@ -1,0 +1,169 @@
+"""`rmhdag up --reload`: edited handlers get a new worker, edited workflow files are registered again.
+
+Whatever is wrong with an edit is shown, and what ran before goes on.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import redirect_stdout, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.output import paint, say
+from rmhdag.cli.supervisor import TAIL_LINES, Supervised, Supervisor
+from rmhdag.cli.watched_files import WatchedFiles, flow_files, handler_files
+
+if TYPE_CHECKING:
+    from rmhdag.cli.settings import Settings
+
+LOOK_SECONDS = 0.25
+# While a new worker starts: those who wait for it sit before the screen.
+JUDGE_SECONDS = 0.1
+# A worker that has not loaded its handlers by then never will.
+READY_SECONDS = 60.0
+
+
+class Reloader:
+    """`look` is to be called again after each pause."""
+
+    def __init__(
+        self, watcher: Supervisor, settings: Settings, dsn: str, workflows: Sequence[str], patience_seconds: float
+    ) -> None:
+        from rmhdag.handlers.registry import split_modules
+
+        modules = split_modules(settings.handlers)
+        self._watcher = watcher
+        self._settings = settings
+        self._dsn = dsn
+        self._patience_seconds = patience_seconds
+        self._code = WatchedFiles(lambda: handler_files(modules))
+        self._flows = WatchedFiles(lambda: flow_files(workflows))
+        self._candidate: Supervised | None = None
+        self._log_size = 0
+        self._started_at = 0.0
+        self._unregistered: dict[Path, None] = {}
+        self._refused: dict[Path, None] = {}
+
+    def describe(self) -> str:
+        return f"{len(self._code)} files of handlers, {len(self._flows)} workflow files"
+
+    @property
+    def pause_seconds(self) -> float:
+        return LOOK_SECONDS if self._candidate is None else JUDGE_SECONDS
+
+    def look(self) -> None:
+        code = self._code.changes()
+        if code:
+            self._load(code)
+        self._unregistered |= dict.fromkeys(self._flows.changes())
+        if self._candidate is not None:
+            # What workflows name may come with the new handlers.
+            self._judge(self._candidate)
+        elif self._unregistered:
+            self._register(list(self._unregistered))
+            self._unregistered.clear()
+
+    # -- handlers ----------------------------------------------------------------------------------------------
+
+    def _load(self, paths: list[Path]) -> None:
+        """By a new worker beside the old one, which is replaced only when the new one has loaded everything."""
+        names = ", ".join(path.name for path in paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+        problems = [problem for path in paths if (problem := syntax_problem(path))]
+        if problems:
+            warn("\n".join([*problems, f"  {names} cannot be loaded; the handlers before this change stay"]))
+            return
+        if self._candidate is not None:
+            self._watcher.give_up(self._candidate)
+        log = self._watcher.processes["worker"].log
+        self._log_size = log.stat().st_size if log is not None and log.exists() else 0
+        self._started_at = time.monotonic()
+        self._candidate = self._watcher.start_successor("worker")
+        say(f"{names} changed: starting a worker with the new code")
+
+    def _judge(self, candidate: Supervised) -> None:
+        process = candidate.process
+        is_late = time.monotonic() - self._started_at > READY_SECONDS
+        if process is None or process.poll() is not None or is_late:
+            why = f"was not ready within {READY_SECONDS:g} s" if is_late else "cannot load the handlers"
+            self._watcher.give_up(candidate)
+            self._candidate = None
+            warn(f"the new worker {why}; the handlers before this change stay\n{self._last_words(candidate)}")
+        elif self._is_registered(process.pid):
+            self._candidate = None
+            self._watcher.replace(candidate, self._patience_seconds)
+            say(f"{paint('reloaded', '32', sys.stderr)}: new tasks run the new code (worker {process.pid})")
+            self._unregistered |= self._refused
+
+    def _is_registered(self, process_id: int) -> bool:
+        """It says so in the database when it has loaded its handlers."""
+        import psycopg
+
+        from rmhdag.cli.database import open_connection
+        from rmhdag.store import views
+
+        # A database that is just being restarted is asked again at the next look.
+        with suppress(psycopg.Error), open_connection(self._dsn, self._settings) as conn:
+            return any(line.process_id == process_id for line in views.workers(conn))
+        return False
+
+    def _last_words(self, candidate: Supervised) -> str:
+        if candidate.log is None:
+            return ""
+        with candidate.log.open("rb") as log:
+            log.seek(self._log_size)
+            lines = log.read().decode("utf-8", "replace").splitlines()
+        errors = [number for number, line in enumerate(lines) if line.startswith("error:")]
+        return "\n".join(f"  {line}" for line in (lines[errors[-1] :] if errors else lines)[-TAIL_LINES:])
+
+    # -- workflows ---------------------------------------------------------------------------------------------
+
+    def _register(self, paths: list[Path]) -> None:
+        """Each by itself: a problem in one file must not hold up the others."""
+        import psycopg
+
+        from rmhdag.cli.database import open_connection
+        from rmhdag.cli.platform import who
+        from rmhdag.cli.registration import register_files
+
+        for path in paths:
+            self._refused.pop(path, None)
+            if not path.exists():
+                say(f"{path} is gone; its workflow stays registered")
+                continue
+            try:
+                # Problems are messages here, not the data that a program reads from our stdout.
+                with open_connection(self._dsn, self._settings) as conn, redirect_stdout(sys.stderr):
+                    found = register_files(
+                        conn, self._settings, [str(path)], namespace="default", registered_by=who(None)
+                    )
+            except (CommandFailed, psycopg.Error) as error:
+                self._refused[path] = None
+                remedy = error.remedy if isinstance(error, CommandFailed) else ""
+                warn(f"{path.name}: {error}; the registered version stays{f' ({remedy})' if remedy else ''}")
+                continue
+            for one in found:
+                say(f"{paint('registered', '32', sys.stderr)} {one.workflow_id} v{one.version} from {path.name}")
+
+
+def syntax_problem(path: Path) -> str | None:
+    """As Python shows it, without starting anything."""
+    try:
+        compile(path.read_bytes(), str(path), "exec")
+    except SyntaxError as error:
+        place = f"{path}:{error.lineno}:{error.offset}"
+        line = (error.text or "").rstrip("\n")
+        caret = " " * max(0, (error.offset or 1) - 1) + "^"
+        return f"{place}: {error.msg}\n    {line}\n    {caret}"
+    except ValueError as error:
+        return f"{path}: {error}"
+    except OSError:
+        return None  # it is gone, or will be seen at the next look
+    return None
+
+
+def warn(text: str) -> None:
+    say(f"{paint('warning:', '33', sys.stderr)} {text}")

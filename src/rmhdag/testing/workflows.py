@@ -1,0 +1,102 @@
+"""A whole workflow in a test: checked, run by the production engine on a virtual clock, with fakes for handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rmhdag.handlers import Registry, load_handlers
+from rmhdag.testing.clock import VirtualClock
+from rmhdag.testing.fakes import Fake, steps_of
+from rmhdag.testing.jobs import Decision, VirtualJob
+from rmhdag.testing.platform import VirtualPlatform
+from rmhdag.testing.workers import VirtualWorkers
+from rmhdag.workflow import HandlerCatalogue, HandlerEntry, load, load_file
+from rmhdag.workflow.definition import WorkflowDefinition
+
+# A file, the text of one (with line ends), or the parsed object.
+Source = str | Path | Mapping[str, Any]
+QUEUE = "virtual"
+
+
+def run_workflow(
+    workflow: Source,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    handlers: Mapping[str, Fake] | None = None,
+    modules: Iterable[str] = (),
+    workflows: Iterable[Source] = (),
+    decisions: Mapping[str, bool | Decision] | None = None,
+    env: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> VirtualJob:
+    """Run a workflow until it has ended or waits for a person; takes milliseconds, however long its delays are.
+
+    `handlers` stand in for handlers by name; those that are not named run for real, if they come with rmhdag or are
+    declared by `modules`. `workflows` are those that it runs as child jobs. `decisions` answer approvals by node.
+    `folder` is where storage lies; without it, in a temporary folder.
+
+    Raises InvalidWorkflow or InvalidInputs, as registering or submitting would be refused.
+    """
+    return start_workflow(
+        workflow,
+        inputs,
+        handlers=handlers,
+        modules=modules,
+        workflows=workflows,
+        decisions=decisions,
+        env=env,
+        folder=folder,
+    ).run()
+
+
+def start_workflow(
+    workflow: Source,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    handlers: Mapping[str, Fake] | None = None,
+    modules: Iterable[str] = (),
+    workflows: Iterable[Source] = (),
+    decisions: Mapping[str, bool | Decision] | None = None,
+    env: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> VirtualJob:
+    """The same, submitted and not yet run: `wait(seconds)` and `run()` let it go on, for example up to a cancel."""
+    fakes = {name: steps_of(fake) for name, fake in (handlers or {}).items()}
+    registry = load_handlers(modules)
+    catalogue = _catalogue(registry, fakes)
+    definitions = [_load(source, catalogue, env or {}) for source in (workflow, *workflows)]
+    clock = VirtualClock()
+    platform = VirtualPlatform(
+        clock,
+        VirtualWorkers(clock, registry, fakes, folder),
+        {one.workflow_id: one for one in definitions},
+        {name: catalogue.queue_of(name) or QUEUE for name in catalogue.names()},
+        {node_id: _decision(given) for node_id, given in (decisions or {}).items()},
+        env or {},
+    )
+    return platform.submit(definitions[0].workflow_id, inputs or {})
+
+
+def _catalogue(registry: Registry, fakes: Iterable[str]) -> HandlerCatalogue:
+    """Only what can run here: a workflow that needs more is refused with the place of the name."""
+    entries = {
+        name: HandlerEntry(name, tuple(manifest["aliases"]), manifest["queue"] or QUEUE)
+        for manifest in registry.manifests()
+        for name in (manifest["handler"],)
+    }
+    known = HandlerCatalogue(entries.values())
+    return known.with_entries(HandlerEntry(name, (), QUEUE) for name in fakes if name not in known)
+
+
+def _load(source: Source, catalogue: HandlerCatalogue, env: Mapping[str, str]) -> WorkflowDefinition:
+    if isinstance(source, Mapping):
+        return load(dict(source), handlers=catalogue, env_names=env).definition
+    if isinstance(source, str) and "\n" in source:
+        return load(source, handlers=catalogue, env_names=env).definition
+    return load_file(Path(source), handlers=catalogue, env_names=env).definition
+
+
+def _decision(given: bool | Decision) -> Decision:
+    return Decision(given) if isinstance(given, bool) else given
