@@ -213,7 +213,7 @@ def prepare(dsn: str, settings: Settings, paths: list[str], own: Sequence[Handle
 def make_reloader(watcher: Supervisor, settings: Settings, dsn: str, paths: list[str]) -> Reloader:
     from rmhdag.cli.reload import Reloader
 
-    reloader = Reloader(watcher, settings, dsn, paths, PATIENCE_SECONDS["worker"])
+    reloader = Reloader(watcher, settings, dsn, paths, settings.worker_stop_seconds + REPORT_SECONDS)
     say(f"following changes of {reloader.describe()}")
     return reloader
 
