@@ -16,8 +16,9 @@ from rmhdag.workflow.yaml_reader import shorten
 
 Schema = Mapping[str, Any]
 
-# Schemas of models that contain themselves have no end; this many steps are enough for any parameters of a person.
-MOST_STEPS = 50_000
+# Schemas may contain themselves, and choices of choices: so many steps are enough for any that a person means.
+FIRST_STEPS = 200
+STEPS_PER_VALUE = 50
 DEEPEST = 64
 # Further names of members, by the name in `properties`.
 OTHER_NAMES = "x-other-names"
@@ -33,21 +34,20 @@ def find_param_faults(handler: str, schema: Schema, params: dict[str, Any]) -> l
     if not schema:
         return []
     try:
-        return _Check(schema, handler).value(schema, params, (), 0)
+        steps = FIRST_STEPS + STEPS_PER_VALUE * _count(params)
+        return _Check(schema, handler, steps).value(schema, params, (), 0)
     except (_TooMuch, TypeError, AttributeError, KeyError, ValueError, ArithmeticError):
         return []
 
 
 class _Check:
-    def __init__(self, whole: Schema, handler: str) -> None:
+    def __init__(self, whole: Schema, handler: str, steps: int) -> None:
         self._whole = whole
         self._handler = handler
-        self._steps = 0
+        self._steps_left = steps
 
     def value(self, schema: Any, value: Any, path: Path, depth: int) -> list[Fault]:
-        self._steps += 1
-        if self._steps > MOST_STEPS or depth > DEEPEST:
-            raise _TooMuch
+        self._step(depth)
         if not isinstance(schema, dict) or is_template(value):
             return []
         schema = resolve(schema, self._whole)
@@ -73,6 +73,11 @@ class _Check:
             ]
         return faults
 
+    def _step(self, depth: int) -> None:
+        self._steps_left -= 1
+        if self._steps_left < 0 or depth > DEEPEST:
+            raise _TooMuch
+
     def _choice(self, choices: list[Any], value: Any, path: Path, depth: int) -> list[Fault]:
         """Nothing if one of them fits; else what is wrong by the one that was most likely meant."""
         found: list[list[Fault]] = []
@@ -91,9 +96,7 @@ class _Check:
     def _alternatives(self, choices: list[Any], depth: int) -> Iterator[Schema]:
         """Choices within choices are choices too."""
         for choice in choices:
-            self._steps += 1
-            if self._steps > MOST_STEPS or depth > DEEPEST:
-                raise _TooMuch
+            self._step(depth)
             schema = resolve(choice, self._whole)
             inner = schema.get("anyOf") or schema.get("oneOf")
             if inner is None:
@@ -149,6 +152,12 @@ class _Check:
         return f"parameter `{shorten(place)}` of `{self._handler}`" if path else f"handler `{self._handler}`"
 
 
+def _count(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + sum(map(_count, value.values()))
+    return 1 + sum(map(_count, value)) if isinstance(value, list) else 1
+
+
 def _has_type(value: Any, kind: str) -> bool:
     return value is None if kind == "null" else is_type(value, kind)
 
@@ -157,7 +166,9 @@ def _understood(schema: Schema) -> Schema:
     """Limits of a value, without those that Pydantic means in another way or that nobody can apply."""
     pattern = schema.get("pattern")
     unusable = {"format", "pattern"} if pattern is not None and pattern_fault(str(pattern)) else {"format"}
-    return {word: bound for word, bound in schema.items() if word not in unusable}
+    return (
+        {word: bound for word, bound in schema.items() if word not in unusable} if unusable & schema.keys() else schema
+    )
 
 
 def is_template(value: Any) -> bool:

@@ -187,6 +187,8 @@ def check_value(declared: Mapping[str, Any], value: Any, path: Path, faults: lis
 
 def broken_limits(declared: Mapping[str, Any], value: Any, kind: str) -> Iterator[str]:
     """What a value of this type must be and is not."""
+    if declared.keys().isdisjoint(_LIMITS):
+        return
     for limit, (types, keeps, words) in _LIMITS.items():
         bound = declared.get(limit)
         if bound is not None and kind in types and not keeps(value, bound):
