@@ -63,6 +63,6 @@ def test_what_is_refused(cli: RunCli, platform: Platform) -> None:
         assert (unknown.returncode, "the catalogue has no" in unknown.stderr) == (ExitCode.NOT_FOUND, True)
     owned = cli("catalogue", "remove", "c", "owned")
     assert (owned.returncode, "belongs to asset ffff" in owned.stderr) == (ExitCode.CONFLICT, True)
-    for words in (("c",), ("c", "a", "--all")):
-        assert cli("catalogue", "remove", *words).returncode == ExitCode.USAGE
+    for wrong in (["c"], ["c", "a", "--all"]):
+        assert cli("catalogue", "remove", *wrong).returncode == ExitCode.USAGE
     assert left(platform) == ["a", "b", "owned", "with space"]

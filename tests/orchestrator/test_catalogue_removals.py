@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def listed(shown: StaticCatalogue, collection_id: str = "c") -> list[str]:
     return [item["id"] for _, item in shown.items(collection_id) if item is not None]
 
 
-def audits(platform: Platform) -> list[tuple[str, ...]]:
+def audits(platform: Platform) -> list[Any]:
     query = "SELECT actor, action, subject, before, reason FROM dag_audit ORDER BY seq"
     return platform.conn.execute(query).fetchall()
 
