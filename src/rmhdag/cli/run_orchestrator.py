@@ -62,10 +62,11 @@ def orchestrator(
     from rmhdag.cli.api_process import api_beside
     from rmhdag.cli.callback_settings import callback_settings
     from rmhdag.cli.crash import arm_crash_point
-    from rmhdag.cli.database import migrated
+    from rmhdag.cli.database import migrated, open_connection
     from rmhdag.cli.lifeline import die_with
     from rmhdag.cli.observation import observed
     from rmhdag.cli.registration import FreshHandlerQueues
+    from rmhdag.cli.schema_version import require_version, version_watched
     from rmhdag.cli.server import explained, opened
     from rmhdag.cli.settings import load_settings
     from rmhdag.orchestrator.context import OrchestratorSettings
@@ -92,6 +93,8 @@ def orchestrator(
         explained(settings),
         migrated(settings, name),
     ):
+        with open_connection(dsn, settings) as conn:
+            require_version(conn, settings, name)
         require_catalogue(settings, dsn)
         running = Orchestrator(
             dsn,
@@ -117,7 +120,10 @@ def orchestrator(
         )
         stop_on_signals(running)
         say(f"orchestrator (process {os.getpid()}) works on {name}")
-        with api_beside(settings, flags) if with_api else nullcontext():
+        with (
+            version_watched(dsn, settings, name, running.stop),
+            api_beside(settings, flags) if with_api else nullcontext(),
+        ):
             running.run()
     say("stopped")
 
