@@ -26,8 +26,8 @@ stand anywhere. `-` as a file name reads stdin. Settings come from flags, then t
 
 With `RMHDAG_URL` (or `--url`) and the key in `RMHDAG_KEY`, which is never given on the command line, the commands
 `submit`, `jobs`, `job`, `logs`, `cancel`, `retry`, `decide`, `assets`, `asset`, `rollback`, `workflows`, `queues`,
-`dead-letters`, `callbacks`, `orchestrators`, `workers` and `keys` talk to that server and need no database; output,
-JSON and exit codes are alike.
+`prune`, `dead-letters`, `callbacks`, `orchestrators`, `workers` and `keys` talk to that server and need no database;
+output, JSON and exit codes are alike.
 If a database is named in the environment or a file, too, the server counts; `--database-url` on the command line counts
 before `RMHDAG_URL`. All is done in the namespace of the key and in the name of its holder; `--as` is for `submit` with
 the scope `admin`. The other commands work on the database, and say so if only a server is named.
@@ -54,6 +54,7 @@ ASSET = (
     "current_job_id, content_hash, approval_state, classification, created_by, created_at, updated_at, deleted_at, "
     "deleted_by"
 )
+WORKFLOW = "workflow_id, version, hash, name, description, registered_by, registered_at, retired_at, retired_by"
 REVISION = "revision, status, source, job_id, content_hash, created_by, created_at, completed_at, error_message"
 
 # The objects of `--json`; fields may be added, those that are here keep their meaning. A test compares.
@@ -82,10 +83,20 @@ JSON_OBJECTS = {
     "retry --node": "job_id, command_id, outcome, reason",
     "assets": f"assets [{ASSET}], next",
     "asset": f"{ASSET}, current, revisions [{REVISION}]",
-    "rollback": f"{REVISION}, asset_id, outputs, footprint",
-    "workflows": "workflows [workflow_id, version, hash, name, description, registered_by, registered_at]",
+    "asset delete": f"{ASSET}, current",
+    "asset delete --dry-run": f"{ASSET}, current, dry_run",
+    "rollback": f"{REVISION}, asset_id, outputs, footprint, made_by",
+    "workflows": f"workflows [{WORKFLOW}]",
     "workflows show": "workflow_id, version, hash, definition",
     "workflows register": "registered [workflow_id, version, nodes]",
+    "workflows retire": WORKFLOW,
+    "workflows restore": WORKFLOW,
+    "storage ls": "zone, files [container, path, size_bytes, modified_at], has_more",
+    "storage ls, without a container": "zone, containers",
+    "storage put": "files [zone, container, path, size_bytes, sha256, media_type]",
+    "storage get": "file, zone, container, path, size_bytes, sha256, media_type",
+    "prune": "deleted, has_more",
+    "prune --dry-run": "tables [table, rows, reason, setting, is_complete], kept [jobs, reason, is_complete], dry_run",
     "queues": "queues [queue, waiting, delayed, running, oldest_seconds, workers, slots, dead_letters, attention]",
     "dead-letters list": "dead_letters [dead_letter_id, queue, reason, error_message, job_id, node_id, task_id, "
     "created_at, settled_at, settled_by, settled_as]",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rmhdag.cli.settings import Settings
     from rmhdag.orchestrator.process import Orchestrator
 
+DAY_SECONDS = 86_400.0
 NoNotifyOption = Annotated[bool, typer.Option("--no-notify", help="Only poll; as behind a transaction pooler.")]
 HeartbeatOption = Annotated[
     float | None, typer.Option("--heartbeat", metavar="SECONDS", help="Instead of HEARTBEAT_INTERVAL_SEC.")
@@ -105,6 +106,11 @@ def orchestrator(
                 margin_seconds=margin(settings),
                 poll_seconds=settings.poll_seconds,
                 orphan_scan_seconds=settings.orphan_scan_seconds,
+                stall_seconds=settings.stall_warning_seconds,
+                stuck_seconds=settings.stuck_job_days * DAY_SECONDS,
+                worker_wait_seconds=(
+                    None if settings.worker_wait_days is None else settings.worker_wait_days * DAY_SECONDS
+                ),
                 retention_days=settings.retention_days,
                 retention_history_days=settings.retention_history_days,
                 retention_payload_days=settings.retention_payload_days,

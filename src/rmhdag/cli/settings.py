@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError
@@ -55,6 +55,9 @@ from rmhdag.storage.settings import (
     split_option,
 )
 
+if TYPE_CHECKING:
+    from rmhdag.store.retention import RetentionDays
+
 PREFIX = "RMHDAG_"
 # Read by others: the tests, the scripts, the command line itself.
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "RMHDAG_TEST_PROCESSES"})
@@ -99,7 +102,9 @@ class Settings(RasterSettings):
     postgis_user: str | None = Field(default=None, validation_alias=named("POSTGIS_USER"))
     postgis_password: str | None = Field(default=None, validation_alias=named("POSTGIS_PASSWORD"))
     schema_name: SchemaName = Field(
-        default="dagapp", validation_alias=named("RMHDAG_SCHEMA"), description="The schema that holds our tables"
+        default="dagapp",
+        validation_alias=named("RMHDAG_SCHEMA", "RMHDAG_SCHEMA_NAME"),
+        description="The schema that holds our tables",
     )
     home: Path | None = Field(
         default=None, validation_alias=named("RMHDAG_HOME"), description="Data folder of the embedded PostgreSQL"
@@ -133,22 +138,24 @@ class Settings(RasterSettings):
     )
     heartbeat_seconds: Interval = Field(
         default=2.0,
-        validation_alias=named("RMHDAG_HEARTBEAT_INTERVAL_SEC", "HEARTBEAT_INTERVAL_SEC"),
+        validation_alias=named("RMHDAG_HEARTBEAT_SECONDS", "RMHDAG_HEARTBEAT_INTERVAL_SEC", "HEARTBEAT_INTERVAL_SEC"),
         description="How often a process says that it lives",
     )
     orphan_seconds: Interval = Field(
         default=10.0,
-        validation_alias=named("RMHDAG_ORPHAN_THRESHOLD_SEC", "ORPHAN_THRESHOLD_SEC"),
-        description="Silent for so long is dead",
+        validation_alias=named("RMHDAG_ORPHAN_SECONDS", "RMHDAG_ORPHAN_THRESHOLD_SEC", "ORPHAN_THRESHOLD_SEC"),
+        description="Seconds without a heartbeat before a process is considered dead",
     )
     orphan_scan_seconds: Interval = Field(
         default=1.0,
-        validation_alias=named("RMHDAG_ORPHAN_SCAN_INTERVAL_SEC", "ORPHAN_SCAN_INTERVAL_SEC"),
+        validation_alias=named(
+            "RMHDAG_ORPHAN_SCAN_SECONDS", "RMHDAG_ORPHAN_SCAN_INTERVAL_SEC", "ORPHAN_SCAN_INTERVAL_SEC"
+        ),
         description="How often the others are looked after",
     )
     poll_seconds: Interval = Field(
         default=1.0,
-        validation_alias=named("RMHDAG_POLL_INTERVAL_SEC", "POLL_INTERVAL_SEC"),
+        validation_alias=named("RMHDAG_POLL_SECONDS", "RMHDAG_POLL_INTERVAL_SEC", "POLL_INTERVAL_SEC"),
         description="How often to look without having been woken",
     )
     retention_days: Days = Field(
@@ -165,6 +172,22 @@ class Settings(RasterSettings):
         default=1.0,
         validation_alias=named("RMHDAG_RETENTION_PAYLOAD_DAYS"),
         description="Days after which a stored value that nothing refers to is deleted",
+    )
+    stall_warning_seconds: Interval = Field(
+        default=300.0,
+        validation_alias=named("RMHDAG_STALL_WARNING_SECONDS"),
+        description="Seconds without progress before a running job is reported as stalled, with what it waits for",
+    )
+    # Longer than a handler may put a task off: a job that waits for that is not stuck.
+    stuck_job_days: Days = Field(
+        default=8.0,
+        validation_alias=named("RMHDAG_STUCK_JOB_DAYS"),
+        description="Days without progress before a job fails in which nothing is left that could move",
+    )
+    worker_wait_days: Days | None = Field(
+        default=None,
+        validation_alias=named("RMHDAG_WORKER_WAIT_DAYS"),
+        description="Days that a job may wait for a worker before it fails; if not given, as long as it takes",
     )
     concurrency: int | None = Field(
         default=None,
@@ -332,7 +355,7 @@ class Settings(RasterSettings):
     )
     callback_timeout_seconds: Interval = Field(
         default=15.0,
-        validation_alias=named("RMHDAG_CALLBACK_TIMEOUT_SEC"),
+        validation_alias=named("RMHDAG_CALLBACK_TIMEOUT_SECONDS", "RMHDAG_CALLBACK_TIMEOUT_SEC"),
         description="One try of a callback, from looking up the host to the answer",
     )
     callback_secret_key: str | None = Field(
@@ -383,6 +406,11 @@ class Settings(RasterSettings):
         password = f":{quote(self.postgis_password, safe='')}" if self.postgis_password else ""
         login = f"{user}{password}@" if user else ""
         return f"postgresql://{login}{self.postgis_host}:{self.postgis_port}/{quote(self.postgis_database, safe='')}"
+
+    def retention(self) -> RetentionDays:
+        from rmhdag.store.retention import RetentionDays
+
+        return RetentionDays(self.retention_days, self.retention_history_days, self.retention_payload_days)
 
     def storage_settings(self) -> StorageSettings:
         zones = {Zone.BRONZE: self.storage_bronze, Zone.SILVER: self.storage_silver, Zone.GOLD: self.storage_gold}

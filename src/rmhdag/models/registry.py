@@ -51,6 +51,9 @@ class Workflow(Row):
     registered_by: Name
     registered_at: Stamped
     superseded_at: Timestamp | None = None
+    # A retired workflow takes no new jobs; those under way go on.
+    retired_at: Timestamp | None = None
+    retired_by: Name | None = None
     definition: InputJsonObject
     layout: LargeJsonObject = Field(default_factory=dict)
 

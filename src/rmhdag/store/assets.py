@@ -86,6 +86,7 @@ class RevisionLine(NamedTuple):
     error_message: str | None
     outputs: dict[str, Any] | None = None
     footprint: Any = None
+    made_by: dict[str, Any] | None = None
 
 
 class BlobLine(NamedTuple):

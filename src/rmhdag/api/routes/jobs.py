@@ -51,6 +51,7 @@ from rmhdag.orchestrator.reruns import (
 from rmhdag.orchestrator.submissions import (
     OtherSubmissionError,
     Refusal,
+    RetiredWorkflowError,
     Submission,
     Submitted,
     UnknownWorkflowError,
@@ -406,6 +407,8 @@ def refusal(conn: Conn, namespace: str, answer: Refusal, body: JobSubmission) ->
         return invalid_parameters(answer)
     if isinstance(answer, CallbackRefused):
         return callback_refused(answer, "/callback_url")
+    if isinstance(answer, RetiredWorkflowError):
+        return workflow_retired(answer)
     if isinstance(answer, UnknownWorkflowError):
         return unknown_workflow(conn, namespace, body.workflow_id, body.version)
     return key_reused(answer)
@@ -419,6 +422,11 @@ def unknown_workflow(conn: Conn, namespace: str, workflow_id: str, version: int 
     if newest is not None:
         return Problem(404, "unknown_workflow", f"{what} version {version}", remedy=remedy, pointer="/version")
     return Problem(404, "unknown_workflow", what, remedy=remedy if known else None, pointer="/workflow_id")
+
+
+def workflow_retired(error: RetiredWorkflowError) -> Problem:
+    remedy = "`POST /api/v1/workflows/{workflow_id}/restore` brings it back; a newer version can be registered."
+    return Problem(409, "workflow_retired", str(error), remedy=remedy, pointer="/workflow_id")
 
 
 def invalid_parameters(error: InvalidInputs) -> Problem:

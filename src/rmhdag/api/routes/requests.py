@@ -19,6 +19,7 @@ from rmhdag.api.routes.jobs import (
     one_key,
     say_repeated,
     unknown_workflow,
+    workflow_retired,
 )
 from rmhdag.api.views.assets import accepted, read_request
 from rmhdag.assets.identity import InvalidReferences
@@ -26,7 +27,7 @@ from rmhdag.assets.revisions import AssetConflict
 from rmhdag.models.api.assets import OrderAccepted, RequestView, WorkOrderBody
 from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
 from rmhdag.orchestrator.requests import OtherRequestError, PlatformMissingError, WorkOrder, order
-from rmhdag.orchestrator.submissions import UnknownWorkflowError
+from rmhdag.orchestrator.submissions import RetiredWorkflowError, UnknownWorkflowError
 from rmhdag.workflow import InvalidInputs
 
 router = APIRouter(prefix="/api/v1", tags=["assets"])
@@ -63,6 +64,8 @@ def submit_request(
             )
         except UnknownWorkflowError:
             raise unknown_workflow(conn, caller.namespace, body.workflow_id, None) from None
+        except RetiredWorkflowError as error:
+            raise workflow_retired(error) from None
         except InvalidInputs as error:
             raise invalid_parameters(error) from None
         except CallbackRefused as error:
