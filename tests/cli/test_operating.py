@@ -1,19 +1,23 @@
-"""What operators do to workflows and old rows, beside the database and over HTTP: the same words and exit codes."""
+"""What operators do: workflows, old rows, backups; beside the database and over HTTP with the same words and codes."""
 
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.reference import JSON_OBJECTS
 from rmhdag.models.scopes import Scope
 from tests.api.serving import served
-from tests.cli.conftest import RunCli
+from tests.cli.conftest import RunCli, plain_environment
 from tests.cli.test_reference import compare
 from tests.engine.definitions import task, workflow
 from tests.orchestrator.platform import QUEUE, Platform
@@ -156,3 +160,25 @@ def test_only_administrators_prune(platform: Platform, call_cli: RunCli) -> None
         operator = {"RMHDAG_URL": api.url, "RMHDAG_KEY": api.key(Scope.OPERATE, Scope.READ)}
         for words in (("prune", "--dry-run"), ("prune", "--yes")):
             assert call_cli(*words, **operator).returncode == ExitCode.AUTHENTICATION
+
+
+# -- backup --------------------------------------------------------------------------------------------------------
+
+
+def test_a_backup_is_made_and_restored_as_the_page_says(migrated_database: str, database: str, home: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operating.md").read_text(encoding="utf-8")
+    backup, restore = re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    with psycopg.connect(migrated_database, autocommit=True) as conn:
+        conn.execute("INSERT INTO dagapp.dag_dead_letters (dead_letter_id, reason, raw) VALUES ('kept', 'r', 'x')")
+    # Servers of this test stand for those of the two data folders.
+    script = backup.replace("$(rmhdag db start)", migrated_database) + restore.replace("$(rmhdag db start)", database)
+    script = script.replace("rmhdag db stop\n", "")
+    environment = plain_environment(home) | {"RMHDAG_DATABASE_URL": database}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euc", script], cwd=home, env=environment, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    assert "up_to_date      yes" in done.stdout
+    with psycopg.connect(database) as conn:
+        assert conn.execute("SELECT dead_letter_id FROM dagapp.dag_dead_letters").fetchall() == [("kept",)]

@@ -177,7 +177,7 @@ def _outcome_of_error(ctx: HandlerContext[Any], error: BaseException) -> Outcome
 
 def _told(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return "out of memory: the process may not grow further (worker setting memory_limit_mb)"
+        return "out of memory: the process may not grow further (RMHDAG_TASK_MEMORY_MB)"
     if isinstance(error, OSError) and error.errno in DISK_ERRORS:
         return f"{DISK_ERRORS[error.errno]}: {error}"
     if isinstance(error, SystemExit):
