@@ -21,7 +21,8 @@ Colour appears only in a terminal, and not with `NO_COLOR=1` or `--no-color`. `-
 stand anywhere. `-` as a file name reads stdin. Settings come from flags, then the environment, then a file
 (`RMHDAG_CONFIG`, `./rmhdag.toml`, `~/.config/rmhdag/config.toml`), then `development.toml` in the data folder, which
 `rmhdag up` writes (not read beside `RMHDAG_CONFIG`), then defaults; `rmhdag config show` tells which, and
-[settings.md](settings.md) lists them all. `rmhdag --install-completion` adds completion to your shell (bash, zsh, fish).
+[settings.md](settings.md) lists them all. `rmhdag --install-completion` adds completion to your shell (bash, zsh or
+fish).
 
 ## Far away
 

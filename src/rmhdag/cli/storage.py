@@ -16,10 +16,9 @@ from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.options import JsonOption
 from rmhdag.cli.output import emit, emit_json, say, write
-from rmhdag.models.blobs import BlobAddress
-from rmhdag.models.records import Zone
 
 if TYPE_CHECKING:
+    from rmhdag.models.records import Zone
     from rmhdag.storage import Storage
 
 PlaceArgument = Annotated[
@@ -102,6 +101,7 @@ def put_files(
       rmhdag storage put *.tif uploads/2026-07/
       rmhdag storage put new.tif uploads/scene.tif --force
     """
+    from rmhdag.models.blobs import BlobAddress
     from rmhdag.storage import BlobConflict
 
     zone, container, path = read_place(place)
@@ -153,6 +153,8 @@ def get_file(
       rmhdag storage get uploads/scene.tif
       rmhdag storage get silver:cogs/scene.tif /tmp/cog.tif
     """
+    from rmhdag.models.blobs import BlobAddress
+
     zone, container, path = read_place(place)
     if not container or not path:
         raise CommandFailed("PLACE names no file", remedy="Write CONTAINER/PATH.", code=ExitCode.USAGE)
@@ -174,6 +176,8 @@ def get_file(
 
 def read_place(text: str) -> tuple[Zone, str, str]:
     """Zone, container and path. Storage checks the names themselves."""
+    from rmhdag.models.records import Zone
+
     named, colon, rest = text.partition(":")
     zone = Zone.BRONZE
     if colon:
