@@ -4,7 +4,9 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from rmhdag.api.views import exposition
 from rmhdag.models.scopes import Scope
+from tests.api.promlint import lint
 from tests.api.serving import Served
 from tests.engine.definitions import ONCE, fan, task, workflow
 from tests.orchestrator.platform import Platform
@@ -115,12 +117,51 @@ def test_prometheus_reads_it(api: Served, platform: Platform) -> None:
     assert found["rmhdag_jobs_ended_1d", "completed"] == 2
     assert found["rmhdag_jobs_ended_1d", "failed"] == 1
     assert found["rmhdag_jobs_completed_10m", ""] == 2
-    assert found["rmhdag_job_duration_seconds", "0.95"] > 0
+    assert found["rmhdag_job_duration_p95_seconds", ""] > 0
     assert found["rmhdag_orchestrators", "alive"] == 1
     assert found["rmhdag_workers", "alive"] == 1
     assert found["rmhdag_database_connections", ""] >= 1
     assert found["rmhdag_backlog_rows", "outbox"] == 0
     assert found["rmhdag_backlog_rows", "callbacks"] == 0
+
+
+def test_promtool_would_find_nothing_wrong(api: Served, platform: Platform) -> None:
+    run_some(platform)
+    client = api.client(Scope.READ)
+    client.get("/nowhere")
+    text = client.get("/metrics").text
+    assert 'rmhdag_api_requests_total{method="GET"' in text
+    assert lint(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('# HELP a_seconds A\n# TYPE a_seconds gauge\na_seconds{quantile="0.5"} 1\n', "label quantile"),
+        ("# TYPE a gauge\na 1\n", "no help"),
+        ("# HELP a A\na 1\n", "no type"),
+        ("# HELP a A\n# TYPE a counter\na 1\n", "_total"),
+        ("# HELP a_minutes A\n# TYPE a_minutes gauge\na_minutes 1\n", "base unit"),
+        ("# HELP a_ms A\n# TYPE a_ms gauge\na_ms 1\n", "abbreviated"),
+    ],
+)
+def test_the_rules_of_promtool_find_what_is_wrong(text: str, problem: str) -> None:
+    assert any(problem in line for line in lint(text))
+
+
+def test_the_busiest_workflows_have_their_names_and_the_others_are_one(
+    api: Served, platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exposition, "MOST_WORKFLOWS", 1)
+    run_some(platform)
+    for name in ("rare", "rarer"):
+        platform.submit(workflow(only=task()).model_copy(update={"workflow_id": name}))
+    platform.finish(platform.seats[0])
+    text = api.client(Scope.READ).get("/metrics").text
+    assert 'rmhdag_workflow_jobs_ended_1d{status="failed",workflow="under_test"} 1.0' in text
+    assert 'rmhdag_workflow_jobs_ended_1d{status="completed",workflow="(others)"} 2.0' in text
+    assert "rare" not in text
+    assert 'rmhdag_workflow_job_duration_p95_seconds{workflow="under_test"}' in text
 
 
 def test_requests_are_counted_by_route_and_never_by_what_callers_send(api: Served) -> None:

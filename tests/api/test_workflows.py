@@ -55,6 +55,44 @@ def test_other_content_takes_its_place_in_development(migrated_database: str) ->
         assert definition["nodes"]["only"]["task"]["params"] == {"a": 2}
 
 
+def test_a_retired_workflow_takes_neither_jobs_nor_orders(api: Served) -> None:
+    client = api.client(Scope.OPERATE, Scope.READ, Scope.SUBMIT, name="ada")
+    client.post("/api/v1/workflows", content=FLOW, headers=YAML)
+    line = client.post("/api/v1/workflows/small/retire").json()
+    assert (line["workflow_id"], line["retired_by"]) == ("small", "ada")
+    assert client.post("/api/v1/workflows/small/retire").json() == line, "the first time counts"
+    assert client.get("/api/v1/workflows").json()["workflows"] == []
+    assert client.get("/api/v1/workflows", params={"retired_too": True}).json()["workflows"] == [line]
+    body = {"workflow_id": "small", "input_params": {}}
+    found = problem(client.post("/api/v1/jobs", json=body), 409, "workflow_retired")
+    assert "/restore" in str(found["remedy"])
+    problem(client.post("/api/v1/submit", json=body), 409, "workflow_retired")
+    [one] = client.post("/api/v1/jobs/batch", json={"jobs": [body]}).json()["jobs"]
+    assert one["problem"]["code"] == "workflow_retired"
+    client.post("/api/v1/workflows", content=FLOW, headers=YAML)
+    assert client.post("/api/v1/jobs", json=body).status_code == 409, "the same content again changes nothing"
+    client.post("/api/v1/workflows", content=f"{FLOW}version: 2\n", headers=YAML)
+    assert client.post("/api/v1/jobs", json=body).status_code == 201, "a newer version is a new beginning"
+    assert client.post("/api/v1/jobs", json=body | {"version": 1}).status_code == 409
+    assert client.post("/api/v1/workflows/small/restore").json()["retired_at"] is None
+    assert client.post("/api/v1/jobs", json=body | {"version": 1}).status_code == 201
+
+
+def test_who_submits_again_gets_the_first_job_of_a_retired_workflow(api: Served) -> None:
+    client = api.client(Scope.OPERATE, Scope.READ, Scope.SUBMIT)
+    client.post("/api/v1/workflows", content=FLOW, headers=YAML)
+    body = {"workflow_id": "small", "input_params": {}, "idempotency_key": "k"}
+    first = client.post("/api/v1/jobs", json=body).json()["job_id"]
+    client.post("/api/v1/workflows/small/retire")
+    assert client.post("/api/v1/jobs", json=body).json()["job_id"] == first
+
+
+def test_only_operators_retire_and_only_what_is_there(api: Served) -> None:
+    for word in ("retire", "restore"):
+        problem(api.client(Scope.OPERATE).post(f"/api/v1/workflows/small/{word}"), 404, "not_found")
+        problem(api.client(Scope.READ, Scope.SUBMIT).post(f"/api/v1/workflows/small/{word}"), 403, "scope_missing")
+
+
 def test_all_problems_are_told_with_their_places(api: Served) -> None:
     client = api.client(Scope.READ)
     told = client.post("/api/v1/workflows/validate", content=BAD, headers=YAML).json()

@@ -73,9 +73,43 @@ def test_a_workflow_that_makes_no_asset_is_not_ordered_for_a_platform(cli: RunCl
     assert (refused.returncode, "makes no asset" in refused.stderr) == (ExitCode.INVALID, True)
 
 
+def test_a_deleted_asset_is_no_longer_shown_and_comes_back_with_an_order(cli: RunCli, platform: Platform) -> None:
+    asset_id = read(cli, "submit --platform", *ORDER)["asset_id"]
+    busy = cli("asset", "delete", asset_id)
+    assert (busy.returncode, "is being processed" in busy.stderr) == (ExitCode.CONFLICT, True)
+    platform.finish(platform.seat())
+    read(cli, "asset delete --dry-run", "asset", "delete", asset_id, "--dry-run")
+    assert [one["asset_id"] for one in read(cli, "assets", "assets")["assets"]] == [asset_id]
+    assert read(cli, "asset delete", "asset", "delete", asset_id)["deleted_by"] is not None
+    assert read(cli, "assets", "assets")["assets"] == []
+    assert [one["asset_id"] for one in read(cli, "assets", "assets", "--all")["assets"]] == [asset_id]
+    assert "deleted" in cli("asset", "show", asset_id).stdout
+    assert read(cli, "submit --platform", *ORDER, "n=2")["revision"] == 2
+
+
+def test_an_order_that_joins_another_is_called_so(cli: RunCli) -> None:
+    assert "submitted job" in cli(*ORDER).stderr
+    joined = cli(*ORDER).stderr
+    assert "joined job" in joined
+    assert "submitted" not in joined
+
+
+def test_outputs_are_shown_in_short(cli: RunCli, platform: Platform) -> None:
+    """A STAC item alone has some 200 lines."""
+    long = {"item": {"type": "Feature", "id": "scene-1", "assets": {str(n): {"href": "x" * 50} for n in range(50)}}}
+    asset_id = read(cli, "submit --platform", *ORDER)["asset_id"]
+    platform.finish(platform.seat())
+    platform.conn.execute("UPDATE dag_asset_revisions SET outputs = %s::jsonb || outputs", [json.dumps(long)])
+    shown = cli("asset", asset_id).stdout
+    assert len(shown.splitlines()) < 20
+    assert "type Feature, id scene-1, {3 members}" in shown
+    assert "--json shows outputs in full" in shown
+    assert read(cli, "asset", "asset", asset_id)["current"]["outputs"] == {**long, "n": 1}
+
+
 def test_what_is_refused(cli: RunCli) -> None:
     nobody = "0" * 32
-    for words in (("asset", nobody), ("rollback", nobody, "1")):
+    for words in (("asset", nobody), ("asset", "delete", nobody), ("rollback", nobody, "1")):
         unknown = cli(*words)
         assert (unknown.returncode, "rmhdag assets" in unknown.stderr) == (ExitCode.NOT_FOUND, True)
     assert cli("assets", "--kind", "roster").returncode == ExitCode.USAGE
@@ -87,4 +121,5 @@ def test_what_is_refused(cli: RunCli) -> None:
     assert cli(*ORDER).returncode == 0
     other = cli(*ORDER, "n=2")
     assert (other.returncode, "with other parameters" in other.stderr) == (ExitCode.CONFLICT, True)
+    assert "order it with --supersede" in other.stderr
     assert cli(*ORDER, "n=2", "--supersede").returncode == 0

@@ -32,7 +32,11 @@ WITH_ROWS = {"dead-letters list", "dead-letters requeue", "dead-letters discard"
 OF_KEYS = {"keys create", "keys list", "keys rotate", "keys revoke"}
 WITH_ROWS |= {"callbacks list", "callbacks redeliver"}
 # Compared in test_assets.
-WITH_ROWS |= {"assets", "asset", "rollback", "submit --platform"}
+WITH_ROWS |= {"assets", "asset", "asset delete", "asset delete --dry-run", "rollback", "submit --platform"}
+# Compared in test_operating.
+WITH_ROWS |= {"workflows retire", "workflows restore", "prune", "prune --dry-run"}
+# Compared in test_storage.
+WITH_ROWS |= {"storage ls", "storage ls, without a container", "storage put", "storage get"}
 # Compared in test_sample_data and test_demo.
 WITH_ROWS |= {"sample-data --to-storage", "demo"}
 # Compared in test_runtime_jobs.

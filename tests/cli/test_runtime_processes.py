@@ -119,6 +119,57 @@ def test_processes_by_themselves_end_well(
     assert facts["status"] == "completed" or facts["owner_id"] is None
 
 
+# What an operator starts; the first word that it writes is its kind.
+KINDS = {
+    "orchestrator": ["orchestrator"],
+    "worker": ["worker", "--queue", "light-tasks", "--concurrency", "1"],
+    "api": ["api", "--port", "0"],
+}
+OLDER = "UPDATE dagapp.dag_schema_meta SET schema_version = 1, oldest_code_version = 1"
+SHUT_OUT = "UPDATE dagapp.dag_schema_meta SET schema_version = 7000, oldest_code_version = 7000"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (OLDER, "schema dagapp has version 1, this program needs"),
+        (SHUT_OUT, "schema dagapp takes programs of version 7000 or newer"),
+    ],
+    ids=["older", "newer"],
+)
+@pytest.mark.parametrize("arguments", [*KINDS.values(), ["jobs"]], ids=[*KINDS, "jobs"])
+def test_no_process_starts_on_a_schema_of_another_version(
+    call_cli: RunCli,
+    environment: dict[str, str],
+    migrated_database: str,
+    arguments: list[str],
+    change: str,
+    sentence: str,
+) -> None:
+    with psycopg.connect(migrated_database, autocommit=True) as conn:
+        conn.execute(change.encode())
+    done = call_cli(*arguments, **environment | {"RMHDAG_HANDLERS": ""})
+    assert done.returncode == ExitCode.CONFLICT
+    assert sentence in done.stderr
+    assert ("`rmhdag db migrate`" in done.stderr) is (change == OLDER)
+    assert ("Update rmhdag" in done.stderr) is (change == SHUT_OUT)
+
+
+@pytest.mark.parametrize("arguments", KINDS.values(), ids=KINDS)
+def test_a_process_stops_when_a_migration_shuts_it_out(
+    started: Started, environment: dict[str, str], migrated_database: str, arguments: list[str]
+) -> None:
+    environment["RMHDAG_HANDLERS"] = ""
+    process = started.start(*arguments)
+    assert process.stderr is not None
+    first = process.stderr.readline()
+    assert first.startswith(arguments[0]), first
+    with psycopg.connect(migrated_database, autocommit=True) as conn:
+        conn.execute(SHUT_OUT.encode())
+    assert "takes programs of version 7000 or newer" in process.stderr.read()
+    assert process.wait(30) == ExitCode.CONFLICT
+
+
 def children_of(process_id: int) -> list[int]:
     """Whichever thread has started them."""
     found = Path(f"/proc/{process_id}/task").glob("*/children")

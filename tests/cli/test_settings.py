@@ -8,7 +8,7 @@ import pytest
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import mask_url
 from rmhdag.cli.run_worker import worker_settings
-from rmhdag.cli.settings import Settings, load_settings
+from rmhdag.cli.settings import Settings, load_settings, variables_of
 from rmhdag.handlers.raster_limits import RasterLimits
 from rmhdag.models.records import Zone
 from rmhdag.storage import StorageSettings
@@ -45,6 +45,36 @@ def test_our_names_win_over_the_documents(monkeypatch: pytest.MonkeyPatch) -> No
     assert load_settings().origins["worker_queue"] == "environment WORKER_QUEUE"
     monkeypatch.setenv("RMHDAG_WORKER_QUEUE", "ours")
     assert load_settings().settings.worker_queue == "ours"
+
+
+def test_every_setting_of_ours_has_its_name_in_the_environment() -> None:
+    """What a file calls `heartbeat_seconds` is RMHDAG_HEARTBEAT_SECONDS, whatever else it may be called."""
+    foreign = {name for name in Settings.model_fields if not any("RMHDAG_" in one for one in variables_of(name))}
+    assert foreign == {
+        *("postgis_host", "postgis_port", "postgis_database", "postgis_user", "postgis_password"),
+        "applicationinsights_connection_string",
+    }
+    for name in Settings.model_fields.keys() - foreign:
+        assert f"RMHDAG_{name.upper()}" in variables_of(name)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "setting", "expected"),
+    [
+        ("RMHDAG_HEARTBEAT_SECONDS", "3", "heartbeat_seconds", 3.0),
+        ("RMHDAG_STALL_WARNING_SECONDS", "60", "stall_warning_seconds", 60.0),
+        ("RMHDAG_STUCK_JOB_DAYS", "14", "stuck_job_days", 14.0),
+        ("RMHDAG_WORKER_WAIT_DAYS", "3", "worker_wait_days", 3.0),
+    ],
+)
+def test_the_clocks_are_settings(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, setting: str, expected: float
+) -> None:
+    monkeypatch.setenv(variable, value)
+    loaded = load_settings()
+    assert getattr(loaded.settings, setting) == expected
+    assert loaded.origins[setting] == f"environment {variable}"
+    assert loaded.warnings == []
 
 
 def test_the_user_s_own_file_counts_where_the_folder_has_none(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ import pytest
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.jobs import CommandKind
 from rmhdag.models.leases import ClaimedTask, TaskProgress
+from rmhdag.orchestrator import reruns
 from rmhdag.orchestrator.duties import dead_workers, orphans
 from rmhdag.orchestrator.submissions import OtherSubmissionError, UnknownWorkflowError, submit
-from rmhdag.store import crash_points, jobs, poison, tasks
+from rmhdag.store import crash_points, jobs, poison, tasks, workflows
 from rmhdag.store.commands import Command, issue_command
 from rmhdag.store.workers import save_progress_if_held
 from rmhdag.workflow import InvalidInputs
@@ -110,6 +111,19 @@ def test_a_child_job_reports_to_its_parent(platform: Platform) -> None:
     platform.finish(platform.seat(), {"x": 1})
     assert platform.job(job_id)["status"] == "completed"
     assert platform.count("dag_jobs") == 2
+
+
+def test_a_job_under_way_starts_child_jobs_and_retries_of_retired_workflows(platform: Platform) -> None:
+    inner = workflow(only=task()).model_copy(update={"workflow_id": "inner"})
+    platform.register(inner)
+    outer = workflow(first=task("sub"), sub=WorkflowNode(workflow="inner"))
+    job_id = platform.submit(outer)
+    for name in ("inner", outer.workflow_id):
+        assert workflows.retire_workflow(platform.conn, "default", name, "ops")
+    platform.finish(platform.seat())
+    assert platform.job(job_id)["status"] == "completed"
+    planned = reruns.plan_rerun_of(platform.conn, job_id, everything=True)
+    assert reruns.rerun_job(platform.conn, planned, issued_by="ops").job_id != job_id
 
 
 def test_a_child_job_of_an_unknown_workflow_fails_the_node(platform: Platform) -> None:

@@ -61,9 +61,9 @@ def stalls(platform: Platform) -> list[str]:
     return [row[0] for row in platform.conn.execute(query)]
 
 
-def test_a_silent_job_is_reported_once_and_ends_after_a_day(platform: Platform) -> None:
+def test_a_job_in_which_nothing_can_move_is_reported_once_and_ends_after_days(platform: Platform) -> None:
     job_id = platform.submit(workflow(only=task()))
-    seat = platform.seat()
+    seat = platform.seat(OrchestratorSettings(stuck_seconds=86_400))
     seat.work()
     platform.claim()
     assert silent_jobs.run_once(seat.context) == 0
@@ -76,6 +76,7 @@ def test_a_silent_job_is_reported_once_and_ends_after_a_day(platform: Platform) 
     job = platform.job(job_id)
     assert job["status"] == "failed"
     assert "25 hours" in job["error_message"]
+    assert "RMHDAG_STUCK_JOB_DAYS" in job["error_message"]
     assert platform.count("dag_queue_messages") == 0
 
 
@@ -104,11 +105,38 @@ def test_a_job_that_waits_is_reported_and_never_ended(platform: Platform, waitin
         else:
             tasks.start_tasks(platform.conn, platform.worker_id, [lease])
         seat.work()
-    age(platform, 180_000)
+    # A year, which is more than any default.
+    age(platform, 31_536_000)
     assert silent_jobs.run_once(seat.context) == 1
     assert silent_jobs.run_once(seat.context) == 1
     (told,) = stalls(platform)
     assert reason in told
+    assert platform.job(job_id)["status"] == "running"
+
+
+def test_a_job_may_wait_for_a_worker_for_as_long_as_the_settings_say(platform: Platform) -> None:
+    job_id = platform.submit(workflow(only=task()))
+    seat = platform.seat(OrchestratorSettings(worker_wait_seconds=3 * 86_400))
+    seat.work()
+    age(platform, 2 * 86_400)
+    silent_jobs.run_once(seat.context)
+    assert platform.job(job_id)["status"] == "running"
+    age(platform, 2 * 86_400)
+    silent_jobs.run_once(seat.context)
+    job = platform.job(job_id)
+    assert job["status"] == "failed"
+    assert "a worker for node only in queue light for 96 hours (RMHDAG_WORKER_WAIT_DAYS)" in job["error_message"]
+
+
+def test_a_task_that_was_put_off_does_not_meet_that_clock(platform: Platform) -> None:
+    """A handler may put its task off for a week, while another node waits for a worker."""
+    job_id = platform.submit(workflow(soon=task(), later=task()))
+    seat = platform.seat(OrchestratorSettings(worker_wait_seconds=86_400))
+    seat.work()
+    later = next(claimed for claimed in platform.claim() if claimed.node_id == "later")
+    tasks.release_tasks(platform.conn, platform.worker_id, [(later.task_id, later.lease_epoch, 6 * 86_400.0)])
+    age(platform, 4 * 86_400)
+    silent_jobs.run_once(seat.context)
     assert platform.job(job_id)["status"] == "running"
 
 

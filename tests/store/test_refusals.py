@@ -14,8 +14,9 @@ from rmhdag.models.rows import ROWS, SCHEMA_VERSION
 from rmhdag.models.table import Check, Index, Row
 from rmhdag.store.catalogue import read_live
 from rmhdag.store.connection import connect
-from rmhdag.store.migration import MigrationFailed, SchemaMismatch, apply, check_version, plan
+from rmhdag.store.migration import MigrationFailed, apply, plan
 from rmhdag.store.plan import MigrationRefused
+from rmhdag.store.schema_version import SchemaMismatch, check_version
 from tests.store.older_models import OLDER_ROWS, changed, reduced
 
 HANDLER = "INSERT INTO dagapp.dag_handlers (handler, version, queue) VALUES (%s, '1', 'q')"
@@ -189,19 +190,39 @@ def test_programs_learn_whether_they_may_work(database: str, migrated_database: 
         connect(database, "test") as conn,
         pytest.raises(SchemaMismatch, match=r"not set up .* run `rmhdag db migrate`"),
     ):
-        check_version(conn)
+        check_version(conn, "dagapp")
     with connect(migrated_database, "test") as conn:
-        check_version(conn)
+        check_version(conn, "dagapp")
         with pytest.raises(
             SchemaMismatch,
             match=f"has version {SCHEMA_VERSION}, this program needs {SCHEMA_VERSION + 1}: run `rmhdag db migrate`",
         ):
-            check_version(conn, code_version=SCHEMA_VERSION + 1)
+            check_version(conn, "dagapp", code_version=SCHEMA_VERSION + 1)
         conn.execute("UPDATE dagapp.dag_schema_meta SET schema_version = 7000")
-        check_version(conn)
+        check_version(conn, "dagapp")
         conn.execute("UPDATE dagapp.dag_schema_meta SET oldest_code_version = 7000")
         with pytest.raises(SchemaMismatch, match=f"version 7000 or newer, this one is {SCHEMA_VERSION}: update rmhdag"):
-            check_version(conn)
+            check_version(conn, "dagapp")
+
+
+@pytest.mark.parametrize(
+    ("table", "process"),
+    [
+        ("dag_orchestrators", "(owner_id, host, process_id, version) VALUES ('a', 'h', 1, '0')"),
+        ("dag_workers", "(worker_id, host, process_id, version, slots) VALUES ('a', 'h', 1, '0', 1)"),
+    ],
+)
+def test_a_schema_that_shuts_older_programs_out_waits_until_they_are_stopped(
+    migrated_database: str, table: str, process: str
+) -> None:
+    with psycopg.connect(migrated_database, autocommit=True) as conn:
+        conn.execute("UPDATE dagapp.dag_schema_meta SET schema_version = 1, oldest_code_version = 1")
+        conn.execute(f"INSERT INTO dagapp.{table} {process}".encode())
+        with pytest.raises(MigrationRefused, match=r"1 .* of an older version of rmhdag .* stop them all, migrate"):
+            apply(migrated_database)
+        conn.execute(f"UPDATE dagapp.{table} SET heartbeat_at = heartbeat_at - interval '1 hour'".encode())
+        apply(migrated_database)
+        assert plan(migrated_database).is_empty
 
 
 def test_a_second_migrator_gives_up_with_a_word(migrated_database: str) -> None:

@@ -25,6 +25,7 @@ from rmhdag.assets.identity import Platforms
 from rmhdag.models.limits import BODY_BYTES
 from rmhdag.orchestrator.callbacks.settings import CallbackSettings
 from rmhdag.store.connection import connect, enter_schema
+from rmhdag.store.retention import RetentionDays
 
 if TYPE_CHECKING:
     from rmhdag.api.oidc import OidcSettings, TokenVerifier
@@ -66,6 +67,7 @@ class ApiSettings:
     oidc: OidcSettings | None = None
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
     platforms: Platforms = field(default_factory=Platforms)
+    retention: RetentionDays = field(default_factory=RetentionDays)
     max_listeners: int = 1_000
     max_listeners_per_key: int = 100
     stream_limits: StreamLimits = field(default_factory=StreamLimits)

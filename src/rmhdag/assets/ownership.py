@@ -30,6 +30,7 @@ REVISION_FIELDS = {
     "content_hash": {Writer.ORCHESTRATOR},
     "outputs": {Writer.ORCHESTRATOR},
     "footprint": {Writer.ORCHESTRATOR},
+    "made_by": {Writer.ORCHESTRATOR},
     "catalogue": set(),
     "error_message": {Writer.ORCHESTRATOR},
     "completed_at": {Writer.ORCHESTRATOR},

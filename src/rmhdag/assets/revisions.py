@@ -12,6 +12,8 @@ from rmhdag.models.assets import OPEN_STATUSES, AssetKind, ProcessingStatus
 from rmhdag.models.states import JobStatus
 
 PROCESSED = "processed"
+SUPERSEDE = "Wait for its end, or submit with `supersede: true`, which cancels it."
+OTHER_REFS = "Submit it with other platform_refs, or choose a workflow that makes the same."
 
 
 class AssetConflict(Exception):
@@ -69,7 +71,7 @@ def decide_submission(
         raise AssetConflict(
             "asset_kind_differs",
             f"asset {asset.asset_id} is a {asset.kind}, and this workflow makes a {kind}",
-            "Submit it with other platform_refs, or choose a workflow that makes the same.",
+            OTHER_REFS,
         )
     following = asset.latest_revision + 1
     if not asset.is_busy:
@@ -82,7 +84,7 @@ def decide_submission(
     raise AssetConflict(
         "asset_processing",
         f"{whose} is processing revision {asset.latest_revision} of asset {asset.asset_id} with other parameters",
-        "Wait for its end, or submit with `supersede: true`, which cancels it.",
+        SUPERSEDE,
     )
 
 

@@ -16,6 +16,7 @@ from rmhdag.api.views.logs import task_ids_of
 from rmhdag.api.views.nodes import read_node
 from rmhdag.api.views.overviews import read_overview
 from rmhdag.api.views.pictures import JobOrder, order_of, read_definition
+from rmhdag.api.views.retention import prune, read_preview
 from rmhdag.assets.identity import InvalidReferences, Platforms, read_platforms
 from rmhdag.assets.revisions import AssetConflict
 from rmhdag.cli.callback_settings import callback_rules
@@ -24,10 +25,12 @@ from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.parameters import refuse_inputs
 from rmhdag.cli.platform import (
+    ASSET_REMEDIES,
     CALLBACK_REFUSED,
     NOT_FINISHED,
     NOT_ROTATED,
     NOTHING_TO_RERUN,
+    WORKFLOW_RETIRED,
     AssetQuery,
     FailedChild,
     JobQuery,
@@ -35,15 +38,18 @@ from rmhdag.cli.platform import (
     Platform,
     PlatformLost,
     Watch,
+    WorkflowToRun,
     no_asset,
     no_callback,
     no_cursor,
     no_key,
     no_node,
+    no_workflow,
     not_in_catalogue,
     who,
 )
-from rmhdag.cli.registration import check_files, register_files
+from rmhdag.cli.registration import check_files, check_one_file, register_files
+from rmhdag.cli.schema_version import require_version
 from rmhdag.cli.server import explained, opened
 from rmhdag.cli.settings import Settings
 from rmhdag.cli.workflow_files import CheckedFile
@@ -65,6 +71,7 @@ from rmhdag.models.api.nodes import Decision, LogChunk, NodeView
 from rmhdag.models.api.overviews import JobOverview
 from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
 from rmhdag.models.api.queues import DeadLetterSummary, QueueStatus, Requeued
+from rmhdag.models.api.retention import Pruned, PrunePreview
 from rmhdag.models.api.timeline import TimelineEvent, read_event
 from rmhdag.models.api.workflows import Registration, WorkflowDetail, WorkflowSummary
 from rmhdag.models.callbacks import CallbackStatus
@@ -74,14 +81,16 @@ from rmhdag.orchestrator import asset_commands, commands, requests, reruns
 from rmhdag.orchestrator import dead_letters as chances
 from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
 from rmhdag.orchestrator.fitness import UnfitWorkflowError
+from rmhdag.orchestrator.registrations import stored_form
 from rmhdag.orchestrator.submissions import (
     OtherSubmissionError,
+    RetiredWorkflowError,
     Submission,
     Submitted,
     UnknownWorkflowError,
     submit_many,
 )
-from rmhdag.store import api_keys, callbacks, catalogue_removals, dead_letters, payloads, views
+from rmhdag.store import api_keys, callbacks, catalogue_removals, dead_letters, payloads, views, workflows
 from rmhdag.store.asset_states import RevisionKey
 from rmhdag.store.assets import AssetFilters
 from rmhdag.store.channels import JOBS_ENDED
@@ -91,6 +100,7 @@ from rmhdag.workflow.problems import did_you_mean
 
 NAMESPACE = "default"
 LOG_TASKS = 500
+PRUNE_SECONDS = 2.0
 
 
 @contextmanager
@@ -99,6 +109,7 @@ def local_platform(settings: Settings, namespace: str | None, name: str | None) 
     with opened(settings) as (dsn, shown), explained(settings), migrated(settings, shown):
         platform = LocalPlatform(dsn, settings, namespace or NAMESPACE, who(name))
         try:
+            require_version(platform.conn, settings, shown)
             yield platform
         finally:
             platform.conn.close()
@@ -215,6 +226,8 @@ class LocalPlatform(Platform):
             )
         if isinstance(answer, UnfitWorkflowError):
             raise CommandFailed(str(answer), remedy=answer.remedy, code=ExitCode.INVALID)
+        if isinstance(answer, RetiredWorkflowError):
+            raise retired(answer)
         known = isinstance(answer, OtherSubmissionError)
         raise CommandFailed(str(answer), code=ExitCode.CONFLICT if known else ExitCode.NOT_FOUND)
 
@@ -297,6 +310,8 @@ class LocalPlatform(Platform):
             raise CommandFailed(str(error), remedy=CALLBACK_REFUSED, code=ExitCode.INVALID) from None
         except (InvalidReferences, requests.PlatformMissingError, requests.NoAssetError) as error:
             raise CommandFailed(str(error), code=ExitCode.INVALID) from None
+        except RetiredWorkflowError as error:
+            raise retired(error) from None
         except UnknownWorkflowError as error:
             raise CommandFailed(str(error), code=ExitCode.NOT_FOUND) from None
         except requests.OtherRequestError as error:
@@ -354,10 +369,20 @@ class LocalPlatform(Platform):
             raise CommandFailed(str(error), remedy=remedy, code=ExitCode.CONFLICT) from None
         return CatalogueRemoval(collection_id=collection_id, dry_run=dry_run, **done._asdict())
 
+    def delete_asset(self, asset_id: str) -> AssetView:
+        try:
+            asset_commands.delete_asset(self.conn, self._namespace, asset_id, issued_by=self._name)
+        except asset_commands.UnknownAssetError:
+            raise no_asset(asset_id) from None
+        except AssetConflict as error:
+            raise conflict(error) from None
+        return self.asset(asset_id)
+
     # -- workflows -----------------------------------------------------------------------------------------------------
 
-    def workflows(self) -> list[WorkflowSummary]:
-        return [WorkflowSummary(**line._asdict()) for line in views.workflows(self.conn, self._namespace)]
+    def workflows(self, *, retired_too: bool = False) -> list[WorkflowSummary]:
+        lines = views.workflows(self.conn, self._namespace, retired_too=retired_too)
+        return [WorkflowSummary(**line._asdict()) for line in lines]
 
     def workflow(self, workflow_id: str, version: int | None) -> WorkflowDetail | None:
         found = views.workflow(self.conn, self._namespace, workflow_id, version)
@@ -368,6 +393,24 @@ class LocalPlatform(Platform):
 
     def register(self, names: Sequence[str]) -> list[Registration]:
         return register_files(self.conn, self.settings, names, namespace=self._namespace, registered_by=self._name)
+
+    def check_file(self, name: str) -> WorkflowToRun:
+        definition = check_one_file(self.conn, self.settings, name, namespace=self._namespace)
+        return WorkflowToRun(definition.workflow_id, definition.version, stored_form(definition).definition)
+
+    def retire_workflow(self, workflow_id: str) -> WorkflowSummary:
+        workflows.retire_workflow(self.conn, self._namespace, workflow_id, self._name)
+        return self._newest_version(workflow_id)
+
+    def restore_workflow(self, workflow_id: str) -> WorkflowSummary:
+        workflows.restore_workflow(self.conn, self._namespace, workflow_id)
+        return self._newest_version(workflow_id)
+
+    def _newest_version(self, workflow_id: str) -> WorkflowSummary:
+        lines = views.workflow_versions(self.conn, self._namespace, workflow_id, limit=1)
+        if not lines:
+            raise no_workflow(workflow_id)
+        return WorkflowSummary(**lines[0]._asdict())
 
     # -- who is there, and what waits ----------------------------------------------------------------------------------
 
@@ -414,6 +457,12 @@ class LocalPlatform(Platform):
             for callback_id in callback_ids:
                 if not callbacks.redeliver(self.conn, self._namespace, callback_id, self._name):
                     raise no_callback(callback_id)
+
+    def preview_retention(self) -> PrunePreview:
+        return read_preview(self.conn, self.settings.retention())
+
+    def prune(self) -> Pruned:
+        return prune(self.conn, self.settings.schema_name, self.settings.retention(), PRUNE_SECONDS)
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
@@ -504,7 +553,11 @@ def read_cursor(text: str) -> Cursor:
 
 
 def conflict(error: AssetConflict) -> CommandFailed:
-    return CommandFailed(str(error), remedy=error.remedy, code=ExitCode.CONFLICT)
+    return CommandFailed(str(error), remedy=ASSET_REMEDIES.get(error.remedy, error.remedy), code=ExitCode.CONFLICT)
+
+
+def retired(error: RetiredWorkflowError) -> CommandFailed:
+    return CommandFailed(str(error), remedy=WORKFLOW_RETIRED, code=ExitCode.CONFLICT)
 
 
 def log_chunk(line: views.LogChunk) -> LogChunk:

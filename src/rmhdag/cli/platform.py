@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rmhdag.assets.revisions import OTHER_REFS, SUPERSEDE
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import say
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from rmhdag.models.api.overviews import JobOverview
     from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
     from rmhdag.models.api.queues import DeadLetterSummary, QueueStatus, Requeued
+    from rmhdag.models.api.retention import Pruned, PrunePreview
     from rmhdag.models.api.timeline import TimelineEvent
     from rmhdag.models.api.workflows import Registration, WorkflowDetail, WorkflowSummary
 
@@ -50,6 +52,12 @@ NOT_FINISHED = "Wait for its end, cancel it, or try one node now with --node NOD
 NOTHING_TO_RERUN = "--everything or --from NODE runs it again all the same."
 CALLBACK_REFUSED = "RMHDAG_CALLBACK_HOSTS names hosts that are allowed although they are not public."
 NOT_ROTATED = "Revoke the one that is no longer used, or wait for the end of its overlap."
+WORKFLOW_RETIRED = "`rmhdag workflows restore` brings it back; a newer version can be registered."
+# Of conflicts between orders, in which the API names fields of a body.
+ASSET_REMEDIES = {
+    SUPERSEDE: "Wait for its end, or order it with --supersede, which cancels it.",
+    OTHER_REFS: "Order it with another --ref, or choose a workflow that makes the same.",
+}
 
 
 class FailedChild(NamedTuple):
@@ -82,6 +90,14 @@ class AssetQuery:
     deleted_too: bool = False
     after: str | None = None
     limit: int = 20
+
+
+class WorkflowToRun(NamedTuple):
+    """A definition that is registered, or is to be."""
+
+    workflow_id: str
+    version: int
+    definition: dict[str, Any]
 
 
 class PlatformLost(Exception):
@@ -220,10 +236,13 @@ class Platform(ABC):
         self, collection_id: str, item_id: str | None, reason: str | None, *, dry_run: bool
     ) -> CatalogueRemoval: ...
 
+    @abstractmethod
+    def delete_asset(self, asset_id: str) -> AssetView: ...
+
     # -- workflows -----------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def workflows(self) -> list[WorkflowSummary]: ...
+    def workflows(self, *, retired_too: bool = False) -> list[WorkflowSummary]: ...
 
     @abstractmethod
     def workflow(self, workflow_id: str, version: int | None) -> WorkflowDetail | None: ...
@@ -235,6 +254,16 @@ class Platform(ABC):
     @abstractmethod
     def register(self, names: Sequence[str]) -> list[Registration]:
         """Files and folders, all or none: problems are shown, and end the command."""
+
+    @abstractmethod
+    def check_file(self, name: str) -> WorkflowToRun:
+        """A file as `register` would store it, with the same refusals. Nothing is stored."""
+
+    @abstractmethod
+    def retire_workflow(self, workflow_id: str) -> WorkflowSummary: ...
+
+    @abstractmethod
+    def restore_workflow(self, workflow_id: str) -> WorkflowSummary: ...
 
     # -- who is there, and what waits ----------------------------------------------------------------------------------
 
@@ -273,6 +302,13 @@ class Platform(ABC):
     @abstractmethod
     def redeliver(self, callback_ids: Sequence[str]) -> None:
         """All or, if one of them does not exist, none."""
+
+    @abstractmethod
+    def preview_retention(self) -> PrunePreview: ...
+
+    @abstractmethod
+    def prune(self) -> Pruned:
+        """For a few seconds."""
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
@@ -338,6 +374,14 @@ def no_node(job_id: str, node_id: str, remedy: str) -> CommandFailed:
 def no_key(key_id: str) -> CommandFailed:
     return CommandFailed(
         f"there is no key {key_id!r}", remedy="`rmhdag keys list --all` shows them.", code=ExitCode.NOT_FOUND
+    )
+
+
+def no_workflow(workflow_id: str) -> CommandFailed:
+    return CommandFailed(
+        f"there is no workflow {workflow_id!r}",
+        remedy="`rmhdag workflows list --all` shows them, retired ones too.",
+        code=ExitCode.NOT_FOUND,
     )
 
 

@@ -20,14 +20,16 @@ Data goes to stdout, messages go to stderr. `--json` gives one JSON object whose
 Colour appears only in a terminal, and not with `NO_COLOR=1` or `--no-color`. `--debug` shows tracebacks; both flags may
 stand anywhere. `-` as a file name reads stdin. Settings come from flags, then the environment, then a file
 (`RMHDAG_CONFIG`, `./rmhdag.toml`, `~/.config/rmhdag/config.toml`), then `development.toml` in the data folder, which
-`rmhdag up` writes (not read beside `RMHDAG_CONFIG`), then defaults; `rmhdag config show` tells which.
+`rmhdag up` writes (not read beside `RMHDAG_CONFIG`), then defaults; `rmhdag config show` tells which, and
+[settings.md](settings.md) lists them all. `rmhdag --install-completion` adds completion to your shell (bash, zsh or
+fish).
 
 ## Far away
 
 With `RMHDAG_URL` (or `--url`) and the key in `RMHDAG_KEY`, which is never given on the command line, the commands
 `submit`, `jobs`, `job`, `logs`, `cancel`, `retry`, `decide`, `assets`, `asset`, `rollback`, `catalogue`, `workflows`,
-`queues`, `dead-letters`, `callbacks`, `orchestrators`, `workers` and `keys` talk to that server and need no database;
-output, JSON and exit codes are alike.
+`queues`, `prune`, `dead-letters`, `callbacks`, `orchestrators`, `workers` and `keys` talk to that server and need no
+database; output, JSON and exit codes are alike.
 If a database is named in the environment or a file, too, the server counts; `--database-url` on the command line counts
 before `RMHDAG_URL`. All is done in the namespace of the key and in the name of its holder; `--as` is for `submit` with
 the scope `admin`. The other commands work on the database, and say so if only a server is named.
@@ -55,6 +57,7 @@ ASSET = (
     "current_job_id, content_hash, approval_state, classification, created_by, created_at, updated_at, deleted_at, "
     "deleted_by"
 )
+WORKFLOW = "workflow_id, version, hash, name, description, registered_by, registered_at, retired_at, retired_by"
 REVISION = "revision, status, source, job_id, content_hash, created_by, created_at, completed_at, error_message"
 
 # The objects of `--json`; fields may be added, those that are here keep their meaning. A test compares.
@@ -84,11 +87,21 @@ JSON_OBJECTS = {
     "retry --node": "job_id, command_id, outcome, reason",
     "assets": f"assets [{ASSET}], next",
     "asset": f"{ASSET}, current, revisions [{REVISION}]",
-    "rollback": f"{REVISION}, asset_id, error, warnings, outputs, footprint",
+    "asset delete": f"{ASSET}, current",
+    "asset delete --dry-run": f"{ASSET}, current, dry_run",
+    "rollback": f"{REVISION}, asset_id, error, warnings, outputs, footprint, made_by",
     "catalogue remove": "collection_id, removed, kept, item_ids, dry_run",
-    "workflows": "workflows [workflow_id, version, hash, name, description, registered_by, registered_at]",
+    "workflows": f"workflows [{WORKFLOW}]",
     "workflows show": "workflow_id, version, hash, definition",
     "workflows register": "registered [workflow_id, version, nodes]",
+    "workflows retire": WORKFLOW,
+    "workflows restore": WORKFLOW,
+    "storage ls": "zone, files [container, path, size_bytes, modified_at], has_more",
+    "storage ls, without a container": "zone, containers",
+    "storage put": "files [zone, container, path, size_bytes, sha256, media_type]",
+    "storage get": "file, zone, container, path, size_bytes, sha256, media_type",
+    "prune": "deleted, has_more",
+    "prune --dry-run": "tables [table, rows, reason, setting, is_complete], kept [jobs, reason, is_complete], dry_run",
     "queues": "queues [queue, waiting, delayed, running, oldest_seconds, workers, slots, dead_letters, attention]",
     "dead-letters list": "dead_letters [dead_letter_id, queue, reason, error_message, job_id, node_id, task_id, "
     "created_at, settled_at, settled_by, settled_as]",

@@ -19,7 +19,7 @@ from rmhdag.orchestrator.registrations import (
     register_definition,
     stored_form,
 )
-from rmhdag.store.workflows import OtherContentError
+from rmhdag.store.workflows import OtherContentError, current_workflow
 from rmhdag.workflow import definition_json, shipped_handlers
 from rmhdag.workflow.definition import WorkflowDefinition
 
@@ -91,6 +91,25 @@ def check_files(
     ]
 
 
+def check_one_file(conn: Conn, settings: Settings, name: str, *, namespace: str) -> WorkflowDefinition:
+    """As `register_files` would store it, with the same refusals; nothing is stored."""
+    files = check_files(conn, settings, [name], namespace)
+    refuse_problems([(problem, file.source) for file in files for problem in file.problems])
+    definition = one_definition(name, files)
+    there = current_workflow(conn, namespace, definition.workflow_id, definition.version)
+    if there is not None and there.hash != stored_form(definition).hash and not settings.development:
+        raise other_content(OtherContentError.of(definition.workflow_id, definition.version))
+    return definition
+
+
+def one_definition(name: str, files: Sequence[CheckedFile]) -> WorkflowDefinition:
+    if len(files) != 1:
+        raise CommandFailed(f"{name} holds {len(files)} workflows; name one", code=ExitCode.USAGE)
+    definition = files[0].definition
+    assert definition is not None
+    return definition
+
+
 def register_files(
     conn: Conn,
     settings: Settings,
@@ -139,15 +158,19 @@ def store(
     try:
         is_new = register_definition(conn, definition, namespace, registered_by, development=development)
     except OtherContentError as error:
-        raise CommandFailed(
-            str(error),
-            remedy="In development mode (RMHDAG_DEVELOPMENT=1) the new content takes its place.",
-            code=ExitCode.CONFLICT,
-        ) from error
+        raise other_content(error) from error
     return Registration(
         workflow_id=definition.workflow_id,
         version=definition.version,
         hash=stored_form(definition).hash,
         node_count=len(definition.nodes),
         is_new=is_new,
+    )
+
+
+def other_content(error: OtherContentError) -> CommandFailed:
+    return CommandFailed(
+        str(error),
+        remedy="In development mode (RMHDAG_DEVELOPMENT=1) the new content takes its place.",
+        code=ExitCode.CONFLICT,
     )

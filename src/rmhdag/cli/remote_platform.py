@@ -15,10 +15,12 @@ from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.parameters import refuse
 from rmhdag.cli.platform import (
+    ASSET_REMEDIES,
     CALLBACK_REFUSED,
     NOT_FINISHED,
     NOT_ROTATED,
     NOTHING_TO_RERUN,
+    WORKFLOW_RETIRED,
     AssetQuery,
     FailedChild,
     JobQuery,
@@ -26,15 +28,25 @@ from rmhdag.cli.platform import (
     Platform,
     PlatformLost,
     Watch,
+    WorkflowToRun,
     no_asset,
     no_callback,
     no_cursor,
     no_key,
     no_node,
+    no_workflow,
     not_in_catalogue,
 )
 from rmhdag.cli.settings import Settings
-from rmhdag.cli.workflow_files import STDIN, CheckedFile, CheckedHead, find_files, read_source, refuse_problems
+from rmhdag.cli.workflow_files import (
+    STDIN,
+    CheckedFile,
+    CheckedHead,
+    EveryName,
+    find_files,
+    read_source,
+    refuse_problems,
+)
 from rmhdag.client import (
     AuthenticationError,
     Client,
@@ -61,10 +73,14 @@ from rmhdag.models.api.nodes import Decision, LogChunk, NodeView
 from rmhdag.models.api.overviews import JobOverview
 from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
 from rmhdag.models.api.queues import DeadLetterSummary, QueueStatus, Requeued
+from rmhdag.models.api.retention import Pruned, PrunePreview
 from rmhdag.models.api.timeline import TimelineEvent
 from rmhdag.models.api.workflows import Registration, WorkflowDetail, WorkflowSummary
 from rmhdag.models.jobs import CommandOutcome
 from rmhdag.models.stored_values import NOT_STORED
+from rmhdag.workflow import definition_json
+from rmhdag.workflow.checker import Surroundings, find_problems
+from rmhdag.workflow.loader import make_definition
 from rmhdag.workflow.problems import Problem
 
 MOST_FOUND = 3
@@ -75,6 +91,7 @@ REMEDIES = {
     "nothing_to_rerun": NOTHING_TO_RERUN,
     "callback_url_refused": CALLBACK_REFUSED,
     "not_rotated": NOT_ROTATED,
+    "workflow_retired": WORKFLOW_RETIRED,
 }
 CODES = {"no_queues": ExitCode.INVALID}
 
@@ -97,7 +114,7 @@ def explained(settings: Settings) -> Iterator[None]:
     except RmhdagError as error:
         where = server_name(settings)
         code = CODES.get(error.code, ExitCode(error.exit_code))
-        remedy = REMEDIES.get(error.code, error.remedy or "")
+        remedy = REMEDIES.get(error.code, ASSET_REMEDIES.get(error.remedy or "", error.remedy or ""))
         detail = error.detail
         if isinstance(error, AuthenticationError) and error.status == 401:
             remedy = "Set RMHDAG_KEY to a key of this server; `rmhdag keys create` beside its database makes one."
@@ -304,10 +321,17 @@ class RemotePlatform(Platform):
         except NotFound:
             raise not_in_catalogue(collection_id, item_id) from None
 
+    def delete_asset(self, asset_id: str) -> AssetView:
+        self._refuse_name()
+        try:
+            return self._client.delete_asset(asset_id)
+        except NotFound:
+            raise no_asset(asset_id) from None
+
     # -- workflows -----------------------------------------------------------------------------------------------------
 
-    def workflows(self) -> list[WorkflowSummary]:
-        return list(self._client.workflows())
+    def workflows(self, *, retired_too: bool = False) -> list[WorkflowSummary]:
+        return list(self._client.workflows(retired_too=retired_too))
 
     def workflow(self, workflow_id: str, version: int | None) -> WorkflowDetail | None:
         try:
@@ -333,6 +357,31 @@ class RemotePlatform(Platform):
         files = self.check(names)
         refuse_problems([(problem, file.source) for file in files for problem in file.problems])
         return [self._client.register(file.source) for file in files]
+
+    def check_file(self, name: str) -> WorkflowToRun:
+        files = self.check([name])
+        refuse_problems([(problem, file.source) for file in files for problem in file.problems])
+        if len(files) != 1:
+            raise CommandFailed(f"{name} holds {len(files)} workflows; name one", code=ExitCode.USAGE)
+        source = files[0].source
+        # The server has found nothing wrong with it; its own surroundings are not known here and not needed.
+        checked, _ = find_problems(source, Surroundings(None, None, EveryName()), file=name)
+        assert checked is not None
+        definition = make_definition(checked).definition
+        return WorkflowToRun(definition.workflow_id, definition.version, definition_json(definition))
+
+    def retire_workflow(self, workflow_id: str) -> WorkflowSummary:
+        return self._change_workflow(self._client.retire_workflow, workflow_id)
+
+    def restore_workflow(self, workflow_id: str) -> WorkflowSummary:
+        return self._change_workflow(self._client.restore_workflow, workflow_id)
+
+    def _change_workflow(self, change: Callable[[str], WorkflowSummary], workflow_id: str) -> WorkflowSummary:
+        self._refuse_name()
+        try:
+            return change(workflow_id)
+        except (NotFound, InvalidRequest):
+            raise no_workflow(workflow_id) from None
 
     # -- who is there, and what waits ----------------------------------------------------------------------------------
 
@@ -381,6 +430,12 @@ class RemotePlatform(Platform):
                 raise no_callback(callback_id) from None
         for callback_id in callback_ids:
             self._client.redeliver(callback_id)
+
+    def preview_retention(self) -> PrunePreview:
+        return self._client.preview_retention()
+
+    def prune(self) -> Pruned:
+        return self._client.prune()
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -61,11 +62,23 @@ def api(
         explained(settings),
         migrated(settings, name),
     ):
+        require_version_if_reachable(dsn, settings, name)
         wanted = api_settings(dsn, settings)
         given = listen(settings.api_host, settings.api_port) if listener is None else socket.socket(fileno=listener)
         say(f"api (process {os.getpid()}) listens on {address_of(given)} and works on {name}")
-        serve(wanted, given)
+        serve(wanted, given, settings, name)
     say("stopped")
+
+
+def require_version_if_reachable(dsn: str, settings: Settings, name: str) -> None:
+    """An API may start before its database: it answers 503 until that is there."""
+    import psycopg
+
+    from rmhdag.cli.database import open_connection
+    from rmhdag.cli.schema_version import require_version
+
+    with suppress(psycopg.OperationalError), open_connection(dsn, settings) as conn:
+        require_version(conn, settings, name)
 
 
 def api_settings(dsn: str, settings: Settings) -> ApiSettings:
@@ -86,6 +99,7 @@ def api_settings(dsn: str, settings: Settings) -> ApiSettings:
         job_queue_name=settings.job_queue_name,
         callbacks=callback_settings(settings),
         platforms=Platforms(read_platforms(settings.platforms)),
+        retention=settings.retention(),
         submits_per_second=settings.submits_per_second,
         header_seconds=settings.api_header_seconds,
         body_seconds=settings.api_body_seconds,
@@ -149,8 +163,15 @@ def address_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve(settings: ApiSettings, listener: socket.socket) -> None:
+def serve(wanted: ApiSettings, listener: socket.socket, settings: Settings, name: str) -> None:
     from rmhdag.api.application import build
     from rmhdag.api.server import ApiServer
+    from rmhdag.cli.schema_version import version_watched
 
-    ApiServer(build(settings)).run(sockets=[listener])
+    server = ApiServer(build(wanted))
+
+    def stop() -> None:
+        server.should_exit = True
+
+    with version_watched(wanted.dsn, settings, name, stop):
+        server.run(sockets=[listener])

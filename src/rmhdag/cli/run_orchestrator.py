@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rmhdag.cli.settings import Settings
     from rmhdag.orchestrator.process import Orchestrator
 
+DAY_SECONDS = 86_400.0
 NoNotifyOption = Annotated[bool, typer.Option("--no-notify", help="Only poll; as behind a transaction pooler.")]
 HeartbeatOption = Annotated[
     float | None, typer.Option("--heartbeat", metavar="SECONDS", help="Instead of HEARTBEAT_INTERVAL_SEC.")
@@ -62,10 +63,11 @@ def orchestrator(
     from rmhdag.cli.api_process import api_beside
     from rmhdag.cli.callback_settings import callback_settings
     from rmhdag.cli.crash import arm_crash_point
-    from rmhdag.cli.database import migrated
+    from rmhdag.cli.database import migrated, open_connection
     from rmhdag.cli.lifeline import die_with
     from rmhdag.cli.observation import observed
     from rmhdag.cli.registration import FreshHandlerQueues
+    from rmhdag.cli.schema_version import require_version, version_watched
     from rmhdag.cli.server import explained, opened
     from rmhdag.cli.settings import load_settings
     from rmhdag.orchestrator.context import OrchestratorSettings
@@ -92,6 +94,8 @@ def orchestrator(
         explained(settings),
         migrated(settings, name),
     ):
+        with open_connection(dsn, settings) as conn:
+            require_version(conn, settings, name)
         require_catalogue(settings, dsn)
         running = Orchestrator(
             dsn,
@@ -102,6 +106,11 @@ def orchestrator(
                 margin_seconds=margin(settings),
                 poll_seconds=settings.poll_seconds,
                 orphan_scan_seconds=settings.orphan_scan_seconds,
+                stall_seconds=settings.stall_warning_seconds,
+                stuck_seconds=settings.stuck_job_days * DAY_SECONDS,
+                worker_wait_seconds=(
+                    None if settings.worker_wait_days is None else settings.worker_wait_days * DAY_SECONDS
+                ),
                 retention_days=settings.retention_days,
                 retention_history_days=settings.retention_history_days,
                 retention_payload_days=settings.retention_payload_days,
@@ -118,7 +127,10 @@ def orchestrator(
         )
         stop_on_signals(running)
         say(f"orchestrator (process {os.getpid()}) works on {name}")
-        with api_beside(settings, flags) if with_api else nullcontext():
+        with (
+            version_watched(dsn, settings, name, running.stop),
+            api_beside(settings, flags) if with_api else nullcontext(),
+        ):
             running.run()
     say("stopped")
 

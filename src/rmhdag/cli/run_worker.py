@@ -120,16 +120,17 @@ def worker(
 
 def run_over_database(settings: Settings, queues: tuple[str, ...]) -> None:
     from rmhdag.cli.database import migrated, open_connection
+    from rmhdag.cli.schema_version import require_version, version_watched
     from rmhdag.cli.server import explained, opened
-    from rmhdag.store import views
     from rmhdag.worker.worker import Worker
 
     with opened(settings) as (dsn, name), explained(settings), migrated(settings, name):
         with open_connection(dsn, settings) as conn:
-            views.workers(conn)  # the schema is there, or this says so
+            require_version(conn, settings, name)
         worker = Worker(worker_settings(settings, queues, dsn=dsn))
         announce(worker, name)
-        worker.run()
+        with version_watched(dsn, settings, name, worker.stop):
+            worker.run()
 
 
 def run_over_http(settings: Settings, queues: tuple[str, ...], url: str) -> None:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError
@@ -57,6 +57,9 @@ from rmhdag.storage.settings import (
     split_option,
 )
 
+if TYPE_CHECKING:
+    from rmhdag.store.retention import RetentionDays
+
 PREFIX = "RMHDAG_"
 # Read by others: the tests, the scripts, the command line itself.
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "RMHDAG_TEST_PROCESSES"})
@@ -86,7 +89,7 @@ class Settings(RasterSettings):
     url: WebUrl | None = Field(
         default=None,
         validation_alias=named("RMHDAG_URL"),
-        description="A server: commands for jobs and workflows go there instead of to a database",
+        description="URL of a server; commands for jobs and workflows talk to it instead of to a database",
     )
     key: SecretStr | None = Field(
         default=None,
@@ -94,14 +97,26 @@ class Settings(RasterSettings):
         description="The key that commands and workers send to a server",
     )
     postgis_host: str | None = Field(
-        default=None, validation_alias=named("POSTGIS_HOST"), description="With POSTGIS_DATABASE instead of a URL"
+        default=None,
+        validation_alias=named("POSTGIS_HOST"),
+        description="Host of the database; with POSTGIS_DATABASE, instead of a URL",
     )
-    postgis_port: int = Field(default=5432, ge=1, le=65535, validation_alias=named("POSTGIS_PORT"))
-    postgis_database: str | None = Field(default=None, validation_alias=named("POSTGIS_DATABASE"))
-    postgis_user: str | None = Field(default=None, validation_alias=named("POSTGIS_USER"))
-    postgis_password: str | None = Field(default=None, validation_alias=named("POSTGIS_PASSWORD"))
+    postgis_port: int = Field(
+        default=5432, ge=1, le=65535, validation_alias=named("POSTGIS_PORT"), description="Port of that server"
+    )
+    postgis_database: str | None = Field(
+        default=None, validation_alias=named("POSTGIS_DATABASE"), description="Database on that server"
+    )
+    postgis_user: str | None = Field(
+        default=None, validation_alias=named("POSTGIS_USER"), description="User of that database"
+    )
+    postgis_password: str | None = Field(
+        default=None, validation_alias=named("POSTGIS_PASSWORD"), description="Password of that user"
+    )
     schema_name: SchemaName = Field(
-        default="dagapp", validation_alias=named("RMHDAG_SCHEMA"), description="The schema that holds our tables"
+        default="dagapp",
+        validation_alias=named("RMHDAG_SCHEMA", "RMHDAG_SCHEMA_NAME"),
+        description="The schema that holds our tables",
     )
     home: Path | None = Field(
         default=None, validation_alias=named("RMHDAG_HOME"), description="Data folder of the embedded PostgreSQL"
@@ -112,15 +127,19 @@ class Settings(RasterSettings):
         description="Embedded PostgreSQL: prefer an installed one that has PostGIS",
     )
     job_queue_name: QueueName | None = Field(
-        default=None, validation_alias=named("RMHDAG_JOB_QUEUE_NAME", "JOB_QUEUE_NAME"), description="Submitted jobs"
+        default=None,
+        validation_alias=named("RMHDAG_JOB_QUEUE_NAME", "JOB_QUEUE_NAME"),
+        description="Name of the queue for submitted jobs; an orchestrator does not start without it",
     )
     dag_worker_queue: QueueName | None = Field(
         default=None,
         validation_alias=named("RMHDAG_DAG_WORKER_QUEUE", "DAG_WORKER_QUEUE"),
-        description="Light tasks; also the queue of tasks that name none",
+        description="Queue for light tasks, and for tasks that name none; an orchestrator does not start without it",
     )
     worker_queue: QueueName | None = Field(
-        default=None, validation_alias=named("RMHDAG_WORKER_QUEUE", "WORKER_QUEUE"), description="Heavy tasks"
+        default=None,
+        validation_alias=named("RMHDAG_WORKER_QUEUE", "WORKER_QUEUE"),
+        description="Queue for heavy tasks; an orchestrator does not start without it",
     )
     template_env: VariableNames = Field(
         default="",
@@ -142,28 +161,30 @@ class Settings(RasterSettings):
     )
     heartbeat_seconds: Interval = Field(
         default=2.0,
-        validation_alias=named("RMHDAG_HEARTBEAT_INTERVAL_SEC", "HEARTBEAT_INTERVAL_SEC"),
-        description="How often a process says that it lives",
+        validation_alias=named("RMHDAG_HEARTBEAT_SECONDS", "RMHDAG_HEARTBEAT_INTERVAL_SEC", "HEARTBEAT_INTERVAL_SEC"),
+        description="Seconds between two heartbeats of a process",
     )
     orphan_seconds: Interval = Field(
         default=10.0,
-        validation_alias=named("RMHDAG_ORPHAN_THRESHOLD_SEC", "ORPHAN_THRESHOLD_SEC"),
-        description="Silent for so long is dead",
+        validation_alias=named("RMHDAG_ORPHAN_SECONDS", "RMHDAG_ORPHAN_THRESHOLD_SEC", "ORPHAN_THRESHOLD_SEC"),
+        description="Seconds without a heartbeat before a process is considered dead",
     )
     orphan_scan_seconds: Interval = Field(
         default=1.0,
-        validation_alias=named("RMHDAG_ORPHAN_SCAN_INTERVAL_SEC", "ORPHAN_SCAN_INTERVAL_SEC"),
-        description="How often the others are looked after",
+        validation_alias=named(
+            "RMHDAG_ORPHAN_SCAN_SECONDS", "RMHDAG_ORPHAN_SCAN_INTERVAL_SEC", "ORPHAN_SCAN_INTERVAL_SEC"
+        ),
+        description="Seconds between two looks for processes that are dead",
     )
     poll_seconds: Interval = Field(
         default=1.0,
-        validation_alias=named("RMHDAG_POLL_INTERVAL_SEC", "POLL_INTERVAL_SEC"),
-        description="How often to look without having been woken",
+        validation_alias=named("RMHDAG_POLL_SECONDS", "RMHDAG_POLL_INTERVAL_SEC", "POLL_INTERVAL_SEC"),
+        description="Seconds between two looks for work when no notification arrives",
     )
     retention_days: Days = Field(
         default=30.0,
         validation_alias=named("RMHDAG_RETENTION_DAYS"),
-        description="Days after which a finished job is deleted, with its nodes, results, events and logs",
+        description="Days after which a finished job is deleted with its nodes, results, events and logs",
     )
     retention_history_days: Days = Field(
         default=92.0,
@@ -174,6 +195,22 @@ class Settings(RasterSettings):
         default=1.0,
         validation_alias=named("RMHDAG_RETENTION_PAYLOAD_DAYS"),
         description="Days after which a stored value that nothing refers to is deleted",
+    )
+    stall_warning_seconds: Interval = Field(
+        default=300.0,
+        validation_alias=named("RMHDAG_STALL_WARNING_SECONDS"),
+        description="Seconds without progress before a running job is reported as stalled, with what it waits for",
+    )
+    # Longer than a handler may put a task off: a job that waits for that is not stuck.
+    stuck_job_days: Days = Field(
+        default=8.0,
+        validation_alias=named("RMHDAG_STUCK_JOB_DAYS"),
+        description="Days without progress before a job fails in which nothing is left that could move",
+    )
+    worker_wait_days: Days | None = Field(
+        default=None,
+        validation_alias=named("RMHDAG_WORKER_WAIT_DAYS"),
+        description="Days that a job may wait for a worker before it fails; if not given, as long as it takes",
     )
     concurrency: int | None = Field(
         default=None,
@@ -186,7 +223,7 @@ class Settings(RasterSettings):
         default=None,
         ge=16,
         validation_alias=named("RMHDAG_TASK_MEMORY_MB"),
-        description="A task that uses more memory is ended",
+        description="Memory that one task may use, in MB; a task that uses more is ended",
     )
     worker_stop_seconds: Interval = Field(
         default=30.0,
@@ -229,9 +266,17 @@ class Settings(RasterSettings):
         description="Where STAC items are published: static (files in zone gold) or pgstac (in the database)",
     )
     api_host: str = Field(
-        default="127.0.0.1", validation_alias=named("RMHDAG_API_HOST"), description="Where the HTTP API listens"
+        default="127.0.0.1",
+        validation_alias=named("RMHDAG_API_HOST"),
+        description="Address on which the HTTP API listens",
     )
-    api_port: int = Field(default=8700, ge=0, le=65535, validation_alias=named("RMHDAG_API_PORT"))
+    api_port: int = Field(
+        default=8700,
+        ge=0,
+        le=65535,
+        validation_alias=named("RMHDAG_API_PORT"),
+        description="Port of the HTTP API; 0 takes a free one",
+    )
     submits_per_second: float = Field(
         default=2_000.0,
         gt=0,
@@ -243,12 +288,12 @@ class Settings(RasterSettings):
     api_header_seconds: Interval = Field(
         default=10.0,
         validation_alias=named("RMHDAG_API_HEADER_SECONDS"),
-        description="A client that has not said by then what it wants is hung up on",
+        description="Time limit for receiving the request headers, in seconds",
     )
     api_body_seconds: Interval = Field(
         default=30.0,
         validation_alias=named("RMHDAG_API_BODY_SECONDS"),
-        description="A body that is not there by then is refused",
+        description="Time limit for receiving the request body, in seconds",
     )
     oidc_issuer: SafeUrl | None = Field(
         default=None,
@@ -293,14 +338,14 @@ class Settings(RasterSettings):
     worker_health_host: str = Field(
         default="127.0.0.1",
         validation_alias=named("RMHDAG_WORKER_HEALTH_HOST"),
-        description="Where a worker tells over HTTP whether it is well",
+        description="Address on which a worker reports its health over HTTP",
     )
     worker_health_port: int | None = Field(
         default=None,
         ge=0,
         le=65535,
         validation_alias=named("RMHDAG_WORKER_HEALTH_PORT"),
-        description="The port for that, 0 for a free one; none if not given",
+        description="Port of that report, 0 for a free one; no report if not given",
     )
     log_format: Literal["logfmt", "json"] = Field(
         default="logfmt", validation_alias=named("RMHDAG_LOG_FORMAT"), description="Of lines on stderr: logfmt or json"
@@ -346,7 +391,7 @@ class Settings(RasterSettings):
     )
     callback_timeout_seconds: Interval = Field(
         default=15.0,
-        validation_alias=named("RMHDAG_CALLBACK_TIMEOUT_SEC"),
+        validation_alias=named("RMHDAG_CALLBACK_TIMEOUT_SECONDS", "RMHDAG_CALLBACK_TIMEOUT_SEC"),
         description="One try of a callback, from looking up the host to the answer",
     )
     callback_secret_key: str | None = Field(
@@ -410,6 +455,11 @@ class Settings(RasterSettings):
     def template_values(self) -> dict[str, str]:
         """Of the variables that templates may read, those that are set here."""
         return {name: os.environ[name] for name in self.template_names() if name in os.environ}
+
+    def retention(self) -> RetentionDays:
+        from rmhdag.store.retention import RetentionDays
+
+        return RetentionDays(self.retention_days, self.retention_history_days, self.retention_payload_days)
 
     def storage_settings(self) -> StorageSettings:
         zones = {Zone.BRONZE: self.storage_bronze, Zone.SILVER: self.storage_silver, Zone.GOLD: self.storage_gold}

@@ -21,8 +21,7 @@ from rmhdag.cli.options import (
 from rmhdag.cli.output import emit, emit_json, say
 
 if TYPE_CHECKING:
-    from rmhdag.cli.platform import Platform
-    from rmhdag.models.api.workflows import WorkflowDetail
+    from rmhdag.cli.platform import Platform, WorkflowToRun
 
 TimeoutOption = Annotated[
     float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Wait no longer; exit code 8.")
@@ -110,7 +109,7 @@ def submit(
     ):
         if wait and not dry_run:
             require_orchestrator(platform)
-        stored = find_workflow(platform, workflow, version)
+        stored = find_workflow(platform, workflow, version, store=not dry_run)
         given = read_parameters(stored.definition["inputs"], values or [], params)
         try:
             complete = validate_inputs(WorkflowDefinition.model_validate(stored.definition), given)
@@ -126,19 +125,22 @@ def submit(
                 made: dict[str, Any] = {}
             else:
                 job_id, made = order(platform, wanted, platform_id, refs or [], supersede=supersede)
-        told = f"job {job_id} of {stored.workflow_id} v{stored.version}"
+        name = f"job {job_id} of {stored.workflow_id} v{stored.version}"
         if made.get("asset_id"):
-            told += f", revision {made['revision']} of asset {made['asset_id']}"
+            name += f", revision {made['revision']} of asset {made['asset_id']}"
+        done = "joined" if made.get("joined") else "submitted"
+        if made.get("joined"):
+            name += ", which is under way with the same parameters"
         if not wait:
             if not platform.orchestrators_alive():
                 say("no orchestrator is running, so the job waits until there is one (`rmhdag up`)")
             facts = {"job_id": job_id, "workflow_id": stored.workflow_id, "workflow_version": stored.version, **made}
             emit_json(facts) if as_json else emit(f"{job_id}\n")
-            say(f"submitted {told}; `rmhdag job {job_id}` shows it")
+            say(f"{done} {name}; `rmhdag job {job_id}` shows it")
             return
         from rmhdag.cli.waiting import wait_for_job
 
-        say(told)
+        say(f"{done} {name}" if made.get("joined") else name)
         wait_for_job(platform, job_id, timeout_seconds=timeout, as_json=as_json)
 
 
@@ -172,9 +174,13 @@ def require_orchestrator(platform: Platform) -> None:
         )
 
 
-def find_workflow(platform: Platform, text: str, version: int | None) -> WorkflowDetail:
-    """The stored definition; a file is registered first."""
+def find_workflow(platform: Platform, text: str, version: int | None, *, store: bool) -> WorkflowToRun:
+    """The stored definition; a file is registered first, if `store`, else only checked."""
+    from rmhdag.cli.platform import WORKFLOW_RETIRED, WorkflowToRun
+
     if text == "-" or text.endswith((".yaml", ".yml")) or Path(text).is_file():
+        if not store:
+            return platform.check_file(text)
         registered = platform.register([text])
         if len(registered) != 1:
             raise CommandFailed(f"{text} holds {len(registered)} workflows; name one", code=ExitCode.USAGE)
@@ -182,13 +188,17 @@ def find_workflow(platform: Platform, text: str, version: int | None) -> Workflo
     stored = platform.workflow(text, version)
     if stored is None:
         raise unknown_workflow(platform, text, version)
-    return stored
+    if stored.retired_at is not None and not store:
+        raise CommandFailed(
+            f"workflow {text!r} is retired and takes no new jobs", remedy=WORKFLOW_RETIRED, code=ExitCode.CONFLICT
+        )
+    return WorkflowToRun(stored.workflow_id, stored.version, stored.definition)
 
 
 def unknown_workflow(platform: Platform, text: str, version: int | None) -> CommandFailed:
     from rmhdag.workflow.problems import did_you_mean
 
-    known = {line.workflow_id: line for line in platform.workflows()}
+    known = {line.workflow_id: line for line in platform.workflows(retired_too=True)}
     if text in known:
         remedy = f"The newest version is {known[text].version}."
     elif known:
@@ -199,7 +209,7 @@ def unknown_workflow(platform: Platform, text: str, version: int | None) -> Comm
     return CommandFailed(f"there is no workflow {wanted}", remedy=remedy, code=ExitCode.NOT_FOUND)
 
 
-def show_dry_run(stored: WorkflowDetail, params: dict[str, Any], *, as_json: bool) -> None:
+def show_dry_run(stored: WorkflowToRun, params: dict[str, Any], *, as_json: bool) -> None:
     from rmhdag.models.references import HIDDEN
 
     declared = stored.definition["inputs"]
@@ -212,7 +222,8 @@ def show_dry_run(stored: WorkflowDetail, params: dict[str, Any], *, as_json: boo
 
     emit(as_text(params))
     say(
-        f"a job of {stored.workflow_id} v{stored.version} would get these parameters; nothing was submitted (--dry-run)"
+        f"a job of {stored.workflow_id} v{stored.version} would get these parameters; "
+        "nothing was registered or submitted (--dry-run)"
     )
 
 

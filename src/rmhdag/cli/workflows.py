@@ -1,4 +1,4 @@
-"""`rmhdag workflows`: what is registered; register more."""
+"""`rmhdag workflows`: what is registered; register more, retire some."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from rmhdag.cli.output import emit, emit_json, say
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(invoke_without_command=True, rich_markup_mode=None, help="List, show and register workflows.")
+    group = typer.Typer(
+        invoke_without_command=True, rich_markup_mode=None, help="List, show, register and retire workflows."
+    )
     group.callback()(workflows)
     group.command("list", short_help="List registered workflows.")(list_workflows)
     group.command("show", short_help="Show a workflow's inputs and nodes.")(show_workflow)
     group.command("register", short_help="Register workflow files.")(register_workflows)
+    group.command("retire", short_help="Take no new jobs of a workflow.")(retire_workflow)
+    group.command("restore", short_help="Take jobs of a retired workflow again.")(restore_workflow)
     app.add_typer(group, name="workflows")
 
 
@@ -27,19 +31,23 @@ def workflows(
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """List, show and register workflows; alone it lists them.
+    """List, show, register and retire workflows; alone it lists them.
 
     \b
     Examples:
       rmhdag workflows
       rmhdag workflows show hello_world
       rmhdag workflows register flow.yaml
+      rmhdag workflows retire old_flow
     """
     if context.invoked_subcommand is None:
-        list_workflows(namespace, as_json, url, database_url, schema)
+        list_workflows(
+            namespace=namespace, as_json=as_json, url=url, database_url=database_url, schema=schema, retired_too=False
+        )
 
 
 def list_workflows(
+    retired_too: Annotated[bool, typer.Option("--all", help="Also those that were retired.")] = False,
     namespace: NamespaceOption = None,
     as_json: JsonOption = False,
     url: ServerOption = None,
@@ -51,14 +59,14 @@ def list_workflows(
     \b
     Examples:
       rmhdag workflows list
-      rmhdag workflows list --json
+      rmhdag workflows list --all --json
     """
     from rmhdag.cli.listing import show_listing
     from rmhdag.cli.platform import connected
     from rmhdag.cli.tables import show_age
 
     with connected(url, database_url, schema, namespace=namespace) as platform:
-        lines = platform.workflows()
+        lines = platform.workflows(retired_too=retired_too)
     headers = ("WORKFLOW", "VERSION", "REGISTERED", "BY", "DESCRIPTION")
     show_listing(
         "workflows",
@@ -69,7 +77,7 @@ def list_workflows(
             line.version,
             show_age(line.registered_at),
             line.registered_by,
-            line.description or line.name,
+            f"(retired) {line.description or line.name}" if line.retired_at else line.description or line.name,
         ),
         as_json=as_json,
         nothing="no workflow is registered; `rmhdag workflows register FILE` does it, `rmhdag up` brings some",
@@ -94,7 +102,7 @@ def show_workflow(
     """
     from rmhdag.cli.platform import connected
     from rmhdag.cli.submit import unknown_workflow
-    from rmhdag.cli.tables import lay_out
+    from rmhdag.cli.tables import lay_out, show_moment
 
     with connected(url, database_url, schema, namespace=namespace) as platform:
         stored = platform.workflow(workflow, version)
@@ -107,6 +115,8 @@ def show_workflow(
         )
         return
     emit(f"{stored.workflow_id} v{stored.version}  {found['name']}\n")
+    if stored.retired_at is not None:
+        emit(f"retired {show_moment(stored.retired_at)} by {stored.retired_by}: it takes no new jobs\n")
     if found.get("description"):
         emit(f"{found['description']}\n")
     if found["inputs"]:
@@ -155,3 +165,57 @@ def register_workflows(
         return
     for one in done:
         say(f"registered {one.workflow_id} v{one.version}")
+
+
+WorkflowArgument = Annotated[str, typer.Argument(metavar="WORKFLOW", help="A registered workflow.")]
+
+
+def retire_workflow(
+    workflow: WorkflowArgument,
+    issued_by: AsOption = None,
+    namespace: NamespaceOption = None,
+    as_json: JsonOption = False,
+    url: ServerOption = None,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """Take no new jobs of a workflow, in any version, and no longer list it. Jobs under way go on, with their child
+    jobs and retries. `restore` brings it back; so does registering a newer version, for that version.
+
+    \b
+    Examples:
+      rmhdag workflows retire old_flow
+    """
+    from rmhdag.cli.platform import connected
+
+    with connected(url, database_url, schema, namespace=namespace, name=issued_by) as platform:
+        line = platform.retire_workflow(workflow)
+    if as_json:
+        emit_json(line.model_dump())
+        return
+    say(f"{workflow} is retired and takes no new jobs; `rmhdag workflows restore {workflow}` brings it back")
+
+
+def restore_workflow(
+    workflow: WorkflowArgument,
+    issued_by: AsOption = None,
+    namespace: NamespaceOption = None,
+    as_json: JsonOption = False,
+    url: ServerOption = None,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """Take jobs of a retired workflow again, and list it.
+
+    \b
+    Examples:
+      rmhdag workflows restore old_flow
+    """
+    from rmhdag.cli.platform import connected
+
+    with connected(url, database_url, schema, namespace=namespace, name=issued_by) as platform:
+        line = platform.restore_workflow(workflow)
+    if as_json:
+        emit_json(line.model_dump())
+        return
+    say(f"{workflow} takes jobs again")

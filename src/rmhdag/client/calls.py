@@ -42,8 +42,9 @@ from rmhdag.models.api.overviews import JobOverview
 from rmhdag.models.api.processes import OrchestratorList, WorkerList
 from rmhdag.models.api.progress import JobProgress
 from rmhdag.models.api.queues import DeadLetterPage, Discarded, QueueStatusList, Requeued
+from rmhdag.models.api.retention import Pruned, PrunePreview
 from rmhdag.models.api.timeline import StreamedEvent, Timeline
-from rmhdag.models.api.workflows import Registration, WorkflowCheck, WorkflowDetail, WorkflowPage
+from rmhdag.models.api.workflows import Registration, WorkflowCheck, WorkflowDetail, WorkflowPage, WorkflowSummary
 
 M = TypeVar("M", bound=BaseModel)
 YAML = "application/yaml"
@@ -155,8 +156,18 @@ def decide(job_id: str, node_id: str, body: Decision) -> Call[CommandAnswerBody]
     return _post(f"{_of(job_id, node_id)}/decide", CommandAnswerBody, body, repeatable=False)
 
 
-def list_workflows(cursor: str | None = None, text: str | None = None) -> Call[WorkflowPage]:
-    return _get("workflows", WorkflowPage, cursor=cursor, limit=PAGE, text=text)
+def list_workflows(
+    cursor: str | None = None, text: str | None = None, *, retired_too: bool = False
+) -> Call[WorkflowPage]:
+    return _get("workflows", WorkflowPage, cursor=cursor, limit=PAGE, text=text, retired_too=retired_too)
+
+
+def retire_workflow(workflow_id: str) -> Call[WorkflowSummary]:
+    return _post(f"workflows/{_part(workflow_id)}/retire", WorkflowSummary, None)
+
+
+def restore_workflow(workflow_id: str) -> Call[WorkflowSummary]:
+    return _post(f"workflows/{_part(workflow_id)}/restore", WorkflowSummary, None)
 
 
 def get_workflow(workflow_id: str, version: int | None = None) -> Call[WorkflowDetail]:
@@ -170,6 +181,14 @@ def register(source: bytes, media_type: str = YAML) -> Call[Registration]:
 
 def validate(source: bytes, media_type: str = YAML) -> Call[WorkflowCheck]:
     return Call("POST", "/api/v1/workflows/validate", WorkflowCheck, content=source, media_type=media_type)
+
+
+def preview_retention() -> Call[PrunePreview]:
+    return _get("retention", PrunePreview)
+
+
+def prune() -> Call[Pruned]:
+    return _post("retention/prune", Pruned, None)
 
 
 def list_queues() -> Call[QueueStatusList]:

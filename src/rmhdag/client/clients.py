@@ -29,6 +29,7 @@ from rmhdag.models.api.jobs import MOST_IN_A_BATCH, JobSubmission, JobSummary
 from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, Me, RotationRequest
 from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
 from rmhdag.models.api.queues import DeadLetterSummary, Discarded, QueueStatus, Requeued
+from rmhdag.models.api.retention import Pruned, PrunePreview
 from rmhdag.models.api.timeline import StreamedEvent
 from rmhdag.models.api.workflows import Registration, WorkflowCheck, WorkflowDetail, WorkflowSummary
 from rmhdag.models.scopes import Scope
@@ -158,14 +159,26 @@ class ClientOperations(AssetOperations, ABC, Generic[J]):
         yield from listen(calls.stream_all(since, event_types))
 
     @Iteration
-    def workflows(self, text: str | None = None) -> Items[WorkflowSummary]:
+    def workflows(self, text: str | None = None, *, retired_too: bool = False) -> Items[WorkflowSummary]:
         """Registered workflows by id, each with its newest version."""
-        yield from pages(lambda cursor: calls.list_workflows(cursor, text), lambda page: page.workflows)
+        yield from pages(
+            lambda cursor: calls.list_workflows(cursor, text, retired_too=retired_too), lambda page: page.workflows
+        )
 
     @Operation
     def workflow(self, workflow_id: str, version: int | None = None) -> Steps[WorkflowDetail]:
         """One workflow with its definition."""
         return (yield from ask(calls.get_workflow(workflow_id, version)))
+
+    @Operation
+    def retire_workflow(self, workflow_id: str) -> Steps[WorkflowSummary]:
+        """Take no new jobs of it. Jobs under way go on."""
+        return (yield from ask(calls.retire_workflow(workflow_id)))
+
+    @Operation
+    def restore_workflow(self, workflow_id: str) -> Steps[WorkflowSummary]:
+        """Take jobs of a retired workflow again."""
+        return (yield from ask(calls.restore_workflow(workflow_id)))
 
     @Operation
     def register(self, source: Source) -> Steps[Registration]:
@@ -176,6 +189,16 @@ class ClientOperations(AssetOperations, ABC, Generic[J]):
     def validate(self, source: Source) -> Steps[WorkflowCheck]:
         """All that is wrong with a workflow; nothing is stored."""
         return (yield from ask(calls.validate(*written(source))))
+
+    @Operation
+    def preview_retention(self) -> Steps[PrunePreview]:
+        """What retention would delete now, by table, and why. Nothing is changed."""
+        return (yield from ask(calls.preview_retention()))
+
+    @Operation
+    def prune(self) -> Steps[Pruned]:
+        """Delete for a few seconds what retention would delete; `has_more` says that it is worth calling it again."""
+        return (yield from ask(calls.prune()))
 
     @Operation
     def queues(self) -> Steps[list[QueueStatus]]:

@@ -249,7 +249,7 @@ def _known_error(code: str, message: str) -> HandlerError:
 
 def _told(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return "out of memory: the process may not grow further (worker setting memory_limit_mb)"
+        return "out of memory: the process may not grow further (RMHDAG_TASK_MEMORY_MB)"
     if isinstance(error, OSError) and error.errno in DISK_ERRORS:
         return f"{DISK_ERRORS[error.errno]}: {error}"
     if isinstance(error, SystemExit):

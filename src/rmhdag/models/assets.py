@@ -155,6 +155,8 @@ class AssetRevision(Row):
     error_message: Message | None = None
     outputs: LargeJsonObject = Field(default_factory=dict)
     footprint: JsonValue | None = None
+    # Of a completed revision whose job was deleted: workflow, version, parameters, who and when.
+    made_by: LargeJsonObject = Field(default_factory=dict)
     catalogue: LargeJsonList = Field(default_factory=list)
     # Those of its job, which does not live as long.
     error: JsonObject | None = None

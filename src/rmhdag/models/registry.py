@@ -53,6 +53,9 @@ class Workflow(Row):
     registered_by: Name
     registered_at: Stamped
     superseded_at: Timestamp | None = None
+    # A retired workflow takes no new jobs; those under way go on.
+    retired_at: Timestamp | None = None
+    retired_by: Name | None = None
     definition: DefinitionJsonObject
     layout: LayoutJsonObject = Field(default_factory=dict)
 

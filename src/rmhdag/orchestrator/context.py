@@ -31,7 +31,10 @@ class OrchestratorSettings:
     orphan_scan_seconds: float = 1.0
     timer_seconds: float = 0.5
     stall_seconds: float = 300.0
-    zombie_seconds: float = 86_400.0
+    # A job in which nothing is left that could move.
+    stuck_seconds: float = 8 * 86_400.0
+    # A job that waits for a worker; None: for as long as it takes.
+    worker_wait_seconds: float | None = None
     stuck_dispatch_seconds: float = 30.0
     owed_seconds: float = 5.0
     backpressure_depth: int = 50_000

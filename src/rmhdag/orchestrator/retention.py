@@ -23,7 +23,7 @@ from rmhdag.orchestrator.duties import late_jobs, rollups
 from rmhdag.orchestrator.figures import Figures
 from rmhdag.store import old_days, partitions, retention, unused_payloads
 from rmhdag.store.old_days import Drop, OldDay
-from rmhdag.store.retention import Bite, Place
+from rmhdag.store.retention import Bite, Place, RetentionDays
 from rmhdag.store.unused_payloads import PayloadPlace
 
 Conn = psycopg.Connection[Any]
@@ -68,9 +68,7 @@ class Retention:
         self._old_days: deque[OldDay] = deque()
         self._day_place = ""
         self._day_is_held_up = False
-        # Dead letters are for people to look at; settled messages to brokers are like results.
-        kept_days = dict.fromkeys(retention.HISTORY, settings.retention_history_days)
-        kept_days["delete_old_outbox_rows"] = settings.retention_days
+        days = RetentionDays(settings.retention_days, settings.retention_history_days, settings.retention_payload_days)
         often, slowly = settings.pruning_seconds, max(settings.pruning_seconds, SLOWLY_SECONDS)
         self.chores = [
             Chore("rollups", settings.rollup_seconds, self._sum_up),
@@ -81,8 +79,25 @@ class Retention:
             Chore("days", often, self._prune_days),
             Chore("payloads", slowly, self._delete_unused_payloads),
             Chore("uploads", slowly, self._delete_old_uploads),
-            *(Chore(name, slowly, partial(self._delete_history, name, days)) for name, days in kept_days.items()),
+            *(
+                Chore(name, slowly, partial(self._delete_history, name, days.of_history(name)))
+                for name in retention.HISTORY
+            ),
         ]
+
+    def run_for(self, conn: Conn, seconds: float) -> tuple[Counter[str], bool]:
+        """Do now, without rests, what is due at all: rows deleted by table, and whether the time was too short."""
+        deadline = monotonic() + seconds
+        deleted: Counter[str] = Counter()
+        for chore in self.chores:
+            while True:
+                bite = chore.step(conn)
+                deleted.update(bite.rows)
+                if monotonic() > deadline:
+                    return +deleted, True
+                if not bite.has_more:
+                    break
+        return +deleted, False
 
     def run_once(self, conn: Conn) -> float:
         """Do what is due first, if anything is; returns the seconds until the next call."""

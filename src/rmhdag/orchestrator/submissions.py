@@ -35,6 +35,13 @@ class UnknownWorkflowError(Exception):
     """No such workflow, or not that version."""
 
 
+class RetiredWorkflowError(Exception):
+    """It takes no new jobs."""
+
+    def __init__(self, workflow_id: str) -> None:
+        super().__init__(f"workflow {workflow_id!r} is retired and takes no new jobs")
+
+
 class ChildJobRefused(UnknownWorkflowError):
     """A child job that cannot be made; the reason is short enough for the inbox of its parent."""
 
@@ -73,7 +80,14 @@ class Submitted(NamedTuple):
     is_repeat: bool = False
 
 
-Refusal = UnknownWorkflowError | UnfitWorkflowError | OtherSubmissionError | InvalidInputs | CallbackRefused
+Refusal = (
+    UnknownWorkflowError
+    | RetiredWorkflowError
+    | UnfitWorkflowError
+    | OtherSubmissionError
+    | InvalidInputs
+    | CallbackRefused
+)
 
 
 def submit(
@@ -117,7 +131,13 @@ def submit_many(
     for place in open_places:
         try:
             rows[place] = _row_of(conn, namespace, wanted[place], stored, callback_rules)
-        except (UnknownWorkflowError, UnfitWorkflowError, InvalidInputs, CallbackRefused) as refusal:
+        except (
+            UnknownWorkflowError,
+            RetiredWorkflowError,
+            UnfitWorkflowError,
+            InvalidInputs,
+            CallbackRefused,
+        ) as refusal:
             answers[place] = refusal
     inserted = jobs.insert_jobs(conn, list(rows.values()), source_app) if rows else set()
     beaten = []
@@ -172,6 +192,8 @@ def _row_of(
     if head is None:
         named = wanted.workflow_id if wanted.version is None else f"{wanted.workflow_id} version {wanted.version}"
         raise UnknownWorkflowError(f"there is no workflow {named!r}; `rmhdag workflows` lists them")
+    if head.retired_at is not None:
+        raise RetiredWorkflowError(head.workflow_id)
     definition = definition_of(conn, namespace, head.workflow_id, head.version, head.hash)
     refuse_unfit(conn, namespace, head, definition)
     params = complete_inputs(definition, wanted.input_params)

@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from rmhdag.models.blobs import BlobAddress, BlobRef, check_container, check_path
 from rmhdag.models.records import Zone
-from rmhdag.storage.errors import BlobNotFound, OutsideStorage, StorageError
+from rmhdag.storage.errors import BlobConflict, BlobNotFound, OutsideStorage, StorageError
 from rmhdag.storage.gdal import CLOSED
 from rmhdag.storage.local import LocalRoot
 from rmhdag.storage.root import ALWAYS, PIECE_BYTES, Condition, GdalSource, Head, Root
@@ -128,8 +128,20 @@ class Storage:
         )
         return ref_of(address, len(data), sha256, media_type)
 
-    def upload(self, local: Path, address: BlobAddress, *, media_type: str | None = None) -> BlobRef:
-        """Copy a local file into storage. If the same bytes are there already, nothing is written."""
+    def upload(
+        self,
+        local: Path,
+        address: BlobAddress,
+        *,
+        media_type: str | None = None,
+        if_absent: bool = False,
+        on_piece: Callable[[int], None] | None = None,
+    ) -> BlobRef:
+        """Copy a local file into storage. If the same bytes are there already, nothing is written.
+
+        `if_absent` raises BlobConflict if other bytes are there; above READ_BYTES that is looked at before the upload
+        only, as stores of objects take a condition with one piece alone. `on_piece` hears of the bytes as they go.
+        """
         root, key = self._find(address)
         first = Counted(file_pieces(local))
         first.drain()
@@ -137,7 +149,9 @@ class Storage:
         made = ref_of(address, first.size_bytes, first.sha256, media_type)
         if self._holds(root, key, made):
             return made
-        second = Counted(file_pieces(local))
+        if if_absent and self.exists(address):
+            raise BlobConflict(f"{address} exists with another content")
+        second = Counted(file_pieces(local), on_piece)
         self._before_write()
         root.write(
             key,
@@ -145,14 +159,14 @@ class Storage:
             size_bytes=first.size_bytes,
             sha256=first.sha256,
             media_type=media_type,
-            condition=ALWAYS,
+            condition=Condition(if_absent and first.size_bytes <= READ_BYTES, None),
         )
         return made
 
-    def download(self, address: BlobAddress, local: Path) -> BlobRef:
-        """Copy a blob to a local file, which appears when it is complete."""
+    def download(self, address: BlobAddress, local: Path, *, on_piece: Callable[[int], None] | None = None) -> BlobRef:
+        """Copy a blob to a local file, complete when it appears. `on_piece` hears of the bytes as they come."""
         root, key = self._find(address)
-        content = Counted(root.pieces(key))
+        content = Counted(root.pieces(key), on_piece)
         part = local.with_name(f".{secrets.token_hex(8)}.part")
         try:
             with part.open("xb") as file:
@@ -292,8 +306,9 @@ def _nothing() -> None:
 class Counted:
     """Pieces on their way: how many bytes have passed, and their hash."""
 
-    def __init__(self, pieces: Iterable[bytes]) -> None:
+    def __init__(self, pieces: Iterable[bytes], on_piece: Callable[[int], None] | None = None) -> None:
         self._pieces = pieces
+        self._on_piece = on_piece
         self._hash = hashlib.sha256()
         self.size_bytes = 0
 
@@ -301,6 +316,8 @@ class Counted:
         for piece in self._pieces:
             self._hash.update(piece)
             self.size_bytes += len(piece)
+            if self._on_piece is not None:
+                self._on_piece(self.size_bytes)
             yield piece
 
     @property

@@ -88,6 +88,7 @@ class RevisionLine(NamedTuple):
     footprint: Any = None
     error: dict[str, Any] | None = None
     warnings: Sequence[dict[str, Any]] = ()
+    made_by: dict[str, Any] | None = None
 
 
 class BlobLine(NamedTuple):

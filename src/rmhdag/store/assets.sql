@@ -110,11 +110,21 @@ FROM dag_geospatial_assets
 WHERE namespace = %(namespace)s
 
 -- name: revision
+-- What made it is known from its job, and is written down when that is deleted.
 SELECT
-    revision, status, source, job_id, content_hash, created_by, created_at, completed_at, error_message, outputs,
-    footprint, error, COALESCE(warnings, '[]') AS warnings
-FROM dag_asset_revisions
-WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(revision)s
+    v.revision, v.status, v.source, v.job_id, v.content_hash, v.created_by, v.created_at, v.completed_at,
+    v.error_message, v.outputs, v.footprint, v.error, COALESCE(v.warnings, '[]') AS warnings,
+    CASE
+        WHEN v.made_by <> '{}' THEN v.made_by
+        WHEN j.job_id IS NOT NULL THEN jsonb_build_object(
+            'workflow_id', j.workflow_id, 'workflow_version', j.workflow_version, 'workflow_hash', j.workflow_hash,
+            'input_params', j.input_params, 'submitted_by', j.submitted_by, 'rerun_of', j.rerun_of,
+            'started_at', j.started_at, 'completed_at', j.completed_at
+        )
+    END AS made_by
+FROM dag_asset_revisions AS v
+LEFT JOIN dag_jobs AS j ON j.job_id = v.job_id
+WHERE v.namespace = %(namespace)s AND v.asset_id = %(asset_id)s AND v.revision = %(revision)s
 
 -- name: revisions
 -- Newest first, without what may be large.

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from rmhdag import __version__
-from rmhdag.models.registry import SchemaMeta
+from rmhdag.models.registry import Orchestrator, SchemaMeta, Worker
 from rmhdag.models.rows import OLDEST_CODE_VERSION, ROWS, SCHEMA_VERSION
 from rmhdag.models.table import Row, quote
 from rmhdag.store.column_steps import plan_tables_and_columns
@@ -19,13 +19,17 @@ from rmhdag.store.rule_steps import plan_partitions, plan_rules, plan_types
 from rmhdag.store.schema import check_schema_name
 from rmhdag.store.survey import Survey
 
+# A process that has sent a heartbeat within this time is running.
+LIVE_SECONDS = 60
+
 
 def plan_migration(
     conn: psycopg.Connection[Any], schema: str, rows: Sequence[type[Row]] = ROWS, *, days_ahead: int = DAYS_AHEAD
 ) -> Plan:
     """What `schema` lacks. Only reads: the scratch objects of the comparison are rolled back."""
     survey = Survey(conn, check_schema_name(schema), rows)
-    version = _recorded_version(survey)
+    recorded = _recorded_versions(survey)
+    version = None if recorded is None else recorded[0]
     if version is not None and version > SCHEMA_VERSION:
         survey.refuse(
             SchemaMeta.table.name,
@@ -34,6 +38,8 @@ def plan_migration(
             "use the newer program",
         )
         return survey.plan
+    if recorded is not None and recorded[1] < OLDEST_CODE_VERSION:
+        _refuse_older_processes(survey)
     plan_types(survey)
     _refuse_other_partitioning(survey)
     plan_tables_and_columns(survey)
@@ -48,13 +54,35 @@ def plan_migration(
     return survey.plan
 
 
-def _recorded_version(survey: Survey) -> int | None:
+def _recorded_versions(survey: Survey) -> tuple[int, int] | None:
+    """The schema's version, and the oldest code that may work with it."""
     if SchemaMeta.table.name not in survey.live.tables:
         return None
     found = survey.conn.execute(
-        f"SELECT schema_version FROM {survey.schema}.{SchemaMeta.table.name}".encode()
+        f"SELECT schema_version, oldest_code_version FROM {survey.schema}.{SchemaMeta.table.name}".encode()
     ).fetchone()
-    return int(found[0]) if found else None
+    return None if found is None else (int(found[0]), int(found[1]))
+
+
+def _refuse_older_processes(survey: Survey) -> None:
+    """Processes that run now passed the check of their own version, and the new schema shuts them out."""
+    for row in (Orchestrator, Worker):
+        if row.table.name not in survey.live.tables:
+            continue
+        query = (
+            f"SELECT count(*) FROM {survey.schema}.{row.table.name} "
+            f"WHERE heartbeat_at > clock_timestamp() - interval '{LIVE_SECONDS} seconds'"
+        )
+        found = survey.conn.execute(query.encode()).fetchone()
+        if found and found[0]:
+            what = row.table.name.removeprefix("dag_")
+            survey.refuse(
+                row.table.name,
+                f"{found[0]} {what if found[0] > 1 else what[:-1]} of an older version of rmhdag may still be running",
+                f"schema version {SCHEMA_VERSION} takes programs of version {OLDEST_CODE_VERSION} or newer only, "
+                "and older ones would damage it",
+                "stop them all, migrate, and start the new version",
+            )
 
 
 def _record_version(survey: Survey) -> None:

@@ -15,8 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
-from rmhdag.models.registry import SchemaMeta
-from rmhdag.models.rows import ROWS, SCHEMA_VERSION
+from rmhdag.models.rows import ROWS
 from rmhdag.models.table import Row
 from rmhdag.store.comparison import plan_migration
 from rmhdag.store.connection import connect
@@ -34,10 +33,6 @@ _MAX_PASSES = 50
 _TRY_AGAIN = (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)
 
 OnStep = Callable[[Step, int, int], None]
-
-
-class SchemaMismatch(Exception):
-    """This program cannot work with the database as it is."""
 
 
 def plan(dsn: str, schema: str = DEFAULT_SCHEMA, rows: Sequence[type[Row]] = ROWS) -> Plan:
@@ -87,29 +82,6 @@ def apply_plan(
                 f"step {number} of {len(made.steps)} in schema {made.schema}, {step.title}: {str(error).strip()}. "
                 f"Earlier steps stand. Remedy: remove the cause and migrate again; it goes on from here."
             ) from error
-
-
-def check_version(
-    conn: psycopg.Connection[Any], schema: str = DEFAULT_SCHEMA, *, code_version: int = SCHEMA_VERSION
-) -> None:
-    """Raise SchemaMismatch unless a program of this version may work with the database."""
-    check_schema_name(schema)
-    name = f"{schema}.{SchemaMeta.table.name}"
-    found = conn.execute("SELECT to_regclass(%s)", [name]).fetchone()
-    meta = None
-    if found and found[0] is not None:
-        meta = conn.execute(f"SELECT schema_version, oldest_code_version FROM {name}".encode()).fetchone()
-    if meta is None:
-        raise SchemaMismatch(f"schema {schema} is not set up in this database: run `rmhdag db migrate`")
-    version, oldest = meta
-    if version < code_version:
-        raise SchemaMismatch(
-            f"schema {schema} has version {version}, this program needs {code_version}: run `rmhdag db migrate`"
-        )
-    if oldest > code_version:
-        raise SchemaMismatch(
-            f"schema {schema} takes programs of version {oldest} or newer, this one is {code_version}: update rmhdag"
-        )
 
 
 def _open(dsn: str) -> psycopg.Connection[Any]:

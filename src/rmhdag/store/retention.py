@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 import psycopg
 
+from rmhdag.models.references import holder_of_revision, references_in
 from rmhdag.store.crash_points import commit_site
+from rmhdag.store.payloads import add_uses
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -47,6 +49,18 @@ HISTORY = {
 LONGEST_PAGE, MOST_JOBS = 500, 1_000
 
 
+class RetentionDays(NamedTuple):
+    """How long things are kept: jobs, what no job owns, and stored values that nothing refers to."""
+
+    jobs: float = 30.0
+    history: float = 92.0
+    payloads: float = 1.0
+
+    def of_history(self, name: str) -> float:
+        """Dead letters are for people to look at; settled messages to brokers are like results."""
+        return self.jobs if name == "delete_old_outbox_rows" else self.history
+
+
 class Place(NamedTuple):
     """Where the next page of expired jobs begins."""
 
@@ -71,14 +85,22 @@ def take_out_expired_jobs(conn: Conn, days: float, after: Place, limit: int) -> 
     limit = min(limit, LONGEST_PAGE)
     with conn.transaction():
         page = conn.execute(SQL["expired_jobs"], {"days": days, "limit": limit, **after._asdict()}).fetchall()
-        old = [row[2] for row in page if row[3]]
+        old = [row[2] for row in page if row[3] is None]
         locked = [row[0] for row in conn.execute(SQL["lock_expired_jobs"], {"jobs": old}).fetchall()] if old else []
-        gone = conn.execute(SQL["take_out_jobs"], {"jobs": locked, "days": days}).rowcount if locked else 0
+        gone = _take_out(conn, locked, days) if locked else 0
     bite = Bite(Counter(dag_jobs=gone), len(page) == limit)
-    return bite, _place_after(page) if bite.has_more else Place()
+    return bite, place_after(page) if bite.has_more else Place()
 
 
-def _place_after(page: list[tuple[str, datetime, str, bool]]) -> Place:
+def _take_out(conn: Conn, job_ids: list[str], days: float) -> int:
+    rows = conn.execute(SQL["take_out_jobs"], {"jobs": job_ids, "days": days}).fetchall()
+    for namespace, asset_id, revision, params in rows:
+        digests = {reference.sha256 for reference in references_in(params)}
+        add_uses(conn, namespace, holder_of_revision(asset_id, revision), digests)
+    return len(rows)
+
+
+def place_after(page: list[tuple[str, datetime, str, str | None]]) -> Place:
     """Jobs of one batch end in the same moment: those that did not fit are on the next page, together with a few that
     did. Of a page full of them the rest waits for the next pass."""
     first, last = page[0], page[-1]

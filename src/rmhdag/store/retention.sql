@@ -1,21 +1,23 @@
 -- name: expired_jobs
--- A page of the jobs that are old enough, by namespace and end, and whether each may go. The index (namespace,
+-- A page of the jobs that are old enough, by namespace and end, and why each has to stay, or null. The index (namespace,
 -- completed_at) answers it with one probe per namespace, in its own order: no other index does, so none is taken while
 -- the table is small. Those that have to stay are passed by. Metrics must have summed a job up before it goes.
--- A job stays while a younger rerun stands on its results, while its parent is shown, and while a callback is not sent.
 SELECT
     m.namespace, j.completed_at, j.job_id,
-    NOT EXISTS (
-        SELECT FROM dag_jobs AS r
-        WHERE r.root_job_id = j.root_job_id AND r.rerun_of IS NOT NULL AND r.job_id <> j.job_id
-            AND (r.completed_at IS NULL OR r.completed_at >= clock_timestamp() - %(days)s * interval '1 day')
-    )
-    AND NOT EXISTS (
-        SELECT FROM dag_jobs AS p
-        WHERE p.job_id = j.parent_job_id
-            AND (p.completed_at IS NULL OR p.completed_at >= clock_timestamp() - %(days)s * interval '1 day')
-    )
-    AND NOT EXISTS (SELECT FROM dag_callbacks AS c WHERE c.job_id = j.job_id AND c.status = 'pending') AS may_go
+    CASE
+        WHEN EXISTS (
+            SELECT FROM dag_jobs AS r
+            WHERE r.root_job_id = j.root_job_id AND r.rerun_of IS NOT NULL AND r.job_id <> j.job_id
+                AND (r.completed_at IS NULL OR r.completed_at >= clock_timestamp() - %(days)s * interval '1 day')
+        ) THEN 'a younger rerun uses its results'
+        WHEN EXISTS (
+            SELECT FROM dag_jobs AS p
+            WHERE p.job_id = j.parent_job_id
+                AND (p.completed_at IS NULL OR p.completed_at >= clock_timestamp() - %(days)s * interval '1 day')
+        ) THEN 'its parent job is still kept'
+        WHEN EXISTS (SELECT FROM dag_callbacks AS c WHERE c.job_id = j.job_id AND c.status = 'pending')
+        THEN 'a callback is still to be sent'
+    END AS stays_because
 FROM dag_rollup_marks AS m
 CROSS JOIN LATERAL (
     SELECT e.job_id, e.completed_at, e.root_job_id, e.parent_job_id
@@ -47,8 +49,21 @@ SELECT EXISTS (
 -- Another orchestrator at them, or somebody who reruns one: these are left for the next pass.
 SELECT job_id FROM dag_jobs WHERE job_id = ANY(%(jobs)s) ORDER BY job_id FOR UPDATE SKIP LOCKED
 
+-- name: count_jobs_not_summed_up
+-- Jobs that are old enough and that metrics have not counted.
+SELECT count(*) FROM (
+    SELECT FROM dag_rollup_marks AS m
+    JOIN dag_jobs AS j ON j.namespace = m.namespace AND j.completed_at IS NOT NULL AND j.completed_at > m.rolled_up_to
+    WHERE j.completed_at <= clock_timestamp() - %(days)s * interval '1 day'
+    LIMIT %(limit)s
+) AS waiting
+
+-- name: count_pruned_jobs
+SELECT count(*) FROM (SELECT FROM dag_pruned_jobs LIMIT %(limit)s) AS left_over
+
 -- name: take_out_jobs
--- Asked again under the lock: a rerun that was committed after the page was read keeps its job.
+-- Asked again under the lock: a rerun that was committed after the page was read keeps its job. A revision that users
+-- may see keeps what made it; the stored values among its parameters are the caller's to keep.
 WITH gone AS (
     DELETE FROM dag_jobs AS j
     WHERE j.job_id = ANY(%(jobs)s) AND j.completed_at IS NOT NULL
@@ -57,9 +72,26 @@ WITH gone AS (
             WHERE r.root_job_id = j.root_job_id AND r.rerun_of IS NOT NULL AND r.job_id <> j.job_id
                 AND (r.completed_at IS NULL OR r.completed_at >= clock_timestamp() - %(days)s * interval '1 day')
         )
-    RETURNING j.job_id, j.namespace
+    RETURNING j.job_id, j.namespace, j.workflow_id, j.workflow_version, j.workflow_hash, j.input_params,
+        j.submitted_by, j.rerun_of, j.started_at, j.completed_at
+),
+marked AS (
+    INSERT INTO dag_pruned_jobs (job_id, namespace) SELECT job_id, namespace FROM gone
+),
+kept AS (
+    UPDATE dag_asset_revisions AS v
+    SET made_by = jsonb_build_object(
+        'workflow_id', gone.workflow_id, 'workflow_version', gone.workflow_version,
+        'workflow_hash', gone.workflow_hash, 'input_params', gone.input_params, 'submitted_by', gone.submitted_by,
+        'rerun_of', gone.rerun_of, 'started_at', gone.started_at, 'completed_at', gone.completed_at
+    )
+    FROM gone
+    WHERE v.job_id = gone.job_id AND v.status = 'completed'
+    RETURNING v.job_id, v.asset_id, v.revision, gone.input_params
 )
-INSERT INTO dag_pruned_jobs (job_id, namespace) SELECT job_id, namespace FROM gone
+SELECT gone.namespace, kept.asset_id, kept.revision, kept.input_params
+FROM gone
+LEFT JOIN kept ON kept.job_id = gone.job_id
 
 -- name: lock_pruned_jobs
 SELECT job_id, namespace FROM dag_pruned_jobs ORDER BY job_id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
@@ -202,8 +234,14 @@ SELECT pg_try_advisory_xact_lock(hashtextextended('rmhdag retention ' || current
 -- name: delete_old_orchestrator_events
 -- They are numbered as they come: the first thousand are the oldest.
 DELETE FROM dag_orchestrator_events AS e
-USING (SELECT o.event_id FROM dag_orchestrator_events AS o ORDER BY o.event_id LIMIT %(limit)s) AS first
-WHERE e.event_id = first.event_id AND e.created_at < clock_timestamp() - %(days)s * interval '1 day'
+USING (
+    SELECT f.event_id
+    FROM (
+        SELECT o.event_id, o.created_at FROM dag_orchestrator_events AS o ORDER BY o.event_id LIMIT %(limit)s
+    ) AS f
+    WHERE f.created_at < clock_timestamp() - %(days)s * interval '1 day'
+) AS bite
+WHERE e.event_id = bite.event_id
 
 -- name: delete_old_dead_letters
 DELETE FROM dag_dead_letters AS d

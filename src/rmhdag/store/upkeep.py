@@ -24,6 +24,13 @@ class SilentJob(NamedTuple):
     silence: timedelta
 
 
+class Wait(NamedTuple):
+    """`only_for_workers`: all its tasks lie in queues, and no clock will move another one."""
+
+    waits_for: str
+    only_for_workers: bool
+
+
 def tasks_without_a_row(conn: Conn, me: str, seconds: float) -> list[tuple[str, str, int, str]]:
     """(job, node, attempt, task) of dispatched nodes that nobody will ever run."""
     return conn.execute(SQL["tasks_without_a_row"], {"me": me, "seconds": seconds}).fetchall()
@@ -35,9 +42,10 @@ def jobs_without_progress(conn: Conn, me: str, seconds: float, *, after: str, li
     return [SilentJob(*row) for row in conn.execute(SQL["jobs_without_progress"], given).fetchall()]
 
 
-def what_jobs_wait_for(conn: Conn, job_ids: Sequence[str]) -> dict[str, str]:
+def what_jobs_wait_for(conn: Conn, job_ids: Sequence[str]) -> dict[str, Wait]:
     """Jobs of which somebody or the clock will move the next node, with who or when that is."""
-    return dict(conn.execute(SQL["what_jobs_wait_for"], {"jobs": list(job_ids)}).fetchall())
+    rows = conn.execute(SQL["what_jobs_wait_for"], {"jobs": list(job_ids)}).fetchall()
+    return {job_id: Wait(waits_for, only_for_workers) for job_id, waits_for, only_for_workers in rows}
 
 
 def open_nodes(conn: Conn, job_id: str) -> list[tuple[str, str]]:

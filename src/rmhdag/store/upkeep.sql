@@ -26,9 +26,9 @@ LIMIT %(limit)s
 -- name: what_jobs_wait_for
 -- One reason for each job that has one: a task that nobody has claimed or that runs, a retry that is not due yet. What
 -- was claimed and never started is no reason.
-SELECT DISTINCT ON (w.job_id) w.job_id, w.waits_for
+SELECT DISTINCT ON (w.job_id) w.job_id, w.waits_for, bool_and(w.for_a_worker) OVER (PARTITION BY w.job_id)
 FROM (
-    SELECT q.job_id,
+    SELECT q.job_id, q.available_at IS NULL AND q.worker_id IS NULL AS for_a_worker,
         CASE
             WHEN q.available_at IS NOT NULL THEN format('node %%s to be called again at %%s', q.node_id, q.available_at)
             WHEN q.worker_id IS NULL THEN format('a worker for node %%s in queue %%s', q.node_id, q.queue)
@@ -37,7 +37,7 @@ FROM (
     FROM dag_queue_messages AS q
     WHERE q.job_id = ANY(%(jobs)s) AND (q.worker_id IS NULL OR q.started_at IS NOT NULL)
     UNION ALL
-    SELECT n.job_id, format('the retry of node %%s at %%s', n.node_id, n.next_attempt_at)
+    SELECT n.job_id, false, format('the retry of node %%s at %%s', n.node_id, n.next_attempt_at)
     FROM dag_node_states AS n
     WHERE n.job_id = ANY(%(jobs)s) AND n.next_attempt_at > clock_timestamp()
 ) AS w

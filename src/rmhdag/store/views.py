@@ -190,6 +190,8 @@ class WorkflowLine(NamedTuple):
     hash: str
     registered_by: str
     registered_at: datetime
+    retired_at: datetime | None
+    retired_by: str | None
     name: str
     description: str | None
 
@@ -376,10 +378,16 @@ def handler_lines(conn: Conn, namespace: str) -> list[HandlerLine]:
 
 
 def workflows(
-    conn: Conn, namespace: str, *, after: str | None = None, text: str | None = None, limit: int | None = None
+    conn: Conn,
+    namespace: str,
+    *,
+    after: str | None = None,
+    text: str | None = None,
+    retired_too: bool = False,
+    limit: int | None = None,
 ) -> list[WorkflowLine]:
     """The newest version of each; `after` is the id that the page before ended with."""
-    given = {"namespace": namespace, "after": after, "text": text, "limit": limit}
+    given = {"namespace": namespace, "after": after, "text": text, "retired_too": retired_too, "limit": limit}
     return _read(conn, WorkflowLine, "workflows", given)
 
 

@@ -33,10 +33,15 @@ class WorkflowHead(NamedTuple):
     version: int
     hash: str
     handlers_at: datetime | None = None
+    retired_at: datetime | None = None
 
 
 class OtherContentError(Exception):
     """The version is registered with another content."""
+
+    @classmethod
+    def of(cls, workflow_id: str, version: int) -> OtherContentError:
+        return cls(f"{workflow_id} version {version} is registered with another content; give the file a new version")
 
 
 def current_workflow(conn: Conn, namespace: str, workflow_id: str, version: int | None = None) -> StoredWorkflow | None:
@@ -55,8 +60,8 @@ def current_heads(
     given = {"namespace": namespace, "wanted": orjson.dumps(list(wanted)).decode()}
     rows = conn.execute(SQL["current_heads"], given).fetchall()
     return {
-        (workflow_id, asked): WorkflowHead(workflow_id, version, digest, handlers_at)
-        for asked, workflow_id, version, digest, handlers_at in rows
+        (workflow_id, asked): WorkflowHead(workflow_id, version, digest, handlers_at, retired_at)
+        for asked, workflow_id, version, digest, handlers_at, retired_at in rows
     }
 
 
@@ -90,10 +95,7 @@ def register_workflow(
         if there is not None and there.hash == workflow.hash:
             return False
         if there is not None and not development:
-            raise OtherContentError(
-                f"{workflow.workflow_id} version {workflow.version} is registered with another content; "
-                f"give the file a new version"
-            )
+            raise OtherContentError.of(workflow.workflow_id, workflow.version)
         conn.execute(SQL["supersede_workflow"], given)
         conn.execute(SQL["register_workflow"], given)
     return True
@@ -110,6 +112,18 @@ def keep_definition(conn: Conn, namespace: str, workflow: StoredWorkflow, regist
         "definition": orjson.dumps(workflow.definition).decode(),
     }
     conn.execute(SQL["keep_definition"], given)
+
+
+def retire_workflow(conn: Conn, namespace: str, workflow_id: str, by: str) -> bool:
+    """Take no new jobs of any of its versions. False if there is no such workflow."""
+    given = {"namespace": namespace, "workflow_id": workflow_id, "by": by}
+    return conn.execute(SQL["retire_workflow"], given).rowcount > 0
+
+
+def restore_workflow(conn: Conn, namespace: str, workflow_id: str) -> bool:
+    """Take jobs again. False if there is no such workflow."""
+    given = {"namespace": namespace, "workflow_id": workflow_id}
+    return conn.execute(SQL["restore_workflow"], given).rowcount > 0
 
 
 def list_workflows(conn: Conn, namespace: str) -> list[tuple[Any, ...]]:

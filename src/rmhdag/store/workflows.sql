@@ -8,10 +8,12 @@ LIMIT 1
 
 -- name: current_heads
 -- 0 workflow_id, 1 version or null
-SELECT (r->>1)::int AS asked, w.workflow_id, w.version, w.hash, (SELECT max(updated_at) FROM dag_handlers) AS handlers_at
+SELECT
+    (r->>1)::int AS asked, w.workflow_id, w.version, w.hash, (SELECT max(updated_at) FROM dag_handlers) AS handlers_at,
+    w.retired_at
 FROM jsonb_array_elements(%(wanted)s::jsonb) AS r
 CROSS JOIN LATERAL (
-    SELECT workflow_id, version, hash
+    SELECT workflow_id, version, hash, retired_at
     FROM dag_workflows
     WHERE namespace = %(namespace)s AND workflow_id = r->>0 AND superseded_at IS NULL
         AND version = COALESCE((r->>1)::int, version)
@@ -29,6 +31,16 @@ ORDER BY workflow_id, version DESC
 UPDATE dag_workflows SET superseded_at = clock_timestamp()
 WHERE namespace = %(namespace)s AND workflow_id = %(workflow_id)s AND version = %(version)s AND hash <> %(hash)s
     AND superseded_at IS NULL
+
+-- name: retire_workflow
+-- All its versions; the first time counts.
+UPDATE dag_workflows
+SET retired_at = COALESCE(retired_at, clock_timestamp()), retired_by = COALESCE(retired_by, %(by)s)
+WHERE namespace = %(namespace)s AND workflow_id = %(workflow_id)s AND superseded_at IS NULL
+
+-- name: restore_workflow
+UPDATE dag_workflows SET retired_at = NULL, retired_by = NULL
+WHERE namespace = %(namespace)s AND workflow_id = %(workflow_id)s AND superseded_at IS NULL
 
 -- name: register_workflow
 INSERT INTO dag_workflows (namespace, workflow_id, version, hash, registered_by, definition, layout)

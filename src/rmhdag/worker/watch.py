@@ -119,7 +119,9 @@ class Watch:
         limit = self._settings.memory_limit_mb
         used = child.resident_bytes() // (1024 * 1024)
         if limit is not None and used > limit:
-            child.kill(f"{OUT_OF_MEMORY}: it used {used} MB of the {limit} MB that a task may use (memory_limit_mb)")
+            child.kill(
+                f"{OUT_OF_MEMORY}: it used {used} MB of the {limit} MB that a task may use (RMHDAG_TASK_MEMORY_MB)"
+            )
 
     def next_round_in(self, now: float) -> float | None:
         """Seconds until the next round is due; None if there is nothing to watch."""

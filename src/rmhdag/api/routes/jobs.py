@@ -52,6 +52,7 @@ from rmhdag.orchestrator.reruns import (
 from rmhdag.orchestrator.submissions import (
     OtherSubmissionError,
     Refusal,
+    RetiredWorkflowError,
     Submission,
     Submitted,
     UnknownWorkflowError,
@@ -409,6 +410,8 @@ def refusal(conn: Conn, namespace: str, answer: Refusal, body: JobSubmission) ->
         return callback_refused(answer, "/callback_url")
     if isinstance(answer, UnfitWorkflowError):
         return unfit_workflow(answer)
+    if isinstance(answer, RetiredWorkflowError):
+        return workflow_retired(answer)
     if isinstance(answer, UnknownWorkflowError):
         return unknown_workflow(conn, namespace, body.workflow_id, body.version)
     return key_reused(answer)
@@ -426,6 +429,11 @@ def unknown_workflow(conn: Conn, namespace: str, workflow_id: str, version: int 
 
 def unfit_workflow(error: UnfitWorkflowError) -> Problem:
     return Problem(409, "unfit_workflow", str(error), remedy=error.remedy, pointer="/workflow_id")
+
+
+def workflow_retired(error: RetiredWorkflowError) -> Problem:
+    remedy = "`POST /api/v1/workflows/{workflow_id}/restore` brings it back; a newer version can be registered."
+    return Problem(409, "workflow_retired", str(error), remedy=remedy, pointer="/workflow_id")
 
 
 def invalid_parameters(error: InvalidInputs) -> Problem:

@@ -20,6 +20,7 @@ from rmhdag.api.routes.jobs import (
     say_repeated,
     unfit_workflow,
     unknown_workflow,
+    workflow_retired,
 )
 from rmhdag.api.views.assets import accepted, read_request
 from rmhdag.assets.identity import InvalidReferences
@@ -28,7 +29,7 @@ from rmhdag.models.api.assets import OrderAccepted, RequestView, WorkOrderBody
 from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
 from rmhdag.orchestrator.fitness import UnfitWorkflowError
 from rmhdag.orchestrator.requests import NoAssetError, OtherRequestError, PlatformMissingError, WorkOrder, order
-from rmhdag.orchestrator.submissions import UnknownWorkflowError
+from rmhdag.orchestrator.submissions import RetiredWorkflowError, UnknownWorkflowError
 from rmhdag.workflow import InvalidInputs
 
 router = APIRouter(prefix="/api/v1", tags=["assets"])
@@ -67,6 +68,8 @@ def submit_request(
             raise unknown_workflow(conn, caller.namespace, body.workflow_id, None) from None
         except UnfitWorkflowError as error:
             raise unfit_workflow(error) from None
+        except RetiredWorkflowError as error:
+            raise workflow_retired(error) from None
         except InvalidInputs as error:
             raise invalid_parameters(error) from None
         except CallbackRefused as error:

@@ -24,7 +24,7 @@ from rmhdag.models.api.workflows import (
     WorkflowSummary,
 )
 from rmhdag.orchestrator.registrations import known_handlers, known_queues, register_definition, stored_form
-from rmhdag.store import views
+from rmhdag.store import views, workflows
 from rmhdag.store.workflows import OtherContentError
 from rmhdag.workflow.checker import CheckedWorkflow, Surroundings, find_problems
 from rmhdag.workflow.loader import make_definition
@@ -76,13 +76,16 @@ def list_workflows(
     caller: Reader,
     api: ApiContext,
     text: Annotated[str | None, Query(min_length=1, max_length=64, description="In the id or the name")] = None,
+    retired_too: Annotated[bool, Query(description="Also those that were retired")] = False,
     limit: LimitParameter = 50,
     cursor: CursorParameter = None,
 ) -> WorkflowPage:
     """Registered workflows by id, each with its newest version."""
     with api.connection() as conn:
         after = read_cursor(cursor, read_workflow_place)
-        lines = views.workflows(conn, caller.namespace, after=after, text=text, limit=limit + 1)
+        lines = views.workflows(
+            conn, caller.namespace, after=after, text=text, retired_too=retired_too, limit=limit + 1
+        )
     shown = [WorkflowSummary(**line._asdict()) for line in lines[:limit]]
     more = write_cursor("workflow", shown[-1].workflow_id) if len(lines) > limit else None
     return WorkflowPage(workflows=shown, next_cursor=more)
@@ -169,6 +172,29 @@ def get_workflow(
     if found is None:
         raise not_found("such workflow", "`GET /api/v1/workflows` lists them.")
     return WorkflowDetail(**found)
+
+
+@router.post("/{workflow_id}/retire")
+def retire_workflow(caller: Operator, api: ApiContext, workflow_id: WorkflowName) -> WorkflowSummary:
+    """Take no new jobs of it. Jobs under way go on, with their child jobs and retries; it is no longer listed."""
+    with api.connection() as conn:
+        workflows.retire_workflow(conn, caller.namespace, workflow_id, caller.name)
+        return newest_version(conn, caller.namespace, workflow_id)
+
+
+@router.post("/{workflow_id}/restore")
+def restore_workflow(caller: Operator, api: ApiContext, workflow_id: WorkflowName) -> WorkflowSummary:
+    """Take jobs of a retired workflow again."""
+    with api.connection() as conn:
+        workflows.restore_workflow(conn, caller.namespace, workflow_id)
+        return newest_version(conn, caller.namespace, workflow_id)
+
+
+def newest_version(conn: Conn, namespace: str, workflow_id: str) -> WorkflowSummary:
+    lines = views.workflow_versions(conn, namespace, workflow_id, limit=1)
+    if not lines:
+        raise not_found("such workflow", "`GET /api/v1/workflows?retired_too=true` lists them.")
+    return WorkflowSummary(**lines[0]._asdict())
 
 
 @router.get("/{workflow_id}/versions")

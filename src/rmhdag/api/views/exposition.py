@@ -1,8 +1,10 @@
-"""The platform in Prometheus' words. Label values are states, queues and handlers: few, whatever callers do."""
+"""The platform in Prometheus' words. Label values are states, queues, handlers and the busiest workflows: few, whatever
+callers do.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -17,6 +19,15 @@ from rmhdag.store import metrics, server_health, views
 Conn = psycopg.Connection[Any]
 MOST_QUEUES = 100
 MOST_HANDLERS = 100
+MOST_WORKFLOWS = 50
+# No workflow can be called so.
+OTHER_WORKFLOWS = "(others)"
+ENDED = ("completed", "failed", "cancelled")
+# Gauges of a sliding day: a label `quantile` is for summaries, whose counts never fall.
+DURATIONS = (
+    ("p50", "Median duration of jobs that completed within the last 24 hours, right within 5 %", 0.5),
+    ("p95", "95th percentile of the duration of jobs that completed within the last 24 hours, right within 5 %", 0.95),
+)
 RATE_MINUTES = 5
 COUNTED = {
     "jobs_ended": "Jobs brought to an end",
@@ -75,25 +86,52 @@ def _jobs(conn: Conn, namespace: str) -> Iterator[Metric]:
         ((status, counts.get(status, 0)) for status in ("pending", "running")),
     )
     with metrics.of_days(conn, namespace, 1) as read:
-        day = Tally()
-        for line in read.jobs():
-            day.add(line.status, line.bucket, line.jobs, line.duration_ms)
+        lines = read.jobs()
+    day = Tally()
+    for line in lines:
+        day.add(line.status, line.bucket, line.jobs, line.duration_ms)
     yield gauges(
         "rmhdag_jobs_ended_1d",
         "Jobs that ended within the last 24 hours and the begun hour",
         "status",
-        ((status, day.counts.get(status, 0)) for status in ("completed", "failed", "cancelled")),
+        ((status, day.counts.get(status, 0)) for status in ENDED),
     )
-    shares = (("0.5", day.percentile(0.5)), ("0.95", day.percentile(0.95)))
-    yield gauges(
-        "rmhdag_job_duration_seconds",
-        "Of jobs that completed within the last 24 hours, right within 5 %",
-        "quantile",
-        ((name, found) for name, found in shares if found is not None),
-    )
+    for name, text, share in DURATIONS:
+        yield gauge(f"rmhdag_job_duration_{name}_seconds", text, day.percentile(share))
+    yield from _workflows(lines)
     with metrics.of_hours(conn, namespace, 1, RATE_MINUTES) as read:
         lately = [jobs for _, jobs, _ in read.throughput(RATE_MINUTES)[-2:]]
     yield gauge("rmhdag_jobs_completed_10m", "Jobs completed in the last two spans of five minutes", sum(lately))
+
+
+def _workflows(lines: Iterable[metrics.JobBucket]) -> Iterator[Metric]:
+    """By workflow: those with the most jobs by name, and all others as one, however many are registered."""
+    jobs: Counter[str] = Counter()
+    lines = list(lines)
+    for line in lines:
+        jobs[line.workflow_id] += line.jobs
+    named = {workflow_id for workflow_id, _ in jobs.most_common(MOST_WORKFLOWS)}
+    tallies: dict[str, Tally] = defaultdict(Tally)
+    for line in lines:
+        name = line.workflow_id if line.workflow_id in named else OTHER_WORKFLOWS
+        tallies[name].add(line.status, line.bucket, line.jobs, line.duration_ms)
+    ended = GaugeMetricFamily(
+        "rmhdag_workflow_jobs_ended_1d",
+        "Jobs that ended within the last 24 hours and the begun hour, by workflow",
+        labels=["workflow", "status"],
+    )
+    for name, tally in sorted(tallies.items()):
+        for status in ENDED:
+            ended.add_metric([name, status], tally.counts.get(status, 0))
+    yield ended
+    for quantile, text, share in DURATIONS:
+        found = ((name, tally.percentile(share)) for name, tally in sorted(tallies.items()))
+        yield gauges(
+            f"rmhdag_workflow_job_duration_{quantile}_seconds",
+            f"{text}, by workflow",
+            "workflow",
+            ((name, seconds) for name, seconds in found if seconds is not None),
+        )
 
 
 def _queues(conn: Conn, settings: ApiSettings, namespace: str) -> Iterator[Metric]:

@@ -132,12 +132,28 @@ class RevisionPage(BaseModel):
     next_cursor: str | None
 
 
+class MadeBy(BaseModel):
+    """The job of a revision, as far as the revision's history needs it."""
+
+    workflow_id: str
+    workflow_version: int
+    workflow_hash: str
+    input_params: dict[str, Any]
+    submitted_by: str
+    rerun_of: str | None
+    started_at: datetime | None
+    completed_at: datetime | None
+
+
 class RevisionView(RevisionSummary):
     asset_id: str
     error: ErrorView | None = None
     warnings: list[WarningView] = Field(default_factory=list, description="Of its job, summed by code")
     outputs: dict[str, Any]
     footprint: Any = Field(description="GeoJSON, or null")
+    made_by: MadeBy | None = Field(
+        default=None, description="What made it; kept when the job is deleted. Null for a rollback"
+    )
 
 
 class AssetView(AssetSummary):

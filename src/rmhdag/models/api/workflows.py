@@ -18,6 +18,8 @@ class WorkflowSummary(BaseModel):
     description: str | None
     registered_by: str
     registered_at: datetime
+    retired_at: datetime | None = Field(default=None, description="Since when it takes no new jobs; null if it does")
+    retired_by: str | None = None
 
 
 class WorkflowPage(BaseModel):

@@ -1,7 +1,8 @@
-"""Jobs in which nothing moves: a warning after minutes, the end after a day if their rows show nothing that could move.
+"""Jobs in which nothing moves: a warning after minutes, and the end after days if nothing is left that could move.
 
-A job may wait for as long as it takes: for people, for a child job, for a retry or a worker. Only the latter are
-reported, with what they wait for.
+A job may wait for as long as it takes: for people, for a child job, for its time, for a retry or a worker. The latter
+three are reported, with what they wait for. Only a job that waits for workers and nothing else fails after a while, if
+the settings give it one.
 """
 
 from __future__ import annotations
@@ -26,9 +27,16 @@ def run_once(context: Context) -> int:
     reasons = upkeep.what_jobs_wait_for(context.conn, [job.job_id for job in stalled])
     for job in stalled:
         seconds = job.silence.total_seconds()
-        reason = reasons.get(job.job_id)
-        if reason is None and seconds >= settings.zombie_seconds:
-            message = f"nothing moved for {seconds / 3600:.0f} hours"
+        found = reasons.get(job.job_id)
+        reason = None if found is None else found.waits_for
+        message = None
+        if found is None and seconds >= settings.stuck_seconds:
+            message = (
+                f"nothing moved for {seconds / 3600:.0f} hours, and nothing is left that could (RMHDAG_STUCK_JOB_DAYS)"
+            )
+        elif found is not None and found.only_for_workers and _is_too_long(seconds, settings.worker_wait_seconds):
+            message = f"it waited for {found.waits_for} for {seconds / 3600:.0f} hours (RMHDAG_WORKER_WAIT_DAYS)"
+        if message is not None:
             poison.bury_job(context.conn, context.me, job.job_id, job.owner_epoch, job.namespace, message)
         elif context.warned.get(job.job_id) != job.changed_at:
             context.warned[job.job_id] = job.changed_at
@@ -44,6 +52,10 @@ def run_once(context: Context) -> int:
         context.warned = {job_id: at for job_id, at in context.warned.items() if job_id in context.still_silent}
         context.still_silent.clear()
     return len(stalled)
+
+
+def _is_too_long(seconds: float, limit: float | None) -> bool:
+    return limit is not None and seconds >= limit
 
 
 def _waits_for_others(context: Context, job_id: str) -> bool:

@@ -1,0 +1,84 @@
+"""`rmhdag prune`: what retention would delete, and deleting it now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmhdag.cli.confirmation import confirm
+from rmhdag.cli.options import DryRunOption, JsonOption, SchemaOption, ServerOption, UrlOption
+from rmhdag.cli.output import emit, emit_json, say
+
+if TYPE_CHECKING:
+    from rmhdag.models.api.retention import PrunePreview
+
+
+def register(app: typer.Typer) -> None:
+    app.command(short_help="Delete what is past retention; --dry-run shows what and why.")(prune)
+
+
+def prune(
+    dry_run: DryRunOption = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: JsonOption = False,
+    url: ServerOption = None,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """Delete now what is past retention, in all namespaces; orchestrators do the same by themselves within minutes.
+    Assets, their revisions and their files are never deleted. Needs the scope `admin`.
+
+    \b
+    Examples:
+      rmhdag prune --dry-run
+      RMHDAG_RETENTION_DAYS=365 rmhdag prune --dry-run
+      rmhdag prune --yes --json
+
+    RMHDAG_RETENTION_DAYS, RMHDAG_RETENTION_HISTORY_DAYS and RMHDAG_RETENTION_PAYLOAD_DAYS say how long things are kept:
+    those of this command beside the database, those of the server over HTTP. docs/retention.md lists all tables.
+    """
+    from rmhdag.cli.platform import connected
+
+    with connected(url, database_url, schema) as platform:
+        if dry_run or not yes:
+            found = platform.preview_retention()
+            if dry_run and as_json:
+                emit_json({**found.model_dump(), "dry_run": True})
+            else:
+                emit(describe(found))
+            if dry_run:
+                say("nothing was deleted (--dry-run)")
+                return
+            if not found.tables:
+                emit_json({"deleted": {}, "has_more": False}) if as_json else say("there is nothing to delete")
+                return
+            confirm("Delete these rows?", "deleting these rows waits for")
+        deleted: Counter[str] = Counter()
+        while True:
+            done = platform.prune()
+            deleted.update(done.deleted)
+            # What is left without progress is in use; orchestrators come back to it.
+            if not done.has_more or not done.deleted:
+                break
+    if as_json:
+        emit_json({"deleted": dict(sorted(deleted.items())), "has_more": done.has_more})
+        return
+    for table, rows in sorted(deleted.items()):
+        emit(f"{rows:>10,}  {table}\n")
+    say(f"deleted {deleted.total():,} rows" if deleted else "there was nothing to delete")
+
+
+def describe(found: PrunePreview) -> str:
+    from rmhdag.cli.tables import lay_out
+
+    def number(count: int, is_complete: bool) -> str:
+        return f"{count:,}" if is_complete else f"{count:,} or more"
+
+    rows = [(number(line.rows, line.is_complete), line.table, line.reason, line.setting) for line in found.tables]
+    kept = [(number(line.jobs, line.is_complete), line.reason) for line in found.kept]
+    parts = [lay_out(("ROWS", "TABLE", "WHY", "SETTING"), rows, right=("ROWS",)) if rows else "nothing to delete\n"]
+    if kept:
+        parts.append("\n" + lay_out(("JOBS THAT STAY", "WHY"), kept, right=("JOBS THAT STAY",)))
+    return "".join(parts)

@@ -1,0 +1,63 @@
+"""The reference of all settings as Markdown, made from the settings themselves.
+
+Run it by `python -m rmhdag.cli.settings_reference`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from rmhdag.cli.raster_settings import RasterSettings
+from rmhdag.cli.settings import Settings, variables_of
+
+INTRODUCTION = """\
+# Settings
+
+<!-- Made by `python -m rmhdag.cli.settings_reference > docs/settings.md`; a test keeps it up to date. -->
+
+A setting comes from a flag, else from the environment, else from a file (`RMHDAG_CONFIG`, `./rmhdag.toml`,
+`~/.config/rmhdag/config.toml`), else from `development.toml` in the data folder, which `rmhdag up` writes, else it has
+its default. `rmhdag config show` lists all of them with their values and origins; passwords are masked. In a file, a
+setting has the name of the first column:
+
+```toml
+retention_days = 365
+worker_queue = "heavy-tasks"
+```
+
+Where a setting has several variables, the first that is set counts. Orchestrators, workers and APIs each read their own
+environment: give the same values to all of them.
+"""
+
+
+def reference() -> str:
+    ours = {name: field for name, field in Settings.model_fields.items() if name not in RasterSettings.model_fields}
+    lines = [INTRODUCTION, *table(ours), "\n## Rasters\n", *table(RasterSettings.model_fields)]
+    return "\n".join(lines) + "\n"
+
+
+def table(fields: dict[str, FieldInfo]) -> Iterator[str]:
+    yield "| setting | environment | default | what it is |"
+    yield "|---|---|---|---|"
+    for name, field in fields.items():
+        variables = " ".join(f"`{variable}`" for variable in variables_of(name))
+        text = (field.description or "").replace("|", "\\|")
+        yield f"| `{name}` | {variables} | {default_of(field)} | {text} |"
+
+
+def default_of(field: FieldInfo) -> str:
+    value = field.default
+    if value is None or value is PydanticUndefined or value == "":
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:.10g}"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+if __name__ == "__main__":
+    print(reference(), end="")
