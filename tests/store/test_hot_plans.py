@@ -273,7 +273,7 @@ INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_
 """
 # A claim looks for each of 121 handlers, and a batch of 200 looks at 450 tasks.
 MIXED = [
-    (Hot(tasks.SQL, "claim_tasks_by_handler", {**CLAIM, "queue": "mixed"}), BATCH, 6_000),
+    (Hot(tasks.SQL, "claim_tasks_by_handler", {**CLAIM, "queue": "mixed"}), BATCH, 12_000),
     (Hot(tasks.SQL, "claim_tasks_by_handler", {**CLAIM, "queue": "mixed", "limit": 1}), 1, 1_000),
     (Hot(tasks.SQL, "other_handler_waits", {"queue": "mixed", "handlers": OURS}), 1, 60),
 ]

@@ -107,4 +107,4 @@ def test_a_handler_that_looks_or_tells_is_ended_and_uses_up_no_attempt(page: Tru
                 assert not ctx.cancelled
 
     outcome = run(look, check_lease=LeaseGuard(page, silence_seconds=0).check)
-    assert (outcome.error_kind, outcome.delay_seconds, outcome.stopped) == (None, 0.0, False)
+    assert (outcome.error_kind, outcome.output, outcome.stopped) == (None, None, True)
