@@ -33,6 +33,8 @@ OF_KEYS = {"keys create", "keys list", "keys rotate", "keys revoke"}
 WITH_ROWS |= {"callbacks list", "callbacks redeliver"}
 # Compared in test_assets.
 WITH_ROWS |= {"assets", "asset", "rollback", "submit --platform"}
+# Compared in test_catalogue.
+WITH_ROWS |= {"catalogue remove"}
 # Compared in test_sample_data and test_demo.
 WITH_ROWS |= {"sample-data --to-storage", "demo"}
 # Compared in test_runtime_jobs.
