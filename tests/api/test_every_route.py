@@ -11,6 +11,7 @@ import pytest
 
 from rmhdag.api.identity import OPEN
 from rmhdag.models.callbacks import Callback
+from rmhdag.models.catalogue import CatalogueEntry
 from rmhdag.models.queues import DeadLetter
 from rmhdag.models.scopes import Scope
 from rmhdag.store import api_keys, callback_endpoints, payloads
@@ -48,6 +49,8 @@ UNKNOWN = {
     "request_id": "0190a0b0-c0d0-7e0f-8a0b-0c0d0e0f0a10",
     "asset_id": "0190a0b0c0d07e0f8a0b0c0d0e0f0a11",
     "revision": "1",
+    "collection_id": "unheard-of",
+    "item_id": "missing-item",
 }
 
 
@@ -95,7 +98,10 @@ def things(api: Served) -> Iterator[dict[str, str]]:
         platform.register(raster_workflow())
         request = place_order(platform.conn).request
         endpoint_id = callback_endpoints.create_endpoint(platform.conn, "default", url, "plain:whsec_x", "test")
-        for row in (letter, callback):
+        item = CatalogueEntry(
+            collection_id="survey", item_id="dem", created_at=now, changed_at=now, next_attempt_at=now, body={}
+        )
+        for row in (letter, callback, item):
             insert_rows(platform.conn, "dagapp", [row])
         made = orjson.dumps({"one": stored.as_json()})
         platform.conn.execute("UPDATE dag_jobs SET result_data = %s WHERE job_id = %s", [made.decode(), job_id])
@@ -113,6 +119,8 @@ def things(api: Served) -> Iterator[dict[str, str]]:
             "endpoint_id": str(endpoint_id),
             "request_id": request.request_id,
             "asset_id": str(request.asset_id),
+            "collection_id": item.collection_id,
+            "item_id": item.item_id,
         }
     finally:
         platform.close()

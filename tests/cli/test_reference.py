@@ -37,6 +37,8 @@ WITH_ROWS |= {"assets", "asset", "asset delete", "asset delete --dry-run", "roll
 WITH_ROWS |= {"workflows retire", "workflows restore", "prune", "prune --dry-run"}
 # Compared in test_storage.
 WITH_ROWS |= {"storage ls", "storage ls, without a container", "storage put", "storage get"}
+# Compared in test_catalogue.
+WITH_ROWS |= {"catalogue remove"}
 # Compared in test_sample_data and test_demo.
 WITH_ROWS |= {"sample-data --to-storage", "demo"}
 # Compared in test_runtime_jobs.
