@@ -50,11 +50,12 @@ def test_the_catalogue_lists_what_exists_and_refuses_what_is_reserved() -> None:
     assert catalogue.reserved.isdisjoint(catalogue.names())
 
 
-def test_every_model_of_ours_says_what_becomes_of_unknown_parameters() -> None:
+def test_every_model_of_ours_refuses_unknown_parameters() -> None:
+    """Except those that return whatever they are given."""
     for one in shipped_manifest():
         schema = one["params_schema"]
         if schema:
-            assert schema["additionalProperties"] is False, one["handler"]
+            assert schema["additionalProperties"] is (one["handler"] == "flaky_echo"), one["handler"]
 
 
 def test_loading_imports_no_heavy_library_before_it_is_asked_for() -> None:

@@ -15,7 +15,7 @@ from rmhdag.engine.inputs import Output
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.reducer import ReduceError, Reducer
 from rmhdag.engine.run import JobFacts, JobRun
-from rmhdag.handlers import Checkpoint
+from rmhdag.handlers import Checkpoint, DataWarning
 from rmhdag.models.states import JobStatus, NodeStatus, NodeType
 from rmhdag.testing.clock import VirtualClock
 from rmhdag.testing.jobs import Approval, Decision, Event, Node, VirtualJob
@@ -149,6 +149,9 @@ class RunningJob:
             if child.status is NodeStatus.READY:
                 child.status = NodeStatus.CANCELLED
                 child.next_attempt_at = child.deadline_at = None
+
+    def warnings_counted(self, effect: fx.WarningsCounted) -> None:
+        self.seen.warnings = [DataWarning(**one) for one in effect.warnings]
 
     def node_changed(self, effect: fx.NodeChanged) -> None:
         node = self.seen.nodes[effect.node_id]
@@ -295,5 +298,6 @@ RULES: dict[type, Callable[[RunningJob, Any], None]] = {
     fx.ApprovalRequested: RunningJob.approval_requested,
     fx.ContinueLater: RunningJob.continue_later,
     fx.RecordsPublished: RunningJob.records_published,
+    fx.WarningsCounted: RunningJob.warnings_counted,
     fx.CommandAnswered: RunningJob.command_answered,
 }

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -146,15 +146,23 @@ class VirtualWorkers:
 
     def _report_outcome(self, task: Task, executed: Executed) -> None:
         outcome = executed.outcome
+        warnings = () if outcome.warnings is None else orjson.loads(outcome.warnings)
         if outcome.error_kind is not None:
-            self._report(task, "failed", inputs.Output(), outcome.error_kind, outcome.error_message)
+            error = None if outcome.error is None else orjson.loads(outcome.error)
+            self._report(
+                task,
+                "failed",
+                inputs.Output(),
+                outcome.error_kind,
+                outcome.error_message,
+                error=error,
+                warnings=warnings,
+            )
             return
         output = inputs.Output(None if outcome.output is None else orjson.loads(outcome.output))
         records = () if outcome.records is None else decode_records(orjson.loads(outcome.records))
-        seen = task.job.seen
-        seen.nodes[task.queued.node_id].output = output.value
-        seen.warnings += () if executed.result is None else executed.result.warnings
-        self._report(task, "completed", output, records=records)
+        task.job.seen.nodes[task.queued.node_id].output = output.value
+        self._report(task, "completed", output, records=records, warnings=warnings)
 
     def _report(
         self,
@@ -164,6 +172,8 @@ class VirtualWorkers:
         error_kind: ErrorKind | None = None,
         error_message: str | None = None,
         records: tuple[Any, ...] = (),
+        error: dict[str, Any] | None = None,
+        warnings: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         task.is_gone = True
         self._end_attempt(task, ending, output.value, error_kind, error_message)
@@ -177,6 +187,8 @@ class VirtualWorkers:
                 error_kind,
                 WORKER_ID,
                 records=records,
+                error=error,
+                warnings=warnings,
             )
         )
 

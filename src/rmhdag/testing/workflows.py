@@ -81,12 +81,8 @@ def start_workflow(
 
 def _catalogue(registry: Registry, fakes: Iterable[str]) -> HandlerCatalogue:
     """Only what can run here: a workflow that needs more is refused with the place of the name."""
-    entries = {
-        name: HandlerEntry(name, tuple(manifest["aliases"]), manifest["queue"] or QUEUE)
-        for manifest in registry.manifests()
-        for name in (manifest["handler"],)
-    }
-    known = HandlerCatalogue(entries.values())
+    entries = [HandlerEntry.from_manifest(manifest) for manifest in registry.manifests()]
+    known = HandlerCatalogue(entry._replace(queue=entry.queue or QUEUE) for entry in entries)
     return known.with_entries(HandlerEntry(name, (), QUEUE) for name in fakes if name not in known)
 
 
