@@ -9,7 +9,8 @@ from psycopg.types.json import Json
 
 from rmhdag.api.views.assets import read_revision
 from rmhdag.api.views.retention import prune, read_preview
-from rmhdag.models.references import Reference, holder_of_revision
+from rmhdag.models.api.assets import MadeBy
+from rmhdag.models.references import HIDDEN, SECRET_MEDIA_TYPE, Reference, holder_of_revision
 from rmhdag.store import retention, retention_preview, unused_payloads
 from rmhdag.store.asset_states import RevisionKey
 from rmhdag.store.retention import RetentionDays
@@ -145,20 +146,24 @@ def test_nothing_of_an_asset_is_deleted_with_its_job(platform: Platform) -> None
     assert platform.count("dag_workflows") == 1
 
 
-def test_stored_values_among_the_parameters_of_a_revision_stay(platform: Platform) -> None:
+def test_stored_values_among_the_parameters_of_a_revision_stay_but_secrets_go(platform: Platform) -> None:
     platform.register(raster_workflow())
     ordered = place_order(platform.conn)
     platform.finish(platform.seat())
-    digest = "0" * 64
+    digest, secret = "0" * 64, Reference("1" * 64, 10, SECRET_MEDIA_TYPE)
     platform.conn.execute(
         "UPDATE dag_jobs SET input_params = %s, completed_at = '2020-01-01'",
-        [Json({"n": 1, "area": Reference(digest, 100_000).as_json()})],
+        [Json({"n": 1, "area": Reference(digest, 100_000).as_json(), "token": secret.as_json()})],
     )
-    platform.conn.execute("INSERT INTO dag_payload_uses (sha256, holder) SELECT %s, job_id FROM dag_jobs", [digest])
+    for used in (digest, secret.sha256):
+        platform.conn.execute("INSERT INTO dag_payload_uses (sha256, holder) SELECT %s, job_id FROM dag_jobs", [used])
     platform.conn.execute(SUMMED_UP)
     assert run_retention(platform)["dag_jobs"] == 1
     holder = holder_of_revision(str(ordered.request.asset_id), 1)
     assert platform.conn.execute("SELECT sha256, holder FROM dag_payload_uses").fetchall() == [(digest, holder)]
+    made = read_revision(platform.conn, RevisionKey("default", str(ordered.request.asset_id), 1))
+    assert made is not None
+    assert MadeBy.model_validate(made.made_by).input_params["token"] == HIDDEN, "and it is shown to nobody"
 
 
 def test_a_revision_says_what_made_it_before_and_after_its_job_is_deleted(platform: Platform) -> None:

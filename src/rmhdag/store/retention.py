@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from rmhdag.models.references import holder_of_revision, references_in
+from rmhdag.models.references import SECRET_MEDIA_TYPE, holder_of_revision, references_in
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.payloads import add_uses
 from rmhdag.store.queries import load_queries
@@ -95,7 +95,8 @@ def take_out_expired_jobs(conn: Conn, days: float, after: Place, limit: int) -> 
 def _take_out(conn: Conn, job_ids: list[str], days: float) -> int:
     rows = conn.execute(SQL["take_out_jobs"], {"jobs": job_ids, "days": days}).fetchall()
     for namespace, asset_id, revision, params in rows:
-        digests = {reference.sha256 for reference in references_in(params)}
+        # A secret was for that job alone, and goes with it.
+        digests = {one.sha256 for one in references_in(params) if one.media_type != SECRET_MEDIA_TYPE}
         add_uses(conn, namespace, holder_of_revision(asset_id, revision), digests)
     return len(rows)
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
 from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.api.jobs import RequestBody
 from rmhdag.models.assets import ApprovalState, AssetKind, BlobState, Classification, ProcessingStatus
-from rmhdag.models.columns import IdempotencyKey, InputJsonObject, Name, Priority, Url, varchar
+from rmhdag.models.columns import IdempotencyKey, InputJsonObject, Name, Priority, ShownObject, Url, varchar
 from rmhdag.models.records import Zone
 
 MOST_REFERENCES = 20
@@ -138,7 +138,7 @@ class MadeBy(BaseModel):
     workflow_id: str
     workflow_version: int
     workflow_hash: str
-    input_params: dict[str, Any]
+    input_params: ShownObject
     submitted_by: str
     rerun_of: str | None
     started_at: datetime | None
