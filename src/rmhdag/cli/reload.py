@@ -137,8 +137,9 @@ class Reloader:
             try:
                 # Problems are messages here, not the data that a program reads from our stdout.
                 with open_connection(self._dsn, self._settings) as conn, redirect_stdout(sys.stderr):
+                    # With the handlers that the running worker has, not with those that are being edited.
                     found = register_files(
-                        conn, self._settings, [str(path)], namespace="default", registered_by=who(None)
+                        conn, self._settings, [str(path)], namespace="default", registered_by=who(None), own=()
                     )
             except (CommandFailed, psycopg.Error) as error:
                 self._refused[path] = None
