@@ -39,7 +39,7 @@ _REFERENCE = (
     "Remove it: references of a data platform belong to the order, "
     "as in `rmhdag submit NAME --platform ddh --ref dataset_id=a1`"
 )
-_ACCESS = "Remove it: who may see the data is decided when its revision is approved"
+_ACCESS = "Remove it: no handler sets who may see the data"
 _REFERENCES = {
     "dataset_id": _REFERENCE,
     "resource_id": _REFERENCE,
@@ -64,7 +64,7 @@ _SCHEME = (
 _SOURCE_OF_SCHEME = (
     'Write `source: "{{ nodes.NAME.output.source }}"`, where NAME is the node of `raster.generate_tiling_scheme`'
 )
-_NO_OVERLAP = "Remove it: `raster.mosaic` joins tiles without seams, so they need no overlap"
+_NO_OVERLAP = "Remove it: tiles do not overlap, and `raster.mosaic` joins them"
 
 HANDLERS: Mapping[str, FormerNames] = {
     "raster.blob_to_mount": FormerNames(
