@@ -132,7 +132,7 @@ def test_modules_are_loaded_by_name(call_cli: RunCli, files: Path) -> None:
     assert call_cli("validate", "clip.yaml", "--handlers", "", RMHDAG_HANDLERS="mine").returncode == 3
     bad = call_cli("validate", "bad.yaml", "--json", RMHDAG_HANDLERS="mine")
     found = [(one["code"], one["remedy"]) for one in json.loads(bad.stdout)["files"][0]["problems"]]
-    assert found == [("wrong-type", "Give a whole number"), ("unknown-parameter", "Did you mean `tile`?")]
+    assert found == [("wrong-type", "Write 3 without quotes"), ("unknown-parameter", "Did you mean `tile`?")]
     (files / "rmhdag.toml").write_text('handlers = "mine"\n')
     assert call_cli("validate", "clip.yaml").returncode == 0
 

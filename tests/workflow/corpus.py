@@ -10,11 +10,14 @@ from rmhdag.workflow import HandlerCatalogue, shipped_handlers
 FOLDER = Path(__file__).parent.parent / "workflows"
 
 _EXPECTATION = re.compile(r"(\d+):(\d+) ([a-z0-9-]+): (.+)")
+_REMEDY = re.compile(r"(\d+):(\d+) (.+)")
 
 
 @dataclass
 class Case:
     """`expected` holds line, column, code and message of every problem the file must have.
+
+    `remedies` holds what some of them advise, by line and column.
 
     `handlers: any` is for files that name handlers or parameters which do not exist here; valid files else name ours.
     `result` names the nodes whose outputs are the result of a job, where the file says so.
@@ -29,6 +32,7 @@ class Case:
     schema: str = "passes"
     result: tuple[str, ...] | None = None
     expected: list[tuple[int, int, str, str]] = field(default_factory=list)
+    remedies: dict[tuple[int, int], str] = field(default_factory=dict)
 
 
 def read_case(path: Path) -> Case:
@@ -55,6 +59,10 @@ def read_case(path: Path) -> Case:
                 found = _EXPECTATION.fullmatch(value)
                 assert found, f"{path.name}: cannot read {line!r}"
                 case.expected.append((int(found[1]), int(found[2]), found[3], found[4]))
+            case "remedy":
+                found = _REMEDY.fullmatch(value)
+                assert found, f"{path.name}: cannot read {line!r}"
+                case.remedies[int(found[1]), int(found[2])] = found[3]
     return case
 
 

@@ -83,6 +83,29 @@ def test_a_choice_of_types_is_named_as_a_whole() -> None:
     assert fault.message == "parameter `a` of `h` must be text or a whole number, not a list"
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "remedy"),
+    [
+        ("number", "0.3", "Write 0.3 without quotes"),
+        ("number", "-1e-3", "Write -1e-3 without quotes"),
+        ("integer", "3", "Write 3 without quotes"),
+        ("integer", "3.5", "Give a whole number"),
+        ("integer", "007", "Give a whole number"),
+        ("number", "inf", "Give a number"),
+        ("number", "٣", "Give a number"),
+        ("boolean", "true", "Write true without quotes"),
+        ("boolean", "yes", "Give true or false"),
+        ("string", 3, "Write it in quotes"),
+        ("string", True, "Write it in quotes"),
+        ("string", [3], "Give text"),
+        ("array", "3", "Give a list"),
+    ],
+)
+def test_a_value_that_is_right_but_for_its_quotes(kind: str, value: Any, remedy: str) -> None:
+    (fault,) = find_param_faults("h", {"type": "object", "properties": {"a": {"type": kind}}}, {"a": value})
+    assert (fault.code, fault.remedy) == ("wrong-type", remedy)
+
+
 def test_further_names_are_suggested() -> None:
     (unknown, missing) = find_param_faults("h", TILE, {"tile_nmae": "x1"})
     assert (unknown.remedy, missing.code) == ("Did you mean `tile_name`?", "missing-parameter")
@@ -173,5 +196,5 @@ def test_a_stored_workflow_is_held_against_the_handlers_of_today() -> None:
         "node `one`: handler `mine.clip` has no parameter `tlie`. Did you mean `tile`?",
         "node `one`: handler `mine.clip` needs the parameter `tile`. Add `tile` under `params`",
         RESERVED,
-        "node `each`: parameter `size` of `mine.clip` must be a whole number, not text. Give a whole number",
+        "node `each`: parameter `size` of `mine.clip` must be a whole number, not text. Write 1 without quotes",
     ]

@@ -87,6 +87,7 @@ class SleepParams(_Params):
 
 class Slept(BaseModel):
     slept_seconds: float
+    slept_for: Annotated[float, Field(description="The same, if `duration_seconds` was given")] | None = None
 
 
 @handler("sleep", output=Slept, light=True)
@@ -161,6 +162,8 @@ class SizeCategory(BaseModel):
     size_mb: float
     category: Literal["small", "large"]
     is_large: bool
+    size_bytes: int | None = None
+    route: Annotated[Literal["light", "medium", "heavy"], Field(description="If `size_bytes` was given")] | None = None
 
 
 @handler("size_check", output=SizeCategory)
@@ -187,6 +190,7 @@ class ChunkParams(_Params):
 
 
 class ChunkTotal(BaseModel):
+    chunk_id: str | int | None = None
     chunk_index: int
     count: int
     total: float

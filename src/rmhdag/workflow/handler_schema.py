@@ -7,7 +7,8 @@ has the last word when the task runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from rmhdag.workflow.parameters import KINDS, Fault, Path, broken_limits, describe_kind, is_type, pattern_fault, same
@@ -23,6 +24,12 @@ DEEPEST = 64
 # Further names of members, by the name in `properties`.
 OTHER_NAMES = "x-other-names"
 _DEFINITIONS = "#/$defs/"
+# Texts that YAML and JSON read as a value of another type where they have no quotes.
+_PLAIN = {
+    "integer": re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII),
+    "number": re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,17})?([eE][+-]?\d{1,2})?", re.ASCII),
+    "boolean": re.compile("true|false"),
+}
 
 
 class _TooMuch(Exception):
@@ -145,11 +152,19 @@ class _Check:
         named = [KINDS[kind] for kind in dict.fromkeys(kinds) if kind in KINDS] or ["null"]
         must = " or ".join(named)
         message = f"{self._name(path)} must be {must}, not {describe_kind(value)}"
-        return Fault(path, "wrong-type", message, f"Give {must}")
+        return Fault(path, "wrong-type", message, _quoting_remedy(value, kinds) or f"Give {must}")
 
     def _name(self, path: Path) -> str:
         place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
         return f"parameter `{shorten(place)}` of `{self._handler}`" if path else f"handler `{self._handler}`"
+
+
+def _quoting_remedy(value: Any, kinds: Collection[str]) -> str | None:
+    """What to write if the value is right but for its quotes."""
+    if isinstance(value, str):
+        is_meant = any(kind in kinds and plain.fullmatch(value) for kind, plain in _PLAIN.items())
+        return f"Write {shorten(value)} without quotes" if is_meant else None
+    return "Write it in quotes" if "string" in kinds and isinstance(value, (bool, int, float)) else None
 
 
 def _count(value: Any) -> int:

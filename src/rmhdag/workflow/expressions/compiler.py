@@ -36,6 +36,7 @@ from rmhdag.workflow.expressions.syntax import (
     Unary,
 )
 from rmhdag.workflow.expressions.values import MAX_INTEGER, kind, member, text_of, truth
+from rmhdag.workflow.former_names import FORMER_ROOTS
 
 ROOTS = ("inputs", "nodes", "env", "item", "index", "fan_out")
 NODE_FIELDS = ("output", "status")
@@ -296,7 +297,8 @@ class Compiler:
         if name.name == "null":
             return Code(None, None), 0
         if name.name not in ROOTS:
-            raise self._error(name, f"unknown name `{name.name}`. {suggest(name.name, ROOTS)}")
+            remedy = FORMER_ROOTS.get(name.name) or suggest(name.name, ROOTS)
+            raise self._error(name, f"unknown name `{name.name}`. {remedy}")
         path: list[str | int] = []
         for _, step in steps:
             if isinstance(step, Expr):
