@@ -77,7 +77,11 @@ def plan_rerun(
 
 
 def _reads_any(node: NodePlan, names: set[str]) -> bool:
-    return any(reference.root == "inputs" and reference.path[0] in names for reference in node.references)
+    return any(
+        # `{{ inputs }}` reads all of them.
+        reference.root == "inputs" and (not reference.path or reference.path[0] in names)
+        for reference in node.references
+    )
 
 
 def _fan_outs_to_mend(plan: Plan, again: set[int]) -> set[int]:
