@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
@@ -113,6 +114,7 @@ def test_a_node_that_waits_for_its_next_attempt_says_why(client: httpx.Client, p
     for reason in told:
         assert reason["reason_code"] == "waits_for_retry"
         assert reason["reason_text"].startswith("Attempt 1 failed: a.tif names no CRS. Attempt 2 is due at 2")
+        assert re.search(r" due at [0-9-]{10}T[0-9:.]+\+00:00\.$", reason["reason_text"])
     node = get(client, f"jobs/{job_id}/nodes/one")
     assert (node["attempt"], node["error_message"]) == (2, "a.tif names no CRS")
     assert node["error"] == cause("STORAGE_UNAVAILABLE")

@@ -70,6 +70,11 @@ def approval() -> tuple[Job, str]:
     return Job(workflow(ask=ApprovalNode())).begin(), "ask"
 
 
+def approval_with_message() -> tuple[Job, str]:
+    ask = ApprovalNode(message="Merge {{ inputs.items | length }} tiles?", approvers=("data-stewards", "ada"))
+    return Job(workflow(ask=ask), {"items": [1, 2]}).begin(), "ask"
+
+
 def child_job() -> tuple[Job, str]:
     return Job(workflow(sub=WorkflowNode(workflow="other"))).begin(), "sub"
 
@@ -143,7 +148,12 @@ def unknown() -> tuple[Job, str]:
         (max_parallel, ReasonCode.WAITS_FOR_MAX_PARALLEL, "max_parallel is 1"),
         (queued, ReasonCode.WAITS_FOR_WORKER, "queue light"),
         (running, ReasonCode.RUNS, "worker"),
-        (approval, ReasonCode.WAITS_FOR_APPROVAL, "approve"),
+        (approval, ReasonCode.WAITS_FOR_APPROVAL, "Waiting for somebody to approve or reject."),
+        (
+            approval_with_message,
+            ReasonCode.WAITS_FOR_APPROVAL,
+            "Waiting for somebody (approvers: data-stewards, ada) to approve or reject: Merge 2 tiles?",
+        ),
         (child_job, ReasonCode.WAITS_FOR_CHILD_JOB, "child job"),
         (children, ReasonCode.WAITS_FOR_CHILDREN, "0 of 1 children settled"),
         (expanding, ReasonCode.EXPANDING, "250 of 1001"),
@@ -165,7 +175,9 @@ def test_a_reason(situation: Callable[[], tuple[Job, str]], code: ReasonCode, wo
     assert words in found.reason_text
 
 
-@pytest.mark.parametrize("situation", [pending, retrying, no_room, queued, running, children, expanding, aggregating])
+@pytest.mark.parametrize(
+    "situation", [pending, retrying, no_room, queued, running, approval_with_message, children, expanding, aggregating]
+)
 def test_the_reason_is_the_same_after_a_reload(situation: Callable[[], tuple[Job, str]]) -> None:
     job, node_id = situation()
     limits = {queue: lane.limit for queue, lane in job.run.lanes.items()}

@@ -85,7 +85,12 @@ def test_the_remedy_for_a_wrong_nodata_helps_and_huge_values_are_no_obstacle(clu
     assert "the parameter `nodata`" in cluster.one("SELECT error_message FROM dag_jobs WHERE job_id = %s", refused)
     mended = cluster.submit(processing, {**one, "nodata": 0})
     whole = {"container_name": "survey", "collection_id": "survey", "nodata": 0}
-    assert cluster.wait_for_end(mended, cluster.submit(load_file(WORKFLOW).definition, whole)) == ["completed"] * 2
+    ingested = cluster.submit(load_file(WORKFLOW).definition, whole)
+    assert cluster.wait_for_end(mended, ingested) == ["completed"] * 2
+    warned = cluster.one("SELECT result_data FROM dag_jobs WHERE job_id = %s", ingested)["warned"]
+    warnings = cluster.one("SELECT warnings FROM dag_jobs WHERE job_id = %s", ingested)
+    assert {code: len(items) for code, items in warned.items()} == {one["code"]: one["count"] for one in warnings}
+    assert sorted(warned["DATETIME_ASSUMED"]) == ["huge", "wrong"]
 
 
 def test_orchestrators_that_are_killed_while_they_publish_lose_and_double_nothing(

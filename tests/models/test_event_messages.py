@@ -44,6 +44,7 @@ WORDS = (
         ("node_ready", "b", {"dependencies_met": 2}, None, "b is ready: 2 dependencies are met."),
         ("node_dispatched", "b", {"queue": "light"}, None, "b waits for a worker in queue light."),
         ("node_running", "b", {"waits_for": "approval"}, None, "b waits for a decision."),
+        ("node_running", "b", {"waits_for": "approval", "message": "Go on?"}, None, "b waits for a decision: Go on?"),
         ("node_completed", "c", {"taken": ["d"], "result": True}, None, "c decided with True for d."),
         ("node_completed", "split", {"children_created": 1000}, None, "All 1,000 children of split are done."),
         ("node_completed", "join", {"aggregated_count": 1}, None, "join gathered 1 result."),

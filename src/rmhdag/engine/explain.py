@@ -19,7 +19,9 @@ from rmhdag.engine.slots import (
     FanOutState,
     Slot,
 )
+from rmhdag.engine.waiting import SHOWN_MESSAGE, approval_message
 from rmhdag.models.states import JobStatus, NodeType
+from rmhdag.workflow.expressions import ExpressionError, Missing
 
 
 class ReasonCode(StrEnum):
@@ -109,7 +111,7 @@ def _explain_slot(run: JobRun, slot: Slot) -> _Reason:
         assert slot.task is not None
         text = f"Waiting for a free worker (queue {slot.task.queue})."
         return ReasonCode.WAITS_FOR_WORKER, text, f"Start or scale workers of queue {slot.task.queue}."
-    return _explain_running(slot)
+    return _explain_running(run, slot)
 
 
 def _explain_ending(run: JobRun) -> _Reason:
@@ -161,9 +163,20 @@ def _explain_ready(run: JobRun, slot: Slot) -> _Reason:
     return ReasonCode.WAITS_FOR_ROOM, text, f"Start or scale workers of queue {slot.task.queue}."
 
 
-def _explain_running(slot: Slot) -> _Reason:
+def _explain_approval(run: JobRun, slot: Slot) -> _Reason:
+    approvers = ", ".join(slot.plan.definition.approvers)
+    text = f"Waiting for somebody{f' (approvers: {approvers})' if approvers else ''} to approve or reject"
+    try:
+        message = approval_message(run, slot)
+    except (ExpressionError, Missing):
+        message = None  # an output that was small enough when the node started is not in memory after a reload
+    text += f": {' '.join(message[:SHOWN_MESSAGE].split())}" if message else "."
+    return ReasonCode.WAITS_FOR_APPROVAL, text, f"`rmhdag decide {run.job_id} {slot.node_id} approve`, or `reject`."
+
+
+def _explain_running(run: JobRun, slot: Slot) -> _Reason:
     if slot.plan.type is NodeType.APPROVAL:
-        return ReasonCode.WAITS_FOR_APPROVAL, "Waiting for somebody to approve or reject.", "Decide on the approval."
+        return _explain_approval(run, slot)
     if slot.plan.type is NodeType.WORKFLOW:
         return ReasonCode.WAITS_FOR_CHILD_JOB, f"Waiting for child job {slot.child_job_id}.", None
     fan = slot.fan

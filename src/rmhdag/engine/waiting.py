@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rmhdag.engine.run import JobRun
 
 CHILD_JOBS = UUID("6f1d3c52-8a55-5a0e-9d8e-51f4f1f6a2c7")
+SHOWN_MESSAGE = 500  # a template may grow to 1 MB; an event and a reason are read by people
 
 
 def request_approval(run: JobRun, slot: Slot) -> None:
@@ -27,7 +28,7 @@ def request_approval(run: JobRun, slot: Slot) -> None:
     try:
         assert plan.params is not None
         params = resolve_params(run, plan.params, run.scope)
-        message = None if plan.message is None else str(plan.message.evaluate(run.scope))
+        message = approval_message(run, slot)
     except (ExpressionError, Missing) as error:
         flow.fail_node(run, slot, ErrorKind.TEMPLATE_ERROR, f"the parameters cannot be resolved: {error}")
         return
@@ -36,7 +37,17 @@ def request_approval(run: JobRun, slot: Slot) -> None:
         slot.deadline_at = run.after(plan.definition.timeout_seconds)
     run.write(slot, input_params=params)
     run.effects.append(ApprovalRequested(slot.node_id, message, params, plan.definition.approvers))
-    run.record(EventType.NODE_RUNNING, EventStatus.INFO, slot.node_id, {"waits_for": "approval"})
+    asked: dict[str, object] = {"waits_for": "approval"}
+    if message is not None:
+        asked["message"] = message[:SHOWN_MESSAGE]
+    if plan.definition.approvers:
+        asked["approvers"] = list(plan.definition.approvers)
+    run.record(EventType.NODE_RUNNING, EventStatus.INFO, slot.node_id, asked)
+
+
+def approval_message(run: JobRun, slot: Slot) -> str | None:
+    message = slot.plan.message
+    return None if message is None else str(message.evaluate(run.scope))
 
 
 def decided(run: JobRun, given: Decided) -> None:

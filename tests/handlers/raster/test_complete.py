@@ -57,6 +57,14 @@ def test_all_of_it_at_once(bench: Bench) -> None:
     assert said[-1] == 100
 
 
+def test_the_output_has_the_codes_of_all_warnings(bench: Bench) -> None:
+    _, result = run(bench, {**put(bench), "item_id": "dem", "nodata": -1})
+    assert result is not None
+    output: Any = result.output
+    assert output["warning_codes"] == [warning.code for warning in result.warnings]
+    assert "DATETIME_ASSUMED" in output["warning_codes"], "found after the validation"
+
+
 def test_what_is_quickly_done_again_is_not_saved(bench: Bench) -> None:
     saved, result = run(bench, {**put(bench), "item_id": "dem", "datetime": WHEN, "checkpoint_seconds": 600})
     assert saved == []

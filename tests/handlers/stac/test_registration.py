@@ -65,6 +65,18 @@ def test_an_invalid_item_is_refused(run: Run, storage: Storage, tmp_path: Path) 
         run("raster.stac_register_item", item={key: value for key, value in item.items() if key != "collection"})
 
 
+def test_the_items_behind_each_warning_are_named(run: Run, storage: Storage, tmp_path: Path) -> None:
+    codes = {"b": ["RASTER_EMPTY", "RASTER_SOUTH_UP"], "a": ["RASTER_EMPTY", "RASTER_EMPTY"], "c": []}
+    results = [
+        {**described(run, storage, tmp_path, name), "warning_codes": found, "item_id": name}
+        for name, found in codes.items()
+    ]
+    warned = output_of(run("raster.stac_register_items", results=results))["warned"]
+    assert warned == {"RASTER_EMPTY": ["b", "a"], "RASTER_SOUTH_UP": ["b"]}
+    made_before = [{key: value for key, value in results[0].items() if key != "warning_codes"}]
+    assert output_of(run("raster.stac_register_items", results=made_before))["warned"] == {}
+
+
 def test_many_items(run: Run, storage: Storage, tmp_path: Path) -> None:
     results = [described(run, storage, tmp_path, name) for name in ("b", "a")]
     result = run("raster.stac_register_items", results=results, expected=2)

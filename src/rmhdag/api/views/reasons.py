@@ -87,7 +87,8 @@ def with_last_error(reason: Reason, row: Attempted) -> Reason:
     # The engine says itself that it failed, and cannot know why: rows of children have no message in memory.
     told = f"Attempt {row.attempt - 1} failed; "
     if text.startswith(told):
-        text = text.removeprefix(told).capitalize()
+        text = text.removeprefix(told)
+        text = text[:1].upper() + text[1:]  # capitalize() would also write the T of the time in lower case
     full_stop = "" if failed.endswith((".", "…", "!", "?")) else "."
     return reason.model_copy(update={"reason_text": f"{failed}{full_stop} {text}"})
 

@@ -74,9 +74,17 @@ async def process_complete(ctx: HandlerContext[ProcessCompleteParams]) -> AsyncG
     output: Any = described.output
     # Those of a checkpoint of an earlier version are not known.
     found = [DataWarning.model_validate(warning) for warning in done[VALIDATED].get("warnings", [])]
+    warnings = (*found, *described.warnings)
+    codes = [warning.code for warning in warnings]
     yield HandlerResult(
-        output={"validation": done[VALIDATED], **done[CONVERTED], **output, "item_id": item_id},
-        warnings=(*found, *described.warnings),
+        output={
+            "validation": done[VALIDATED],
+            **done[CONVERTED],
+            **output,
+            "item_id": item_id,
+            "warning_codes": codes,
+        },
+        warnings=warnings,
         records=(
             cog.record("data"),
             BlobRef.model_validate(output["thumbnail"]).record("thumbnail"),

@@ -122,6 +122,7 @@ def stac_register_items(ctx: HandlerContext[RegisterItemsParams]) -> HandlerResu
             "item_ids": [item_id for _, item_id in sorted(seen)][:MOST_NAMED],
             "failed": failed,
             "failures": params.failures[:MOST_NAMED],
+            "warned": _warned_items(params.results or []),
         },
         records=tuple(records),
     )
@@ -190,10 +191,21 @@ def _item_in(result: dict[str, Any]) -> dict[str, Any]:
     return item
 
 
+def _warned_items(results: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """The first items of each warning. The job has only the sum by code, which does not say which files to look at."""
+    warned: dict[str, list[str]] = {}
+    for result in results:
+        for code in dict.fromkeys(result.get("warning_codes", ())):
+            items = warned.setdefault(code, [])
+            if len(items) < MOST_NAMED:
+                items.append(_item_in(result)["id"])
+    return warned
+
+
 def _check_failures(params: RegisterItemsParams, failed: int, total: int) -> None:
     if total and 100 * failed > params.most_failed_percent * total:
         named = "; ".join(f"{one.get('node_id')}: {one.get('error')}" for one in params.failures[:3])
         raise NonRetryableError(
             f"{failed} of {total} files failed, more than the {params.most_failed_percent:g} % that are accepted, so "
-            f"nothing was published. Mend them or accept more.{' ' + named if named else ''}"[:1900]
+            f"nothing was published. Fix them or accept more.{' ' + named if named else ''}"[:1900]
         )

@@ -78,7 +78,8 @@ def _dispatched(node: str, data: Data) -> str:
 def _running(node: str, data: Data) -> str:
     waits = data.get("waits_for")
     if waits == "approval":
-        return f"{node} waits for a decision"
+        message = data.get("message")
+        return f"{node} waits for a decision" + (f": {message}" if message else "")
     if waits:
         return f"{node} waits for job {waits}"
     worker = data.get("worker_id")
