@@ -133,7 +133,7 @@ def test_config_show_tells_origins_and_hides_secrets(call_cli: RunCli) -> None:
         "value": None,
         "origin": "default",
         "variables": ["RMHDAG_WORKER_QUEUE", "WORKER_QUEUE"],
-        "description": "Heavy tasks",
+        "description": "Queue for heavy tasks; an orchestrator does not start without it",
     }
     assert shown["warnings"] == [
         "RMHDAG_DATABSE_URL is set but means nothing to rmhdag; did you mean RMHDAG_DATABASE_URL?"

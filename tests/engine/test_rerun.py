@@ -65,6 +65,12 @@ def test_from_a_node_everything_and_changed_parameters() -> None:
         rerun(job, from_nodes=["thrid"])
 
 
+def test_a_node_that_reads_all_inputs_runs_again_when_any_changes() -> None:
+    flow = workflow(all=task(params={"all": "{{ inputs }}"}), one=task(params={"size": "{{ inputs.size }}"}))
+    job = Job(flow, {"size": 1, "items": []}).begin().finish({})
+    assert rerun(job, {"size": 1, "items": [1]}).again == ("all",)
+
+
 def test_a_taken_branch_stays_taken() -> None:
     definition = workflow(
         route=ConditionalNode(
