@@ -99,7 +99,7 @@ def things(api: Served) -> Iterator[dict[str, str]]:
         request = place_order(platform.conn).request
         endpoint_id = callback_endpoints.create_endpoint(platform.conn, "default", url, "plain:whsec_x", "test")
         item = CatalogueEntry(
-            collection_id="survey", item_id="dem", created_at=now, changed_at=now, next_attempt_at=now, body={}
+            collection_id="survey", item_id="terrain", created_at=now, changed_at=now, next_attempt_at=now, body={}
         )
         for row in (letter, callback, item):
             insert_rows(platform.conn, "dagapp", [row])

@@ -13,8 +13,9 @@ from rmhdag.workflow import load_file, shipped_handlers
 from rmhdag.workflow.checker import Surroundings, find_problems
 from rmhdag.workflow.drawing.dot import draw_dot
 from rmhdag.workflow.drawing.mermaid import draw_mermaid
-from rmhdag.workflow.drawing.terminal import draw_terminal
+from rmhdag.workflow.drawing.terminal import FITS, draw_terminal
 from rmhdag.workflow.outline import outline, outline_folded
+from rmhdag.workflow.text_width import cut
 from tests.cli.conftest import RunCli
 
 ROOT = Path(__file__).parents[2]
@@ -86,12 +87,12 @@ CORPUS = sorted((ROOT / "tests" / "workflows" / "valid").glob("*.yaml")) + sorte
 @pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
 def test_every_valid_workflow_can_be_drawn(file: Path) -> None:
     """Whatever the language allows: each node is in each picture, and nothing but numbers is in the layout's places."""
-    shown = outline(load_file(file, env_names=EveryName()).definition)
-    checked, _ = find_problems(file.read_bytes(), Surroundings(env_names=EveryName()))
+    shown = outline(load_file(file, env_names=EveryName(), fallback_queue="light-tasks").definition)
+    checked, _ = find_problems(file.read_bytes(), Surroundings(env_names=EveryName(), fallback_queue="light-tasks"))
     assert checked is not None
     assert outline_folded(checked.folded()) == shown
     drawn = draw_terminal(shown, width=10_000)
-    assert all(caption.id in drawn for caption in shown.captions)
+    assert all(cut(caption.id, FITS[0].text) in drawn for caption in shown.captions)
     assert len(ET.fromstring(draw_svg_text(shown, Direction.RIGHT)).findall(".//*[@data-node]")) == len(shown.captions)
     assert draw_mermaid(shown).count(" --") + draw_mermaid(shown).count(" -.") == len(shown.arrows)
     assert draw_dot(shown).count(" -> ") >= len(shown.arrows)

@@ -22,6 +22,7 @@ ELSEWHERE = {
     "release_jobs": "test_a_leaving_orchestrator_dies",
     "report_lost_tasks": "test_whoever_finds_a_dead_worker_dies",
     "release_tasks": "test_a_leaving_worker_dies",
+    "unregister_worker": "test_a_leaving_worker_dies",
     "claim_suspect": "test_a_worker_dies_when_it_takes_a_suspect",
     "finish_upload": "tests/api/test_worker_protocol.py",
     "bury_job": "tests/orchestrator/test_advance.py",
@@ -44,6 +45,7 @@ ELSEWHERE = {
     "keep_entries": "tests/orchestrator/test_catalogue.py",
     "settle_entries": "tests/orchestrator/test_catalogue.py",
     "settle_entries_in_pgstac": "tests/orchestrator/test_pgstac.py",
+    "remove_from_catalogue": "tests/orchestrator/test_catalogue_removals.py",
 }
 
 

@@ -336,12 +336,13 @@ def test_a_worker_dies_when_it_takes_a_suspect(cluster: Cluster, moment: str) ->
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_leaving_worker_dies(cluster: Cluster, moment: str) -> None:
+@pytest.mark.parametrize("site", ["release_tasks", "unregister_worker"])
+def test_a_leaving_worker_dies(cluster: Cluster, site: str, moment: str) -> None:
     cluster.orchestrator()
     # A start is marked after half a second: of shorter naps it would be seen by luck only.
     nodes = {f"n{number}": task("sleep", {"seconds": 2}) for number in range(8)}
     job_id = cluster.submit(WorkflowDefinition(workflow_id="naps", name="Naps", nodes=dict(nodes)))
-    leaving = cluster.worker(RMHDAG_CRASH_AT=f"release_tasks.{moment}_commit")
+    leaving = cluster.worker(RMHDAG_CRASH_AT=f"{site}.{moment}_commit")
     cluster.wait_for(lambda: running(cluster, job_id), "a task runs")
     leaving.send_signal(signal.SIGTERM)
     assert leaving.wait(40) in (0, 137)

@@ -11,7 +11,7 @@ from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.orchestrator.duties.catalogue import Relay, run_once
 from rmhdag.storage import StorageSettings, open_storage
 from rmhdag.storage.catalogue import StaticCatalogue
-from rmhdag.store import catalogue_removals
+from rmhdag.store import catalogue_removals, crash_points
 from rmhdag.store.catalogue_removals import NotInCatalogue, Removal, ShownByAsset, remove_from_catalogue
 from tests.orchestrator.platform import Platform
 from tests.orchestrator.test_catalogue import put
@@ -49,6 +49,27 @@ def listed(shown: StaticCatalogue, collection_id: str = "c") -> list[str]:
 def audits(platform: Platform) -> list[Any]:
     query = "SELECT actor, action, subject, before, reason FROM dag_audit ORDER BY seq"
     return platform.conn.execute(query).fetchall()
+
+
+class Died(Exception):
+    pass
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_who_dies_at_the_commit_has_removed_the_item_or_not(platform: Platform, filled: Relay, moment: str) -> None:
+    def die() -> None:
+        raise Died
+
+    crash_points.arm(f"remove_from_catalogue.{moment}_commit", die)
+    with pytest.raises(Died):
+        remove_from_catalogue(platform.conn, "default", "c", "a", actor="ada")
+    assert len(audits(platform)) == (moment == "after")
+    if moment == "before":
+        remove_from_catalogue(platform.conn, "default", "c", "a", actor="ada")
+    else:
+        with pytest.raises(NotInCatalogue):
+            remove_from_catalogue(platform.conn, "default", "c", "a", actor="ada")
+    assert len(audits(platform)) == 1
 
 
 def test_one_item(platform: Platform, filled: Relay, shown: StaticCatalogue) -> None:

@@ -33,6 +33,8 @@ REVISION_FIELDS = {
     "made_by": {Writer.ORCHESTRATOR},
     "catalogue": set(),
     "error_message": {Writer.ORCHESTRATOR},
+    "error": {Writer.ORCHESTRATOR},
+    "warnings": {Writer.ORCHESTRATOR},
     "completed_at": {Writer.ORCHESTRATOR},
     "updated_at": {Writer.ORCHESTRATOR},
 }

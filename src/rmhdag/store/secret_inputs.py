@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
-import psycopg
 
 from rmhdag.models.references import SECRET_MEDIA_TYPE
-from rmhdag.store import payloads
 from rmhdag.store.vault import Vault
 
-Conn = psycopg.Connection[Any]
+if TYPE_CHECKING:
+    import psycopg
+
+    Conn = psycopg.Connection[Any]
 PLACE = "secret input"
 _vaults = [Vault()]
 
@@ -30,6 +31,9 @@ def use_key(passphrase: str | None) -> None:
 def seal_inputs(conn: Conn, namespace: str, names: Collection[str], params: dict[str, Any]) -> dict[str, Any]:
     """The parameters with references in place of plain secrets. `insert_jobs` says whose the payloads are; one that no
     job needs is removed after a day."""
+    # Here, because a worker over HTTP opens secrets and has no driver of a database.
+    from rmhdag.store import payloads
+
     sealed = dict(params)
     for name in names:
         value = params.get(name)
