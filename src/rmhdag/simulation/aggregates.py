@@ -74,6 +74,7 @@ def _facts(run: JobRun, loaded: JobRun) -> list[tuple[str, Any, Any]]:
         (name, getattr(run, name), getattr(loaded, name))
         for name in ("status", "ending", "error_message", "next_seq", "open_nodes", "in_flight", "outputs")
     ]
+    facts.append(("warnings", _warnings(run), _warnings(loaded)))
     # While children are cancelled in chunks, memory counts those that were never born a little longer.
     first = PENDING + 1 if run.ending is not None else PENDING
     facts.append(("counts", run.counts[first:], loaded.counts[first:]))
@@ -104,6 +105,10 @@ def _facts(run: JobRun, loaded: JobRun) -> list[tuple[str, Any, Any]]:
                 facts.append((f"{mine.node_id}.fan.active", _under_way(mine.fan), _under_way(fresh.fan)))
                 facts.append((f"{mine.node_id}.fan.due", _names(mine.fan.due), _names(fresh.fan.due)))
     return facts
+
+
+def _warnings(run: JobRun) -> list[dict[str, Any]]:
+    return [] if run.warnings is None else run.warnings.as_json()
 
 
 def _attempts_of_failed(fan: FanOutState) -> list[int]:

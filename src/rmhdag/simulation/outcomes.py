@@ -71,6 +71,8 @@ def outcome_of(seed: int, row: QueueRow) -> Outcome:
             "flag": rng.random() < 0.5,
             "items": [{"key": f"k{index}", "n": index} for index in range(rng.choice((0, 1, 3, 7, 15)))],
         }
+        if result.output["n"] < 10:
+            result.warnings = ({"code": "ODD_DATA", "message": "something is odd", "count": 1 + result.output["n"]},)
         result.is_large = rng.random() < 0.15
         if rng.random() < 0.1:
             result.records = (_file(made_by),)

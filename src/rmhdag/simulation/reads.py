@@ -59,6 +59,7 @@ def load(store: Store, plan: Plan, job: JobRow) -> JobRun:
         job.parent_node_id,
         job.depth,
         job.started_at,
+        warnings=job.warnings,
     )
     rows = store.nodes[job.job_id]
     outputs = {}
@@ -147,6 +148,7 @@ def complete_input(store: Store, plan: Plan, given: Input) -> Input:
                 error_kind=result.error_kind,
                 error_message=None if result.success else f"attempt {result.attempt} failed as {result.error_kind}",
                 records=result.records,
+                warnings=result.warnings,
             )
     raise LookupError(f"no result for {given.task_id} / {given.lease_epoch}")
 

@@ -44,6 +44,7 @@ class JobRow:
     depth: int = 0
     started_at: datetime | None = None
     rerun: Start = field(default_factory=Start)  # what a rerun takes over
+    warnings: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -105,6 +106,7 @@ class ResultRow:
     is_large: bool = False  # stored as a payload; inputs carry a reference
     error_kind: Any = None
     records: tuple[Any, ...] = ()
+    warnings: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(slots=True)

@@ -156,6 +156,8 @@ def _parent_notified(store: Store, job: JobRow, effect: fx.ParentNotified) -> No
     given = ChildJobEnded(effect.parent_node_id, job.parent_attempt, job.job_id, effect.status)
     given.output = None if effect.result is None else Output(effect.result)
     given.error_message = effect.error_message
+    if effect.has_warnings:
+        given.warnings = job.warnings
     store.put(effect.parent_job_id, given)
 
 
@@ -165,6 +167,10 @@ def _approval_requested(store: Store, job: JobRow, effect: fx.ApprovalRequested)
 
 def _records_published(store: Store, job: JobRow, effect: fx.RecordsPublished) -> None:
     store.published.append(effect.task_id)
+
+
+def _warnings_counted(store: Store, job: JobRow, effect: fx.WarningsCounted) -> None:
+    job.warnings = effect.warnings
 
 
 def _nothing_to_write(store: Store, job: JobRow, effect: fx.Effect) -> None:
@@ -188,6 +194,7 @@ RULES: dict[type, Callable[[Store, JobRow, Any], None]] = {
     fx.ParentNotified: _parent_notified,
     fx.ApprovalRequested: _approval_requested,
     fx.RecordsPublished: _records_published,
+    fx.WarningsCounted: _warnings_counted,
     fx.AggregationRequested: _nothing_to_write,
     fx.ContinueLater: _nothing_to_write,
     fx.CommandAnswered: _nothing_to_write,
