@@ -118,7 +118,8 @@ class TaskLink:
         self._unsaid: tuple[Any, ...] | None = None
 
     def stop_reason(self) -> StopReason | None:
-        raise NotImplementedError
+        """None: nobody has asked it to stop. Each kind of child hears of that in its own way."""
+        return None
 
     def log(self, text: str) -> None:
         if self._log_left <= 0 or not text:
