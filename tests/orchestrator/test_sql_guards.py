@@ -279,8 +279,8 @@ GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
     (
         settle.SQL,
         "lock_jobs_and_inbox",
-        b"AND job_id = ANY(ARRAY(SELECT job_id FROM locked))",
-        b"",
+        b"FROM locked, jsonb_array_elements(inbox) AS i",
+        b"FROM jsonb_array_elements(%(held)s::jsonb) AS r, jsonb_array_elements(r->3) AS i",
         a_row_of_a_lost_job_is_consumed,
     ),
     (
@@ -293,8 +293,8 @@ GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
     (
         settle.SQL,
         "lock_jobs_and_inbox",
-        b"DELETE FROM dag_inbox",
-        b"SELECT inbox_id, task_id FROM dag_inbox",
+        b"DELETE FROM dag_inbox AS i\n    USING",
+        b"SELECT i.inbox_id, i.task_id FROM dag_inbox AS i,",
         an_inbox_row_counts_twice,
     ),
     (tasks.SQL, "report_tasks", b"AND q.lease_epoch = g.lease_epoch", b"", a_lost_lease_reports),
@@ -347,7 +347,7 @@ def test_without_the_guard_it_ends_badly(
     assert guard in queries[name]
     mutated = queries[name].replace(guard, instead)
     if instead.startswith(b"SELECT"):
-        mutated = mutated.replace(b"RETURNING inbox_id, task_id", b"")
+        mutated = mutated.replace(b"RETURNING i.inbox_id, i.task_id", b"")
     if guard.startswith(b"WHERE"):
         mutated = mutated.replace(b"ORDER BY", b"WHERE true ORDER BY")
     monkeypatch.setitem(queries, name, mutated)

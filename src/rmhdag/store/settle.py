@@ -134,12 +134,8 @@ def _attempt(
     try:
         with conn.pipeline() as pipeline:
             conn.execute("BEGIN")
-            given = {
-                "me": me,
-                "held": orjson.dumps([tuple(job) for job in held]).decode(),
-                "inbox": [number for number, _ in inbox],
-            }
-            taking = conn.execute(SQL["lock_jobs_and_inbox"], given, prepare=True)
+            fence = {"me": me, "held": orjson.dumps(_with_inbox(held, inbox)).decode()}
+            taking = conn.execute(SQL["lock_jobs_and_inbox"], fence, prepare=True)
             pipeline.sync()
             taken = taking.fetchall()
             locked = {job_id for job_id, _, _ in taken if job_id is not None}
@@ -169,6 +165,13 @@ def _attempt(
         # Outside the pipeline: inside, the driver would drop its prepared statements out of step with the server.
         if not conn.closed and conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             conn.rollback()
+
+
+def _with_inbox(held: Sequence[HeldJob], inbox: Sequence[tuple[int, str]]) -> list[tuple[str, int, bool, list[int]]]:
+    rows: dict[str, tuple[str, int, bool, list[int]]] = {job.job_id: (*job, []) for job in held}
+    for number, job_id in inbox:
+        rows[job_id][3].append(number)
+    return list(rows.values())
 
 
 def _overtaken(conn: Conn, revoked: Sequence[RevokedTask], heard: set[str]) -> set[str]:
