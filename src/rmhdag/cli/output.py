@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, TextIO
 
 _state = {"colour": True}
+_warned: set[str] = set()
 
 
 def forbid_colour() -> None:
@@ -50,6 +51,17 @@ def as_json_value(value: Any) -> str:
 def say(text: str) -> None:
     """A message for people, one line or several."""
     write(sys.stderr, text + "\n")
+
+
+def warn(text: str) -> None:
+    """Once per command, however often it is found out."""
+    if text not in _warned:
+        _warned.add(text)
+        say(f"{paint('warning:', '33', sys.stderr)} {text}")
+
+
+def forget_warnings() -> None:
+    _warned.clear()
 
 
 def write(stream: TextIO, text: str) -> None:

@@ -342,10 +342,17 @@ def connected(
         raise CommandFailed(
             "--url names a server, --database-url and --schema a database: give one of the two", code=ExitCode.USAGE
         )
-    settings = load_settings({"url": url, "database_url": database_url, "schema_name": schema}).settings
+    loaded = load_settings({"url": url, "database_url": database_url, "schema_name": schema})
+    settings = loaded.settings
     if settings.url is not None and database_url is None:
         from rmhdag.cli.remote_platform import remote_platform
 
+        if "key" in loaded.withheld:
+            raise CommandFailed(
+                loaded.withheld["key"],
+                remedy="Name the server by RMHDAG_URL or --url, or the file by RMHDAG_CONFIG, if you trust it.",
+                code=ExitCode.AUTHENTICATION,
+            )
         with remote_platform(settings, namespace, name) as far:
             yield far
     else:
