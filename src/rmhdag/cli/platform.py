@@ -20,6 +20,7 @@ from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import say
 from rmhdag.cli.settings import Settings, load_settings
+from rmhdag.models.plain_text import DECEIVING_IN_LINE
 from rmhdag.models.stored_values import Unfolding, ValuesTooLarge
 
 if TYPE_CHECKING:
@@ -365,8 +366,8 @@ def connected(
 def who(given: str | None) -> str:
     """In whose name: the given one, or the user's."""
     if given is not None:
-        if not 0 < len(given) <= 64 or "\x00" in given:
-            raise CommandFailed("a name has 1 to 64 characters", code=ExitCode.USAGE)
+        if not 0 < len(given) <= 64 or DECEIVING_IN_LINE.search(given):
+            raise CommandFailed("a name has 1 to 64 characters, all of them visible", code=ExitCode.USAGE)
         return given
     try:
         return getpass.getuser()[:64]
