@@ -31,7 +31,7 @@ from rmhdag.models.plain_text import DECEIVING, DECEIVING_IN_LINE
 from rmhdag.models.scopes import Scope
 from rmhdag.store import api_keys
 from tests.api.serving import served
-from tests.cli.conftest import RunCli, plain_environment
+from tests.cli.conftest import RunCli, migrated_template, plain_environment, postgres  # noqa: F401
 from tests.engine.definitions import task, workflow
 from tests.orchestrator.platform import QUEUE, Platform
 
