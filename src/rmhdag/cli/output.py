@@ -97,4 +97,5 @@ def write(stream: TextIO, text: str) -> None:
 def mask_url(url: str) -> str:
     """The same text with no password in it, neither before an @ nor as a parameter."""
     url = re.sub(r"(?<=://)([^/@\s]*?):[^/\s]*@", r"\1:***@", url)
-    return re.sub(r"(?i)(\b(?:password|sslpassword)=)[^&\s]*", r"\1***", url)
+    url = re.sub(r"(?i)(\b(?:password|sslpassword)=)[^&\s]*", r"\1***", url)
+    return re.sub(r"(?i)([?&](?:sig|code|(?:\w*[-_])?(?:token|key|secret))=)[^&\s]*", r"\1***", url)

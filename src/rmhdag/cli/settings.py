@@ -573,4 +573,4 @@ def show(field: str, value: object) -> object:
         return {name: text if split_option(name)[1] in OPEN_OPTIONS else "***" for name, text in value.items()}
     if field == "key" or any(word in field for word in ("password", "secret", "token", "connection_string")):
         return "***"
-    return mask_url(str(value)) if field.endswith("url") else str(value) if isinstance(value, Path) else value
+    return mask_url(str(value)) if isinstance(value, str | Path) else value

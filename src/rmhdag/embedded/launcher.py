@@ -176,6 +176,7 @@ class EmbeddedPostgres:
             self._let_guard_remove(account)
         end_ownerless_server(self._data, patience_seconds=self._stop_timeout_seconds)
         self._password = self._read_or_make_password(account)
+        account.own_all(self._data)
         self._check_major(binaries)
         if not self._data.exists():
             self._initialise(binaries, account)
