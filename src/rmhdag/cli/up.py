@@ -75,7 +75,7 @@ def up(
       rmhdag up --workflows workflows/ --concurrency 4
       rmhdag up --run hello_world --once
       rmhdag up --demo
-      PYTHONPATH=. RMHDAG_HANDLERS=my_handlers rmhdag up --workflows flow.yaml
+      RMHDAG_HANDLERS=my_handlers rmhdag up --workflows flow.yaml
       RMHDAG_HANDLERS=my_handlers rmhdag up --reload --workflows flow.yaml
 
     Modules named by RMHDAG_HANDLERS are loaded by a process of its own first: a mistake in one of them is shown with
