@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 # Who may import whom inside rmhdag. A package that is not here has no rule yet and must get one.
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "models": frozenset(),
+    "machine": frozenset(),
     "workflow": frozenset({"models"}),
     "engine": frozenset({"models", "workflow"}),
     "assets": frozenset({"models"}),
@@ -16,21 +17,21 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "store": frozenset({"models", "observability"}),
     "messaging": frozenset({"models", "store", "observability"}),
     "storage": frozenset({"models", "observability"}),
-    "handlers": frozenset({"models", "storage", "assets", "observability"}),
+    "handlers": frozenset({"models", "machine", "storage", "assets", "observability"}),
     "testing": frozenset({"models", "workflow", "engine", "handlers", "storage"}),
-    "worker": frozenset({"models", "messaging", "store", "handlers", "storage", "observability"}),
+    "worker": frozenset({"models", "machine", "messaging", "store", "handlers", "storage", "observability"}),
     "orchestrator": frozenset(
         {"models", "workflow", "engine", "assets", "store", "messaging", "storage", "observability"}
     ),
     "api": frozenset({"models", "workflow", "engine", "assets", "store", "orchestrator", "messaging", "observability"}),
     "client": frozenset({"models"}),
     "observability": frozenset(),
-    "embedded": frozenset(),
+    "embedded": frozenset({"machine"}),
     "sampledata": frozenset(),
     "bench": frozenset(
         {"models", "workflow", "engine", "store", "messaging", "orchestrator", "worker", "handlers", "embedded", "api"}
     )
-    | {"observability", "storage"},
+    | {"machine", "observability", "storage"},
     "chaos": frozenset(
         {
             "models",
@@ -47,7 +48,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     ),
     "cli": frozenset({"models", "workflow", "engine", "assets", "simulation", "store", "messaging", "storage"})
     | frozenset({"handlers", "worker", "orchestrator", "observability", "embedded", "bench", "chaos", "api", "client"})
-    | {"sampledata"},
+    | {"machine", "sampledata"},
 }
 
 # Packages that decide and never act.

@@ -60,7 +60,7 @@ def test_migrate_as_json(call_cli: RunCli, database: str) -> None:
         "title": "create schema dagapp",
         "statements": ["CREATE SCHEMA IF NOT EXISTS dagapp"],
     }
-    done = call_cli("db", "migrate", "--yes", "--json", "--database-url", database)
+    done = call_cli("db", "migrate", "--yes", "--json", RMHDAG_DATABASE_URL=database)
     applied = json.loads(done.stdout)
     assert (applied["applied"], applied["up_to_date"], len(applied["steps"])) == (True, True, len(planned["steps"]))
     assert done.stderr == ""

@@ -61,7 +61,7 @@ def test_a_database_before_and_after_its_migration(call_cli: RunCli, database: s
 
 
 def test_as_text_with_remedies(call_cli: RunCli, database: str) -> None:
-    done = call_cli("doctor", "--database-url", database, RMHDAG_SCHEMAA="x")
+    done = call_cli("doctor", RMHDAG_DATABASE_URL=database, RMHDAG_SCHEMAA="x")
     lines = done.stdout.splitlines()
     assert lines[0].startswith("ok       python          ")
     settings = next(number for number, line in enumerate(lines) if " settings " in line)

@@ -13,6 +13,7 @@ from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.jobs import read_since
 from rmhdag.cli.live_view import cut_styled
+from rmhdag.cli.output import ESCAPE
 from rmhdag.cli.parameters import read_parameters
 from rmhdag.cli.reference import JSON_OBJECTS
 from rmhdag.cli.tables import lay_out, show_duration
@@ -282,7 +283,8 @@ def test_durations_and_ages_in_words() -> None:
 
 def test_tables_and_cuts_count_what_is_seen() -> None:
     assert lay_out(("A", "N"), [("x", 5), ("longer", 10)], right=("N",)) == "A        N\nx        5\nlonger  10\n"
-    assert cut_styled("\x1b[31mabc\x1b[0mdef", 4) == "\x1b[31mabc\x1b[0md"
+    red, plain = f"{ESCAPE}[31m", f"{ESCAPE}[0m"
+    assert cut_styled(f"{red}abc{plain}def", 4) == f"{red}abc{plain}d"
     assert cut_styled("abc", 3) == "abc"
 
 

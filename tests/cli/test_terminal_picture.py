@@ -8,7 +8,8 @@ import re
 import pytest
 from PIL import Image
 
-from rmhdag.cli.terminal_picture import draw_picture
+from rmhdag.cli import terminal_picture
+from rmhdag.cli.output import show
 
 RED, BLUE, NOTHING = (255, 0, 0, 255), (0, 0, 255, 255), (0, 0, 0, 0)
 
@@ -21,6 +22,10 @@ def picture(rows: list[list[tuple[int, int, int, int]]], kind: str = "PNG") -> b
     out = io.BytesIO()
     made.save(out, kind, lossless=True) if kind == "WEBP" else made.save(out, kind)
     return out.getvalue()
+
+
+def draw_picture(data: bytes, columns: int) -> list[str]:
+    return [show(line) for line in terminal_picture.draw_picture(data, columns)]
 
 
 def without_colour(line: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from tests.orchestrator.assets import place_order, raster_workflow, revisions_of
 from tests.orchestrator.platform import Platform, Seat
 from tests.orchestrator.test_publishing import ASSET, blob, one_task, report
 from tests.orchestrator.test_shown_revisions import two_steps
+from tests.pinned_folders import pinned_folder
 
 EXTENSIONS = ("postgis", "btree_gist", "unaccent")
 SETTINGS = OrchestratorSettings(catalogue=CatalogueKind.PGSTAC)
@@ -41,12 +41,9 @@ class Killed(BaseException):
 
 def pgstac_script() -> Path:
     """Only the file: the package that brings it is never imported."""
-    found = find_spec("pypgstac")
-    require(found is not None and found.submodule_search_locations, "the package pypgstac is not installed")
-    assert found is not None
-    assert found.submodule_search_locations
-    scripts = Path(found.submodule_search_locations[0], "migrations").glob("pgstac.*.sql")
+    scripts = (pinned_folder("pgstac", "pgstac.txt") / "pypgstac" / "migrations").glob("pgstac.*.sql")
     whole = [path for path in scripts if "-" not in path.name and "unreleased" not in path.name]
+    require(whole, "pgSTAC is not there: scripts/setup dev unpacks it")
     return max(whole, key=lambda path: [int(part) for part in path.name.split(".")[1:-1]])
 
 

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import hmac
-import os
 import shutil
 import subprocess
 import urllib.request
@@ -13,6 +12,7 @@ from email.utils import formatdate
 from pathlib import Path
 
 from tests.conftest import require
+from tests.pinned_folders import pinned_folder
 
 ACCOUNT = "devstoreaccount1"
 # Published by Microsoft for every emulator there is.
@@ -22,8 +22,7 @@ MAIN = "node_modules/azurite/dist/src/blob/main.js"
 
 def find_azurite() -> Path | None:
     """Where scripts/setup has put it."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    main = cache / "rmhdag" / "azurite-3.35.0" / MAIN
+    main = pinned_folder("azurite", "azurite/package-lock.json") / MAIN
     return main if main.is_file() else None
 
 

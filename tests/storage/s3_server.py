@@ -1,7 +1,5 @@
 """A real HTTP server that speaks S3 (moto's), started on a free port and kept in memory."""
 
-import hashlib
-import os
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -9,16 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.conftest import require
+from tests.pinned_folders import pinned_folder
 
-ROOT = Path(__file__).resolve().parents[2]
 S3_OPTIONS = {"aws_access_key_id": "somebody", "aws_secret_access_key": "kept-secret", "aws_region": "us-east-1"}
 
 
 def find_moto() -> Path | None:
-    """Where scripts/setup has put it: in an environment of its own, named after what it was made from."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    made_from = hashlib.sha256((ROOT / "requirements" / "s3-server.txt").read_bytes()).hexdigest()
-    python = cache / "rmhdag" / f"s3-{made_from[:12]}" / "ready" / "bin" / "python"
+    """Where scripts/setup has put it, in an environment of its own."""
+    python = pinned_folder("s3", "s3-server.txt") / "ready" / "bin" / "python"
     return python if python.is_file() else None
 
 

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rmhdag.machine.python import python_command
 from rmhdag.observability.logs import configure_logs
 
 PR_SET_PDEATHSIG = 1
@@ -24,7 +25,7 @@ def spawn(role: str, told: dict[str, Any], log: Path) -> subprocess.Popen[bytes]
     """Start one. It dies with the *thread* that calls this: call it from one that lives as long as it should."""
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "rmhdag.bench.process", role, str(os.getpid())],
+            python_command("rmhdag.bench.process", role, str(os.getpid())),
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,

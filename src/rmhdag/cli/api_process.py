@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import paint, say
 from rmhdag.cli.run_api import address_of, listen
+from rmhdag.machine.python import python_command
 
 if TYPE_CHECKING:
     from rmhdag.cli.settings import Settings
@@ -28,7 +29,7 @@ NAMESPACE = "default"
 
 
 def api_command(parent: int, listener: socket.socket) -> list[str]:
-    return [sys.executable, "-m", "rmhdag.cli", "api", "--parent", str(parent), "--listener", str(listener.fileno())]
+    return python_command("rmhdag.cli", "api", "--parent", str(parent), "--listener", str(listener.fileno()))
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,7 +16,7 @@ from rmhdag.cli.options import (
     ServerOption,
     UrlOption,
 )
-from rmhdag.cli.output import emit, emit_json, say
+from rmhdag.cli.output import emit, emit_json, say, show_json
 
 if TYPE_CHECKING:
     from rmhdag.models.api.assets import AssetView, RevisionSummary
@@ -117,7 +116,7 @@ def name_of(asset: AssetView) -> str:
 
 def describe(asset: AssetView, revisions: list[RevisionSummary]) -> str:
     from rmhdag.cli.data_errors import describe_warnings
-    from rmhdag.cli.tables import lay_out, show_moment, show_status
+    from rmhdag.cli.tables import lay_out, lay_out_facts, show_moment, show_status
 
     facts: list[tuple[str, object]] = [
         ("asset", asset.asset_id),
@@ -131,7 +130,7 @@ def describe(asset: AssetView, revisions: list[RevisionSummary]) -> str:
     ]
     if asset.current is not None:
         facts += [("warning", warning) for warning in describe_warnings(asset.current.warnings)]
-    lines = [f"{name:<12} {value}\n" for name, value in facts if value]
+    lines = [lay_out_facts(((name, value) for name, value in facts if value), 12)]
     rows = [
         (
             one.revision,
@@ -151,8 +150,7 @@ def describe(asset: AssetView, revisions: list[RevisionSummary]) -> str:
     if made is not None:
         what = f"{made.workflow_id} v{made.workflow_version} for {made.submitted_by}"
         given = " ".join(f"{name}={in_short(value)}" for name, value in made.input_params.items())
-        lines.append(f"\n{'made by':<12} {what}\n")
-        lines += [f"{'with':<12} {given}\n"] if given else []
+        lines.append("\n" + lay_out_facts([("made by", what), *([("with", given)] if given else [])], 12))
     if asset.current is not None and asset.current.outputs:
         shown = [(name, in_short(value)) for name, value in asset.current.outputs.items()]
         lines.append("\n" + lay_out(("OUTPUT", "VALUE"), shown))
@@ -179,7 +177,7 @@ def in_short(value: Any) -> str:
 
 
 def written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else show_json(value)
 
 
 def cut_short(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmhdag.cli.output import emit, emit_json, paint, say
+from rmhdag.cli.output import emit, emit_json, paint, warn
 
 
 def register(app: typer.Typer) -> None:
@@ -27,14 +27,14 @@ def show_settings(as_json: Annotated[bool, typer.Option("--json", help="One JSON
     """
     import sys
 
-    from rmhdag.cli.raster_settings import RasterSettings
+    from rmhdag.cli.machine_settings import MachineSettings
     from rmhdag.cli.settings import load_settings, show, variables_of
 
-    settings, origins, warnings = load_settings()
+    settings, origins, warnings, _ = load_settings()
     rows = []
     # Inherited ones come first by nature, and matter least.
     for name, field in sorted(
-        type(settings).model_fields.items(), key=lambda one: one[0] in RasterSettings.model_fields
+        type(settings).model_fields.items(), key=lambda one: one[0] in MachineSettings.model_fields
     ):
         rows.append(
             {
@@ -46,7 +46,7 @@ def show_settings(as_json: Annotated[bool, typer.Option("--json", help="One JSON
             }
         )
     for warning in warnings:
-        say(f"{paint('warning:', '33', sys.stderr)} {warning}")
+        warn(warning)
     if as_json:
         emit_json({"settings": rows, "warnings": warnings})
         return

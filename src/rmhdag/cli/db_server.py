@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +14,7 @@ import typer
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import emit, emit_json, say
+from rmhdag.machine.python import python_command
 
 if TYPE_CHECKING:
     from rmhdag.cli.settings import Settings
@@ -113,7 +113,7 @@ def start(
 def spawn_keeper() -> dict[str, Any]:
     """The same command in a session of its own; its first line says how it went."""
     keeper = subprocess.Popen(
-        [sys.executable, "-m", "rmhdag.cli", "db", "start", "--foreground", "--json"],
+        python_command("rmhdag.cli", "db", "start", "--foreground", "--json"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -10,6 +10,7 @@ from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.registration import HEAVY, LIGHT
 from rmhdag.cli.settings import Settings, load_settings, variables_of
 from rmhdag.cli.settings_files import CONFIG_VARIABLE, development_file, read_file
+from rmhdag.machine.private_files import make_home, write_private
 
 JOBS = "jobs"
 QUEUES = {"job_queue_name": JOBS, "dag_worker_queue": LIGHT, "worker_queue": HEAVY}
@@ -35,8 +36,8 @@ def ensure_configuration(flags: dict[str, str | None], home: Path) -> tuple[Sett
         f"{name} = {'true' if value is True else 'false' if value is False else quote(value)}"
         for name, value in values.items()
     ]
-    home.mkdir(parents=True, exist_ok=True)
-    path.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
+    make_home(home)
+    write_private(path, HEAD + "\n".join(lines) + "\n")
     settings = load_settings(flags).settings
     still = [variables_of(field)[-1] for field in QUEUES if getattr(settings, field) is None]
     if still:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.settings_files import find_file
 
 if TYPE_CHECKING:
     from rmhdag.workflow.catalogue import HandlerEntry
@@ -20,16 +20,11 @@ def configured_modules() -> str:
     named = os.environ.get(VARIABLE)
     if named is not None:
         return named
-    if not os.environ.get("RMHDAG_CONFIG") and not any(path.is_file() for path in _usual_files()):
+    if find_file() is None:
         return ""
     from rmhdag.cli.settings import load_settings
 
     return load_settings({}).settings.handlers
-
-
-def _usual_files() -> list[Path]:
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return [Path("rmhdag.toml"), Path(home, "rmhdag", "config.toml")]
 
 
 def describe_handlers(named: str) -> list[HandlerEntry]:

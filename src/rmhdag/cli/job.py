@@ -70,7 +70,7 @@ def job(
 
 def describe(job: JobOverview, failed_children: Mapping[str, Sequence[tuple[str, str]]]) -> str:
     from rmhdag.cli.data_errors import describe_cause, describe_warnings
-    from rmhdag.cli.tables import cut, show_duration, show_moment, show_status
+    from rmhdag.cli.tables import cut, lay_out_facts, show_duration, show_moment, show_status
     from rmhdag.cli.waiting import as_text
 
     ending = f" (ending as {job.ending})" if job.ending and not job.has_ended else ""
@@ -90,7 +90,7 @@ def describe(job: JobOverview, failed_children: Mapping[str, Sequence[tuple[str,
         ("correlation", job.correlation_id),
         ("owner", describe_owner(job) if not job.has_ended else None),
     ]
-    lines = [f"{name:<12} {value}\n" for name, value in facts if value]
+    lines = [lay_out_facts(((name, value) for name, value in facts if value), 12)]
     if not job.nodes and not job.has_ended:
         lines.append(f"{'waits':<12} The job waits for an orchestrator to start it.\n")
     if job.nodes:
@@ -140,6 +140,7 @@ def describe_nodes(job: JobOverview) -> str:
 
 def show_node(platform: Platform, job_id: str, node_id: str, *, as_json: bool) -> None:
     from rmhdag.cli.data_errors import describe_cause, describe_warnings
+    from rmhdag.cli.tables import lay_out_facts
     from rmhdag.cli.waiting import as_text
 
     node = platform.node(job_id, node_id)
@@ -148,22 +149,20 @@ def show_node(platform: Platform, job_id: str, node_id: str, *, as_json: bool) -
         emit_json(node.model_dump(exclude={"reason": {"node_id"}}))
         return
     apart = {"input_params", "output", "metrics", "children", "reason", "error", "warnings"}
-    for name, value in node.model_dump(exclude=apart).items():
-        if value is not None:
-            emit(f"{name:<20} {value}\n")
+    facts = [(name, value) for name, value in node.model_dump(exclude=apart).items() if value is not None]
     if node.error is not None:
-        emit(f"{'cause':<20} {describe_cause(node.error)}\n")
-    for warning in describe_warnings(node.warnings):
-        emit(f"{'warning':<20} {warning}\n")
+        facts.append(("cause", describe_cause(node.error)))
+    facts += [("warning", warning) for warning in describe_warnings(node.warnings)]
     if node.reason is not None:
-        emit(f"{'why':<20} {' '.join(part for part in (node.reason.reason_text, node.reason.hint) if part)}\n")
+        facts.append(("why", " ".join(part for part in (node.reason.reason_text, node.reason.hint) if part)))
+    emit(lay_out_facts(facts, 20))
     emit("\nparameters\n" + as_text(node.input_params))
     if node.output is not None:
         emit("\noutput\n" + as_text(node.output))
 
 
 def show_events(platform: Platform, job_id: str, *, as_json: bool) -> None:
-    from rmhdag.cli.tables import show_moment
+    from rmhdag.cli.tables import indent_lines, show_moment
 
     events = list(platform.events(job_id))
     if as_json:
@@ -174,4 +173,4 @@ def show_events(platform: Platform, job_id: str, *, as_json: bool) -> None:
         emit_json({"job_id": job_id, "events": shown})
         return
     for event in events:
-        emit(f"{event.event_id:>5}  {show_moment(event.timestamp)}  {event.message}\n")
+        emit(f"{event.event_id:>5}  {show_moment(event.timestamp)}  {indent_lines(event.message, 7)}\n")

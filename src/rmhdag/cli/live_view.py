@@ -9,9 +9,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 from rmhdag.cli.data_errors import count_warnings, flat
-from rmhdag.cli.output import has_colour, paint, say, write
+from rmhdag.cli.output import ESCAPE, has_colour, paint, say, write
 from rmhdag.cli.platform import Platform, PlatformLost, Watch
-from rmhdag.cli.tables import STATUS_STYLES, cut, show_duration
+from rmhdag.cli.tables import STATUS_STYLES, cut, on_one_line, show_duration
 from rmhdag.models.api.jobs import NodeCounts
 from rmhdag.models.api.overviews import JobOverview, NodeOverview
 from rmhdag.models.states import NodeType
@@ -86,9 +86,9 @@ class Screen:
 
     def show(self, job: JobOverview) -> None:
         width, height = shutil.get_terminal_size()
-        lines = [cut_styled(line, width - 1) for line in draw(job, max(5, height - 2))]
-        up = f"\x1b[{self._drawn}A" if self._drawn else ""
-        write(sys.stderr, up + "".join(f"\r{line}\x1b[K\n" for line in lines) + "\x1b[J")
+        lines = [cut_styled(on_one_line(line), width - 1) for line in draw(job, max(5, height - 2))]
+        up = f"{ESCAPE}[{self._drawn}A" if self._drawn else ""
+        write(sys.stderr, up + "".join(f"{ESCAPE}[G{line}{ESCAPE}[K\n" for line in lines) + f"{ESCAPE}[J")
         self._drawn = len(lines)
 
 
@@ -163,7 +163,7 @@ def describe(node: NodeOverview, *, bar: bool) -> str:
     if node.progress is not None and node.progress.progress_percent is not None:
         words.append(f"{node.progress.progress_percent:.0f} %")
     if node.progress is not None and node.progress.progress_message:
-        words.append(node.progress.progress_message)
+        words.append(on_one_line(node.progress.progress_message))
     # While it is tried again, plain lines have said it once.
     if node.error_message and (node.status == "failed" or (bar and not node.is_settled)):
         words.append(paint(" ".join(node.error_message.split())[:200], "31", sys.stderr))
@@ -198,13 +198,13 @@ def cut_styled(line: str, width: int) -> str:
     """At most so many visible characters; whatever style was on is ended."""
     shown, out, index = 0, [], 0
     while index < len(line):
-        if line[index] == "\x1b":
+        if line.startswith(ESCAPE, index):
             end = line.index("m", index) + 1
             out.append(line[index:end])
             index = end
             continue
         if shown == width:
-            return "".join(out) + ("\x1b[0m" if has_colour(sys.stderr) else "")
+            return "".join(out) + (f"{ESCAPE}[0m" if has_colour(sys.stderr) else "")
         out.append(line[index])
         shown += 1
         index += 1

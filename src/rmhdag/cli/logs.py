@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmhdag.cli.options import JobArgument, NamespaceOption, SchemaOption, ServerOption, UrlOption
-from rmhdag.cli.output import emit, say
+from rmhdag.cli.output import emit, say, show_json
 
 if TYPE_CHECKING:
     from rmhdag.cli.platform import Platform
@@ -76,9 +76,7 @@ def write(chunk: LogChunk, *, as_json: bool) -> None:
 
     lines = lines_of(chunk)
     if as_json:
-        import json
-
-        emit("".join(json.dumps(line._asdict(), ensure_ascii=False) + "\n" for line in lines))
+        emit("".join(show_json(line._asdict()) + "\n" for line in lines))
     else:
         emit("".join(f"{line.node_id} | {visible(line.line)}\n" for line in lines))
     if chunk.truncated:

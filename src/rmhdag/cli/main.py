@@ -10,6 +10,8 @@ from types import ModuleType
 from typing import NoReturn
 
 from rmhdag.cli.interrupts import raise_if_interrupted, remember_interrupts
+from rmhdag.machine.private_files import keep_files_private
+from rmhdag.machine.python import leave_current_folder_out
 
 # Flags that work before and after the command's name.
 GLOBAL_FLAGS = ("--debug", "--no-color")
@@ -18,6 +20,8 @@ GLOBAL_FLAGS = ("--debug", "--no-color")
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     # A start-up allocates much and frees little: collecting rarely saves 3 % of it.
     gc.set_threshold(200_000, 20, 20)
+    keep_files_private()
+    leave_current_folder_out()
     skip_plugin_search()
     remember_interrupts()
     given = hoist_global_flags(sys.argv[1:] if arguments is None else arguments)
@@ -64,8 +68,9 @@ def parse_and_run(arguments: list[str]) -> int:
 def run(arguments: list[str], act: Callable[[list[str]], int] = dispatch) -> int:
     """Run one command and return its exit code, whatever happens."""
     from rmhdag.cli.failure import CommandFailed
-    from rmhdag.cli.output import mask_url, paint, say
+    from rmhdag.cli.output import forget_warnings, mask_url, paint, say
 
+    forget_warnings()
     try:
         return act(arguments)
     except CommandFailed as failure:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.output import emit, emit_json, has_colour, say
+from rmhdag.cli.output import ESCAPE, emit, emit_json, has_colour, say, show_json
 from rmhdag.cli.workflow_files import check_file, find_files, show_problem
 
 if TYPE_CHECKING:
@@ -81,11 +81,9 @@ def draw_svg_text(shown: Outline, direction: Direction) -> str:
 
 
 def layout_json(shown: Outline, direction: Direction) -> str:
-    import json
-
     from rmhdag.workflow.layout import place
 
-    return json.dumps(place(shown, direction=direction.value).as_json(), ensure_ascii=False) + "\n"
+    return show_json(place(shown, direction=direction.value).as_json()) + "\n"
 
 
 def draw_other(shown: Outline, direction: Direction, *, mermaid: bool) -> str:
@@ -103,7 +101,8 @@ def draw_boxes(shown: Outline, width: int | None, *, plain: bool, to_file: bool)
 
     columns = width or shutil.get_terminal_size((100, 24)).columns
     colour = not to_file and has_colour(sys.stdout)
-    return draw_terminal(shown, width=columns, colour=colour, ascii_only=plain)
+    # Its texts are cleaned already, so the styles are all ours.
+    return draw_terminal(shown, width=columns, colour=colour, ascii_only=plain).replace("\x1b", ESCAPE)
 
 
 def speaks_unicode() -> bool:

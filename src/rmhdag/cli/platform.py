@@ -20,6 +20,7 @@ from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import say
 from rmhdag.cli.settings import Settings, load_settings
+from rmhdag.models.plain_text import DECEIVING_IN_LINE
 from rmhdag.models.stored_values import Unfolding, ValuesTooLarge
 
 if TYPE_CHECKING:
@@ -342,10 +343,17 @@ def connected(
         raise CommandFailed(
             "--url names a server, --database-url and --schema a database: give one of the two", code=ExitCode.USAGE
         )
-    settings = load_settings({"url": url, "database_url": database_url, "schema_name": schema}).settings
+    loaded = load_settings({"url": url, "database_url": database_url, "schema_name": schema})
+    settings = loaded.settings
     if settings.url is not None and database_url is None:
         from rmhdag.cli.remote_platform import remote_platform
 
+        if "key" in loaded.withheld:
+            raise CommandFailed(
+                loaded.withheld["key"],
+                remedy="Name the server by RMHDAG_URL or --url, or the file by RMHDAG_CONFIG, if you trust it.",
+                code=ExitCode.AUTHENTICATION,
+            )
         with remote_platform(settings, namespace, name) as far:
             yield far
     else:
@@ -358,8 +366,8 @@ def connected(
 def who(given: str | None) -> str:
     """In whose name: the given one, or the user's."""
     if given is not None:
-        if not 0 < len(given) <= 64 or "\x00" in given:
-            raise CommandFailed("a name has 1 to 64 characters", code=ExitCode.USAGE)
+        if not 0 < len(given) <= 64 or DECEIVING_IN_LINE.search(given):
+            raise CommandFailed("a name has 1 to 64 characters, all of them visible", code=ExitCode.USAGE)
         return given
     try:
         return getpass.getuser()[:64]

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.parameters import refuse
+from rmhdag.cli.plain_http import warn_of_plain_http
 from rmhdag.cli.platform import (
     ASSET_REMEDIES,
     CALLBACK_REFUSED,
@@ -102,6 +103,8 @@ T = TypeVar("T")
 def remote_platform(settings: Settings, namespace: str | None, name: str | None) -> Iterator[RemotePlatform]:
     assert settings.url is not None
     key = None if settings.key is None else settings.key.get_secret_value()
+    if key is not None:
+        warn_of_plain_http(settings.url)
     with explained(settings), Client(settings.url, key) as client:
         yield RemotePlatform(client, settings, namespace, name)
 

@@ -13,6 +13,7 @@ from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.options import SchemaOption, UrlOption
 from rmhdag.cli.output import say
+from rmhdag.cli.plain_http import warn_of_open_listener
 from rmhdag.cli.run_orchestrator import ParentOption
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ def api(
     \b
     Examples:
       rmhdag api
-      rmhdag api --host 0.0.0.0 --port 8700
+      rmhdag api --host 127.0.0.1 --port 8701
+
+    It speaks no TLS: keep it on loopback and let a proxy with TLS stand in front.
     """
     from rmhdag.cli.database import migrated
     from rmhdag.cli.lifeline import die_with
@@ -65,6 +68,7 @@ def api(
         require_version_if_reachable(dsn, settings, name)
         wanted = api_settings(dsn, settings)
         given = listen(settings.api_host, settings.api_port) if listener is None else socket.socket(fileno=listener)
+        warn_of_open_listener(given.getsockname()[0])
         say(f"api (process {os.getpid()}) listens on {address_of(given)} and works on {name}")
         serve(wanted, given, settings, name)
     say("stopped")

@@ -89,7 +89,10 @@ def worker(
 
     if parent is not None:
         die_with(parent)
+    if via_http is not None and not via_http.startswith(("http://", "https://")):
+        raise CommandFailed(f"{via_http!r} is no URL of an API", remedy="Begin with https://", code=ExitCode.USAGE)
     flags = {
+        "url": via_http,
         "database_url": database_url,
         "schema_name": schema,
         "heartbeat_seconds": heartbeat,
@@ -105,6 +108,7 @@ def worker(
     settings = load_settings(flags).settings
     queues = find_queues(settings, queue or [])
     arm_crash_point()
+    from rmhdag.machine.private_files import UnsafeFolder
     from rmhdag.worker.crew import HandlersBrokenError
 
     with observed(settings, "rmhdag-worker"):
@@ -115,6 +119,12 @@ def worker(
                 run_over_database(settings, queues)
         except HandlersBrokenError as error:
             raise broken_modules(error.message, error.remedy) from None
+        except UnsafeFolder as error:
+            raise CommandFailed(
+                f"the folder for temporary files of tasks is not safe: {error}",
+                remedy="Name by RMHDAG_SCRATCH a folder that belongs to this user and that nobody else can write.",
+                code=ExitCode.INVALID,
+            ) from None
     say("stopped")
 
 
@@ -135,14 +145,14 @@ def run_over_database(settings: Settings, queues: tuple[str, ...]) -> None:
 
 def run_over_http(settings: Settings, queues: tuple[str, ...], url: str) -> None:
     """Nothing here may need the database's driver."""
+    from rmhdag.cli.plain_http import warn_of_plain_http
     from rmhdag.worker.transport import KeyRefused, NotAllowed
     from rmhdag.worker.worker import Worker
 
     remedy = "Give it a key with the scope `worker` by RMHDAG_KEY; `rmhdag keys create` makes one."
-    if not url.startswith(("http://", "https://")):
-        raise CommandFailed(f"{url!r} is no URL of an API", remedy="Begin with https://", code=ExitCode.USAGE)
     if settings.key is None:
         raise CommandFailed("a worker over HTTP needs a key", remedy=remedy, code=ExitCode.AUTHENTICATION)
+    warn_of_plain_http(url)
     worker = Worker(worker_settings(settings, queues, api_url=url, api_key=settings.key.get_secret_value()))
     announce(worker, url)
     try:
@@ -157,6 +167,7 @@ def worker_settings(
     settings: Settings, queues: tuple[str, ...], *, dsn: str = "", api_url: str | None = None, api_key: str = ""
 ) -> WorkerSettings:
     from rmhdag.cli.observation import trace_settings
+    from rmhdag.embedded.choice import default_folder
     from rmhdag.handlers.registry import split_modules
     from rmhdag.worker.settings import STUCK_SECONDS, WorkerSettings
 
@@ -179,6 +190,9 @@ def worker_settings(
         storage=settings.storage_settings(),
         rasters=settings.raster_limits(),
         mount_folder=settings.mount,
+        scratch_root=settings.scratch_folder(settings.home or default_folder()),
+        task_variables=settings.task_variables(),
+        task_umask=settings.task_umask_bits(),
         dsn=dsn,
         api_url=api_url,
         api_key=api_key,

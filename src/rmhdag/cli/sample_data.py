@@ -13,7 +13,7 @@ import typer
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.options import JsonOption
-from rmhdag.cli.output import emit, emit_json, write
+from rmhdag.cli.output import ESCAPE, emit, emit_json, write
 from rmhdag.sampledata.kinds import DEFAULT_SEED, DEFAULT_SIZES, LEAST_SIZE, MOST_SIZE, SAMPLES, Kind, Sample
 
 if TYPE_CHECKING:
@@ -145,4 +145,4 @@ class Progress:
 
     def __call__(self, share: float) -> None:
         if self._live:
-            write(sys.stderr, f"\r{self._name}  {share:4.0%}" if share < 1 else "\r\x1b[K")
+            write(sys.stderr, f"{ESCAPE}[G{self._name}  {share:4.0%}" if share < 1 else f"{ESCAPE}[G{ESCAPE}[K")

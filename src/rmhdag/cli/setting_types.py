@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from rmhdag.observability.secrets import looks_secret
 from rmhdag.storage.errors import StorageError
 from rmhdag.storage.settings import split_option
+from rmhdag.worker.task_environment import belongs_to_platform
 
 
 def refuse_reserved(name: str) -> str:
@@ -68,6 +69,14 @@ def split_names(text: str) -> list[str]:
     return text.replace(",", " ").split()
 
 
+def refuse_secrets_of_platform(text: str) -> str:
+    """A handler that knew these would be the platform."""
+    for name in split_names(text):
+        if belongs_to_platform(name):
+            raise ValueError(f"{name} is not passed on to tasks: it belongs to the platform")
+    return text
+
+
 QueueName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 SchemaName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,47}$"), AfterValidator(refuse_reserved)]
 Interval = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
@@ -80,6 +89,12 @@ VariableNames = Annotated[
     StringConstraints(pattern=r"^\s*([A-Za-z_][A-Za-z0-9_]*([\s,]+|$))*$", max_length=10_000),
     AfterValidator(refuse_secret_names),
 ]
+PassedVariables = Annotated[
+    str,
+    StringConstraints(pattern=r"^\s*([A-Za-z_][A-Za-z0-9_]*\*?([\s,]+|$))*$", max_length=10_000),
+    AfterValidator(refuse_secrets_of_platform),
+]
+Umask = Annotated[str, StringConstraints(pattern=r"^0?[0-7]{3}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 SafeUrl = Annotated[str, AfterValidator(refuse_unsafe)]
 # None of those for which whoever can check a token can also make one.

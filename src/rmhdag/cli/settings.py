@@ -23,8 +23,8 @@ from pydantic_settings import (
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.output import mask_url
-from rmhdag.cli.raster_settings import RasterSettings
+from rmhdag.cli.machine_settings import MachineSettings
+from rmhdag.cli.output import mask_url, warn
 from rmhdag.cli.setting_types import (
     Algorithm,
     Days,
@@ -44,7 +44,7 @@ from rmhdag.cli.setting_types import (
     WebUrl,
     split_names,
 )
-from rmhdag.cli.settings_files import CONFIG_VARIABLE, ReadFile, read_files
+from rmhdag.cli.settings_files import CONFIG_VARIABLE, LOCAL_FILE, ReadFile, read_files, untrusted_files
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.records import Zone
 from rmhdag.models.scopes import Scope
@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from rmhdag.store.retention import RetentionDays
 
 PREFIX = "RMHDAG_"
+# What lets us in, and where it is sent.
+SENT_TO = {"key": "url", "postgis_password": "postgis_host"}
 # Read by others: the tests, the scripts, the command line itself.
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "RMHDAG_TEST_PROCESSES"})
 
@@ -69,7 +71,7 @@ def named(*names: str) -> AliasChoices:
     return AliasChoices(*names)
 
 
-class Settings(RasterSettings):
+class Settings(MachineSettings):
     """Names of environment variables are ours first, then those that the platform's documents use."""
 
     model_config = SettingsConfigDict(
@@ -471,6 +473,8 @@ class Loaded(NamedTuple):
     settings: Settings
     origins: dict[str, str]
     warnings: list[str]
+    # Credentials that are not used, and why.
+    withheld: dict[str, str]
 
 
 def load_settings(flags: Mapping[str, Any] | None = None) -> Loaded:
@@ -490,12 +494,43 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> Loaded:
         raise CommandFailed(
             f"a setting is not JSON: {error}", remedy='Such as {"a": ["b"]} or ["a", "b"].', code=ExitCode.INVALID
         ) from None
+    withheld = find_withheld(origins)
+    settings = settings.model_copy(update=dict.fromkeys(withheld))
     if settings.secret_key is not None:
         # Imported here: few processes have the key, and this brings the database's driver along.
         from rmhdag.store.secret_inputs import use_key
 
         use_key(settings.secret_key.get_secret_value())
-    return Loaded(settings, origins, find_misspelt())
+    unsafe = [*untrusted_files(), *withheld.values(), *find_shown_password(given)]
+    for warning in unsafe:
+        # Whoever would send the key says so by an error; the others do without it.
+        if warning != withheld.get("key"):
+            warn(warning)
+    return Loaded(settings, origins, [*unsafe, *find_misspelt()], withheld)
+
+
+def find_withheld(origins: Mapping[str, str]) -> dict[str, str]:
+    """A file in the current folder may be anybody's: what comes from elsewhere is not sent to where it points."""
+    if os.environ.get(CONFIG_VARIABLE):
+        return {}
+    local = f"file {LOCAL_FILE}"
+    return {
+        secret: f"{place} comes from {LOCAL_FILE} in the current folder and {secret} from elsewhere "
+        f"({origins[secret]}), so {secret} is not sent"
+        for secret, place in SENT_TO.items()
+        if origins[place] == local and origins[secret] not in (local, "default")
+    }
+
+
+def find_shown_password(flags: Mapping[str, Any]) -> list[str]:
+    url = str(flags.get("database_url", ""))
+    if mask_url(url) == url:
+        return []
+    warning = (
+        "the password in --database-url can be read in the list of processes and in the shell's history; give the URL "
+        "by RMHDAG_DATABASE_URL or a settings file, or put the password into ~/.pgpass"
+    )
+    return [warning]
 
 
 def variables_of(field: str) -> list[str]:
@@ -538,4 +573,4 @@ def show(field: str, value: object) -> object:
         return {name: text if split_option(name)[1] in OPEN_OPTIONS else "***" for name, text in value.items()}
     if field == "key" or any(word in field for word in ("password", "secret", "token", "connection_string")):
         return "***"
-    return mask_url(str(value)) if field.endswith("url") else str(value) if isinstance(value, Path) else value
+    return mask_url(str(value)) if isinstance(value, str | Path) else value

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.machine.trust import distrust
 
 CONFIG_VARIABLE = "RMHDAG_CONFIG"
 DEVELOPMENT_FILE = "development.toml"
+LOCAL_FILE = Path("rmhdag.toml")
 
 
 class ReadFile(NamedTuple):
@@ -23,7 +25,7 @@ class ReadFile(NamedTuple):
 
 
 def find_file() -> Path | None:
-    """The file that is named; else ./rmhdag.toml; else the user's own."""
+    """The file that is named; else ./rmhdag.toml; else the user's own. One that others could write does not count."""
     named_path = os.environ.get(CONFIG_VARIABLE)
     if named_path:
         if not Path(named_path).is_file():
@@ -33,8 +35,23 @@ def find_file() -> Path | None:
                 code=ExitCode.NOT_FOUND,
             )
         return Path(named_path)
+    return next((path for path in usual_files() if path.is_file() and distrust(path) is None), None)
+
+
+def usual_files() -> tuple[Path, Path]:
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return next((path for path in (Path("rmhdag.toml"), Path(home, "rmhdag", "config.toml")) if path.is_file()), None)
+    return LOCAL_FILE, Path(home, "rmhdag", "config.toml")
+
+
+def untrusted_files() -> list[str]:
+    """Sentences about files that others could have written; they are not read unless RMHDAG_CONFIG names them."""
+    if os.environ.get(CONFIG_VARIABLE):
+        return []
+    return [
+        f"{path} is ignored, because {reason}; change its owner or mode, or name it by {CONFIG_VARIABLE}"
+        for path in usual_files()
+        if path.is_file() and (reason := distrust(path))
+    ]
 
 
 def read_files(known: Collection[str]) -> list[ReadFile]:
@@ -49,7 +66,7 @@ def read_files(known: Collection[str]) -> list[ReadFile]:
             (file.values["home"] for file in files if "home" in file.values), None
         )
         development = development_file(None if home is None else Path(home))
-        if development.is_file():
+        if development.is_file() and distrust(development) is None:
             files.append(read_file(development, known))
     return files
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from rmhdag.cli.machine_settings import MachineSettings
 from rmhdag.cli.raster_settings import RasterSettings
 from rmhdag.cli.settings import Settings, variables_of
 
@@ -28,15 +29,25 @@ retention_days = 365
 worker_queue = "heavy-tasks"
 ```
 
+`./rmhdag.toml` and the user's own file are ignored, with a warning, if they belong to another user than yourself or
+root, or if everybody can write them. A key or password from elsewhere is not sent to a server that `./rmhdag.toml`
+names. A file that `RMHDAG_CONFIG` names is trusted.
+
 Where a setting has several variables, the first that is set counts. Orchestrators, workers and APIs each read their own
 environment: give the same values to all of them.
 """
 
 
 def reference() -> str:
-    ours = {name: field for name, field in Settings.model_fields.items() if name not in RasterSettings.model_fields}
-    lines = [INTRODUCTION, *table(ours), "\n## Rasters\n", *table(RasterSettings.model_fields)]
+    ours = without(Settings.model_fields, MachineSettings.model_fields)
+    machine = without(MachineSettings.model_fields, RasterSettings.model_fields)
+    lines = [INTRODUCTION, *table(ours), "\n## Machine\n", *table(machine)]
+    lines += ["\n## Rasters\n", *table(RasterSettings.model_fields)]
     return "\n".join(lines) + "\n"
+
+
+def without(fields: dict[str, FieldInfo], others: dict[str, FieldInfo]) -> dict[str, FieldInfo]:
+    return {name: field for name, field in fields.items() if name not in others}
 
 
 def table(fields: dict[str, FieldInfo]) -> Iterator[str]:

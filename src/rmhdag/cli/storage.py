@@ -15,7 +15,7 @@ import typer
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.options import JsonOption
-from rmhdag.cli.output import emit, emit_json, say, write
+from rmhdag.cli.output import ESCAPE, emit, emit_json, say, write
 
 if TYPE_CHECKING:
     from rmhdag.models.records import Zone
@@ -230,8 +230,8 @@ class Transfer:
         self._due = time.monotonic() + PROGRESS_SECONDS
         self._is_shown = True
         share = min(1.0, done_bytes / self._size_bytes)
-        write(sys.stderr, f"\r\x1b[K{self._name}  {share:4.0%} of {show_bytes(self._size_bytes)}")
+        write(sys.stderr, f"{ESCAPE}[G{ESCAPE}[K{self._name}  {share:4.0%} of {show_bytes(self._size_bytes)}")
 
     def __exit__(self, *_: object) -> None:
         if self._is_shown:
-            write(sys.stderr, "\r\x1b[K")
+            write(sys.stderr, f"{ESCAPE}[G{ESCAPE}[K")

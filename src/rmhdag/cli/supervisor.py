@@ -15,13 +15,15 @@ from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
 
+from rmhdag.machine.log_files import LOG_BYTES, LogKeeper, open_log
+from rmhdag.machine.private_files import PRIVATE_FOLDER
+
 FIRST_PAUSE_SECONDS = 0.5
 MOST_PAUSE_SECONDS = 10.0
 # Whoever lived so long is not in a loop of dying.
 SOUND_SECONDS = 30.0
 # After this, whoever waits for the end is told why.
 SLOW_SECONDS = 1.5
-LOG_BYTES = 16 * 1024 * 1024
 TAIL_LINES = 15
 ERROR = "error: "
 
@@ -57,7 +59,9 @@ class Supervised:
             if self.log is None:
                 return ""
             with self.log.open("rb") as log:
-                log.seek(self.log_bytes)
+                # A log that is shorter than it was has been moved aside meanwhile.
+                is_same = os.fstat(log.fileno()).st_size >= self.log_bytes
+                log.seek(self.log_bytes if is_same else 0)
                 lines = log.read(LOG_BYTES).decode("utf-8", "replace").splitlines()
             place = max((number for number, line in enumerate(lines) if line.startswith(ERROR)), default=None)
             if place is None:
@@ -83,8 +87,10 @@ class Supervisor:
         self.processes: dict[str, Supervised] = {}
         self._retiring: list[tuple[subprocess.Popen[bytes], float]] = []
         self.stop_requests = 0
+        self._keeper: LogKeeper | None = None
         if logs is not None:
-            logs.mkdir(parents=True, exist_ok=True)
+            logs.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            self._keeper = LogKeeper(lambda: [one.log for one in list(self.processes.values()) if one.log is not None])
 
     def listen(self) -> None:
         """From now on SIGINT, SIGTERM and SIGHUP ask to stop, and are answered at the next turn."""
@@ -211,6 +217,8 @@ class Supervisor:
         for process, _ in self._retiring:
             process.kill()
             process.wait()
+        if self._keeper is not None:
+            self._keeper.close()
         with suppress(ValueError):
             signal.set_wakeup_fd(-1)
         self._selector.close()
@@ -220,7 +228,7 @@ class Supervisor:
     def _spawn(self, one: Supervised) -> None:
         one.restart_at = None
         one.started_at = time.monotonic()
-        with open_log(one.log) as log:
+        with open_output(one.log) as log:
             one.log_bytes = 0 if one.log is None else log.seek(0, os.SEEK_END)
             # A session of its own: Ctrl-C reaches us alone, and we end the others in order.
             one.process = subprocess.Popen(
@@ -257,10 +265,5 @@ class Supervisor:
             os.read(self._wake_out, 4096)
 
 
-def open_log(path: Path | None) -> BinaryIO:
-    if path is None:
-        return os.fdopen(os.dup(sys.stderr.fileno()), "ab")
-    with suppress(FileNotFoundError):
-        if path.stat().st_size > LOG_BYTES:
-            path.rename(path.with_suffix(".log.1"))
-    return path.open("ab")
+def open_output(log: Path | None) -> BinaryIO:
+    return os.fdopen(os.dup(sys.stderr.fileno()), "ab") if log is None else open_log(log)

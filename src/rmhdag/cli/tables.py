@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from rmhdag.cli.output import paint
+from rmhdag.cli.output import ESCAPE, paint
 
 STATUS_STYLES = {
     "pending": "2",
@@ -20,12 +20,12 @@ STATUS_STYLES = {
     "skipped": "2",
     "cancelled": "33",
 }
-_STYLED = re.compile(r"\x1b\[[0-9;]*m")
+_STYLED = re.compile(re.escape(ESCAPE) + r"\[[0-9;]*m")
 
 
 def lay_out(headers: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> str:
     """Columns as wide as their widest word; in a terminal the last one is cut at its edge."""
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    cells = [["" if cell is None else on_one_line(str(cell)) for cell in row] for row in rows]
     widths = [max([len(header), *(len(bare(row[index])) for row in cells)]) for index, header in enumerate(headers)]
     limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     lines = []
@@ -40,6 +40,19 @@ def lay_out(headers: Sequence[str], rows: Sequence[Sequence[object]], *, right: 
         line = "  ".join(words).rstrip()
         lines.append(paint(line, "2", sys.stdout) if number == 0 else line)
     return "\n".join(lines) + "\n"
+
+
+def lay_out_facts(facts: Iterable[tuple[str, object]], width: int) -> str:
+    """A name and a value per line. Further lines of a value are indented, so that none looks like another fact."""
+    return "".join(f"{name:<{width}} {indent_lines(str(value), width + 1)}\n" for name, value in facts)
+
+
+def indent_lines(text: str, width: int) -> str:
+    return text.replace("\n", "\n" + " " * width)
+
+
+def on_one_line(text: str) -> str:
+    return text.replace("\n", " ").replace("\t", " ")
 
 
 def bare(text: str) -> str:

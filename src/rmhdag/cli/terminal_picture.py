@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import os
 
+from rmhdag.cli.output import ESCAPE
+
 Colour = tuple[int, int, int]
 UPPER, LOWER = "▀", "▄"
-RESET = "\x1b[0m"
+RESET = f"{ESCAPE}[0m"
 # Less than half opaque is nothing.
 OPAQUE = 128
 
@@ -47,11 +49,11 @@ def draw_line(upper: list[Colour | None], lower: list[Colour | None]) -> str:
 
 
 def foreground(colour: Colour | None) -> str:
-    return "" if colour is None else f"\x1b[38;{code(colour)}m"
+    return "" if colour is None else f"{ESCAPE}[38;{code(colour)}m"
 
 
 def background(colour: Colour) -> str:
-    return f"\x1b[48;{code(colour)}m"
+    return f"{ESCAPE}[48;{code(colour)}m"
 
 
 def code(colour: Colour) -> str:

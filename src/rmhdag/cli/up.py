@@ -21,6 +21,7 @@ from rmhdag.cli.options import JsonOption, SchemaOption, UrlOption
 from rmhdag.cli.output import emit_json, paint, say
 from rmhdag.cli.run_api import address_of
 from rmhdag.cli.run_worker import processors
+from rmhdag.machine.python import python_command
 
 if TYPE_CHECKING:
     from rmhdag.cli.database import Conn
@@ -74,7 +75,7 @@ def up(
       rmhdag up --workflows workflows/ --concurrency 4
       rmhdag up --run hello_world --once
       rmhdag up --demo
-      PYTHONPATH=. RMHDAG_HANDLERS=my_handlers rmhdag up --workflows flow.yaml
+      RMHDAG_HANDLERS=my_handlers rmhdag up --workflows flow.yaml
       RMHDAG_HANDLERS=my_handlers rmhdag up --reload --workflows flow.yaml
 
     Modules named by RMHDAG_HANDLERS are loaded by a process of its own first: a mistake in one of them is shown with
@@ -121,10 +122,12 @@ def only_one(home: Path) -> Iterator[None]:
     """Two of them on one folder would stop each other's server."""
     from rmhdag.embedded import EmbeddedPostgresError
     from rmhdag.embedded.lock import FolderLock
+    from rmhdag.machine.private_files import make_home, tighten_home
 
     lock = FolderLock(home / "up.lock")
     try:
-        home.mkdir(mode=0o711, parents=True, exist_ok=True)
+        make_home(home)
+        tighten_home(home)
         taken = lock.try_to_take()
     except (OSError, EmbeddedPostgresError) as error:
         raise CommandFailed(
@@ -219,7 +222,7 @@ def make_reloader(watcher: Supervisor, settings: Settings, dsn: str, paths: list
 
 
 def start_processes(watcher: Supervisor, settings: Settings, concurrency: int | None, listener: socket.socket) -> None:
-    command = [sys.executable, "-m", "rmhdag.cli"]
+    command = python_command("rmhdag.cli")
     parent = ["--parent", str(os.getpid())]
     slots = [] if concurrency is None else ["--concurrency", str(concurrency)]
     slots += ["--warm"] if settings.warm is None else []
@@ -315,7 +318,7 @@ def live(watcher: Supervisor, shows: list[list[str]], reloader: Reloader | None 
             code = code or int(ExitCode.INTERRUPTED)
             break
         say(f"\n{paint(' '.join(['rmhdag', *words]), '1', sys.stderr)}")
-        ended = watcher.run_to_end([sys.executable, "-m", "rmhdag.cli", *words])
+        ended = watcher.run_to_end(python_command("rmhdag.cli", *words))
         code = code or (int(ExitCode.INTERRUPTED) if ended is None else ended)
     while not once and not watcher.stopping:
         watcher.turn(None if reloader is None else reloader.pause_seconds)

@@ -50,7 +50,7 @@ def validate(
     Examples:
       rmhdag validate flow.yaml
       rmhdag validate workflows/ --queue light --queue heavy
-      PYTHONPATH=. rmhdag validate flow.yaml --handlers my_company.handlers
+      rmhdag validate flow.yaml --handlers my_company.handlers
       rmhdag validate flow.yaml --live
       generate-flow | rmhdag validate - --json
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, NoReturn
 
 import typer
@@ -10,9 +9,9 @@ import typer
 from rmhdag.cli.data_errors import count_warnings, describe_cause, describe_failed_children, describe_warnings
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.live_view import Detached, WaitTimeout, watch_job
-from rmhdag.cli.output import emit, emit_json, say
+from rmhdag.cli.output import emit, emit_json, say, show_json
 from rmhdag.cli.platform import Platform
-from rmhdag.cli.tables import show_duration
+from rmhdag.cli.tables import indent_lines, show_duration
 from rmhdag.models.api.overviews import JobOverview
 
 CODES = {"completed": ExitCode.OK, "failed": ExitCode.FAILED, "cancelled": ExitCode.CANCELLED}
@@ -67,7 +66,7 @@ def tell_end(platform: Platform, job: JobOverview, *, as_json: bool) -> None:
         return
     say(f"{job.status} after {took}, {done}")
     if job.error_message:
-        say(f"  {job.error_message}")
+        say(f"  {indent_lines(job.error_message, 2)}")
     if job.error is not None:
         say(f"  {describe_cause(job.error)}")
     tell_warnings(job)
@@ -119,4 +118,4 @@ def some(counts: dict[str, int]) -> dict[str, int]:
 
 
 def as_text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    return show_json(value, indent=2) + "\n"

@@ -71,7 +71,7 @@ def handler_files(modules: Sequence[str]) -> Iterator[Path]:
 
 def code_folders(module: str) -> Iterator[tuple[Path, bool]]:
     """Where a module of the user's lies: its package; or, for their own code, the folder with its neighbours."""
-    spec = PathFinder.find_spec(module.partition(".")[0], [str(Path.cwd()), *sys.path])
+    spec = PathFinder.find_spec(module.partition(".")[0], [*sys.path, str(Path.cwd())])
     if spec is None:
         return
     packages = [Path(place) for place in spec.submodule_search_locations or ()]

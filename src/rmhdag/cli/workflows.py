@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from rmhdag.cli.options import AsOption, JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
-from rmhdag.cli.output import emit, emit_json, say
+from rmhdag.cli.output import emit, emit_json, say, show_json
 
 
 def register(app: typer.Typer) -> None:
@@ -102,7 +102,7 @@ def show_workflow(
     """
     from rmhdag.cli.platform import connected
     from rmhdag.cli.submit import unknown_workflow
-    from rmhdag.cli.tables import lay_out, show_moment
+    from rmhdag.cli.tables import indent_lines, lay_out, on_one_line, show_moment
 
     with connected(url, database_url, schema, namespace=namespace) as platform:
         stored = platform.workflow(workflow, version)
@@ -114,11 +114,11 @@ def show_workflow(
             {"workflow_id": stored.workflow_id, "version": stored.version, "hash": stored.hash, "definition": found}
         )
         return
-    emit(f"{stored.workflow_id} v{stored.version}  {found['name']}\n")
+    emit(f"{stored.workflow_id} v{stored.version}  {on_one_line(found['name'])}\n")
     if stored.retired_at is not None:
         emit(f"retired {show_moment(stored.retired_at)} by {stored.retired_by}: it takes no new jobs\n")
     if found.get("description"):
-        emit(f"{found['description']}\n")
+        emit(f"{indent_lines(found['description'], 2)}\n")
     if found["inputs"]:
         rows = [(name, rules["type"], need(rules), rules.get("description")) for name, rules in found["inputs"].items()]
         emit("\n" + lay_out(("INPUT", "TYPE", "DEFAULT", "DESCRIPTION"), rows))
@@ -130,11 +130,9 @@ def show_workflow(
 
 
 def need(rules: dict[str, Any]) -> str:
-    import json
-
     if rules.get("required"):
         return "(required)"
-    return "" if rules.get("default") is None else json.dumps(rules["default"], ensure_ascii=False)
+    return "" if rules.get("default") is None else show_json(rules["default"])
 
 
 def register_workflows(

@@ -1,4 +1,7 @@
-"""Which operating-system account the server runs as: PostgreSQL refuses root, so root steps down to another one."""
+"""Which operating-system account the server runs as: PostgreSQL refuses root, so root steps down to another one.
+
+Never to `nobody`: whatever else runs under that account could read the data and the password.
+"""
 
 import os
 import pwd
@@ -8,6 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmhdag.embedded.failure import EmbeddedPostgresError
+
+OWN_ACCOUNT = "rmhdag-postgres"
+SHARED_ACCOUNT = "nobody"
+ADMINISTRATORS_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,14 @@ class Account:
         if self.steps_down:
             os.chown(path, self.uid, self.gid)
 
+    def own_all(self, folder: Path) -> None:
+        """A whole tree that belonged to another account; links are not followed."""
+        if self.steps_down and folder.exists() and folder.stat().st_uid != self.uid:
+            for place, folders, names in os.walk(folder):
+                for name in (*folders, *names):
+                    os.chown(Path(place, name), self.uid, self.gid, follow_symlinks=False)
+            self.own(folder)
+
     def can_enter(self, folder: Path) -> bool:
         return self.run(["/bin/sh", "-c", 'cd -- "$1"', "sh", folder]).returncode == 0
 
@@ -47,7 +62,7 @@ def server_environment() -> dict[str, str]:
 
 
 def choose_account(data_folder: Path) -> Account:
-    """The account that owns the data, if there is data; else ourselves, or as root `postgres` or `nobody`."""
+    """The account that owns the data, if there is data; else ourselves, or as root `postgres` or one of our own."""
     me = os.geteuid()
     owner = data_folder.stat().st_uid if data_folder.exists() else None
     if me != 0:
@@ -58,14 +73,30 @@ def choose_account(data_folder: Path) -> Account:
             )
         return Account(uid=me, gid=os.getegid(), name=_name_of(me), steps_down=False)
     entry = _lookup(owner) if owner else None
-    for name in ("postgres", "nobody"):
-        entry = entry or _find(name)
+    if entry is not None and entry.pw_name == SHARED_ACCOUNT:
+        # Left by an earlier version; the data goes over to the account that is chosen now.
+        entry = None
+    entry = entry or _find("postgres") or _find(OWN_ACCOUNT) or make_account(OWN_ACCOUNT)
+    return Account(uid=entry.pw_uid, gid=entry.pw_gid, name=entry.pw_name, steps_down=True)
+
+
+def make_account(name: str) -> pwd.struct_passwd:
+    """A system account that nobody logs in to and that owns nothing but the server's files."""
+    command = ["useradd", "--system", "--user-group", "--no-create-home"]
+    command += ["--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin", name]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PATH": ADMINISTRATORS_PATH})
+        reason = done.stderr.strip()
+    except OSError as error:
+        reason = f"useradd cannot be run ({error.strerror})"
+    # Another starter may have made it at the same moment.
+    entry = _find(name)
     if entry is None:
         raise EmbeddedPostgresError(
-            "PostgreSQL refuses to run as root, and this system has neither a user `postgres` nor `nobody`; "
-            "add one of them or start this as an ordinary user"
+            f"PostgreSQL refuses to run as root, this system has no user `postgres`, and the user `{name}` cannot be "
+            f"made: {reason}; add one of them, start this as an ordinary user, or name a server by RMHDAG_DATABASE_URL"
         )
-    return Account(uid=entry.pw_uid, gid=entry.pw_gid, name=entry.pw_name, steps_down=True)
+    return entry
 
 
 def _find(name: str) -> pwd.struct_passwd | None:

@@ -21,6 +21,8 @@ from rmhdag.embedded.binaries import ServerBinaries, make_reachable, wheel_binar
 from rmhdag.embedded.failure import EmbeddedPostgresError
 from rmhdag.embedded.lock import FolderLock
 from rmhdag.embedded.postmaster import end_ownerless_server, end_server, spawn_server
+from rmhdag.machine.log_files import LogKeeper, rotate_if_long
+from rmhdag.machine.private_files import make_home, write_private
 
 # The driver is loaded where it is used: settings ask this package for a folder, also where there is no database.
 if TYPE_CHECKING:
@@ -30,7 +32,6 @@ _SUPERUSER = "rmhdag"
 _POLL_SECONDS = 0.02
 _SOCKET_PREFIX = "rmhdag-sockets-"
 _SOCKET_PATH_BYTES = 107  # what a socket address can hold on Linux
-_LOG_BYTES = 16 * 1024 * 1024
 _DURABLE = {"fsync": "on", "max_connections": "200"}
 _THROWAWAY = {
     "fsync": "off",
@@ -71,6 +72,7 @@ class EmbeddedPostgres:
         self._password_file = self.folder / "password"
         self._lock = FolderLock(self.folder / "lock")
         self._process: subprocess.Popen[bytes] | None = None
+        self._log_keeper: LogKeeper | None = None
         self._port = 0
         self._password = ""
 
@@ -137,6 +139,9 @@ class EmbeddedPostgres:
         if self._process is not None:
             end_server(self._process, patience_seconds=self._stop_timeout_seconds)
             self._process = None
+        if self._log_keeper is not None:
+            self._log_keeper.close()
+            self._log_keeper = None
         self._forget_last_server()
         if self._remove_on_stop:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -171,11 +176,12 @@ class EmbeddedPostgres:
             self._let_guard_remove(account)
         end_ownerless_server(self._data, patience_seconds=self._stop_timeout_seconds)
         self._password = self._read_or_make_password(account)
+        account.own_all(self._data)
         self._check_major(binaries)
         if not self._data.exists():
             self._initialise(binaries, account)
         preferred_port = self._forget_last_server()
-        self._rotate_log()
+        rotate_if_long(self._log)
         while True:
             port = _find_free_port(preferred_port)
             self._launch(binaries, account, port)
@@ -183,14 +189,13 @@ class EmbeddedPostgres:
                 break
             preferred_port = None
         self._port = port
+        if not self._remove_on_stop:
+            self._log_keeper = LogKeeper(lambda: [self._log])
         self._ensure_default_database()
 
     def _make_folder(self) -> None:
         try:
-            self.folder.mkdir(mode=0o711, parents=True, exist_ok=True)
-            if os.geteuid() == 0:
-                # The server's account must pass through; what is inside has its own locks.
-                self.folder.chmod(0o711)
+            make_home(self.folder)
         except OSError as error:
             raise EmbeddedPostgresError(
                 f"cannot make the data folder {self.folder}: {error.strerror}; choose another one"
@@ -385,9 +390,7 @@ class EmbeddedPostgres:
         return state if isinstance(state, dict) else {}
 
     def _write_state(self, state: dict[str, object]) -> None:
-        fresh = self._state.with_suffix(".new")
-        fresh.write_text(json.dumps(state), encoding="utf-8")
-        fresh.rename(self._state)
+        write_private(self._state, json.dumps(state))
 
     def _forget_last_server(self) -> int | None:
         """Remove the sockets that the last server left behind; return its port, which people may have written down."""
@@ -401,11 +404,6 @@ class EmbeddedPostgres:
         # We may be root here and the file may be anybody's: remove only what we could have made.
         outside = path.parent == Path(tempfile.gettempdir()) and path.name.startswith(_SOCKET_PREFIX)
         return outside or path == self.folder / "sockets"
-
-    def _rotate_log(self) -> None:
-        with suppress(FileNotFoundError):
-            if self._log.stat().st_size > _LOG_BYTES:
-                self._log.rename(self._log.with_suffix(".log.1"))
 
 
 def make_throwaway_folder() -> Path:

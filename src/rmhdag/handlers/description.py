@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from rmhdag.handlers.registry import RegistrationError
+from rmhdag.machine.python import python_command
 
 LONGEST_SECONDS = 120.0
 TAIL_CHARACTERS = 500
@@ -26,7 +27,7 @@ def describe_modules(modules: Sequence[str]) -> list[dict[str, Any]]:
     """Their handlers as workers would register them. Raises RegistrationError, with what is wrong and where."""
     named = ", ".join(map(repr, modules))
     with tempfile.TemporaryFile() as answer:
-        command = [sys.executable, "-m", "rmhdag.handlers.description", str(answer.fileno()), *modules]
+        command = python_command("rmhdag.handlers.description", str(answer.fileno()), *modules)
         try:
             done = subprocess.run(
                 command,

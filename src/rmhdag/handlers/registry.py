@@ -22,6 +22,7 @@ from pydantic import BaseModel
 
 import rmhdag
 from rmhdag.handlers.params import find_output_model, find_params_model, output_schema, params_schema
+from rmhdag.machine.python import search_current_folder
 
 if TYPE_CHECKING:
     from rmhdag.handlers.manifest import ManifestEntry
@@ -213,7 +214,16 @@ def load_handlers(modules: Iterable[str], registry: Registry = shared_registry) 
             if entry["module"] != EXAMPLES:
                 registry.promise(entry)
     for module in modules:
-        import_handlers(module)
+        # The current folder comes last, so that nothing in it takes the place of an installed module.
+        unsearched = search_current_folder(module)
+        try:
+            import_handlers(module)
+        except RegistrationError as error:
+            if unsearched is None:
+                raise
+            raise RegistrationError(
+                error.message, f"{error.remedy} The current folder was not searched: {unsearched}."
+            ) from error
     return registry
 
 

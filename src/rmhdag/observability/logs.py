@@ -17,6 +17,7 @@ from typing import Any, Literal, TextIO
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
 
+from rmhdag.observability.repeated_lines import RepeatedLines
 from rmhdag.observability.secrets import mask_value
 
 LogFormat = Literal["logfmt", "json"]
@@ -108,6 +109,8 @@ class _LibraryHandler(logging.Handler):
             for process in self._chain:
                 fields = process(None, record.levelname.lower(), fields)
             self._lines.write(fields)
+        except structlog.DropEvent:
+            pass
         except Exception:
             self.handleError(record)
 
@@ -164,7 +167,12 @@ def _renderer(log_format: LogFormat) -> Processor:
     return structlog.processors.LogfmtRenderer(key_order=FIRST_KEYS, drop_missing=True, bool_as_flag=False)
 
 
+def _tell_repeated(event: str, code: str | None, count: int) -> None:
+    get_logger(__name__).warning(event, repeated=count, **({} if code is None else {"code": code}))
+
+
 SHARED: list[Processor] = [
+    RepeatedLines(_tell_repeated),
     structlog.contextvars.merge_contextvars,
     _add_process_fields,
     _add_trace,

@@ -7,7 +7,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections import deque
 from contextlib import suppress
@@ -18,22 +17,15 @@ from typing import NamedTuple
 import orjson
 
 from rmhdag.handlers.contract import StopReason
-from rmhdag.storage.settings import VARIABLES as STORAGE_VARIABLES
+from rmhdag.machine.python import python_command
 from rmhdag.worker.board import Begun, Board, Shown
 from rmhdag.worker.frames import RECEIVE_BYTES, Frame, FrameReader, encode
 from rmhdag.worker.lease import Lease
 from rmhdag.worker.settings import WorkerSettings
+from rmhdag.worker.task_environment import task_environment
 from rmhdag.worker.trust import TrustPage, silence_seconds
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-# Handlers have no business in the platform's database or broker, nor with the worker's key or its settings file.
-SECRET_VARIABLES = frozenset(
-    "RMHDAG_DATABASE_URL DATABASE_URL POSTGIS_PASSWORD PGPASSWORD PGPASSFILE PGSERVICE PGSERVICEFILE "
-    "RMHDAG_API_KEY RMHDAG_KEY RMHDAG_CALLBACK_SECRET_KEY RMHDAG_SECRET_KEY RMHDAG_CONFIG "
-    "SERVICE_BUS_CONNECTION_STRING".split()
-)
-
-
 # What the death of a child begins with that was killed for the memory it used.
 OUT_OF_MEMORY = "out of memory"
 
@@ -105,18 +97,17 @@ class ChildProcess:
             settings.traces.is_wanted,
             settings.warm and kind is ChildKind.ALONE,
         ]
-        told_apart = SECRET_VARIABLES | STORAGE_VARIABLES
-        environment = {name: value for name, value in os.environ.items() if name not in told_apart}
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "rmhdag.worker", orjson.dumps(start).decode()],
+                python_command("rmhdag.worker", orjson.dumps(start).decode()),
                 stdin=subprocess.DEVNULL,
                 stdout=output_write,
                 stderr=output_write,
                 pass_fds=[theirs.fileno(), self._board.descriptor, trust.descriptor],
                 start_new_session=True,
+                umask=settings.task_umask,
                 env={
-                    **environment,
+                    **task_environment(os.environ, settings.task_variables),
                     **settings.traces.as_variables(),
                     **settings.storage.as_variables(),
                     **settings.rasters.as_variables(),

@@ -9,15 +9,21 @@ import tempfile
 import threading
 from pathlib import Path
 
+from rmhdag.machine.private_files import make_private_folder
+
 PREFIX = "worker-"
 
 
 class Scratch:
-    """A folder that is ours as long as we hold the lock on the file beside it."""
+    """A folder that is ours as long as we hold the lock on the file beside it.
+
+    `root` is a folder of our own, which the next worker finds and sweeps; without it, one that only we know of.
+    """
 
     def __init__(self, root: Path | None) -> None:
-        parent = root or Path(tempfile.gettempdir(), f"rmhdag-scratch-{os.getuid()}")
-        parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # In the temporary folder anybody may have made any name before us, so ours is a new one each time.
+        self._passing = Path(tempfile.mkdtemp(prefix="rmhdag-scratch-")) if root is None else None
+        parent = self._passing or make_private_folder(root or Path())
         _sweep(parent)
         # Locked under a name that no sweep looks for, then renamed: so no sweep finds it unlocked.
         made = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
@@ -37,6 +43,8 @@ class Scratch:
         shutil.rmtree(self.folder, ignore_errors=True)
         _lock_file(self.folder).unlink(missing_ok=True)
         os.close(self._lock)
+        if self._passing is not None:
+            shutil.rmtree(self._passing, ignore_errors=True)
 
 
 def _lock_file(folder: Path) -> Path:

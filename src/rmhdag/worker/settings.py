@@ -26,7 +26,11 @@ class WorkerSettings:
     handler_modules: tuple[str, ...] = ()
     # Children import the libraries of geospatial handlers at once, and not when the first task asks for one.
     warm: bool = False
+    # A folder of our own; without it, a new one in the temporary folder.
     scratch_root: Path | None = None
+    # Variables of our environment that children see beside those of the system, and the umask of what they write.
+    task_variables: tuple[str, ...] = ()
+    task_umask: int = 0o077
     memory_limit_mb: int | None = None
     heartbeat_seconds: float = 2.0
     poll_seconds: float = 1.0

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import psycopg
 from fastapi import APIRouter, Header, Path, Query, Response
-from pydantic import ValidationError
+from pydantic import AfterValidator, ValidationError
 
 from rmhdag.api.context import Api, ApiContext
 from rmhdag.api.identity import Caller, Operator, Reader, Submitter
@@ -37,6 +37,7 @@ from rmhdag.models.api.jobs import (
 from rmhdag.models.api.overviews import JobOverview
 from rmhdag.models.columns import Id, IdempotencyKey, Name
 from rmhdag.models.jobs import CommandOutcome
+from rmhdag.models.plain_text import refuse_deceiving
 from rmhdag.models.scopes import Scope
 from rmhdag.models.states import JobStatus
 from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
@@ -73,7 +74,8 @@ AN_ID = re.compile(r"[0-9A-Za-z_.-]{1,64}")
 
 JobId = Annotated[str, Path(description="The id of a job", examples=["01983f5e7c8b7d3a9f20c4de51b6a7e8"])]
 KeyHeader = Annotated[
-    IdempotencyKey | None, Header(alias="Idempotency-Key", description="As `idempotency_key` in the body")
+    Annotated[IdempotencyKey, AfterValidator(refuse_deceiving)] | None,
+    Header(alias="Idempotency-Key", description="As `idempotency_key` in the body"),
 ]
 REPEAT: dict[int | str, dict[str, Any]] = {
     200: {

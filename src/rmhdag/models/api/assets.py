@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints
 
 from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.api.jobs import RequestBody
 from rmhdag.models.assets import ApprovalState, AssetKind, BlobState, Classification, ProcessingStatus
 from rmhdag.models.columns import IdempotencyKey, InputJsonObject, Name, Priority, ShownObject, Url, varchar
+from rmhdag.models.plain_text import refuse_deceiving
 from rmhdag.models.records import Zone
 
 MOST_REFERENCES = 20
@@ -23,8 +24,12 @@ def _refuse_number(value: Any) -> Any:
 
 
 RequestId = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z_.-]{1,64}$")]
-Reference = Annotated[str, varchar(512, min_length=1), BeforeValidator(_refuse_number)]
-References = Annotated[dict[Name, Reference], Field(max_length=MOST_REFERENCES)]
+Reference = Annotated[
+    str, varchar(512, min_length=1), BeforeValidator(_refuse_number), AfterValidator(refuse_deceiving)
+]
+References = Annotated[
+    dict[Annotated[Name, AfterValidator(refuse_deceiving)], Reference], Field(max_length=MOST_REFERENCES)
+]
 RevisionNumber = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
 
 

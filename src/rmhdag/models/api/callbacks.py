@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from rmhdag.models.callbacks import CallbackStatus
 from rmhdag.models.columns import Label, Url, varchar
+from rmhdag.models.plain_text import refuse_deceiving
 
 MOST_OVERLAP_HOURS = 30 * 24
 OVERLAP_HOURS = 24.0
@@ -86,7 +87,7 @@ class SecretRotation(_Request):
 
 
 class EndpointDisabling(_Request):
-    reason: Label = "disabled by an administrator"
+    reason: Annotated[Label, AfterValidator(refuse_deceiving)] = "disabled by an administrator"
 
 
 class EndpointEnabling(_Request):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.api.problems import ProblemBody
 from rmhdag.models.columns import Id, IdempotencyKey, InputJsonObject, Name, Priority, ShownObject, Url, varchar
 from rmhdag.models.jobs import CommandOutcome
 from rmhdag.models.limits import JOBS_IN_A_BATCH, REASON_CHARACTERS
+from rmhdag.models.plain_text import refuse_deceiving, refuse_deceiving_lines
 from rmhdag.models.states import JobEnding, JobStatus
 
 MOST_IN_A_BATCH = JOBS_IN_A_BATCH
@@ -23,6 +24,14 @@ class RequestBody(BaseModel):
     """A field that is not known is refused: it may be misspelt, or one that callers do not set."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @field_validator("*")
+    @classmethod
+    def _refuse_deceiving(cls, value: Any, info: ValidationInfo) -> Any:
+        """Here and not in the columns: what is stored already must stay readable."""
+        if not isinstance(value, str):
+            return value
+        return refuse_deceiving_lines(value) if info.field_name == "reason" else refuse_deceiving(value)
 
 
 class JobSubmission(RequestBody):

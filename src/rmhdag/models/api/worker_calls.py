@@ -25,6 +25,7 @@ from rmhdag.models.limits import (
     RESULT_BYTES,
 )
 from rmhdag.models.messages import SCHEMA_VERSION, SchemaVersion
+from rmhdag.models.plain_text import refuse_deceiving, refuse_deceiving_lines
 from rmhdag.models.records import AnyRecord
 from rmhdag.models.states import TaskStatus
 
@@ -47,7 +48,8 @@ Whole = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 Small = Annotated[int, Field(ge=0, le=2**31 - 1)]
 WaitSeconds = Annotated[float, Field(ge=0, le=MOST_WAIT_SECONDS, allow_inf_nan=False)]
 Text2000 = Annotated[str, StringConstraints(max_length=2000)]
-Label = Annotated[str, StringConstraints(max_length=128)]
+Label = Annotated[str, StringConstraints(max_length=128), AfterValidator(refuse_deceiving)]
+Description = Annotated[Text2000, AfterValidator(refuse_deceiving_lines)]
 
 
 def _bounded(max_bytes: int) -> AfterValidator:
@@ -99,7 +101,7 @@ class OfferedHandler(Said):
     timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
     light: bool = False
     version: Label = ""
-    description: Text2000 = ""
+    description: Description = ""
     params_schema: Annotated[dict[str, Any], _bounded(RESULT_BYTES)] = {}
     output_schema: Annotated[dict[str, Any], _bounded(RESULT_BYTES)] = {}
 

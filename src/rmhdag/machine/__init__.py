@@ -1,0 +1,1 @@
+"""The machine that our processes share with others: whose files they trust, and what they leave open to read."""

@@ -1,0 +1,51 @@
+"""How processes of our own are started, and where Python looks for modules: never first in the current folder.
+
+Whoever can write a file into the folder in which rmhdag is started must not replace a module that is installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+
+from rmhdag.machine.trust import distrust
+
+PATH_VARIABLE = "PYTHONPATH"
+
+
+def python_command(module: str, *arguments: str) -> list[str]:
+    """`python -P -m module`: without -P, Python would look into the current folder before the installed modules."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def leave_current_folder_out() -> None:
+    """Take the current folder out of the module path of this process and of those that inherit its environment.
+
+    `PYTHONPATH=.` puts it there too; handlers in the current folder are still found, by `search_current_folder`.
+    """
+    here = os.getcwd()
+    sys.path[:] = [folder for folder in sys.path if not _is(folder, here)]
+    listed = os.environ.get(PATH_VARIABLE)
+    if listed is not None:
+        # An empty entry means the current folder.
+        kept = [folder for folder in listed.split(os.pathsep) if not _is(folder, here)]
+        os.environ[PATH_VARIABLE] = os.pathsep.join(kept)
+
+
+def search_current_folder(module: str) -> str | None:
+    """Look for this module in the current folder too, after all others; else the reason why not."""
+    try:
+        if importlib.util.find_spec(module.partition(".")[0]) is not None:
+            return None
+    except (ImportError, ValueError):
+        return None
+    here = os.getcwd()
+    reason = distrust(here)
+    if reason is None and here not in sys.path:
+        sys.path.append(here)
+    return reason
+
+
+def _is(folder: str, here: str) -> bool:
+    return os.path.realpath(folder or here) == os.path.realpath(here)

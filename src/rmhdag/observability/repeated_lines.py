@@ -1,0 +1,65 @@
+"""Lines that anybody can cause without a key, as often as they like: one per interval, then a count of the others.
+
+Without this, whoever reaches the port fills the disk.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+import structlog
+
+INTERVAL_SECONDS = 10.0
+# Ours, and what uvicorn and websockets say of requests that they cannot read.
+REPEATED = frozenset(
+    {
+        "caller_refused",
+        "database_unavailable",
+        "Invalid HTTP request received.",
+        "Unsupported upgrade request.",
+        "opening handshake failed",
+        "connection rejected (400 Bad Request)",
+    }
+)
+
+Tell = Callable[[str, str | None, int], None]
+
+
+class RepeatedLines:
+    """A processor of structlog; `tell` is called with (event, code, count) for lines that were left out."""
+
+    def __init__(self, tell: Tell, interval_seconds: float = INTERVAL_SECONDS) -> None:
+        self._tell = tell
+        self._interval_seconds = interval_seconds
+        self._lock = threading.Lock()
+        self._left_out: dict[tuple[str, str | None], int] = {}
+
+    def __call__(self, logger: Any, method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        event = fields.get("event")
+        if event not in REPEATED or "repeated" in fields:
+            return fields
+        kind = (str(event), fields.get("code"))
+        with self._lock:
+            if kind in self._left_out:
+                self._left_out[kind] += 1
+                raise structlog.DropEvent
+            self._left_out[kind] = 0
+            self._wait(kind)
+        return fields
+
+    def _wait(self, kind: tuple[str, str | None]) -> None:
+        timer = threading.Timer(self._interval_seconds, self._end_interval, [kind])
+        timer.daemon = True
+        timer.start()
+
+    def _end_interval(self, kind: tuple[str, str | None]) -> None:
+        """As long as lines are left out, one per interval says how many; then the next one is written again."""
+        with self._lock:
+            count = self._left_out.pop(kind)
+            if count:
+                self._left_out[kind] = 0
+                self._wait(kind)
+        if count:
+            self._tell(*kind, count)

@@ -1,0 +1,36 @@
+"""The command as in tests/cli, and other users of this machine."""
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from tests.cli.conftest import call_cli, home, run_cli  # noqa: F401
+from tests.conftest import require
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def as_nobody() -> Callable[[Callable[[], object]], int]:
+    """Do something as another user of this machine; the exit code, 1 if it was refused."""
+    require(os.geteuid() == 0, "only root can act as another user")
+
+    def act(deed: Callable[[], object]) -> int:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+                os.umask(0)
+                deed()
+                code = 0
+            except OSError:
+                pass
+            finally:
+                os._exit(code)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    return act
