@@ -11,6 +11,7 @@ import psycopg
 
 from rmhdag.api.views import assets as asset_views
 from rmhdag.api.views import processes
+from rmhdag.api.views.approvals import read_approvals
 from rmhdag.api.views.jobs import page_of_jobs
 from rmhdag.api.views.logs import task_ids_of
 from rmhdag.api.views.nodes import read_node
@@ -55,6 +56,7 @@ from rmhdag.cli.settings import Settings
 from rmhdag.cli.workflow_files import CheckedFile
 from rmhdag.engine.rerun import RerunError
 from rmhdag.messaging.doorbell import Doorbell
+from rmhdag.models.api.approvals import WaitingApproval
 from rmhdag.models.api.assets import (
     AssetSummary,
     AssetView,
@@ -91,6 +93,7 @@ from rmhdag.orchestrator.submissions import (
     submit_many,
 )
 from rmhdag.store import api_keys, callbacks, catalogue_removals, dead_letters, payloads, views, workflows
+from rmhdag.store import processes as process_rows
 from rmhdag.store.asset_states import RevisionKey
 from rmhdag.store.assets import AssetFilters
 from rmhdag.store.channels import JOBS_ENDED
@@ -250,6 +253,9 @@ class LocalPlatform(Platform):
             namespace=self._namespace,
         )
         return body_of(job_id, answer)
+
+    def approvals(self, *, limit: int) -> list[WaitingApproval]:
+        return read_approvals(self.conn, self._namespace, limit=limit)
 
     def rerun(self, job_id: str, wanted: RerunRequest) -> RerunAnswer:
         try:
@@ -423,6 +429,15 @@ class LocalPlatform(Platform):
 
     def orchestrators(self) -> list[OrchestratorSummary]:
         return processes.orchestrators(self.conn, self.settings.orphan_seconds).orchestrators
+
+    def drain_worker(self, worker_id: str) -> bool:
+        namespace, actor = self._namespace, self._name
+        return process_rows.drain_worker(
+            self.conn, worker_id, namespace=namespace, actor=actor, only_of_namespace=False
+        )
+
+    def drain_orchestrator(self, owner_id: str) -> bool:
+        return process_rows.drain_orchestrator(self.conn, owner_id, namespace=self._namespace, actor=self._name)
 
     def dead_letters(self, *, settled_too: bool = False, limit: int) -> list[DeadLetterSummary]:
         found = dead_letters.dead_letters(self.conn, self._namespace, settled_too=settled_too, limit=limit)
