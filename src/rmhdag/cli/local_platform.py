@@ -17,7 +17,6 @@ from rmhdag.api.views.logs import task_ids_of
 from rmhdag.api.views.nodes import read_node
 from rmhdag.api.views.overviews import read_overview
 from rmhdag.api.views.pictures import JobOrder, order_of, read_definition
-from rmhdag.api.views.retention import prune, read_preview
 from rmhdag.assets.identity import InvalidReferences, Platforms, read_platforms
 from rmhdag.assets.revisions import AssetConflict
 from rmhdag.cli.callback_settings import callback_rules
@@ -49,7 +48,6 @@ from rmhdag.cli.platform import (
     not_in_catalogue,
     who,
 )
-from rmhdag.cli.registration import check_files, check_one_file, register_files
 from rmhdag.cli.schema_version import require_version
 from rmhdag.cli.server import explained, opened
 from rmhdag.cli.settings import Settings
@@ -395,12 +393,18 @@ class LocalPlatform(Platform):
         return None if found is None else WorkflowDetail(**found)
 
     def check(self, names: Sequence[str]) -> list[CheckedFile]:
+        from rmhdag.cli.registration import check_files
+
         return check_files(self.conn, self.settings, names, self._namespace)
 
     def register(self, names: Sequence[str]) -> list[Registration]:
+        from rmhdag.cli.registration import register_files
+
         return register_files(self.conn, self.settings, names, namespace=self._namespace, registered_by=self._name)
 
     def check_file(self, name: str) -> WorkflowToRun:
+        from rmhdag.cli.registration import check_one_file
+
         definition = check_one_file(self.conn, self.settings, name, namespace=self._namespace)
         return WorkflowToRun(definition.workflow_id, definition.version, stored_form(definition).definition)
 
@@ -474,9 +478,13 @@ class LocalPlatform(Platform):
                     raise no_callback(callback_id)
 
     def preview_retention(self) -> PrunePreview:
+        from rmhdag.api.views.retention import read_preview
+
         return read_preview(self.conn, self.settings.retention())
 
     def prune(self) -> Pruned:
+        from rmhdag.api.views.retention import prune
+
         return prune(self.conn, self.settings.schema_name, self.settings.retention(), PRUNE_SECONDS)
 
     # -- keys ----------------------------------------------------------------------------------------------------------
