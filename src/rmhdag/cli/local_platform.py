@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
-
-import psycopg
 
 from rmhdag.api.views import assets as asset_views
 from rmhdag.api.views import processes
@@ -16,7 +14,7 @@ from rmhdag.api.views.jobs import page_of_jobs
 from rmhdag.api.views.logs import task_ids_of
 from rmhdag.api.views.nodes import read_node
 from rmhdag.api.views.overviews import read_overview
-from rmhdag.api.views.pictures import JobOrder, order_of, read_definition
+from rmhdag.api.views.pictures import JobOrder, read_definition
 from rmhdag.assets.identity import InvalidReferences, Platforms, read_platforms
 from rmhdag.assets.revisions import AssetConflict
 from rmhdag.cli.callback_settings import callback_rules
@@ -36,7 +34,6 @@ from rmhdag.cli.platform import (
     JobQuery,
     NotRequeued,
     Platform,
-    PlatformLost,
     Watch,
     WorkflowToRun,
     no_asset,
@@ -53,7 +50,6 @@ from rmhdag.cli.server import explained, opened
 from rmhdag.cli.settings import Settings
 from rmhdag.cli.workflow_files import CheckedFile
 from rmhdag.engine.rerun import RerunError
-from rmhdag.messaging.doorbell import Doorbell
 from rmhdag.models.api.approvals import WaitingApproval
 from rmhdag.models.api.assets import (
     AssetSummary,
@@ -94,7 +90,6 @@ from rmhdag.store import api_keys, callbacks, catalogue_removals, dead_letters, 
 from rmhdag.store import processes as process_rows
 from rmhdag.store.asset_states import RevisionKey
 from rmhdag.store.assets import AssetFilters
-from rmhdag.store.channels import JOBS_ENDED
 from rmhdag.store.job_lists import Cursor, JobFilters
 from rmhdag.workflow import InvalidInputs
 from rmhdag.workflow.problems import did_you_mean
@@ -164,6 +159,8 @@ class LocalPlatform(Platform):
 
     @contextmanager
     def watching(self, job_id: str) -> Iterator[Watch]:
+        from rmhdag.cli.local_watch import LocalWatch
+
         watch = LocalWatch(self, job_id)
         try:
             yield watch
@@ -402,6 +399,11 @@ class LocalPlatform(Platform):
 
         return register_files(self.conn, self.settings, names, namespace=self._namespace, registered_by=self._name)
 
+    def register_shipped(self) -> list[Registration]:
+        from rmhdag.cli.registration import register_shipped
+
+        return register_shipped(self.conn, self.settings, namespace=self._namespace, registered_by=self._name)
+
     def check_file(self, name: str) -> WorkflowToRun:
         from rmhdag.cli.registration import check_one_file
 
@@ -533,35 +535,6 @@ class LocalPlatform(Platform):
     def _with_secret(self, made: api_keys.NewKey) -> KeyMade:
         line = api_keys.find_key(self.conn, self._namespace, made.key_id)
         return KeyMade.model_validate({**line._asdict(), "key": made.key})
-
-
-class LocalWatch(Watch):
-    """Woken when jobs end; a database that restarts is waited for."""
-
-    pace_seconds = 0.2
-
-    def __init__(self, platform: LocalPlatform, job_id: str) -> None:
-        settings = platform.settings
-        self._platform = platform
-        self._job_id = job_id
-        self._order: JobOrder | None = None
-        self._bell = Doorbell(platform.dsn, settings.schema_name, [JOBS_ENDED], settings.notify)
-
-    def look(self) -> JobOverview:
-        platform = self._platform
-        try:
-            self._order = self._order or order_of(platform.conn, platform.job_row(self._job_id))
-            return platform.overview(self._job_id, order=self._order)
-        except psycopg.OperationalError as error:
-            with suppress(psycopg.OperationalError):
-                platform.reconnect()
-            raise PlatformLost("the database", error) from error
-
-    def wait(self, seconds: float) -> None:
-        self._bell.wait(seconds)
-
-    def close(self) -> None:
-        self._bell.close()
 
 
 def read_cursor(text: str) -> Cursor:

@@ -261,6 +261,10 @@ class Platform(ABC):
         """Files and folders, all or none: problems are shown, and end the command."""
 
     @abstractmethod
+    def register_shipped(self) -> list[Registration]:
+        """The workflows that come with rmhdag, in the queues of the settings."""
+
+    @abstractmethod
     def check_file(self, name: str) -> WorkflowToRun:
         """A file as `register` would store it, with the same refusals. Nothing is stored."""
 

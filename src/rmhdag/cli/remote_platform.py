@@ -362,6 +362,13 @@ class RemotePlatform(Platform):
         refuse_problems([(problem, file.source) for file in files for problem in file.problems])
         return [self._client.register(file.source) for file in files]
 
+    def register_shipped(self) -> list[Registration]:
+        raise CommandFailed(
+            "--shipped works with the database: its queues are named by the settings beside it",
+            remedy="Run it where the orchestrators' settings are, without --url and RMHDAG_URL.",
+            code=ExitCode.USAGE,
+        )
+
     def check_file(self, name: str) -> WorkflowToRun:
         files = self.check([name])
         refuse_problems([(problem, file.source) for file in files for problem in file.problems])
