@@ -41,11 +41,13 @@ WITH_ROWS |= {"storage ls", "storage ls, without a container", "storage put", "s
 WITH_ROWS |= {"catalogue remove"}
 # Compared in test_sample_data and test_demo.
 WITH_ROWS |= {"sample-data --to-storage", "demo"}
+# Compared in test_runtime_up.
+WITH_ROWS |= {"orchestrators drain", "workers drain"}
 # Compared in test_runtime_jobs.
 ON_A_RUNNING_PLATFORM = {
     *("up", "submit", "submit --dry-run", "submit --wait", "jobs", "job", "job --node", "job --events", "logs"),
     *("cancel", "cancel --dry-run", "decide", "retry", "retry --dry-run", "retry --node"),
-    *("workflows", "workflows show", "workflows register", "queues", "orchestrators", "workers"),
+    *("workflows", "workflows show", "workflows register", "queues", "orchestrators", "workers", "approvals"),
 }
 
 

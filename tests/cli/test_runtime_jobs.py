@@ -239,9 +239,13 @@ def test_somebody_decides(cli: RunCli) -> None:
     job_id = submit(cli, "release")
     wait_until_running(cli, job_id, "ask")
     assert node(show(cli, job_id), "ask")["reason"]["reason_code"] == "waits_for_approval"
+    waiting = json.loads(cli("approvals", "--json").stdout)["approvals"]
+    assert (job_id, "ask") in [(one["job_id"], one["node_id"]) for one in waiting]
+    assert f"rmhdag decide {job_id} ask approve" in cli("approvals").stdout
     assert cli("decide", job_id, "ask", "approve", "--reason", "looks good").returncode == 0
     assert cli("job", job_id, "--wait").returncode == 0
     assert cli("decide", job_id, "ask", "reject").returncode == 6
+    assert job_id not in cli("approvals").stdout
 
 
 def test_a_file_is_registered_and_its_new_content_takes_effect(cli: RunCli, up: Up, way: str) -> None:
@@ -339,6 +343,7 @@ def test_json_objects_have_the_fields_of_the_reference(cli: RunCli, up: Up) -> N
         "retry": f"retry {done} --everything",
         "retry --dry-run": f"retry {done} --dry-run",
         "retry --node": f"retry {asking} --node ask",
+        "approvals": "approvals",
         "decide": f"decide {asking} ask approve",
         "workflows": "workflows",
         "workflows show": "workflows show slow",

@@ -14,8 +14,10 @@ import httpx
 import pytest
 
 from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.reference import JSON_OBJECTS
 from tests.cli.conftest import RunCli, start_cli
 from tests.cli.running import SHORT_LEASES, Up, Watched
+from tests.cli.test_reference import compare
 
 
 def processes_of(up: Up) -> list[int]:
@@ -181,3 +183,22 @@ def test_workflows_with_handlers_of_one_s_own_start_with_them(home: Path) -> Non
         )
     finally:
         up.end()
+
+
+def test_what_was_drained_is_not_started_again(shared_home: Path) -> None:
+    up = Up(shared_home)
+    try:
+        for kind, field in (("worker", "worker_id"), ("orchestrator", "owner_id")):
+            listed = start_cli(shared_home, f"{kind}s", "--json", **up.environment)
+            (there,) = json.loads(listed.stdout)[f"{kind}s"]
+            words = (f"{kind}s", "drain", there[field], "--wait", "60", "--json")
+            drained = start_cli(shared_home, *words, **up.environment)
+            assert drained.returncode == 0, drained.stderr
+            compare(told := json.loads(drained.stdout), JSON_OBJECTS[f"{kind}s drain"])
+            assert told == {"process": there[field], "draining": True, "has_ended": True}
+            up.wait_until_told(f"the {kind} was drained and stays stopped")
+            again = start_cli(shared_home, f"{kind}s", "drain", there[field], **up.environment)
+            assert again.returncode == ExitCode.NOT_FOUND
+        assert "started again in" not in up.told()
+    finally:
+        assert up.end() == 0

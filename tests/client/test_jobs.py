@@ -120,8 +120,17 @@ def test_waiting_may_be_limited_and_a_job_cancelled(client: Client) -> None:
 def test_somebody_decides(client: Client, up: Running) -> None:
     job = client.submit("release")
     up.wait_for_node(job.job_id, "ask", "running")
+    (waiting,) = [one for one in client.approvals() if one.job_id == job.job_id]
+    assert (waiting.node_id, waiting.message, waiting.approvers) == ("ask", "Release 2 maps?", ["data-stewards"])
     job.decide("ask", approve=True, reason="fine")
     assert job.wait(60).outputs == {"last": {"echoed_params": {"done": True}}}
+    assert job.job_id not in [one.job_id for one in client.approvals()]
+
+
+def test_a_process_that_is_not_there_cannot_be_drained(client: Client) -> None:
+    for drain in (client.drain_worker, client.drain_orchestrator):
+        with pytest.raises(NotFound):
+            drain("d" * 32)
 
 
 def test_events_from_the_first_to_the_last(client: Client) -> None:

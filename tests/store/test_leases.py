@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from rmhdag.models.events import ErrorKind
-from rmhdag.models.leases import LogChunk, TaskProgress, TaskReport
+from rmhdag.models.leases import BeatAnswer, LogChunk, TaskProgress, TaskReport
 from rmhdag.models.states import TaskStatus
 from rmhdag.store import channels, processes, tasks, workers
 
@@ -248,7 +248,7 @@ def test_the_dead_lose_what_they_hold_each_lease_once(conn: Conn) -> None:
     processes.remove_workers(conn, ["w"])
     assert tasks.report_lost_tasks(conn, ["w"]) == 2
     assert tasks.report_lost_tasks(conn, ["w"]) == 0
-    assert not workers.beat_if_registered(conn, "w", {}, draining=False)
+    assert workers.beat_if_registered(conn, "w", {}, draining=False) is BeatAnswer.GONE
     assert [inbox(conn, task_id)[-1][2]["started"] for task_id in ("t1", "t2")] == [True, False]
     assert results(conn, "t1") == [(1, "lost", "w", None)]
     assert tasks.report_tasks(conn, "w", [done("t1", 1), done("t2", 1)]) == set()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rmhdag.models.leases import BeatAnswer
 from rmhdag.worker.http_transport import PROBLEM, HttpPulse
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.transport import KeyRefused, Refused, Unreachable
@@ -21,7 +22,7 @@ def by_api(status: int, **headers: str) -> Prepared:
     return replace(problem(status), headers={"Content-Type": PROBLEM, **named})
 
 
-def beat(answer: Prepared) -> bool:
+def beat(answer: Prepared) -> BeatAnswer:
     with answering(answer) as server:
         pulse = HttpPulse(WorkerSettings(queues=("q",), api_url=server.url, api_key="key"))
         try:
@@ -57,7 +58,7 @@ def test_what_does_not_pass_is_not_tried_again() -> None:
             beat(by_api(status))
     with pytest.raises(Refused, match="told some_code"):
         beat(by_api(422))
-    assert beat(by_api(404)) is False, "it was declared dead"
+    assert beat(by_api(404)) is BeatAnswer.GONE, "it was declared dead"
 
 
 def test_a_worker_gets_past_limits_proxies_and_lost_answers(desk: Desk, tmp_path: Path) -> None:

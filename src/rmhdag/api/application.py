@@ -17,6 +17,7 @@ from starlette.types import Lifespan
 import rmhdag
 from rmhdag.api import problems, routes
 from rmhdag.api.context import Api, ApiSettings
+from rmhdag.api.cross_origin import CrossOrigin
 from rmhdag.api.identity import Authentication
 from rmhdag.api.limits import BodyLimits
 from rmhdag.api.openapi import describe, operation_name
@@ -55,6 +56,8 @@ def build(settings: ApiSettings) -> FastAPI:
     app.add_middleware(PassedOnTrace)
     app.add_middleware(Authentication)
     app.add_middleware(BodyLimits, max_body_bytes=settings.max_body_bytes, body_seconds=settings.body_seconds)
+    if settings.origins:
+        app.add_middleware(CrossOrigin, origins=settings.origins)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(RequestMeters, meters=app.state.meters)
     return app

@@ -73,7 +73,7 @@ class ApiSettings:
     stream_limits: StreamLimits = field(default_factory=StreamLimits)
     # When a handler is tried: for what is not the handler, being taken up, reported and decided.
     trial_grace_seconds: float = 5.0
-    # Pages of other sites that may open WebSockets, as in `https://ops.example.org`; our own always may.
+    # Pages of other sites that may call with a key, as in `https://ops.example.org`; our own always may.
     origins: frozenset[str] = frozenset()
 
 

@@ -125,6 +125,12 @@ WHERE j.completed_at >= %(since)s AND (
     OR (j.status = 'completed' AND n.status NOT IN ('completed', 'skipped'))
 )
 
+-- name: approvals_are_listed_while_they_wait
+SELECT a.job_id, format('%%s is listed as waiting, and is %%s', a.node_id, COALESCE(n.status::text, 'not there'))
+FROM dag_waiting_approvals AS a
+LEFT JOIN dag_node_states AS n USING (job_id, node_id)
+WHERE n.status IS DISTINCT FROM 'running'
+
 -- name: no_task_outlives_its_job
 SELECT q.job_id, format('task %%s is still queued', q.task_id)
 FROM dag_queue_messages AS q

@@ -30,9 +30,7 @@ LOOK_SECONDS = 0.1
 SUBMITTERS = ("chaos", "chaos-2", "chaos-3")
 
 WAITING_APPROVALS = b"""
-    SELECT n.job_id, n.node_id FROM dag_node_states AS n
-    JOIN dag_jobs AS j ON j.job_id = n.job_id AND j.completed_at IS NULL AND j.workflow_id = 'chaos_approval'
-    WHERE n.node_id = 'gate' AND n.status = 'running'
+    SELECT job_id, node_id FROM dag_waiting_approvals WHERE node_id = 'gate'
 """
 WAITING_RETRIES = b"""
     SELECT n.job_id, n.node_id FROM dag_node_states AS n

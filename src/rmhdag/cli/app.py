@@ -20,6 +20,7 @@ COMMANDS = {
     "logs": "rmhdag.cli.logs",
     "cancel": "rmhdag.cli.cancel",
     "retry": "rmhdag.cli.retry",
+    "approvals": "rmhdag.cli.approvals",
     "decide": "rmhdag.cli.decide",
     "assets": "rmhdag.cli.assets",
     "asset": "rmhdag.cli.asset",

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-import psycopg
-
 from rmhdag.api.views import assets as asset_views
 from rmhdag.api.views import processes
+from rmhdag.api.views.approvals import read_approvals
 from rmhdag.api.views.jobs import page_of_jobs
 from rmhdag.api.views.logs import task_ids_of
 from rmhdag.api.views.nodes import read_node
 from rmhdag.api.views.overviews import read_overview
-from rmhdag.api.views.pictures import JobOrder, order_of, read_definition
-from rmhdag.api.views.retention import prune, read_preview
+from rmhdag.api.views.pictures import JobOrder, read_definition
 from rmhdag.assets.identity import InvalidReferences, Platforms, read_platforms
 from rmhdag.assets.revisions import AssetConflict
 from rmhdag.cli.callback_settings import callback_rules
@@ -36,7 +34,6 @@ from rmhdag.cli.platform import (
     JobQuery,
     NotRequeued,
     Platform,
-    PlatformLost,
     Watch,
     WorkflowToRun,
     no_asset,
@@ -48,13 +45,12 @@ from rmhdag.cli.platform import (
     not_in_catalogue,
     who,
 )
-from rmhdag.cli.registration import check_files, check_one_file, register_files
 from rmhdag.cli.schema_version import require_version
 from rmhdag.cli.server import explained, opened
 from rmhdag.cli.settings import Settings
 from rmhdag.cli.workflow_files import CheckedFile
 from rmhdag.engine.rerun import RerunError
-from rmhdag.messaging.doorbell import Doorbell
+from rmhdag.models.api.approvals import WaitingApproval
 from rmhdag.models.api.assets import (
     AssetSummary,
     AssetView,
@@ -91,9 +87,9 @@ from rmhdag.orchestrator.submissions import (
     submit_many,
 )
 from rmhdag.store import api_keys, callbacks, catalogue_removals, dead_letters, payloads, views, workflows
+from rmhdag.store import processes as process_rows
 from rmhdag.store.asset_states import RevisionKey
 from rmhdag.store.assets import AssetFilters
-from rmhdag.store.channels import JOBS_ENDED
 from rmhdag.store.job_lists import Cursor, JobFilters
 from rmhdag.workflow import InvalidInputs
 from rmhdag.workflow.problems import did_you_mean
@@ -163,6 +159,8 @@ class LocalPlatform(Platform):
 
     @contextmanager
     def watching(self, job_id: str) -> Iterator[Watch]:
+        from rmhdag.cli.local_watch import LocalWatch
+
         watch = LocalWatch(self, job_id)
         try:
             yield watch
@@ -250,6 +248,9 @@ class LocalPlatform(Platform):
             namespace=self._namespace,
         )
         return body_of(job_id, answer)
+
+    def approvals(self, *, limit: int) -> list[WaitingApproval]:
+        return read_approvals(self.conn, self._namespace, limit=limit)
 
     def rerun(self, job_id: str, wanted: RerunRequest) -> RerunAnswer:
         try:
@@ -389,12 +390,23 @@ class LocalPlatform(Platform):
         return None if found is None else WorkflowDetail(**found)
 
     def check(self, names: Sequence[str]) -> list[CheckedFile]:
+        from rmhdag.cli.registration import check_files
+
         return check_files(self.conn, self.settings, names, self._namespace)
 
     def register(self, names: Sequence[str]) -> list[Registration]:
+        from rmhdag.cli.registration import register_files
+
         return register_files(self.conn, self.settings, names, namespace=self._namespace, registered_by=self._name)
 
+    def register_shipped(self) -> list[Registration]:
+        from rmhdag.cli.registration import register_shipped
+
+        return register_shipped(self.conn, self.settings, namespace=self._namespace, registered_by=self._name)
+
     def check_file(self, name: str) -> WorkflowToRun:
+        from rmhdag.cli.registration import check_one_file
+
         definition = check_one_file(self.conn, self.settings, name, namespace=self._namespace)
         return WorkflowToRun(definition.workflow_id, definition.version, stored_form(definition).definition)
 
@@ -423,6 +435,15 @@ class LocalPlatform(Platform):
 
     def orchestrators(self) -> list[OrchestratorSummary]:
         return processes.orchestrators(self.conn, self.settings.orphan_seconds).orchestrators
+
+    def drain_worker(self, worker_id: str) -> bool:
+        namespace, actor = self._namespace, self._name
+        return process_rows.drain_worker(
+            self.conn, worker_id, namespace=namespace, actor=actor, only_of_namespace=False
+        )
+
+    def drain_orchestrator(self, owner_id: str) -> bool:
+        return process_rows.drain_orchestrator(self.conn, owner_id, namespace=self._namespace, actor=self._name)
 
     def dead_letters(self, *, settled_too: bool = False, limit: int) -> list[DeadLetterSummary]:
         found = dead_letters.dead_letters(self.conn, self._namespace, settled_too=settled_too, limit=limit)
@@ -459,9 +480,13 @@ class LocalPlatform(Platform):
                     raise no_callback(callback_id)
 
     def preview_retention(self) -> PrunePreview:
+        from rmhdag.api.views.retention import read_preview
+
         return read_preview(self.conn, self.settings.retention())
 
     def prune(self) -> Pruned:
+        from rmhdag.api.views.retention import prune
+
         return prune(self.conn, self.settings.schema_name, self.settings.retention(), PRUNE_SECONDS)
 
     # -- keys ----------------------------------------------------------------------------------------------------------
@@ -510,35 +535,6 @@ class LocalPlatform(Platform):
     def _with_secret(self, made: api_keys.NewKey) -> KeyMade:
         line = api_keys.find_key(self.conn, self._namespace, made.key_id)
         return KeyMade.model_validate({**line._asdict(), "key": made.key})
-
-
-class LocalWatch(Watch):
-    """Woken when jobs end; a database that restarts is waited for."""
-
-    pace_seconds = 0.2
-
-    def __init__(self, platform: LocalPlatform, job_id: str) -> None:
-        settings = platform.settings
-        self._platform = platform
-        self._job_id = job_id
-        self._order: JobOrder | None = None
-        self._bell = Doorbell(platform.dsn, settings.schema_name, [JOBS_ENDED], settings.notify)
-
-    def look(self) -> JobOverview:
-        platform = self._platform
-        try:
-            self._order = self._order or order_of(platform.conn, platform.job_row(self._job_id))
-            return platform.overview(self._job_id, order=self._order)
-        except psycopg.OperationalError as error:
-            with suppress(psycopg.OperationalError):
-                platform.reconnect()
-            raise PlatformLost("the database", error) from error
-
-    def wait(self, seconds: float) -> None:
-        self._bell.wait(seconds)
-
-    def close(self) -> None:
-        self._bell.close()
 
 
 def read_cursor(text: str) -> Cursor:

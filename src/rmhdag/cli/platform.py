@@ -25,6 +25,7 @@ from rmhdag.models.stored_values import Unfolding, ValuesTooLarge
 
 if TYPE_CHECKING:
     from rmhdag.cli.workflow_files import CheckedFile
+    from rmhdag.models.api.approvals import WaitingApproval
     from rmhdag.models.api.assets import (
         AssetSummary,
         AssetView,
@@ -211,6 +212,10 @@ class Platform(ABC):
     def decide(self, job_id: str, node_id: str, decision: Decision) -> CommandAnswerBody: ...
 
     @abstractmethod
+    def approvals(self, *, limit: int) -> list[WaitingApproval]:
+        """What waits for a decision, longest first."""
+
+    @abstractmethod
     def rerun(self, job_id: str, wanted: RerunRequest) -> RerunAnswer: ...
 
     # -- assets --------------------------------------------------------------------------------------------------------
@@ -257,6 +262,10 @@ class Platform(ABC):
         """Files and folders, all or none: problems are shown, and end the command."""
 
     @abstractmethod
+    def register_shipped(self) -> list[Registration]:
+        """The workflows that come with rmhdag, in the queues of the settings."""
+
+    @abstractmethod
     def check_file(self, name: str) -> WorkflowToRun:
         """A file as `register` would store it, with the same refusals. Nothing is stored."""
 
@@ -279,6 +288,14 @@ class Platform(ABC):
 
     @abstractmethod
     def orchestrators(self) -> list[OrchestratorSummary]: ...
+
+    @abstractmethod
+    def drain_worker(self, worker_id: str) -> bool:
+        """False if it is not there any more."""
+
+    @abstractmethod
+    def drain_orchestrator(self, owner_id: str) -> bool:
+        """False if it is not there any more."""
 
     @abstractmethod
     def dead_letters(self, *, settled_too: bool = False, limit: int) -> list[DeadLetterSummary]:

@@ -27,9 +27,9 @@ fish).
 ## Far away
 
 With `RMHDAG_URL` (or `--url`) and the key in `RMHDAG_KEY`, which is never given on the command line, the commands
-`submit`, `jobs`, `job`, `logs`, `cancel`, `retry`, `decide`, `assets`, `asset`, `rollback`, `catalogue`, `workflows`,
-`queues`, `prune`, `dead-letters`, `callbacks`, `orchestrators`, `workers` and `keys` talk to that server and need no
-database; output, JSON and exit codes are alike.
+`submit`, `jobs`, `job`, `logs`, `cancel`, `retry`, `approvals`, `decide`, `assets`, `asset`, `rollback`, `catalogue`,
+`workflows`, `queues`, `prune`, `dead-letters`, `callbacks`, `orchestrators`, `workers` and `keys` talk to that server
+and need no database; output, JSON and exit codes are alike.
 If a database is named in the environment or a file, too, the server counts; `--database-url` on the command line counts
 before `RMHDAG_URL`. All is done in the namespace of the key and in the name of its holder; `--as` is for `submit` with
 the scope `admin`. The other commands work on the database, and say so if only a server is named.
@@ -81,6 +81,8 @@ JSON_OBJECTS = {
     "logs": "node_id, task_id, lease_epoch, line",
     "cancel": "job_id, command_id, outcome, reason",
     "cancel --dry-run": "job_id, status, under_way, finished, dry_run",
+    "approvals": "approvals [kind, job_id, node_id, workflow_id, submitted_by, message, approvers, waiting_since, "
+    "deadline_at, decide_path, command]",
     "decide": "job_id, command_id, outcome, reason",
     "retry": "job_id, rerun_of, again, reused",
     "retry --dry-run": "rerun_of, input_params, again, reused, keeps_children, dry_run",
@@ -114,6 +116,8 @@ JSON_OBJECTS = {
     "heartbeat_at, silent_seconds, stats]",
     "workers": "workers [worker_id, host, process_id, version, alive, draining, slots, tasks_held, queues, "
     "started_at, heartbeat_at, silent_seconds, stats]",
+    "orchestrators drain": "process, draining, has_ended",
+    "workers drain": "process, draining, has_ended",
     "keys create": f"{KEY}, key",
     "keys list": f"keys [{KEY}]",
     "keys rotate": f"{KEY}, key",

@@ -76,6 +76,9 @@ class Reloader:
         if problems:
             warn("\n".join([*problems, f"  {names} cannot be loaded; the handlers before this change stay"]))
             return
+        if self._watcher.processes["worker"].is_drained:
+            warn(f"{names} changed, and nobody loads it: the worker was drained")
+            return
         if self._candidate is not None:
             self._watcher.give_up(self._candidate)
         log = self._watcher.processes["worker"].log

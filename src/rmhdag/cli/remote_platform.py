@@ -58,6 +58,7 @@ from rmhdag.client import (
     Unavailable,
     calls,
 )
+from rmhdag.models.api.approvals import WaitingApproval
 from rmhdag.models.api.assets import (
     AssetSummary,
     AssetView,
@@ -72,7 +73,7 @@ from rmhdag.models.api.jobs import CommandAnswerBody, JobSubmission, JobSummary,
 from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, RotationRequest
 from rmhdag.models.api.nodes import Decision, LogChunk, NodeView
 from rmhdag.models.api.overviews import JobOverview
-from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
+from rmhdag.models.api.processes import DrainAnswer, OrchestratorSummary, WorkerSummary
 from rmhdag.models.api.queues import DeadLetterSummary, QueueStatus, Requeued
 from rmhdag.models.api.retention import Pruned, PrunePreview
 from rmhdag.models.api.timeline import TimelineEvent
@@ -255,6 +256,9 @@ class RemotePlatform(Platform):
     def decide(self, job_id: str, node_id: str, decision: Decision) -> CommandAnswerBody:
         return self._command(job_id, calls.decide(job_id, node_id, decision))
 
+    def approvals(self, *, limit: int) -> list[WaitingApproval]:
+        return list(islice(self._client.approvals(), limit))
+
     def _command(self, job_id: str, call: calls.Call[CommandAnswerBody]) -> CommandAnswerBody:
         self._refuse_name()
         try:
@@ -361,6 +365,13 @@ class RemotePlatform(Platform):
         refuse_problems([(problem, file.source) for file in files for problem in file.problems])
         return [self._client.register(file.source) for file in files]
 
+    def register_shipped(self) -> list[Registration]:
+        raise CommandFailed(
+            "--shipped works with the database: its queues are named by the settings beside it",
+            remedy="Run it where the orchestrators' settings are, without --url and RMHDAG_URL.",
+            code=ExitCode.USAGE,
+        )
+
     def check_file(self, name: str) -> WorkflowToRun:
         files = self.check([name])
         refuse_problems([(problem, file.source) for file in files for problem in file.problems])
@@ -396,6 +407,19 @@ class RemotePlatform(Platform):
 
     def orchestrators(self) -> list[OrchestratorSummary]:
         return self._client.orchestrators()
+
+    def drain_worker(self, worker_id: str) -> bool:
+        return self._drain(calls.drain_worker(worker_id))
+
+    def drain_orchestrator(self, owner_id: str) -> bool:
+        return self._drain(calls.drain_orchestrator(owner_id))
+
+    def _drain(self, call: calls.Call[DrainAnswer]) -> bool:
+        self._refuse_name()
+        try:
+            return self._call(call).draining
+        except NotFound:
+            return False
 
     def dead_letters(self, *, settled_too: bool = False, limit: int) -> list[DeadLetterSummary]:
         return list(islice(self._client.dead_letters(settled_too=settled_too), limit))

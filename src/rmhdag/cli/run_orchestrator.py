@@ -64,7 +64,7 @@ def orchestrator(
     from rmhdag.cli.callback_settings import callback_settings
     from rmhdag.cli.crash import arm_crash_point
     from rmhdag.cli.database import migrated, open_connection
-    from rmhdag.cli.lifeline import die_with
+    from rmhdag.cli.lifeline import die_with, end_drained
     from rmhdag.cli.observation import observed
     from rmhdag.cli.registration import FreshHandlerQueues
     from rmhdag.cli.schema_version import require_version, version_watched
@@ -132,6 +132,8 @@ def orchestrator(
             api_beside(settings, flags) if with_api else nullcontext(),
         ):
             running.run()
+    if running.was_drained:
+        end_drained(parent)
     say("stopped")
 
 

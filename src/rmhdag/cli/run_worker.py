@@ -83,7 +83,7 @@ def worker(
     With --via-http it needs no database; its key has the scope `worker`, and it serves the key's namespace.
     """
     from rmhdag.cli.crash import arm_crash_point
-    from rmhdag.cli.lifeline import die_with
+    from rmhdag.cli.lifeline import die_with, end_drained
     from rmhdag.cli.observation import observed
     from rmhdag.cli.settings import load_settings
 
@@ -114,9 +114,9 @@ def worker(
     with observed(settings, "rmhdag-worker"):
         try:
             if via_http is not None:
-                run_over_http(settings, queues, via_http)
+                running = run_over_http(settings, queues, via_http)
             else:
-                run_over_database(settings, queues)
+                running = run_over_database(settings, queues)
         except HandlersBrokenError as error:
             raise broken_modules(error.message, error.remedy) from None
         except UnsafeFolder as error:
@@ -125,10 +125,12 @@ def worker(
                 remedy="Name by RMHDAG_SCRATCH a folder that belongs to this user and that nobody else can write.",
                 code=ExitCode.INVALID,
             ) from None
+    if running.was_drained:
+        end_drained(parent)
     say("stopped")
 
 
-def run_over_database(settings: Settings, queues: tuple[str, ...]) -> None:
+def run_over_database(settings: Settings, queues: tuple[str, ...]) -> Worker:
     from rmhdag.cli.database import migrated, open_connection
     from rmhdag.cli.schema_version import require_version, version_watched
     from rmhdag.cli.server import explained, opened
@@ -141,9 +143,10 @@ def run_over_database(settings: Settings, queues: tuple[str, ...]) -> None:
         announce(worker, name)
         with version_watched(dsn, settings, name, worker.stop):
             worker.run()
+    return worker
 
 
-def run_over_http(settings: Settings, queues: tuple[str, ...], url: str) -> None:
+def run_over_http(settings: Settings, queues: tuple[str, ...], url: str) -> Worker:
     """Nothing here may need the database's driver."""
     from rmhdag.cli.plain_http import warn_of_plain_http
     from rmhdag.worker.transport import KeyRefused, NotAllowed
@@ -161,6 +164,7 @@ def run_over_http(settings: Settings, queues: tuple[str, ...], url: str) -> None
         raise CommandFailed(str(error), remedy=remedy, code=ExitCode.AUTHENTICATION) from error
     except NotAllowed as error:
         raise CommandFailed(str(error), code=ExitCode.INVALID) from error
+    return worker
 
 
 def worker_settings(

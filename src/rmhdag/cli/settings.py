@@ -426,7 +426,7 @@ class Settings(MachineSettings):
         default="",
         pattern=r"^(https?://[^\s/]+(\s+|$))*$",
         validation_alias=named("RMHDAG_API_ORIGINS"),
-        description="Other sites whose pages may open WebSockets, as in `https://ops.example.org`, separated by spaces",
+        description="Other sites whose pages may call the API, as in `https://ops.example.org`, separated by spaces",
     )
 
     @classmethod

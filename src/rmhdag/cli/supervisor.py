@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 from rmhdag.machine.log_files import LOG_BYTES, LogKeeper, open_log
 from rmhdag.machine.private_files import PRIVATE_FOLDER
+from rmhdag.cli.lifeline import EXIT_DRAINED
 
 FIRST_PAUSE_SECONDS = 0.5
 MOST_PAUSE_SECONDS = 10.0
@@ -39,6 +40,8 @@ class Supervised:
     started_at: float = 0.0
     restart_at: float | None = None
     deaths: int = 0
+    # Somebody asked it to end, and it is not to be started again.
+    is_drained: bool = False
     # How long its log was when it was started: what it says itself comes after.
     log_bytes: int = 0
 
@@ -248,6 +251,10 @@ class Supervisor:
         code = one.process.returncode
         one.process = None
         if self.stopping:
+            return
+        if code == EXIT_DRAINED:
+            one.is_drained = True
+            self._tell(f"the {one.name} was drained and stays stopped; `rmhdag up`, started again, has one again")
             return
         one.deaths = 1 if time.monotonic() - one.started_at > SOUND_SECONDS else one.deaths + 1
         pause = min(MOST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (one.deaths - 1))

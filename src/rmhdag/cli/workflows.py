@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.options import AsOption, JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit, emit_json, say, show_json
 
@@ -136,7 +138,13 @@ def need(rules: dict[str, Any]) -> str:
 
 
 def register_workflows(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Workflow files or folders; - reads stdin.")],
+    paths: Annotated[
+        list[str] | None, typer.Argument(metavar="[PATH]...", help="Workflow files or folders; - reads stdin.")
+    ] = None,
+    shipped: Annotated[
+        bool,
+        typer.Option("--shipped", help="Those that come with rmhdag, in DAG_WORKER_QUEUE and WORKER_QUEUE."),
+    ] = False,
     registered_by: AsOption = None,
     namespace: NamespaceOption = None,
     as_json: JsonOption = False,
@@ -150,13 +158,16 @@ def register_workflows(
     Examples:
       rmhdag workflows register flow.yaml
       rmhdag workflows register workflows/
+      DAG_WORKER_QUEUE=light WORKER_QUEUE=heavy rmhdag workflows register --shipped
 
     A version has one content: exit code 6 if another is registered, unless RMHDAG_DEVELOPMENT is set.
     """
     from rmhdag.cli.platform import connected
 
+    if bool(paths) == shipped:
+        raise CommandFailed("name files or folders, or --shipped", code=ExitCode.USAGE)
     with connected(url, database_url, schema, namespace=namespace, name=registered_by) as platform:
-        done = platform.register(paths)
+        done = platform.register_shipped() if shipped else platform.register(paths or [])
     if as_json:
         facts = [{"workflow_id": one.workflow_id, "version": one.version, "nodes": one.node_count} for one in done]
         emit_json({"registered": facts})

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
+from rmhdag.models.api.approvals import ApprovalPage
 from rmhdag.models.api.assets import (
     AssetPage,
     AssetView,
@@ -39,7 +40,7 @@ from rmhdag.models.api.jobs import (
 from rmhdag.models.api.keys import KeyMade, KeyPage, KeyRequest, KeyView, Me, RotationRequest
 from rmhdag.models.api.nodes import Decision, JobGraph, LogPage, NodePage, NodeView, StoredValue
 from rmhdag.models.api.overviews import JobOverview
-from rmhdag.models.api.processes import OrchestratorList, WorkerList
+from rmhdag.models.api.processes import DrainAnswer, OrchestratorList, WorkerList
 from rmhdag.models.api.progress import JobProgress
 from rmhdag.models.api.queues import DeadLetterPage, Discarded, QueueStatusList, Requeued
 from rmhdag.models.api.retention import Pruned, PrunePreview
@@ -156,6 +157,10 @@ def decide(job_id: str, node_id: str, body: Decision) -> Call[CommandAnswerBody]
     return _post(f"{_of(job_id, node_id)}/decide", CommandAnswerBody, body, repeatable=False)
 
 
+def list_approvals(cursor: str | None = None) -> Call[ApprovalPage]:
+    return _get("approvals", ApprovalPage, cursor=cursor, limit=PAGE)
+
+
 def list_workflows(
     cursor: str | None = None, text: str | None = None, *, retired_too: bool = False
 ) -> Call[WorkflowPage]:
@@ -201,6 +206,14 @@ def list_workers() -> Call[WorkerList]:
 
 def list_orchestrators() -> Call[OrchestratorList]:
     return _get("orchestrators", OrchestratorList)
+
+
+def drain_worker(worker_id: str) -> Call[DrainAnswer]:
+    return _post(f"workers/{_part(worker_id)}/drain", DrainAnswer, None)
+
+
+def drain_orchestrator(owner_id: str) -> Call[DrainAnswer]:
+    return _post(f"orchestrators/{_part(owner_id)}/drain", DrainAnswer, None)
 
 
 def list_dead_letters(cursor: str | None = None, **filters: Any) -> Call[DeadLetterPage]:

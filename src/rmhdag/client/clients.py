@@ -23,11 +23,12 @@ from rmhdag.client.jobs import AsyncJob, Job, JobOperations
 from rmhdag.client.listening import listen
 from rmhdag.client.sides import AsyncSide, Iteration, Operation, SyncSide
 from rmhdag.client.steps import Items, Steps, ask, pages
+from rmhdag.models.api.approvals import WaitingApproval
 from rmhdag.models.api.callbacks import CallbackView
 from rmhdag.models.api.health import Health
 from rmhdag.models.api.jobs import MOST_IN_A_BATCH, JobSubmission, JobSummary
 from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, Me, RotationRequest
-from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
+from rmhdag.models.api.processes import DrainAnswer, OrchestratorSummary, WorkerSummary
 from rmhdag.models.api.queues import DeadLetterSummary, Discarded, QueueStatus, Requeued
 from rmhdag.models.api.retention import Pruned, PrunePreview
 from rmhdag.models.api.timeline import StreamedEvent
@@ -159,6 +160,11 @@ class ClientOperations(AssetOperations, ABC, Generic[J]):
         yield from listen(calls.stream_all(since, event_types))
 
     @Iteration
+    def approvals(self) -> Items[WaitingApproval]:
+        """What waits for a person's decision now, longest first. `job(...).decide(...)` decides."""
+        yield from pages(calls.list_approvals, lambda page: page.approvals)
+
+    @Iteration
     def workflows(self, text: str | None = None, *, retired_too: bool = False) -> Items[WorkflowSummary]:
         """Registered workflows by id, each with its newest version."""
         yield from pages(
@@ -214,6 +220,16 @@ class ClientOperations(AssetOperations, ABC, Generic[J]):
     def orchestrators(self) -> Steps[list[OrchestratorSummary]]:
         """Who advances jobs."""
         return (yield from ask(calls.list_orchestrators())).orchestrators
+
+    @Operation
+    def drain_worker(self, worker_id: str) -> Steps[DrainAnswer]:
+        """Let a worker finish or give back what it has within its stop time, and end."""
+        return (yield from ask(calls.drain_worker(worker_id)))
+
+    @Operation
+    def drain_orchestrator(self, owner_id: str) -> Steps[DrainAnswer]:
+        """Let an orchestrator hand its jobs over to the others, and end."""
+        return (yield from ask(calls.drain_orchestrator(owner_id)))
 
     @Iteration
     def dead_letters(

@@ -197,10 +197,20 @@ class AggregationRequested:
 
 @dataclass(slots=True)
 class ApprovalRequested:
+    """A person is asked to decide. Told again after a reload, when it may be known already."""
+
     node_id: str
     message: str | None
     params: dict[str, Any]
     approvers: tuple[str, ...]
+    deadline_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class ApprovalClosed:
+    """Nobody is asked any more: it was decided, timed out or cancelled."""
+
+    node_id: str
 
 
 @dataclass(slots=True)
@@ -245,6 +255,7 @@ Effect = (
     | ParentNotified
     | AggregationRequested
     | ApprovalRequested
+    | ApprovalClosed
     | ContinueLater
     | RecordsPublished
     | CommandAnswered

@@ -19,9 +19,8 @@ from rmhdag.engine.slots import (
     FanOutState,
     Slot,
 )
-from rmhdag.engine.waiting import SHOWN_MESSAGE, approval_message
+from rmhdag.engine.waiting import SHOWN_MESSAGE, message_after_reload
 from rmhdag.models.states import JobStatus, NodeType
-from rmhdag.workflow.expressions import ExpressionError, Missing
 
 
 class ReasonCode(StrEnum):
@@ -166,10 +165,7 @@ def _explain_ready(run: JobRun, slot: Slot) -> _Reason:
 def _explain_approval(run: JobRun, slot: Slot) -> _Reason:
     approvers = ", ".join(slot.plan.definition.approvers)
     text = f"Waiting for somebody{f' (approvers: {approvers})' if approvers else ''} to approve or reject"
-    try:
-        message = approval_message(run, slot)
-    except (ExpressionError, Missing):
-        message = None  # an output that was small enough when the node started is not in memory after a reload
+    message = message_after_reload(run, slot)
     text += f": {' '.join(message[:SHOWN_MESSAGE].split())}" if message else "."
     return ReasonCode.WAITS_FOR_APPROVAL, text, f"`rmhdag decide {run.job_id} {slot.node_id} approve`, or `reject`."
 

@@ -32,7 +32,7 @@ from rmhdag.engine.slots import (
     FanOutState,
     Slot,
 )
-from rmhdag.engine.waiting import child_job_id
+from rmhdag.engine.waiting import ask_person, child_job_id, message_after_reload
 from rmhdag.models.limits import NAMED_FAILURES
 from rmhdag.models.states import JobStatus, NodeStatus, NodeType
 
@@ -200,6 +200,9 @@ def resume(run: JobRun, now: datetime) -> list[Effect]:
             fan_outs.request_aggregation(run, slot)
         elif slot.task is not None and slot.status == READY and slot.next_attempt_at is None:
             run.lane(slot.task.queue).waiting.append(slot)
+        elif slot.plan.type is NodeType.APPROVAL and slot.status == RUNNING:
+            # Its row may be older than the list of what waits for a person.
+            ask_person(run, slot, message_after_reload(run, slot), {})
         elif slot.fan is not None and slot.status == RUNNING:
             if slot.fan.expanded < slot.fan.total:
                 slot.fan.items = fan_outs.source_items(run, slot)

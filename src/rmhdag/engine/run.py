@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rmhdag.engine import endings, fan_outs, flow, tasks, waiting
-from rmhdag.engine.effects import Effect, EventAppended, NodeChanged, WarningsCounted
+from rmhdag.engine.effects import ApprovalClosed, Effect, EventAppended, NodeChanged, WarningsCounted
 from rmhdag.engine.inputs import (
     CancelJob,
     ChildJobEnded,
@@ -38,6 +38,7 @@ from rmhdag.engine.plan import Plan
 from rmhdag.engine.slots import (
     ALLOWED,
     PENDING,
+    RUNNING,
     STATUSES,
     TERMINAL,
     FanOutState,
@@ -145,6 +146,8 @@ class JobRun:
         if fan is None:
             if TERMINAL[status]:
                 self.open_nodes -= 1
+                if before == RUNNING and slot.plan.type is NodeType.APPROVAL:
+                    self.effects.append(ApprovalClosed(slot.node_id))
             elif TERMINAL[before]:
                 self.open_nodes += 1
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
 
 from rmhdag.engine import endings, flow, tasks
@@ -36,7 +36,7 @@ def request_approval(run: JobRun, slot: Slot) -> None:
     if plan.definition.timeout_seconds is not None:
         slot.deadline_at = run.after(plan.definition.timeout_seconds)
     run.write(slot, input_params=params)
-    run.effects.append(ApprovalRequested(slot.node_id, message, params, plan.definition.approvers))
+    ask_person(run, slot, message, params)
     asked: dict[str, object] = {"waits_for": "approval"}
     if message is not None:
         asked["message"] = message[:SHOWN_MESSAGE]
@@ -45,9 +45,22 @@ def request_approval(run: JobRun, slot: Slot) -> None:
     run.record(EventType.NODE_RUNNING, EventStatus.INFO, slot.node_id, asked)
 
 
+def ask_person(run: JobRun, slot: Slot, message: str | None, params: dict[str, Any]) -> None:
+    approvers = slot.plan.definition.approvers
+    run.effects.append(ApprovalRequested(slot.node_id, message, params, approvers, slot.deadline_at))
+
+
 def approval_message(run: JobRun, slot: Slot) -> str | None:
     message = slot.plan.message
     return None if message is None else str(message.evaluate(run.scope))
+
+
+def message_after_reload(run: JobRun, slot: Slot) -> str | None:
+    """None also if it reads an output that was small enough when the node started, and is not in memory now."""
+    try:
+        return approval_message(run, slot)
+    except (ExpressionError, Missing):
+        return None
 
 
 def decided(run: JobRun, given: Decided) -> None:

@@ -14,6 +14,7 @@ from rmhdag.models.columns import (
     Id,
     IdempotencyKey,
     InputJsonObject,
+    JsonList,
     JsonObject,
     JsonValue,
     LargeJsonList,
@@ -196,6 +197,27 @@ class NodeState(Row):
     output: JsonValue | None = None
     # Goes with `error_message`, if the attempt that failed named a code.
     error: JsonObject | None = None
+
+
+class WaitingApproval(Row):
+    """An approval that waits for a person now; its row goes with the wait.
+
+    So the list of what waits is as short as it is, however many nodes have ended, and no index names their status.
+    """
+
+    table: ClassVar[Table] = Table(
+        name="dag_waiting_approvals",
+        key=("job_id", "node_id"),
+        indexes=(Index("list", ("namespace", "requested_at", "job_id", "node_id")),),
+    )
+
+    job_id: Id
+    node_id: NodeName
+    namespace: Namespace = "default"
+    requested_at: Stamped
+    deadline_at: Timestamp | None = None
+    message: Message | None = None
+    approvers: JsonList = Field(default_factory=list)
 
 
 class CommandKind(StrEnum):

@@ -70,6 +70,16 @@ class ReturnedLease(NamedTuple):
     reason: ReturnReason | None = None
 
 
+class BeatAnswer(StrEnum):
+    """What a process hears when it says that it lives."""
+
+    GO_ON = "go_on"
+    # Somebody wants it to finish or give back what it has, and to end.
+    DRAIN = "drain"
+    # It was declared dead: nothing that it holds is its own any more.
+    GONE = "gone"
+
+
 class HeldTask(NamedTuple):
     task_id: str
     lease_epoch: int

@@ -95,6 +95,8 @@ class Orchestrator(Row):
     stopping: Flag = False
     started_at: Stamped
     heartbeat_at: Stamped
+    # Somebody asked it to hand over its jobs and end; it hears so with its next heartbeat.
+    drain_requested_at: Timestamp | None = None
     stats: JsonObject = Field(default_factory=dict)
 
 
@@ -119,6 +121,8 @@ class Worker(Row):
     draining: Flag = False
     started_at: Stamped
     heartbeat_at: Stamped
+    # Somebody asked it to finish and end; it hears so with its next heartbeat.
+    drain_requested_at: Timestamp | None = None
     queues: JsonList = Field(default_factory=list)
     # Names and aliases of what it can run; null for one that did not say, which is offered every task of its queues.
     handlers: LargeJsonList | None = None

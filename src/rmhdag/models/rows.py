@@ -16,7 +16,7 @@ from rmhdag.models.audit import AuditRecord
 from rmhdag.models.callbacks import Callback, CallbackEndpoint
 from rmhdag.models.catalogue import CatalogueEntry, RevisionItem
 from rmhdag.models.history import JobEvent, OrchestratorEvent
-from rmhdag.models.jobs import Job, JobCommand, NodeState, PrunedJob
+from rmhdag.models.jobs import Job, JobCommand, NodeState, PrunedJob, WaitingApproval
 from rmhdag.models.queues import DeadLetter, InboxRow, OutboxRow, QueueMessage
 from rmhdag.models.registry import ApiKey, Handler, Orchestrator, SchemaMeta, Worker, Workflow
 from rmhdag.models.rollups import FailureRollup, JobRollup, NodeRollup, RollupMark, ThroughputRollup
@@ -24,7 +24,7 @@ from rmhdag.models.table import Row
 from rmhdag.models.tasks import Checkpoint, Payload, PayloadUse, TaskLog, TaskResult
 
 # Grows with every change of a table. Code of a version below OLDEST_CODE_VERSION would damage such a database.
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 OLDEST_CODE_VERSION = 8
 
 ROWS: tuple[type[Row], ...] = (
@@ -37,6 +37,7 @@ ROWS: tuple[type[Row], ...] = (
     Job,
     PrunedJob,
     NodeState,
+    WaitingApproval,
     JobCommand,
     TaskResult,
     Checkpoint,

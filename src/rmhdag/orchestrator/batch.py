@@ -14,6 +14,7 @@ import orjson
 from rmhdag.engine import effects as fx
 from rmhdag.engine.inputs import Start
 from rmhdag.models.catalogue import CatalogueKind
+from rmhdag.models.limits import MESSAGE_CHARACTERS
 from rmhdag.models.states import JOB_TERMINAL, JobStatus, NodeStatus
 from rmhdag.store.asset_states import RevisionOfJob
 from rmhdag.store.channels import JOBS_ENDED, NEW_JOBS, queue_channel
@@ -220,7 +221,10 @@ class Batch:
                 self.publishes = True
                 writes.publications.append(Publication(job_id, effect.node_id, effect.records, self._catalogue))
             case fx.ApprovalRequested():
-                pass  # the node row says that it waits
+                writes.approvals.append(_approval(job, effect))
+            case fx.ApprovalClosed():
+                writes.approvals = [row for row in writes.approvals if row[1] != effect.node_id]
+                writes.closed_approvals.append([job_id, effect.node_id])
             case fx.CommandAnswered():
                 if command_id is not None:
                     outcome = "applied" if effect.applied else "refused"
@@ -332,6 +336,11 @@ def _dead_letter(job: OwnedJob, effect: fx.TaskDeadLettered) -> list[Any]:
         effect.task_id,
         body,
     ]
+
+
+def _approval(job: OwnedJob, effect: fx.ApprovalRequested) -> list[Any]:
+    message = None if effect.message is None else effect.message[:MESSAGE_CHARACTERS]
+    return [job.job_id, effect.node_id, job.namespace, effect.deadline_at, message, effect.approvers]
 
 
 def _cancel_command(effect: fx.ChildJobCancelled) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from rmhdag import __version__
 from rmhdag.messaging.doorbell import Doorbell
 from rmhdag.messaging.pace import WHOLE_EVERY_SECONDS, whole_pause_seconds
 from rmhdag.models.events import EventStatus, EventType
+from rmhdag.models.leases import BeatAnswer
 from rmhdag.observability.logs import get_logger
 from rmhdag.observability.supervision import Loop, Overdue, Supervisor
 from rmhdag.orchestrator import duties
@@ -80,6 +81,7 @@ class Orchestrator:
         self._pooled = pooled
         self._on_hang = on_hang
         self._stopping = threading.Event()
+        self.was_drained = False
         self._random = Random()
         self._life: Life | None = None
 
@@ -88,6 +90,13 @@ class Orchestrator:
         self._stopping.set()
         if self._life is not None:
             self._life.advance.wake()
+
+    def _drain(self) -> None:
+        """Somebody asked for it, from anywhere; heard with every heartbeat from then on."""
+        if not self.was_drained:
+            log.info("orchestrator_is_drained", owner_id=self.owner_id)
+            self.was_drained = True
+            self.stop()
 
     @property
     def owner_id(self) -> str | None:
@@ -103,7 +112,14 @@ class Orchestrator:
 
     def _live_once(self) -> None:
         life = Life(
-            self._dsn, self._schema, self._settings, self._handler_queues, self._notify, self._pooled, self._on_hang
+            self._dsn,
+            self._schema,
+            self._settings,
+            self._handler_queues,
+            self._notify,
+            self._pooled,
+            self._drain,
+            self._on_hang,
         )
         self._life = life
         try:
@@ -125,6 +141,7 @@ class Life:
         handler_queues: dict[str, str],
         notify: bool,
         pooled: bool,
+        drain: Callable[[], None],
         on_hang: Callable[[], None] | None = None,
     ) -> None:
         self.me = new_id()
@@ -132,6 +149,7 @@ class Life:
         self._schema = schema
         self._settings = settings
         self._pooled = pooled
+        self._drain = drain
         self._on_hang = on_hang
         self._over = threading.Event()
         self._ended = threading.Event()
@@ -316,13 +334,16 @@ class Life:
                 began = monotonic()
                 try:
                     conn = conn or self._connect("heartbeat")
-                    if not processes.beat_orchestrator(conn, self.me, self._stats()):
+                    answer = processes.beat_orchestrator(conn, self.me, self._stats())
+                    if answer is BeatAnswer.GONE:
                         log.warning("orchestrator_was_taken_for_dead", owner_id=self.me)
                         self._trust.revoke()
                         self._over.set()
                         self._wake_all()
                         return
                     self._trust.renew(began)
+                    if answer is BeatAnswer.DRAIN:
+                        self._drain()
                 except psycopg.Error as error:
                     log.warning("heartbeat_failed", owner_id=self.me, error=in_short(error))
                     self.advance.figures.note_error(error)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from rmhdag.engine.effects import AggregationRequested, ContinueLater
+from rmhdag.engine.effects import AggregationRequested, ApprovalRequested, ContinueLater
 from rmhdag.engine.inputs import SetWindow
 from rmhdag.engine.loading import resume
 from rmhdag.engine.run import JobRun
@@ -18,6 +18,9 @@ from rmhdag.simulation.store import Store
 from rmhdag.simulation.violation import Violation
 from rmhdag.simulation.workloads import QUEUES
 
+# A reload asks for these again, and nothing comes of it that is there already.
+KNOWN = ContinueLater | AggregationRequested | ApprovalRequested
+
 
 def compare(store: Store, run: JobRun, job: JobRow, *, reload: bool, windows: dict[str, int]) -> None:
     """Right after a commit of this very aggregate."""
@@ -27,9 +30,7 @@ def compare(store: Store, run: JobRun, job: JobRow, *, reload: bool, windows: di
     loaded = reads.load(store, run.plan, job)
     for queue, limit in windows.items():
         loaded.apply(SetWindow(queue, limit), run.now)
-    owed = [
-        effect for effect in resume(loaded, run.now) if not isinstance(effect, ContinueLater | AggregationRequested)
-    ]
+    owed = [effect for effect in resume(loaded, run.now) if not isinstance(effect, KNOWN)]
     if owed:
         raise Violation("nothing is forgotten", f"{job.job_id}: a reload would also do {owed}")
     for name, cached, fresh in differences(run, loaded):

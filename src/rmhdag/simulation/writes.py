@@ -165,6 +165,10 @@ def _approval_requested(store: Store, job: JobRow, effect: fx.ApprovalRequested)
     store.approvals[job.job_id, effect.node_id] = None
 
 
+def _approval_closed(store: Store, job: JobRow, effect: fx.ApprovalClosed) -> None:
+    store.approvals.pop((job.job_id, effect.node_id), None)
+
+
 def _records_published(store: Store, job: JobRow, effect: fx.RecordsPublished) -> None:
     store.published.append(effect.task_id)
 
@@ -193,6 +197,7 @@ RULES: dict[type, Callable[[Store, JobRow, Any], None]] = {
     fx.ChildJobCancelled: _child_job_cancelled,
     fx.ParentNotified: _parent_notified,
     fx.ApprovalRequested: _approval_requested,
+    fx.ApprovalClosed: _approval_closed,
     fx.RecordsPublished: _records_published,
     fx.WarningsCounted: _warnings_counted,
     fx.AggregationRequested: _nothing_to_write,

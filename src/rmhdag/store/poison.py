@@ -18,7 +18,15 @@ CALLBACKS_SQL = load_queries(callbacks.__file__)
 SETTLE_SQL = load_queries(settle.__file__)
 MAX_MESSAGE = 1_900  # and a little before it, where it is quoted
 # What others are owed by a job that ends, whatever state it was in.
-OWED = ("bury_inbox", "close_nodes", "record_failure", "refuse_commands", "cancel_child_jobs", "notify_parent")
+OWED = (
+    "bury_inbox",
+    "close_nodes",
+    "close_approvals",
+    "record_failure",
+    "refuse_commands",
+    "cancel_child_jobs",
+    "notify_parent",
+)
 
 
 @commit_site

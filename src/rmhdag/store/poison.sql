@@ -18,6 +18,9 @@ SET status = 'cancelled', completed_at = clock_timestamp(), next_attempt_at = NU
     version = version + 1, updated_at = clock_timestamp()
 WHERE job_id = %(job_id)s AND completed_at IS NULL
 
+-- name: close_approvals
+DELETE FROM dag_waiting_approvals WHERE job_id = %(job_id)s
+
 -- name: drop_tasks
 DELETE FROM dag_queue_messages WHERE job_id = %(job_id)s RETURNING task_id
 

@@ -9,6 +9,7 @@ import orjson
 import psycopg
 
 from rmhdag.models.events import EventStatus, EventType
+from rmhdag.models.leases import BeatAnswer
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -20,10 +21,31 @@ def register_orchestrator(conn: Conn, owner_id: str, host: str, process_id: int,
     conn.execute(SQL["register_orchestrator"], given)
 
 
-def beat_orchestrator(conn: Conn, owner_id: str, stats: dict[str, Any]) -> bool:
-    """False: the row is gone, somebody has taken us for dead."""
+def beat_orchestrator(conn: Conn, owner_id: str, stats: dict[str, Any]) -> BeatAnswer:
     given = {"owner_id": owner_id, "stats": orjson.dumps(stats).decode()}
-    return conn.execute(SQL["beat_orchestrator"], given, prepare=True).rowcount == 1
+    return beat_answer(conn.execute(SQL["beat_orchestrator"], given, prepare=True).fetchone())
+
+
+def beat_answer(row: tuple[bool] | None) -> BeatAnswer:
+    """Of the row that was beaten on; it is gone if somebody has taken us for dead."""
+    if row is None:
+        return BeatAnswer.GONE
+    return BeatAnswer.DRAIN if row[0] else BeatAnswer.GO_ON
+
+
+def drain_worker(conn: Conn, worker_id: str, *, namespace: str, actor: str, only_of_namespace: bool) -> bool:
+    """Ask it to finish and end; it hears so with its next heartbeat. False if there is no such worker.
+
+    `only_of_namespace`: one that serves another namespace alone counts as not there.
+    """
+    given = {"worker_id": worker_id, "namespace": namespace, "actor": actor, "only": only_of_namespace}
+    return conn.execute(SQL["drain_worker"], given).rowcount == 1
+
+
+def drain_orchestrator(conn: Conn, owner_id: str, *, namespace: str, actor: str) -> bool:
+    """Ask it to hand its jobs over and end. False if there is no such orchestrator."""
+    given = {"owner_id": owner_id, "namespace": namespace, "actor": actor}
+    return conn.execute(SQL["drain_orchestrator"], given).rowcount == 1
 
 
 def remove_orchestrators(conn: Conn, owners: Sequence[str]) -> None:

@@ -4,6 +4,29 @@ VALUES (%(owner_id)s, %(host)s, %(process_id)s, %(version)s, clock_timestamp(), 
 
 -- name: beat_orchestrator
 UPDATE dag_orchestrators SET heartbeat_at = clock_timestamp(), stats = %(stats)s::jsonb WHERE owner_id = %(owner_id)s
+RETURNING drain_requested_at IS NOT NULL
+
+-- name: drain_worker
+WITH drained AS (
+    UPDATE dag_workers
+    SET draining = true, drain_requested_at = COALESCE(drain_requested_at, clock_timestamp())
+    WHERE worker_id = %(worker_id)s AND (NOT %(only)s OR COALESCE(serves_namespace, %(namespace)s) = %(namespace)s)
+    RETURNING worker_id, host, process_id
+)
+INSERT INTO dag_audit (namespace, actor, action, subject, after)
+SELECT %(namespace)s, %(actor)s, 'drain_worker', worker_id, jsonb_build_object('host', host, 'process_id', process_id)
+FROM drained
+
+-- name: drain_orchestrator
+WITH drained AS (
+    UPDATE dag_orchestrators
+    SET stopping = true, drain_requested_at = COALESCE(drain_requested_at, clock_timestamp())
+    WHERE owner_id = %(owner_id)s
+    RETURNING owner_id, host, process_id
+)
+INSERT INTO dag_audit (namespace, actor, action, subject, after)
+SELECT %(namespace)s, %(actor)s, 'drain_orchestrator', owner_id, jsonb_build_object('host', host, 'process_id', process_id)
+FROM drained
 
 -- name: remove_orchestrators
 DELETE FROM dag_orchestrators WHERE owner_id = ANY(%(owners)s)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 import psycopg
 
-from rmhdag.store import callbacks, jobs
+from rmhdag.store import approvals, callbacks, jobs
 from rmhdag.store.asset_states import RevisionOfJob, follow_jobs
 from rmhdag.store.crash_points import SITES, reach
 from rmhdag.store.publishing import Publication, TakeOver, publish, take_over
@@ -22,6 +22,7 @@ from rmhdag.store.queries import load_queries
 from rmhdag.store.revision_items import CompletedRevision, show_current
 
 SQL = load_queries(__file__)
+APPROVALS_SQL = load_queries(approvals.__file__)
 JOBS_SQL = load_queries(jobs.__file__)
 CALLBACKS_SQL = load_queries(callbacks.__file__)
 SOURCE_APP = "orchestrator"
@@ -55,6 +56,8 @@ class Writes:
     revoked: list[RevokedTask] = field(default_factory=list)
     withdrawn_jobs: list[str] = field(default_factory=list)
     dead_letters: list[list[Any]] = field(default_factory=list)
+    closed_approvals: list[list[Any]] = field(default_factory=list)
+    approvals: list[list[Any]] = field(default_factory=list)
     events: list[list[Any]] = field(default_factory=list)
     started_jobs: list[list[Any]] = field(default_factory=list)
     job_warnings: list[list[Any]] = field(default_factory=list)
@@ -221,6 +224,8 @@ _SENT = (
     "cancelled_children",
     "events",
     "dead_letters",
+    "closed_approvals",
+    "approvals",
     "callbacks",
     "parents",
     "cancelled_child_jobs",
@@ -281,6 +286,8 @@ def _write(conn: Conn, me: str, now: datetime, writes: Writes, encoded: _Encoded
         conn.execute(SQL["withdraw_unclaimed_tasks"], withdrawn, prepare=True)
     send(SQL["insert_events"], "events", "events", source_app=SOURCE_APP)
     send(SQL["insert_dead_letters"], "dead_letters", "letters")
+    send(APPROVALS_SQL["delete_closed"], "closed_approvals", "approvals")
+    send(APPROVALS_SQL["insert_waiting"], "approvals", "approvals")
     # After all that they publish, and before callbacks: requests may still join a job while its asset is not locked.
     if writes.revisions:
         follow_jobs(conn, writes.revisions)

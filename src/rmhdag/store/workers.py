@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import orjson
 import psycopg
 
-from rmhdag.models.leases import HeldTask, LogChunk, TaskProgress
+from rmhdag.models.leases import BeatAnswer, HeldTask, LogChunk, TaskProgress
 from rmhdag.store.crash_points import commit_site
-from rmhdag.store.processes import remove_workers
+from rmhdag.store.processes import beat_answer, remove_workers
 from rmhdag.store.queries import load_queries
 from rmhdag.store.tasks import release_tasks
 
@@ -93,10 +93,10 @@ def register_handlers(conn: Conn, manifests: Sequence[dict[str, Any]], *, namesp
     return [row[0] for row in found]
 
 
-def beat_if_registered(conn: Conn, worker_id: str, stats: dict[str, Any], *, draining: bool) -> bool:
-    """Say that the worker lives; False if it was declared dead, and nothing it holds is its own any more."""
+def beat_if_registered(conn: Conn, worker_id: str, stats: dict[str, Any], *, draining: bool) -> BeatAnswer:
+    """Say that the worker lives."""
     given = {"worker_id": worker_id, "stats": _json(stats), "draining": draining}
-    return conn.execute(SQL["beat"], given).rowcount == 1
+    return beat_answer(conn.execute(SQL["beat"], given).fetchone())
 
 
 def held_tasks(conn: Conn, worker_id: str) -> list[HeldTask]:

@@ -40,8 +40,9 @@ ORDER BY handler
 
 -- name: beat
 UPDATE dag_workers
-SET heartbeat_at = clock_timestamp(), draining = %(draining)s, stats = %(stats)s::jsonb
+SET heartbeat_at = clock_timestamp(), draining = %(draining)s OR drain_requested_at IS NOT NULL, stats = %(stats)s::jsonb
 WHERE worker_id = %(worker_id)s
+RETURNING drain_requested_at IS NOT NULL
 
 -- name: held_tasks
 SELECT task_id, lease_epoch, cancel_requested FROM dag_queue_messages WHERE worker_id = %(worker_id)s

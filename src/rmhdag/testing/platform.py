@@ -255,6 +255,9 @@ class RunningJob:
             at = self._clock.after(decision.after_seconds)
             self._clock.at(at, partial(self.apply, given), lambda: node.status is not NodeStatus.RUNNING)
 
+    def approval_closed(self, effect: fx.ApprovalClosed) -> None:
+        pass  # `approvals` are all that were asked for
+
     def aggregation_requested(self, effect: fx.AggregationRequested) -> None:
         self._clock.soon(lambda: self.apply(self._reduced(effect)))
 
@@ -296,6 +299,7 @@ RULES: dict[type, Callable[[RunningJob, Any], None]] = {
     fx.ParentNotified: RunningJob.parent_notified,
     fx.AggregationRequested: RunningJob.aggregation_requested,
     fx.ApprovalRequested: RunningJob.approval_requested,
+    fx.ApprovalClosed: RunningJob.approval_closed,
     fx.ContinueLater: RunningJob.continue_later,
     fx.RecordsPublished: RunningJob.records_published,
     fx.WarningsCounted: RunningJob.warnings_counted,

@@ -14,6 +14,7 @@ from psycopg.types.json import set_json_loads
 from rmhdag.messaging.claims import ClaimMarks
 from rmhdag.messaging.doorbell import Doorbell
 from rmhdag.models.leases import (
+    BeatAnswer,
     CheckpointToSave,
     ClaimedTask,
     HeldTask,
@@ -104,7 +105,7 @@ class DatabasePulse(DatabaseLink):
     def __init__(self, settings: WorkerSettings) -> None:
         super().__init__(settings, "heartbeat", statement_timeout_seconds=4)
 
-    def beat(self, worker_id: str, stats: dict[str, Any], *, draining: bool) -> bool:
+    def beat(self, worker_id: str, stats: dict[str, Any], *, draining: bool) -> BeatAnswer:
         with told_apart():
             return workers.beat_if_registered(self.conn, worker_id, stats, draining=draining)
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from rmhdag.models.leases import BeatAnswer
 from rmhdag.observability.logs import get_logger
 from rmhdag.observability.supervision import Loop, Overdue, Supervisor
 from rmhdag.worker.settings import WorkerSettings
@@ -25,6 +26,12 @@ class Fenced(NamedTuple):
     worker_id: str
 
 
+class DrainRequested(NamedTuple):
+    """Somebody wants this worker to finish and end. Heard with every beat from then on."""
+
+    worker_id: str
+
+
 class Heartbeat:
     """Beats until stopped; says so, once, when there is no row to beat on."""
 
@@ -33,7 +40,7 @@ class Heartbeat:
         settings: WorkerSettings,
         pulse: Pulse,
         stats: Callable[[], dict[str, Any]],
-        hear: Callable[[Fenced | Failed], None],
+        hear: Callable[[Fenced | DrainRequested | Failed], None],
         trust: TrustPage,
     ) -> None:
         self._settings = settings
@@ -92,7 +99,7 @@ class Heartbeat:
     def _beat(self, worker_id: str) -> bool:
         began_ns = now_ns()
         try:
-            alive = self._pulse.beat(worker_id, self._stats(), draining=self.draining)
+            answer = self._pulse.beat(worker_id, self._stats(), draining=self.draining)
         except TransportError as error:
             log.warning("heartbeat_failed", worker_id=worker_id, error=str(error))
             self._retry_seconds = max(RETRY_SECONDS, error.retry_seconds if isinstance(error, Unreachable) else 0.0)
@@ -101,8 +108,10 @@ class Heartbeat:
         except NotAllowed as error:
             self._hear(Failed(error))
             return False
-        if alive:
+        if answer is not BeatAnswer.GONE:
             self._believe_until(began_ns + int(TRUSTED_BEATS * self._settings.heartbeat_seconds * 1e9))
+            if answer is BeatAnswer.DRAIN:
+                self._hear(DrainRequested(worker_id))
         elif worker_id == self._worker_id:
             self._worker_id = None
             self._believe_until(0)

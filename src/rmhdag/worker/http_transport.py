@@ -22,6 +22,7 @@ import orjson
 from rmhdag.messaging.wake import Wake
 from rmhdag.models.json_values import may_hold_reserved_key
 from rmhdag.models.leases import (
+    BeatAnswer,
     CheckpointToSave,
     ClaimedTask,
     HeldTask,
@@ -130,12 +131,13 @@ class HttpPulse(HttpLink):
     def __init__(self, settings: WorkerSettings) -> None:
         super().__init__(settings, read_seconds=5.0)
 
-    def beat(self, worker_id: str, stats: dict[str, Any], *, draining: bool) -> bool:
+    def beat(self, worker_id: str, stats: dict[str, Any], *, draining: bool) -> BeatAnswer:
         try:
-            self.say(f"/workers/{worker_id}/heartbeat", {"stats": stats, "draining": draining})
+            heard = self.say(f"/workers/{worker_id}/heartbeat", {"stats": stats, "draining": draining})
         except NotThere:
-            return False
-        return True
+            return BeatAnswer.GONE
+        # An older server says nothing of it.
+        return BeatAnswer.DRAIN if heard.get("drain") else BeatAnswer.GO_ON
 
 
 class HttpBell:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from rmhdag.models.leases import (
+    BeatAnswer,
     CheckpointToSave,
     ClaimedTask,
     HeldTask,
@@ -77,8 +78,7 @@ def handler_names(manifests: list[dict[str, Any]]) -> frozenset[str]:
 class Pulse(Protocol):
     """The sign of life, apart from everything that may be slow. Used by one thread."""
 
-    def beat(self, worker_id: str, stats: dict[str, Any], *, draining: bool) -> bool:
-        """False: the worker was declared dead."""
+    def beat(self, worker_id: str, stats: dict[str, Any], *, draining: bool) -> BeatAnswer: ...
 
     def disconnect(self) -> None: ...
 

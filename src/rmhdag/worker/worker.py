@@ -33,7 +33,7 @@ from rmhdag.worker.exchange import (
     StartsMarked,
 )
 from rmhdag.worker.health_port import HealthPort, WorkerHealth
-from rmhdag.worker.heartbeat import Fenced, Heartbeat
+from rmhdag.worker.heartbeat import DrainRequested, Fenced, Heartbeat
 from rmhdag.worker.reports import report_batch, take_batch
 from rmhdag.worker.scratch import Scratch
 from rmhdag.worker.settings import WorkerSettings
@@ -43,7 +43,7 @@ from rmhdag.worker.trust import TrustPage
 from rmhdag.worker.watch import Watch
 
 log = get_logger(__name__)
-News = Heard | Fenced
+News = Heard | Fenced | DrainRequested
 # A terminal and whoever started us may both pass the same Ctrl-C on.
 SAME_REQUEST_SECONDS = 1.0
 # What is left of the time to stop once the last child is gone: for the last reports.
@@ -74,6 +74,7 @@ class Worker:
     ) -> None:
         self.settings = settings
         self.worker_id = ""
+        self.was_drained = False
         self._open_transport = open_transport
         self._stop_requests = 0
         self._stop_asked_at = 0.0
@@ -270,6 +271,11 @@ class Worker:
                 raise error
             case Registered(worker_id):
                 self._heartbeat.beat_for(worker_id)
+            case DrainRequested(worker_id):
+                if worker_id == self.worker_id and not self.was_drained:
+                    log.info("worker_is_drained", worker_id=worker_id)
+                    self.was_drained = True
+                    self.stop()
             case Fenced(worker_id):
                 if worker_id == self.worker_id:
                     log.warning("worker_was_taken_for_dead", worker_id=worker_id)

@@ -12,17 +12,10 @@ if TYPE_CHECKING:
     from rmhdag.workflow.handler_manifest import handlers_from_file, read_handlers
     from rmhdag.workflow.inputs import InvalidInputs, validate_inputs
     from rmhdag.workflow.language_schema import json_schema
-    from rmhdag.workflow.loader import (
-        LoadedWorkflow,
-        check,
-        definition_hash,
-        definition_json,
-        load,
-        load_file,
-        load_folder,
-    )
+    from rmhdag.workflow.loader import LoadedWorkflow, check, load, load_file, load_folder
     from rmhdag.workflow.problems import InvalidWorkflow, Problem
     from rmhdag.workflow.source_files import workflow_files
+    from rmhdag.workflow.stored_form import definition_hash, definition_json
 
 __all__ = [
     "HandlerCatalogue",
@@ -68,6 +61,10 @@ def __getattr__(name: str) -> Any:
             from rmhdag.workflow import problems
 
             return getattr(problems, name)
+        case "definition_hash" | "definition_json":
+            from rmhdag.workflow import stored_form
+
+            return getattr(stored_form, name)
         case "workflow_files":
             from rmhdag.workflow import source_files
 

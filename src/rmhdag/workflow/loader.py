@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ from rmhdag.workflow.definition import WorkflowDefinition
 from rmhdag.workflow.problems import InvalidWorkflow, Problem
 from rmhdag.workflow.source_files import read_limited, workflow_files
 from rmhdag.workflow.source_map import SourceMap
+from rmhdag.workflow.stored_form import definition_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +23,6 @@ class LoadedWorkflow:
     definition: WorkflowDefinition
     source_map: SourceMap
     hash: str
-
-
-def definition_json(definition: WorkflowDefinition) -> dict[str, Any]:
-    """As stored. Defaults are written out, so that a pinned definition means the same under later code."""
-    return definition.model_dump(mode="json")
-
-
-def definition_hash(definition: WorkflowDefinition) -> str:
-    """Of what the workflow means, not of how its YAML is written.
-
-    Fields at their default are left out: a version of rmhdag that adds a field must not change the hash of old files.
-    """
-    meaning = definition.model_dump(mode="json", exclude_defaults=True)
-    for name, node in definition.nodes.items():
-        meaning["nodes"][name]["type"] = node.type.value
-    canonical = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def load(

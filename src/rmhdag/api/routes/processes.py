@@ -7,13 +7,15 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from rmhdag.api.context import ApiContext
-from rmhdag.api.identity import Reader
+from rmhdag.api.identity import Administrator, Reader
 from rmhdag.api.problems import not_found
 from rmhdag.api.views import processes
-from rmhdag.models.api.processes import HandlerList, HandlerSummary, OrchestratorList, WorkerList
+from rmhdag.models.api.processes import DrainAnswer, HandlerList, HandlerSummary, OrchestratorList, WorkerList
 from rmhdag.models.api.queues import QueueStatusList
+from rmhdag.store import processes as store
 
 router = APIRouter(prefix="/api/v1", tags=["processes"])
+ProcessId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
 
 
 @router.get("/queues/status")
@@ -35,6 +37,25 @@ def list_orchestrators(caller: Reader, api: ApiContext) -> OrchestratorList:
     """Orchestrators, with the jobs that they own and when they were last heard."""
     with api.connection() as conn:
         return processes.orchestrators(conn, api.settings.orphan_seconds)
+
+
+@router.post("/workers/{worker_id}/drain")
+def drain_worker(caller: Administrator, api: ApiContext, worker_id: ProcessId) -> DrainAnswer:
+    """Let a worker take no more tasks, finish or give back what it has within its stop time, and end."""
+    with api.connection() as conn:
+        actor, namespace = caller.name, caller.namespace
+        if not store.drain_worker(conn, worker_id, namespace=namespace, actor=actor, only_of_namespace=True):
+            raise not_found("such worker", "`GET /api/v1/workers` lists them.")
+    return DrainAnswer(process=worker_id, draining=True)
+
+
+@router.post("/orchestrators/{owner_id}/drain")
+def drain_orchestrator(caller: Administrator, api: ApiContext, owner_id: ProcessId) -> DrainAnswer:
+    """Let an orchestrator hand its jobs over to the others, and end."""
+    with api.connection() as conn:
+        if not store.drain_orchestrator(conn, owner_id, namespace=caller.namespace, actor=caller.name):
+            raise not_found("such orchestrator", "`GET /api/v1/orchestrators` lists them.")
+    return DrainAnswer(process=owner_id, draining=True)
 
 
 @router.get("/handlers")

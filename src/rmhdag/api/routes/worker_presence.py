@@ -11,6 +11,7 @@ from rmhdag.api.identity import WorkerCaller
 from rmhdag.api.problems import Problem
 from rmhdag.api.worker_desk import holder_of, seat, unknown_worker
 from rmhdag.models.api.worker_calls import Heartbeat, RegisteredWorker, RegisterWorker
+from rmhdag.models.leases import BeatAnswer
 from rmhdag.store import tasks, workers
 
 router = APIRouter(prefix="/api/v1/workers", tags=["worker protocol"])
@@ -52,9 +53,13 @@ def register_worker(body: RegisterWorker, api: ApiContext, caller: WorkerCaller)
 def beat(worker_id: WorkerIdPath, body: Heartbeat, api: ApiContext, caller: WorkerCaller) -> RegisteredWorker:
     """Say that the worker lives. 404: it was declared dead, and what it holds is not its own any more."""
     with seat(api, caller, worker_id) as at:
-        if at is None or not workers.beat_if_registered(at.conn, worker_id, body.stats, draining=body.draining):
+        if at is None:
             raise unknown_worker()
-    return RegisteredWorker(worker_id=worker_id, namespace=caller.namespace)
+        answer = workers.beat_if_registered(at.conn, worker_id, body.stats, draining=body.draining)
+        if answer is BeatAnswer.GONE:
+            raise unknown_worker()
+    drain = answer is BeatAnswer.DRAIN
+    return RegisteredWorker(worker_id=worker_id, namespace=caller.namespace, drain=drain)
 
 
 @router.delete("/{worker_id}", status_code=204)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from rmhdag.api.context import Conn
+import psycopg
+
 from rmhdag.models.api.processes import (
     HandlerList,
     HandlerSummary,
@@ -17,6 +19,8 @@ from rmhdag.models.api.queues import QueueStatus, QueueStatusList
 from rmhdag.orchestrator.registrations import known_handlers
 from rmhdag.store import views
 from rmhdag.workflow import shipped_handlers
+
+Conn = psycopg.Connection[Any]
 
 
 def workers(conn: Conn, alive_seconds: float) -> WorkerList:

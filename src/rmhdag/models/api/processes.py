@@ -48,6 +48,13 @@ class OrchestratorList(BaseModel):
     orchestrators: list[OrchestratorSummary]
 
 
+class DrainAnswer(BaseModel):
+    """It hears so with its next heartbeat, and ends when it has finished or given back what it has."""
+
+    process: str = Field(description="The id of the worker or orchestrator")
+    draining: bool
+
+
 class HandlerSummary(BaseModel):
     handler: str
     aliases: list[str]

@@ -138,6 +138,9 @@ class RegisterWorker(WorkerCall):
 class RegisteredWorker(BaseModel):
     worker_id: str
     namespace: str = Field(description="The key's: only its tasks are given out")
+    drain: bool = Field(
+        default=False, description="Somebody wants the worker to take no more tasks, finish what it has, and leave"
+    )
 
 
 class Heartbeat(Said):
