@@ -16,6 +16,7 @@ import psycopg
 from rmhdag.models.blobs import check_path
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.ids import approval_id_of, blob_id_of, lineage_id_of
+from rmhdag.models.namespaces import DEFAULT, RESERVED
 from rmhdag.models.records import (
     AnyRecord,
     ApprovalRequestRecord,
@@ -108,17 +109,16 @@ def take_over(conn: Conn, begun: TakeOver) -> None:
 def put_in_catalogue(conn: Conn, kind: CatalogueKind, changes: Sequence[EntryChange]) -> None:
     """Within the caller's transaction. Of two changes of one thing the later one counts."""
     newest = {
-        (one.collection_id, one.item_id): one._replace(body={}) if one.removed else one
+        (one.namespace, one.collection_id, one.item_id): one._replace(body={}) if one.removed else one
         for one in sorted(changes, key=lambda one: one.item_id != "")
     }
     for one in newest.values():
-        _check_ids(one.collection_id, one.item_id)
+        _check_ids(kind, one.namespace, one.collection_id, one.item_id)
     with told_apart():
         for bite, text in in_bites(newest.values()):
             conn.execute(SQL["put_entries"], {"rows": text})
-            _refuse_those_of_others(conn, [(one.collection_id, one.item_id, one.namespace) for one in bite])
             if kind is CatalogueKind.PGSTAC:
-                put_in_pgstac(conn, [(one.collection_id, one.item_id) for one in bite])
+                put_in_pgstac(conn, [(one.namespace, one.collection_id, one.item_id) for one in bite])
 
 
 @contextmanager
@@ -192,24 +192,21 @@ def _put_stac(conn: Conn, owner: _Owner, publication: Publication) -> None:
             if owner.item_asset_id is None or owner.item_revision is None:
                 changes.append(EntryChange(*key, owner.namespace, False, body, *whose))
             else:
-                _check_ids(*key)
+                _check_ids(publication.catalogue, owner.namespace, *key)
                 revision = (owner.namespace, owner.item_asset_id, owner.item_revision)
                 maker = (owner.item_job_id or owner.job_id, owner.item_node_id or publication.node_id)
                 items[key] = StagedItem(*revision, *key, body, *maker)
     put_in_catalogue(conn, publication.catalogue, changes)
-    _refuse_those_of_others(conn, [(*key, owner.namespace) for key in items])
     stage_items(conn, publication.catalogue, list(items.values()))
 
 
-def _refuse_those_of_others(conn: Conn, keys: Sequence[tuple[str, str, str]]) -> None:
-    for _, text in in_bites(keys):
-        theirs = conn.execute(SQL["entries_of_others"], {"keys": text}).fetchone()
-        if theirs is not None:
-            raise PublishFailed(f"the collection {theirs[0]!r} belongs to another namespace: choose another id")
-
-
-def _check_ids(collection_id: str, item_id: str) -> None:
+def _check_ids(kind: CatalogueKind, namespace: str, collection_id: str, item_id: str) -> None:
     """Ids become names of files, in every catalogue that somebody makes of this one."""
+    if kind is CatalogueKind.PGSTAC and namespace == DEFAULT and collection_id.startswith(RESERVED):
+        raise PublishFailed(
+            f"the collection id {collection_id[:80]!r} cannot be published: {RESERVED} begins the ids of other "
+            "namespaces in pgSTAC, choose another"
+        )
     named = [("collection", collection_id, MOST_COLLECTION_LETTERS), ("item", item_id, MOST_ITEM_LETTERS)]
     for what, value, most in named:
         if not value and what == "item":
