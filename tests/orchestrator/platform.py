@@ -43,7 +43,7 @@ class Seat:
         self.settings = settings or OrchestratorSettings()
         processes.register_orchestrator(self.conn, self.me, "here", 1, "0")
         owned = OwnedJobs(self.me, {}, 10**8, self.settings.template_env)
-        self.advance = Advance(self.conn, self.me, owned, self.settings.catalogue)
+        self.advance = Advance(self.conn, self.me, owned, self.settings.catalogue, self.settings.storage)
         ttl = self.settings.ttl_seconds
         watches = SilenceWatch(ttl), SilenceWatch(ttl)
         self.context = Context(self.conn, self.me, "dagapp", self.settings, self.advance, *watches)

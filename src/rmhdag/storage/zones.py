@@ -230,6 +230,14 @@ class Storage:
                     return address
         raise OutsideStorage("this URL is in none of the configured zones")
 
+    def owns(self, url: str) -> bool:
+        """Whether it is the URL of a file that this namespace may have."""
+        try:
+            self.address_of(url)
+        except OutsideStorage:
+            return False
+        return True
+
     def href_beside(self, url: str, beside: BlobAddress) -> str:
         """A URL of `url` as one that leads there from another blob, so that the zones may be moved together.
 

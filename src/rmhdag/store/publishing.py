@@ -7,14 +7,16 @@ storage are written by the orchestrator's relay.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import psycopg
 
-from rmhdag.models.blobs import check_path
+from rmhdag.models.blobs import check_container, check_path
 from rmhdag.models.catalogue import CatalogueKind
+from rmhdag.models.hrefs import CODE as HREF_REFUSED
+from rmhdag.models.hrefs import find_href_fault
 from rmhdag.models.ids import approval_id_of, blob_id_of, lineage_id_of
 from rmhdag.models.namespaces import DEFAULT, RESERVED
 from rmhdag.models.records import (
@@ -43,12 +45,13 @@ class PublishFailed(Exception):
 
 
 class Publication(NamedTuple):
-    """The records of one node that completes."""
+    """The records of one node that completes. `is_ours` says whether a URL is that of a file of the job's namespace."""
 
     job_id: str
     node_id: str
     records: Sequence[AnyRecord]
     catalogue: CatalogueKind
+    is_ours: Callable[[str], bool]
 
 
 class TakeOver(NamedTuple):
@@ -147,6 +150,7 @@ def _put_rows(conn: Conn, owner: _Owner, publication: Publication) -> None:
     for record in publication.records:
         match record:
             case BlobRecord():
+                _check_place(owner.namespace, record)
                 place = [record.zone, record.container, record.path]
                 blob_id = blob_id_of(owner.job_id, record.zone, record.container, record.path, record.role)
                 content = [record.size_bytes, record.sha256, record.role, record.media_type]
@@ -185,10 +189,12 @@ def _put_stac(conn: Conn, owner: _Owner, publication: Publication) -> None:
     for record in publication.records:
         if isinstance(record, StacCollectionRecord):
             body = record.collection
+            _check_hrefs(body, publication)
             changes.append(EntryChange(str(body["id"]), "", owner.namespace, False, body, *whose))
         elif isinstance(record, StacItemRecord):
             key = (record.collection_id, str(record.item["id"]))
             body = {**record.item, "collection": record.collection_id}
+            _check_hrefs(body, publication)
             if owner.item_asset_id is None or owner.item_revision is None:
                 changes.append(EntryChange(*key, owner.namespace, False, body, *whose))
             else:
@@ -198,6 +204,23 @@ def _put_stac(conn: Conn, owner: _Owner, publication: Publication) -> None:
                 items[key] = StagedItem(*revision, *key, body, *maker)
     put_in_catalogue(conn, publication.catalogue, changes)
     stage_items(conn, publication.catalogue, list(items.values()))
+
+
+def _check_hrefs(document: Mapping[str, Any], publication: Publication) -> None:
+    fault = find_href_fault(document, publication.is_ours)
+    if fault is not None:
+        raise PublishFailed(f"{HREF_REFUSED}: {document['id'][:80]!r}: {fault}")
+
+
+def _check_place(namespace: str, record: BlobRecord) -> None:
+    """As storage checks it for whoever reads the file. A container is always one of the job's namespace."""
+    try:
+        check_container(record.container)
+        check_path(record.path)
+    except ValueError as error:
+        raise PublishFailed(f"the file {record.path[:80]!r} cannot be recorded: {error}") from None
+    if namespace == DEFAULT and record.container.startswith(RESERVED):
+        raise PublishFailed(f"the file {record.path[:80]!r} cannot be recorded: its container is another namespace's")
 
 
 def _check_ids(kind: CatalogueKind, namespace: str, collection_id: str, item_id: str) -> None:
