@@ -241,7 +241,7 @@ def opened(children: int) -> Iterator[Bench]:
             "handler_modules": MODULES,
         }
         with Platform(server, concurrency=children, worker=worker) as platform:
-            storages = [open_storage(StorageSettings(place)) for place in (ours, theirs)]
+            storages = [open_storage(StorageSettings(place), "default") for place in (ours, theirs)]
             bench = Bench(server, platform, *storages)
             bench.warm_up()
             yield bench

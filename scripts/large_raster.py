@@ -108,7 +108,7 @@ def main() -> int:
     definition = load(file.read_text(encoding="utf-8"), file=file.name).definition
     with open_server(None) as server:
         folder = server.folder / "storage"
-        storage = open_storage(StorageSettings(str(folder)))
+        storage = open_storage(StorageSettings(str(folder)), "default")
         began = time.perf_counter()
         write_terrain(server.folder / "large.tif", arguments.size)
         storage.upload(server.folder / "large.tif", SOURCE)

@@ -31,7 +31,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
-    return open_storage(StorageSettings(str(tmp_path / "files")))
+    return open_storage(StorageSettings(str(tmp_path / "files")), "default")
 
 
 @pytest.fixture

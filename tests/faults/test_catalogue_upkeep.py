@@ -26,7 +26,7 @@ def upkeep(handler: str, collection_id: str) -> WorkflowDefinition:
 
 def test_lost_and_damaged_items_come_back_as_they_were(cluster: Cluster, tmp_path: Path) -> None:
     root = f"file://{tmp_path / 'blobs'}"
-    storage = open_storage(StorageSettings(root=root))
+    storage = open_storage(StorageSettings(root=root), "default")
     catalogue = StaticCatalogue(storage)
     cluster.orchestrator(RMHDAG_STORAGE=root, **QUEUES)
     cluster.worker(RMHDAG_STORAGE=root, GDAL_NUM_THREADS="1", **QUEUES)

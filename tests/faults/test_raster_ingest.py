@@ -25,7 +25,7 @@ QUEUES = {"DAG_WORKER_QUEUE": "light-tasks", "WORKER_QUEUE": "heavy-tasks"}
 
 def test_a_container_becomes_a_collection(cluster: Cluster, tmp_path: Path) -> None:
     root = f"file://{tmp_path / 'blobs'}"
-    storage = open_storage(StorageSettings(root=root))
+    storage = open_storage(StorageSettings(root=root), "default")
     names = []
     for sample in (one for samples in SAMPLES.values() for one in samples):
         write_sample(tmp_path / sample.name, sample, 128, seed=3)
@@ -71,7 +71,7 @@ def test_a_container_becomes_a_collection(cluster: Cluster, tmp_path: Path) -> N
 
 def test_the_remedy_for_a_wrong_nodata_helps_and_huge_values_are_no_obstacle(cluster: Cluster, tmp_path: Path) -> None:
     root = f"file://{tmp_path / 'blobs'}"
-    storage = open_storage(StorageSettings(root=root))
+    storage = open_storage(StorageSettings(root=root), "default")
     nan_nodata(tmp_path / "wrong.tif")
     write_raster(tmp_path / "huge.tif", np.full((64, 64), 2**63 + 2**40, "uint64"))
     for name in ("wrong.tif", "huge.tif"):
@@ -98,7 +98,7 @@ def test_orchestrators_that_are_killed_while_they_publish_lose_and_double_nothin
 ) -> None:
     """Twice among the results, and once more while the catalogue is told."""
     root = f"file://{tmp_path / 'blobs'}"
-    storage = open_storage(StorageSettings(root=root))
+    storage = open_storage(StorageSettings(root=root), "default")
     names = {f"file-{number}" for number in range(8)}
     for number, name in enumerate(sorted(names)):
         write_sample(tmp_path / "one.tif", SAMPLES[Kind.DEM][0], 64, seed=number)

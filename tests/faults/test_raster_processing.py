@@ -131,7 +131,7 @@ def batch_metrics(cluster: Cluster, job_id: str) -> dict[str, Any]:
 @contextmanager
 def undisturbed(cluster: Cluster, folder: Path, size: int) -> Iterator[Finished]:
     source = write_large(folder / "large.tif", size)
-    storage = open_storage(StorageSettings(str(folder / "storage")))
+    storage = open_storage(StorageSettings(str(folder / "storage")), "default")
     storage.upload(source, SOURCE)
     cluster.orchestrator(RMHDAG_STORAGE=str(folder / "storage"))
     worker = start_worker(cluster, folder / "storage")
@@ -191,7 +191,7 @@ def test_killed_workers_cost_no_finished_tile_and_no_byte(
     moments = sorted(chance.sample(range(1, FILLED - 1), 2))
     later = chance.choice(["mosaic", "cog"])
     folder = tmp_path / "storage"
-    storage = open_storage(StorageSettings(str(folder)))
+    storage = open_storage(StorageSettings(str(folder)), "default")
     storage.upload(finished.source, SOURCE)
     cluster.orchestrator(RMHDAG_STORAGE=str(folder))
     worker = start_worker(cluster, folder)

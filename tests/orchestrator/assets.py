@@ -26,7 +26,7 @@ def raster_workflow(workflow_id: str = "make_raster", produces: Any = "raster") 
     )
 
 
-def place_order(conn: Conn, workflow_id: str = "make_raster", **more: Any) -> Ordered:
+def place_order(conn: Conn, workflow_id: str = "make_raster", *, namespace: str = "default", **more: Any) -> Ordered:
     """For the same asset unless other refs are given."""
     given = {
         "workflow_id": workflow_id,
@@ -37,7 +37,7 @@ def place_order(conn: Conn, workflow_id: str = "make_raster", **more: Any) -> Or
         "platform_id": "ddh",
         "platform_refs": REFS,
     }
-    return order(conn, WorkOrder(**{**given, **more}))
+    return order(conn, WorkOrder(**{**given, **more}), namespace=namespace)
 
 
 def asset_of(platform: Platform, ordered: Ordered) -> dict[str, Any]:

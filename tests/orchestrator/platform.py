@@ -43,7 +43,7 @@ class Seat:
         self.settings = settings or OrchestratorSettings()
         processes.register_orchestrator(self.conn, self.me, "here", 1, "0")
         owned = OwnedJobs(self.me, {}, 10**8, self.settings.template_env)
-        self.advance = Advance(self.conn, self.me, owned, self.settings.catalogue)
+        self.advance = Advance(self.conn, self.me, owned, self.settings.catalogue, self.settings.storage)
         ttl = self.settings.ttl_seconds
         watches = SilenceWatch(ttl), SilenceWatch(ttl)
         self.context = Context(self.conn, self.me, "dagapp", self.settings, self.advance, *watches)
@@ -88,14 +88,14 @@ class Platform:
             seat.close()
         self.conn.close()
 
-    def register(self, definition: WorkflowDefinition) -> None:
+    def register(self, definition: WorkflowDefinition, namespace: str = "default") -> None:
         stored = workflows.StoredWorkflow(
             definition.workflow_id, definition.version, definition_hash(definition), definition_json(definition)
         )
-        workflows.register_workflow(self.conn, "default", stored, "test", {})
+        workflows.register_workflow(self.conn, namespace, stored, "test", {})
 
     def submit(self, definition: WorkflowDefinition, params: Mapping[str, Any] | None = None, **more: Any) -> str:
-        self.register(definition)
+        self.register(definition, more.get("namespace", "default"))
         return submit(self.conn, definition.workflow_id, params or {}, submitted_by=more.pop("by", "ann"), **more)
 
     # -- the worker ------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def settings(tmp_path: Path) -> StorageSettings:
 
 @pytest.fixture
 def shown(settings: StorageSettings) -> StaticCatalogue:
-    return StaticCatalogue(open_storage(settings))
+    return StaticCatalogue(open_storage(settings, "default"))
 
 
 @pytest.fixture
@@ -154,8 +154,8 @@ def test_a_file_that_takes_longer_than_its_lease_is_settled_by_whoever_wrote_it_
     assert keep_entries(platform.conn, [second], lease_seconds=60) == [second]
     assert settle_entries(platform.conn, [TriedEntry(slow, EntryStatus.DEAD, None, "it was away for me")]) == 0
     assert statuses(platform) == ["pending"]
-    assert settle_entries(platform.conn, [relaying._try(relay, shown, slow)]) == 1
-    assert settle_entries(platform.conn, [relaying._try(relay, shown, second)]) == 0
+    assert settle_entries(platform.conn, [relaying._try(relay, slow)]) == 1
+    assert settle_entries(platform.conn, [relaying._try(relay, second)]) == 0
     assert (statuses(platform), number_of(shown)) == (["published"], 1)
     assert dead_letters(platform.conn, "default") == []
 
@@ -179,7 +179,7 @@ def test_an_older_entry_never_takes_the_place_of_a_newer_one(
     put(platform, "i", 2)
     run_once(platform.conn, relay)
     assert number_of(shown) == 2
-    tried = relaying._try(relay, shown, late)
+    tried = relaying._try(relay, late)
     assert number_of(shown) == 2
     settle_entries(platform.conn, [tried])
     assert statuses(platform) == ["published"]

@@ -24,7 +24,7 @@ def settings(tmp_path: Path) -> StorageSettings:
 
 @pytest.fixture
 def shown(settings: StorageSettings) -> StaticCatalogue:
-    return StaticCatalogue(open_storage(settings))
+    return StaticCatalogue(open_storage(settings, "default"))
 
 
 @pytest.fixture

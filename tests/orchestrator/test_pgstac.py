@@ -23,7 +23,7 @@ from rmhdag.store import crash_points
 from rmhdag.store.catalogue_removals import remove_from_catalogue
 from rmhdag.store.migration import apply
 from rmhdag.store.pgstac import has_pgstac
-from rmhdag.store.publishing import EntryChange, put_in_catalogue
+from rmhdag.store.publishing import EntryChange, PublishFailed, put_in_catalogue
 from tests.conftest import require, required_binaries
 from tests.orchestrator.assets import place_order, raster_workflow, revisions_of
 from tests.orchestrator.platform import Platform, Seat
@@ -303,3 +303,39 @@ def test_an_item_that_a_person_takes_out_is_gone_from_pgstac(platform: Platform)
     remove_from_catalogue(platform.conn, "default", "c", "i", actor="ada")
     assert run_once(platform.conn, Relay(CatalogueKind.PGSTAC, StorageSettings())) == 1
     assert platform.conn.execute("SELECT id FROM pgstac.items").fetchall() == [("j",)]
+
+
+def test_namespaces_have_collections_of_their_own(platform: Platform) -> None:
+    """pgSTAC knows no namespaces: ids of those other than `default` have a name before them there."""
+    changes = [
+        EntryChange("c", item_id, namespace, False, body)
+        for namespace, number in (("default", 1), ("alpha", 2))
+        for item_id, body in (("", collection().collection), ("i", item(number).item))
+    ]
+    with platform.conn.transaction():
+        put_in_catalogue(platform.conn, CatalogueKind.PGSTAC, changes)
+    listed = "SELECT collection, id FROM pgstac.items ORDER BY 1"
+    assert platform.conn.execute(listed).fetchall() == [("c", "i"), ("namespace-alpha:c", "i")]
+    assert (sorted(found(platform)), unpublished(platform)) == ([1, 2], 0)
+    remove_from_catalogue(platform.conn, "alpha", "c", "i", actor="ann")
+    run_once(platform.conn, Relay(CatalogueKind.PGSTAC, StorageSettings()))
+    assert platform.conn.execute(listed).fetchall() == [("c", "i")]
+    claimed = [EntryChange("namespace-alpha:c", "", "default", False, collection().collection)]
+    with pytest.raises(PublishFailed, match="begins the ids of other namespaces in pgSTAC"):
+        put_in_catalogue(platform.conn, CatalogueKind.PGSTAC, claimed)
+
+
+def test_a_revision_of_another_namespace_is_switched_in_its_own_collection(platform: Platform) -> None:
+    seat = platform.seat(SETTINGS)
+    run(platform, seat, (collection(),))
+    with platform.conn.transaction():
+        body = collection().collection
+        put_in_catalogue(platform.conn, CatalogueKind.PGSTAC, [EntryChange("c", "", "alpha", False, body)])
+    platform.register(two_steps(), "alpha")
+    for number, names in ((1, ("kept", "gone")), (2, ("kept",))):
+        _, first = begin(platform, seat, "two_steps", namespace="alpha", input_params={"n": number})
+        report(platform, first, tuple(item(number, name) for name in names))
+        seat.work()
+        platform.finish(seat)
+    listed = "SELECT collection, id FROM pgstac.items ORDER BY 1"
+    assert platform.conn.execute(listed).fetchall() == [("namespace-alpha:c", "kept")]

@@ -250,22 +250,6 @@ def test_the_same_again_says_nothing_new(platform: Platform) -> None:
     assert [(row[1], row[2]) for row in entries(platform)] == [("", 2), ("i", 1)]
 
 
-def test_a_collection_belongs_to_the_namespace_that_made_it(platform: Platform) -> None:
-    seat = platform.seat()
-    platform.submit(one_task())
-    seat.work()
-    report(platform, platform.claim()[0], (collection(),))
-    seat.work()
-    platform.conn.execute("UPDATE dag_catalogue_entries SET namespace = 'north'")
-    for records in ((collection(title="mine"),), (item(),)):
-        job_id = platform.submit(one_task())
-        seat.work()
-        report(platform, platform.claim()[0], records)
-        seat.work()
-        assert "belongs to another namespace" in platform.job(job_id)["error_message"]
-    assert entries(platform) == [("c", "", 1, "pending", {"id": "c"})]
-
-
 def test_an_orchestrator_that_was_frozen_publishes_nothing(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     frozen, heir = platform.seat(), platform.seat()
     job_id = platform.submit(one_task())

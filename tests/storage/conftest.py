@@ -55,7 +55,7 @@ def storage_settings(request: pytest.FixtureRequest, tmp_path: Path) -> StorageS
 
 @pytest.fixture
 def storage(storage_settings: StorageSettings) -> Storage:
-    return open_storage(storage_settings)
+    return open_storage(storage_settings, "default")
 
 
 Paths = Callable[..., list[str]]

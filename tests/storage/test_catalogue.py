@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
-    return open_storage(StorageSettings(root=f"file://{tmp_path}"))
+    return open_storage(StorageSettings(root=f"file://{tmp_path}"), "default")
 
 
 def item(item_id: str, *, west: float = 10.0, moment: str = "2024-01-01T00:00:00Z", **more: Any) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def test_many_writers_at_once(storage: Storage, folder: Path) -> None:
 @pytest.mark.parametrize("store", ["azure", "s3"])
 def test_many_writers_far_away(request: pytest.FixtureRequest, store: str) -> None:
     settings: StorageSettings = request.getfixturevalue(f"{store}_settings")
-    far = open_storage(settings)
+    far = open_storage(settings, "default")
     names = [f"tile-{number}" for number in range(5)]
     assert publish_by_many(far, names, 2) == []
     files = {info.address.path: orjson.loads(far.read(info.address)) for info in far.list(Zone.GOLD, CONTAINER)}
@@ -268,7 +268,7 @@ class Mortal(Storage):
 
 def test_killed_between_any_two_files(storage: Storage, tmp_path: Path) -> None:
     """Each retried after its death, as the outbox does; another writer comes in between."""
-    mortal = Mortal(storage._roots)
+    mortal = Mortal(storage._roots, storage._view)
     deaths = 0
     for writes in range(6):
         container = f"k{writes}"
@@ -379,7 +379,7 @@ def test_a_catalogue_can_be_moved_with_its_files(storage: Storage, tmp_path: Pat
     assert href is not None
     assert Path(unquote(href)).read_bytes() == b"pixels"
     assert one.assets["data"].href == "https://example.org/a.tif"
-    here = open_storage(StorageSettings(root=f"file://{moved}"))
+    here = open_storage(StorageSettings(root=f"file://{moved}"), "default")
     found = StaticCatalogue(here).find_item("dem", "a")
     assert found is not None
     assert here.address_of(found["assets"]["ours"]["href"]) == storage.address_of(made["assets"]["ours"]["href"])
@@ -412,7 +412,7 @@ def test_rebuild_makes_old_addresses_relative_and_changes_nothing_else(storage: 
 
 def test_zones_that_lie_apart_keep_their_addresses(tmp_path: Path) -> None:
     settings = StorageSettings(root=str(tmp_path / "a"), zones={Zone.SILVER: str(tmp_path / "b" / "silver")})
-    storage = open_storage(settings)
+    storage = open_storage(settings, "default")
     catalogue = StaticCatalogue(storage)
     made = stored_item(storage)
     catalogue.put_item("dem", made)

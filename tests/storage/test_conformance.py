@@ -179,7 +179,7 @@ HOSTILE = [
 def test_nothing_outside_is_named(tmp_path: Path, path: str) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "x").write_bytes(b"secret")
-    storage = open_storage(StorageSettings(str(tmp_path / "root")))
+    storage = open_storage(StorageSettings(str(tmp_path / "root")), "default")
     for address in (at(path), at("x", container=path)):
         for attempt in (storage.read, storage.info, storage.delete, storage.url, storage.gdal_path, storage.sha256):
             with pytest.raises(OutsideStorage) as caught:
@@ -206,11 +206,11 @@ def test_urls_of_others_are_refused(storage: Storage) -> None:
 
 
 def test_what_is_not_configured_is_named(tmp_path: Path) -> None:
-    storage = open_storage(StorageSettings(zones={Zone.BRONZE: str(tmp_path / "in")}))
+    storage = open_storage(StorageSettings(zones={Zone.BRONZE: str(tmp_path / "in")}), "default")
     with pytest.raises(StorageError, match="RMHDAG_STORAGE_SILVER"):
         storage.read(BlobAddress(Zone.SILVER, "a", "b"))
     with pytest.raises(StorageError, match="one another"):
-        open_storage(StorageSettings(str(tmp_path), {Zone.BRONZE: str(tmp_path / "silver" / "x")}))
+        open_storage(StorageSettings(str(tmp_path), {Zone.BRONZE: str(tmp_path / "silver" / "x")}), "default")
     for url in ("ftp://x/y", "relative", "az://", "s3://", "s3://key@bucket/x", "az://a/b?sig=x"):
         with pytest.raises(StorageError):
-            open_storage(StorageSettings(url))
+            open_storage(StorageSettings(url), "default")

@@ -38,7 +38,7 @@ root = open_root(Zone.BRONZE, settings.url_of(Zone.BRONZE), settings)
 root.write("rasters/big.tif", pieces(), size_bytes=None, sha256=None, media_type=None, condition=ALWAYS)
 """
 MOVE_ABOUT = """
-storage = open_storage(settings)
+storage = open_storage(settings, "default")
 first, second = (BlobAddress(zone, "rasters", "big.tif") for zone in (Zone.BRONZE, Zone.GOLD))
 storage.write(first, b"warm up"); storage.read(first)
 before = peak_mb()
@@ -77,7 +77,7 @@ def test_a_writer_that_is_killed_leaves_nothing_to_be_seen(
 
 def test_what_the_killed_left_is_swept_and_what_lives_is_not(tmp_path: Path) -> None:
     settings = StorageSettings(str(tmp_path))
-    storage = open_storage(settings)
+    storage = open_storage(settings, "default")
     writers = [start(WRITE_WITHOUT_END, settings) for _ in range(2)]
     for writer in writers:
         assert writer.stdout is not None
@@ -113,7 +113,7 @@ def test_large_files_pass_through_little_memory(storage_settings: StorageSetting
 @pytest.mark.parametrize("options", [{"azure_account_key": KEY[:-4] + "AA=="}, {"azure_sas_token": "sv=1&sig=hidden"}])
 def test_refusals_do_not_tell_secrets(azurite: str, options: dict[str, str]) -> None:
     settings = StorageSettings(f"az://{ACCOUNT}/nothing", options={**options, "azure_endpoint": azurite})
-    storage = open_storage(settings)
+    storage = open_storage(settings, "default")
     with pytest.raises(StorageError, match=r"credentials|does not serve us") as caught:
         storage.read(at("a"))
     error: BaseException | None = caught.value
@@ -127,7 +127,7 @@ def test_refusals_do_not_tell_secrets(azurite: str, options: dict[str, str]) -> 
 
 def test_a_container_that_is_missing_is_named(azurite: str) -> None:
     options = {"azure_account_key": KEY, "azure_endpoint": azurite}
-    storage = open_storage(StorageSettings(f"az://{ACCOUNT}/missing", options=options))
+    storage = open_storage(StorageSettings(f"az://{ACCOUNT}/missing", options=options), "default")
     with pytest.raises(StorageError, match="does not exist: create it"):
         storage.write(at("a"), b"x")
 
@@ -136,7 +136,7 @@ def test_an_account_has_its_own_containers(azure_settings: StorageSettings) -> N
     """For those who keep their files in containers of Azure and name these in their jobs."""
     container = str(azure_settings.root).split("/")[3]
     settings = StorageSettings(zones={Zone.BRONZE: f"az://{ACCOUNT}"}, options=azure_settings.options)
-    storage = open_storage(settings)
+    storage = open_storage(settings, "default")
     ref = storage.write(at("a/b", container), b"x")
     assert storage.read(ref.address) == b"x"
     assert [info.address for info in storage.list(Zone.BRONZE, container)] == [ref.address]

@@ -95,7 +95,7 @@ def test_gdal_reads_nothing_else(storage: Storage, raster: Path, other_server: s
     ],
 )
 def test_with_folders_gdal_has_no_network_at_all(tmp_path: Path, raster: Path, other_server: str, name: str) -> None:
-    storage = open_storage(StorageSettings(str(tmp_path / "root")))
+    storage = open_storage(StorageSettings(str(tmp_path / "root")), "default")
     ways = {"AWS_S3_ENDPOINT": other_server, "AWS_HTTPS": "NO", "AWS_VIRTUAL_HOSTING": "FALSE"}
     ways |= {"AWS_NO_SIGN_REQUEST": "YES", "GS_NO_SIGN_REQUEST": "YES", "CPL_GS_ENDPOINT": f"http://{other_server}/"}
     ways["AZURE_STORAGE_CONNECTION_STRING"] = (

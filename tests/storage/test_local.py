@@ -14,7 +14,7 @@ from rmhdag.storage import BlobConflict, OutsideStorage, Storage, StorageSetting
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
-    return open_storage(StorageSettings(str(tmp_path / "root")))
+    return open_storage(StorageSettings(str(tmp_path / "root")), "default")
 
 
 def at(path: str, container: str = "c") -> BlobAddress:

@@ -41,7 +41,6 @@ SWITCH = [
     Hot(revision_items.SQL, "item_ranges", REVISIONS | {"range_bytes": 8_000_000}, rows=10),
     Hot(revision_items.SQL, "keep_shown_entries", REVISIONS, rows=10),
     Hot(revision_items.SQL, "withdraw_older_entries", REVISIONS, rows=10),
-    Hot(revision_items.SQL, "bury_items_of_others", REVISIONS | {"reason": "r"}, rows=10),
     Hot(revision_items.SQL, "show_items", RANGE, rows=ITEMS),
     Hot(revision_items.SQL, "copy_items", RANGE | COPIED, rows=ITEMS),
     Hot(revision_items.SQL, "withdraw_asset", {"namespace": "default", "asset_id": f"{1_000:032}"}, rows=ITEMS),

@@ -77,6 +77,15 @@ DAMAGE: list[tuple[str, list[str]]] = [
         UPDATE dag_task_logs SET line_count = 1""",
         ["expect dag_task_logs.line_count", "verify dag_task_logs.line_count", "require dag_task_logs.line_count"],
     ),
+    # As in schema version 9, where all namespaces shared the ids of collections.
+    (
+        """ALTER TABLE dag_catalogue_entries DROP CONSTRAINT dag_catalogue_entries_pkey,
+        ADD CONSTRAINT dag_catalogue_entries_pkey PRIMARY KEY (collection_id, item_id)""",
+        [
+            "build the primary key of dag_catalogue_entries as the models have it now",
+            "replace the primary key of dag_catalogue_entries",
+        ],
+    ),
     ("DROP TABLE dag_task_logs_default", ["create partition dag_task_logs_default"]),
     ("DELETE FROM dag_schema_meta", [f"record schema version {SCHEMA_VERSION}"]),
 ]

@@ -8,7 +8,7 @@ import typer
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.options import JsonOption, SchemaOption, ServerOption, UrlOption
+from rmhdag.cli.options import JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit_json, say
 from rmhdag.cli.sample_data import CONTAINER, SeedOption, SizeOption, in_storage, require_geo, storage_of, wanted
 from rmhdag.sampledata.kinds import DEFAULT_SEED, Kind
@@ -30,6 +30,7 @@ def demo(
     kind: Annotated[Kind, typer.Option("--kind", "-k", help="Which sample; of a tile-set the first.")] = Kind.DEM,
     size: SizeOption = None,
     seed: SeedOption = DEFAULT_SEED,
+    namespace: NamespaceOption = None,
     as_json: JsonOption = False,
     url: ServerOption = None,
     database_url: UrlOption = None,
@@ -52,9 +53,9 @@ def demo(
     from rmhdag.cli.waiting import watch_to_end
     from rmhdag.models.catalogue import CatalogueKind
 
-    with connected(url, database_url, schema) as platform:
+    with connected(url, database_url, schema, namespace=namespace) as platform:
         require_orchestrator(platform)
-        storage = storage_of(platform.settings)
+        storage = storage_of(platform.settings, platform.namespace)
         (source, *_) = in_storage(storage, CONTAINER, wanted([kind], size)[:1], seed)
         say(f"a raster comes in: {source.address}, {show_bytes(source.size_bytes)}")
         ordered = order_raster(platform, source, kind, seed)

@@ -121,6 +121,10 @@ class LocalPlatform(Platform):
         self._name = name
         self.conn: Conn = open_connection(dsn, settings)
 
+    @property
+    def namespace(self) -> str:
+        return self._namespace
+
     def reconnect(self) -> None:
         self.conn.close()
         self.conn = open_connection(self.dsn, self.settings)

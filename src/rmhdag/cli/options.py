@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+DEFAULT_NAMESPACE = "default"
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 ServerOption = Annotated[
     str | None, typer.Option("--url", metavar="URL", help="A server, instead of RMHDAG_URL; its key is in RMHDAG_KEY.")
@@ -15,6 +16,9 @@ SchemaOption = Annotated[str | None, typer.Option("--schema", metavar="NAME", he
 NamespaceOption = Annotated[
     str | None,
     typer.Option("--namespace", metavar="NAME", help="Whose jobs and workflows; else `default`, or that of the key."),
+]
+StorageNamespaceOption = Annotated[
+    str, typer.Option("--namespace", metavar="NAME", help="Whose files; else those of `default`.")
 ]
 AsOption = Annotated[
     str | None,

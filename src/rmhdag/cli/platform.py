@@ -133,6 +133,10 @@ class Platform(ABC):
 
     settings: Settings
 
+    @property
+    @abstractmethod
+    def namespace(self) -> str: ...
+
     # -- jobs ----------------------------------------------------------------------------------------------------------
 
     def find_job(self, text: str) -> str:

@@ -49,6 +49,12 @@ class RasterSettings(BaseSettings):
         validation_alias=AliasChoices("RMHDAG_RASTER_MAX_DECODED_MB"),
         description="All of it takes at most so many MB when it is unpacked",
     )
+    raster_max_ratio: int = Field(
+        default=2_000,
+        ge=1,
+        validation_alias=AliasChoices("RMHDAG_RASTER_MAX_RATIO"),
+        description="Unpacked it takes at most so many times the size of the file, if that is more than 4 GB",
+    )
     gdal_cache_mb: int = Field(
         default=128,
         ge=8,

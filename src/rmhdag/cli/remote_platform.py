@@ -155,6 +155,10 @@ class RemotePlatform(Platform):
                 code=ExitCode.AUTHENTICATION,
             )
 
+    @property
+    def namespace(self) -> str:
+        return self._client.me().namespace
+
     def _refuse_name(self) -> None:
         if self._name is not None:
             raise CommandFailed(

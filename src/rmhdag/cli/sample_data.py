@@ -12,7 +12,7 @@ import typer
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.options import JsonOption
+from rmhdag.cli.options import DEFAULT_NAMESPACE, JsonOption, StorageNamespaceOption
 from rmhdag.cli.output import ESCAPE, emit, emit_json, write
 from rmhdag.sampledata.kinds import DEFAULT_SEED, DEFAULT_SIZES, LEAST_SIZE, MOST_SIZE, SAMPLES, Kind, Sample
 
@@ -37,6 +37,7 @@ def sample_data(
     folder: Annotated[Path | None, typer.Argument(metavar="FOLDER", help="Where to; it is made.")] = None,
     to_storage: Annotated[bool, typer.Option("--to-storage", help="Into the bronze zone of blob storage.")] = False,
     container: Annotated[str, typer.Option("--container", metavar="NAME", help="Of the zone.")] = CONTAINER,
+    namespace: StorageNamespaceOption = DEFAULT_NAMESPACE,
     kind: Annotated[list[Kind] | None, typer.Option("--kind", "-k", help="Only these; may be repeated.")] = None,
     size: SizeOption = None,
     seed: SeedOption = DEFAULT_SEED,
@@ -70,7 +71,7 @@ def sample_data(
     else:
         from rmhdag.cli.settings import load_settings
 
-        for ref in in_storage(storage_of(load_settings().settings), container, samples, seed):
+        for ref in in_storage(storage_of(load_settings().settings, namespace), container, samples, seed):
             made[str(ref.address)] = ref.model_dump(mode="json")
     emit_json({"files": list(made.values())}) if as_json else emit("".join(f"{name}\n" for name in made))
 
@@ -109,7 +110,7 @@ def in_storage(storage: Storage, container: str, samples: Iterable[tuple[Sample,
             path.unlink()
 
 
-def storage_of(settings: Settings) -> Storage:
+def storage_of(settings: Settings, namespace: str) -> Storage:
     from rmhdag.storage import StorageError, open_storage
 
     found = settings.storage_settings()
@@ -120,7 +121,7 @@ def storage_of(settings: Settings) -> Storage:
             code=ExitCode.INVALID,
         )
     try:
-        return open_storage(found)
+        return open_storage(found, namespace)
     except StorageError as error:
         raise CommandFailed(f"blob storage cannot be used: {error}", code=ExitCode.UNAVAILABLE) from error
 

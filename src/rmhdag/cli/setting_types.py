@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from rmhdag.observability.secrets import looks_secret
 from rmhdag.storage.errors import StorageError
+from rmhdag.storage.namespaces import Access, check_shares
 from rmhdag.storage.settings import split_option
 from rmhdag.worker.task_environment import belongs_to_platform
 
@@ -46,6 +47,13 @@ def refuse_unknown_options(options: dict[str, str]) -> dict[str, str]:
         except StorageError as error:
             raise ValueError(str(error)) from None
     return options
+
+
+def refuse_wrong_shares(shares: dict[str, dict[str, str]]) -> dict[str, dict[str, Access]]:
+    try:
+        return check_shares(shares)
+    except StorageError as error:
+        raise ValueError(str(error)) from None
 
 
 def check_platforms(text: str) -> str:
@@ -103,6 +111,7 @@ NumberList = Annotated[str, StringConstraints(pattern=r"^\s*\d+(\.\d+)?(\s*,\s*\
 HostList = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:,\[\] -]*$")]
 WebUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]+$")]
 StorageUrl = Annotated[str, AfterValidator(refuse_unusable)]
+StorageShares = Annotated[dict[str, dict[str, str]], AfterValidator(refuse_wrong_shares)]
 StorageOptions = Annotated[dict[str, str], AfterValidator(refuse_unknown_options)]
 PostgresUrl = Annotated[str, StringConstraints(pattern=r"^postgres(ql)?://")]
 Platforms = Annotated[str, AfterValidator(check_platforms)]

@@ -39,6 +39,7 @@ from rmhdag.cli.setting_types import (
     SafeUrl,
     SchemaName,
     StorageOptions,
+    StorageShares,
     StorageUrl,
     VariableNames,
     WebUrl,
@@ -48,10 +49,12 @@ from rmhdag.cli.settings_files import CONFIG_VARIABLE, LOCAL_FILE, ReadFile, rea
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.records import Zone
 from rmhdag.models.scopes import Scope
+from rmhdag.storage.namespaces import check_shares
 from rmhdag.storage.settings import (
     OPEN_OPTIONS,
     OPTIONS_VARIABLE,
     ROOT_VARIABLE,
+    SHARES_VARIABLE,
     ZONE_VARIABLES,
     StorageSettings,
     split_option,
@@ -262,6 +265,12 @@ class Settings(MachineSettings):
         validation_alias=named(OPTIONS_VARIABLE),
         description='Keys and endpoints: {"azure_account_key": "…", "silver.aws_region": "eu-central-1"}',
     )
+    storage_shares: StorageShares = Field(
+        default_factory=dict,
+        validation_alias=named(SHARES_VARIABLE),
+        description="Containers of namespace default that others may use, to `read` or `write`; `*` is every "
+        'namespace: {"alpha": {"bronze/reference": "read"}}',
+    )
     catalogue: CatalogueKind = Field(
         default=CatalogueKind.STATIC,
         validation_alias=named("RMHDAG_CATALOGUE"),
@@ -466,7 +475,7 @@ class Settings(MachineSettings):
     def storage_settings(self) -> StorageSettings:
         zones = {Zone.BRONZE: self.storage_bronze, Zone.SILVER: self.storage_silver, Zone.GOLD: self.storage_gold}
         given = {zone: url for zone, url in zones.items() if url is not None}
-        return StorageSettings(self.storage, given, self.storage_options)
+        return StorageSettings(self.storage, given, self.storage_options, check_shares(self.storage_shares))
 
 
 class Loaded(NamedTuple):

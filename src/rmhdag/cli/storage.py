@@ -14,7 +14,7 @@ import typer
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.options import JsonOption
+from rmhdag.cli.options import DEFAULT_NAMESPACE, JsonOption, StorageNamespaceOption
 from rmhdag.cli.output import ESCAPE, emit, emit_json, say, write
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def list_files(
         str, typer.Argument(metavar="[PLACE]", help="CONTAINER or CONTAINER/START in bronze; ZONE:… in another zone.")
     ] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000_000, help="How many.")] = 1_000,
+    namespace: StorageNamespaceOption = DEFAULT_NAMESPACE,
     as_json: JsonOption = False,
 ) -> None:
     """List the containers of a zone, or the files of a container whose paths begin with START.
@@ -53,11 +54,12 @@ def list_files(
       rmhdag storage ls
       rmhdag storage ls uploads/2026/
       rmhdag storage ls silver: --json
+      rmhdag storage ls uploads/ --namespace alpha
     """
     from rmhdag.cli.tables import lay_out, show_bytes, show_moment
 
     zone, container, start = read_place(place)
-    with opened() as storage:
+    with opened(namespace) as storage:
         if not container:
             containers = storage.containers(zone)
             if as_json:
@@ -90,6 +92,7 @@ def put_files(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of this machine.")],
     place: PlaceArgument,
     force: ForceOption = False,
+    namespace: StorageNamespaceOption = DEFAULT_NAMESPACE,
     as_json: JsonOption = False,
 ) -> None:
     """Put files into storage, under PLACE: a path that ends in / keeps the names of the files. A file that is there
@@ -116,7 +119,7 @@ def put_files(
         if not file.is_file():
             raise CommandFailed(f"{file} is not a file", code=ExitCode.NOT_FOUND)
     made = []
-    with opened() as storage:
+    with opened(namespace) as storage:
         for file in files:
             address = BlobAddress(zone, container, f"{path}{file.name}" if is_folder else path)
             try:
@@ -143,6 +146,7 @@ def get_file(
         Path, typer.Argument(metavar="[FILE]", help="A file or a folder of this machine; else the working folder.")
     ] = Path(),
     force: ForceOption = False,
+    namespace: StorageNamespaceOption = DEFAULT_NAMESPACE,
     as_json: JsonOption = False,
 ) -> None:
     """Fetch a file from storage. It appears when it is complete; a file that is there stays (exit code 6) unless
@@ -164,7 +168,7 @@ def get_file(
         raise CommandFailed(
             f"{local} is there already", remedy="Name another file, or replace it with --force.", code=ExitCode.CONFLICT
         )
-    with opened() as storage:
+    with opened(namespace) as storage:
         size_bytes = storage.info(address).size_bytes
         try:
             with Transfer(local.name, size_bytes) as progress:
@@ -191,14 +195,14 @@ def read_place(text: str) -> tuple[Zone, str, str]:
 
 
 @contextmanager
-def opened() -> Iterator[Storage]:
-    """The storage of the settings, with its refusals as sentences."""
+def opened(namespace: str) -> Iterator[Storage]:
+    """The storage of the settings as a namespace sees it, with its refusals as sentences."""
     from rmhdag.cli.sample_data import storage_of
     from rmhdag.cli.settings import load_settings
     from rmhdag.storage import BlobNotFound, OutsideStorage, StorageError
 
     try:
-        yield storage_of(load_settings().settings)
+        yield storage_of(load_settings().settings, namespace)
     except BlobNotFound as error:
         raise CommandFailed(
             str(error), remedy="`rmhdag storage ls CONTAINER` lists files.", code=ExitCode.NOT_FOUND

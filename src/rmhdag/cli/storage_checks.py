@@ -7,6 +7,7 @@ import secrets
 from rmhdag.cli.checks import Finding
 from rmhdag.cli.settings import Settings
 from rmhdag.models.blobs import BlobAddress
+from rmhdag.models.namespaces import DEFAULT
 from rmhdag.models.records import Zone
 from rmhdag.storage import Storage, StorageError, StorageSettings, open_storage
 
@@ -21,7 +22,7 @@ def check_storage(settings: Settings) -> Finding:
         remedy = "Where workers run, name a place for files by RMHDAG_STORAGE; `rmhdag up` names a folder by itself."
         return Finding("storage", "warning", "not configured", WANTED, remedy)
     try:
-        storage = open_storage(given)
+        storage = open_storage(given, DEFAULT)
     except StorageError as error:
         return Finding("storage", "failed", str(error), WANTED, REMEDY)
     wrong = [problem for zone in Zone if (problem := find_problem(storage, given, zone))]

@@ -48,6 +48,7 @@ class RasterLimits:
     raster_max_bands: int = 1_000
     raster_max_block_mb: int = 256
     raster_max_decoded_mb: int = 1024 * 1024
+    raster_max_ratio: int = 2_000
     gdal_cache_mb: int = 128
     gdal_threads: int = 1
     # Further drivers, for handlers that are not ours; ours open nothing with them.

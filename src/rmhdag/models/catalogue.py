@@ -43,13 +43,13 @@ class CatalogueEntry(Row):
     """One collection (`item_id` is '') or item as it is to be. A removed one has no body.
 
     Each change takes the next `version` under the row's lock, so the order of versions is that of commits. A claim
-    mints `lease_epoch` and moves `next_attempt_at` to the end of its lease. Ids are shared by all namespaces, because
-    the catalogue is: who comes first has them.
+    mints `lease_epoch` and moves `next_attempt_at` to the end of its lease. Each namespace has a catalogue of its own,
+    so two of them may use the same ids.
     """
 
     table: ClassVar[Table] = Table(
         name="dag_catalogue_entries",
-        key=("collection_id", "item_id"),
+        key=("namespace", "collection_id", "item_id"),
         indexes=(
             Index("due", ("next_attempt_at", "collection_id", "item_id"), where="status = 'pending'"),
             Index("revision", ("namespace", "asset_id", "revision"), where="asset_id IS NOT NULL"),

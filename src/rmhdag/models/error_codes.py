@@ -176,6 +176,11 @@ ERROR_CODES: dict[str, ErrorCode] = {
     ),
     "COLLECTION_RESOLUTION_MISMATCH": ErrorCode(_INCOMPATIBLE, "The files have different resolutions.", _SPLIT),
     "COLLECTION_TYPE_MISMATCH": ErrorCode(_INCOMPATIBLE, "The files are of different types of raster.", _SPLIT),
+    "HREF_REFUSED": ErrorCode(
+        _PARAMETER,
+        "A STAC item or collection links to something that must not be published.",
+        "Link to http(s) without credentials, or to files of your own in our storage.",
+    ),
     # The platform's own
     "DATABASE_ERROR": ErrorCode(_SYSTEM, "The data database refused or broke off a statement.", _WAIT),
     "DATABASE_UNAVAILABLE": ErrorCode(_UNAVAILABLE, "The data database does not answer.", _WAIT),

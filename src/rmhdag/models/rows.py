@@ -25,7 +25,7 @@ from rmhdag.models.tasks import Checkpoint, Payload, PayloadUse, TaskLog, TaskRe
 
 # Grows with every change of a table. Code of a version below OLDEST_CODE_VERSION would damage such a database.
 SCHEMA_VERSION = 10
-OLDEST_CODE_VERSION = 8
+OLDEST_CODE_VERSION = 10
 
 ROWS: tuple[type[Row], ...] = (
     SchemaMeta,

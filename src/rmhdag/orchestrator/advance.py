@@ -32,6 +32,7 @@ from rmhdag.orchestrator.figures import Figures, in_short
 from rmhdag.orchestrator.job_spans import record_job
 from rmhdag.orchestrator.large_values import store_large_objects
 from rmhdag.orchestrator.local_inputs import LocalInput, LocalInputs
+from rmhdag.orchestrator.own_files import OwnFiles
 from rmhdag.orchestrator.owned_jobs import OwnedJob, OwnedJobs
 from rmhdag.orchestrator.readings import discard_late_news, load_large_outputs, read_entry, unpublished
 from rmhdag.orchestrator.reruns import start_of
@@ -39,6 +40,7 @@ from rmhdag.orchestrator.submissions import UnknownWorkflowError, child_job_row
 from rmhdag.orchestrator.suspects import MOST_FAILURES, Suspects
 from rmhdag.orchestrator.turns import Turns
 from rmhdag.orchestrator.waiting_entries import WaitingEntries
+from rmhdag.storage.settings import StorageSettings
 from rmhdag.store import jobs, poison, tasks
 from rmhdag.store.channels import NEW_JOBS
 from rmhdag.store.inbox import InboxEntry
@@ -76,11 +78,19 @@ class Decided(NamedTuple):
 class Advance:
     """One connection, one batch at a time. Whatever goes wrong, the aggregates concerned are loaded again."""
 
-    def __init__(self, conn: Conn, me: str, owned: OwnedJobs, catalogue: CatalogueKind = CatalogueKind.STATIC) -> None:
+    def __init__(
+        self,
+        conn: Conn,
+        me: str,
+        owned: OwnedJobs,
+        catalogue: CatalogueKind = CatalogueKind.STATIC,
+        storage: StorageSettings | None = None,
+    ) -> None:
         self._conn = conn
         self._me = me
         self.owned = owned
         self._catalogue = catalogue
+        self._own_files = OwnFiles(storage or StorageSettings())
         self._turns = Turns(lambda queue, after: tasks.first_waiting(self._conn, queue, after))
         self._jitter = Random()
         self._waiting = WaitingEntries()
@@ -296,7 +306,7 @@ class Advance:
         touched: set[str] = set()
         try:
             self.figures.phase = "deciding"
-            batch = Batch(self._turns, self._catalogue, partial(store_large_objects, self._conn))
+            batch = Batch(self._turns, self._catalogue, partial(store_large_objects, self._conn), self._own_files)
             held: dict[str, Decided] = {}
             present = self._load(part)
             large = self._read_along(part)

@@ -16,6 +16,8 @@ from rmhdag.engine.inputs import Start
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.limits import MESSAGE_CHARACTERS
 from rmhdag.models.states import JOB_TERMINAL, JobStatus, NodeStatus
+from rmhdag.orchestrator.own_files import OwnFiles
+from rmhdag.storage.settings import StorageSettings
 from rmhdag.store.asset_states import RevisionOfJob
 from rmhdag.store.channels import JOBS_ENDED, NEW_JOBS, queue_channel
 from rmhdag.store.identity import new_id
@@ -76,10 +78,12 @@ class Batch:
         turns: Turns,
         catalogue: CatalogueKind = CatalogueKind.STATIC,
         store_large_objects: Callable[[OwnedJob, list[fx.Effect]], None] | None = None,
+        own_files: OwnFiles | None = None,
     ) -> None:
         self._turns = turns
         self._store_large_objects = store_large_objects
         self._catalogue = catalogue
+        self._own_files = own_files or OwnFiles(StorageSettings())
         self.publishes = False
         self.jobs: dict[str, JobWrites] = {}
         self.continues: list[tuple[str, str]] = []
@@ -219,7 +223,9 @@ class Batch:
                 writes.dead_letters.append(_dead_letter(job, effect))
             case fx.RecordsPublished():
                 self.publishes = True
-                writes.publications.append(Publication(job_id, effect.node_id, effect.records, self._catalogue))
+                is_ours = self._own_files.of(job.namespace)
+                published = Publication(job_id, effect.node_id, effect.records, self._catalogue, is_ours)
+                writes.publications.append(published)
             case fx.ApprovalRequested():
                 writes.approvals.append(_approval(job, effect))
             case fx.ApprovalClosed():

@@ -160,7 +160,7 @@ class Life:
         self._trust = Trust(settings.ttl_seconds, settings.margin_seconds)
         self._conn = self._connect("advance")
         self._owned = OwnedJobs(self.me, handler_queues, settings.cache_bytes, settings.template_env)
-        self.advance = Advance(self._conn, self.me, self._owned, settings.catalogue)
+        self.advance = Advance(self._conn, self.me, self._owned, settings.catalogue, settings.storage)
         self._doorbell = Doorbell(dsn, schema, [NEW_JOBS, owner_channel(self.me)], notify)
         self._claim_now = threading.Event()
         self._looked_at = 0.0

@@ -120,10 +120,10 @@ class LocalRoot:
                     if stat.S_ISREG(status.st_mode):
                         yield Entry(f"{above}/{name}", head_of(status))
 
-    def folders(self) -> Iterator[str]:
+    def folders(self, above: str = "") -> Iterator[str]:
         try:
-            with told(""), self._folder("", "") as folder, os.scandir(folder) as found:
-                names = [one.name for one in found if one.is_dir(follow_symlinks=False) and is_usable(one.name, "")]
+            with told(above), self._folder(above, above) as folder, os.scandir(folder) as found:
+                names = [one.name for one in found if one.is_dir(follow_symlinks=False) and is_usable(one.name, above)]
         except BlobNotFound:
             return
         yield from sorted(names)

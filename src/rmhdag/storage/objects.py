@@ -133,15 +133,15 @@ class ObjectRoot:
                 if is_usable(key, folder):
                     yield Entry(key, head_of(meta, None))
 
-    def folders(self) -> Iterator[str]:
-        if self._bucket is None:
+    def folders(self, above: str = "") -> Iterator[str]:
+        if self._bucket is None and not above:
             raise StorageError(
                 "the containers of an Azure account cannot be listed: name one, or give the zone a container to itself"
             )
-        store, path = self._at("")
-        with told("the zone"):
+        store, path = self._at(above)
+        with told(above or "the zone"):
             found = store.list_with_delimiter(path.rstrip("/") or None)["common_prefixes"]
-        yield from sorted(name for one in found if is_usable(name := one.rstrip("/").rpartition("/")[2], ""))
+        yield from sorted(name for one in found if is_usable(name := one.rstrip("/").rpartition("/")[2], above))
 
     def gdal_path(self, key: str) -> str:
         bucket, path = self._named(key)

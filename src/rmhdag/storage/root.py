@@ -76,8 +76,8 @@ class Root(Protocol):
     def entries(self, folder: str) -> Iterator[Entry]:
         """All below a folder, at any depth, in the order of their keys."""
 
-    def folders(self) -> Iterator[str]:
-        """The names at the first level."""
+    def folders(self, above: str = "") -> Iterator[str]:
+        """The names at the first level, or in one folder of it."""
 
     def gdal_path(self, key: str) -> str: ...
 

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 
 from rmhdag.models.records import Zone
 from rmhdag.storage.errors import StorageError
+from rmhdag.storage.namespaces import Access, NamespaceView, Shares, check_shares, view_of
 
 ROOT_VARIABLE = "RMHDAG_STORAGE"
 OPTIONS_VARIABLE = "RMHDAG_STORAGE_OPTIONS"
+SHARES_VARIABLE = "RMHDAG_STORAGE_SHARES"
 ZONE_VARIABLES = {zone: f"{ROOT_VARIABLE}_{zone.name}" for zone in Zone}
-VARIABLES = frozenset({ROOT_VARIABLE, OPTIONS_VARIABLE, *ZONE_VARIABLES.values()})
+VARIABLES = frozenset({ROOT_VARIABLE, OPTIONS_VARIABLE, SHARES_VARIABLE, *ZONE_VARIABLES.values()})
 
 # Names of options; those that are no secret may be shown. A zone's own have its name and a dot before them.
 OPEN_OPTIONS = frozenset({"azure_endpoint", "azure_client_id", "azure_tenant_id", "aws_endpoint", "aws_region"})
@@ -39,6 +41,7 @@ class StorageSettings:
     root: str | None = None
     zones: Mapping[Zone, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    shares: Shares = field(default_factory=dict[str, dict[str, Access]])
 
     @property
     def is_given(self) -> bool:
@@ -63,6 +66,9 @@ class StorageSettings:
         shared = {option: value for owner, option, value in named if owner is None}
         return shared | {option: value for owner, option, value in named if owner is zone}
 
+    def view_of(self, namespace: str) -> NamespaceView:
+        return view_of(namespace, self.shares)
+
     @classmethod
     def from_variables(cls, variables: Mapping[str, str]) -> StorageSettings:
         """For processes that are told by their parent."""
@@ -70,6 +76,7 @@ class StorageSettings:
             variables.get(ROOT_VARIABLE) or None,
             {zone: url for zone, name in ZONE_VARIABLES.items() if (url := variables.get(name))},
             json.loads(variables.get(OPTIONS_VARIABLE) or "{}"),
+            check_shares(json.loads(variables.get(SHARES_VARIABLE) or "{}")),
         )
 
     def as_variables(self) -> dict[str, str]:
@@ -78,4 +85,6 @@ class StorageSettings:
             found[ROOT_VARIABLE] = self.root
         if self.options:
             found[OPTIONS_VARIABLE] = json.dumps(dict(self.options))
+        if self.shares:
+            found[SHARES_VARIABLE] = json.dumps({name: dict(shared) for name, shared in self.shares.items()})
         return found

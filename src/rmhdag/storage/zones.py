@@ -1,6 +1,6 @@
-"""Blob storage as the platform sees it: three zones, containers in them, files in those; wherever they lie.
+"""Blob storage as one namespace sees it: three zones, containers in them, files in those; wherever they lie.
 
-Every address is checked here, on every call, before a store hears of it.
+Every address is checked here, on every call, before a store hears of it, and becomes a place of the namespace's own.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rmhdag.models.records import Zone
 from rmhdag.storage.errors import BlobConflict, BlobNotFound, OutsideStorage, StorageError
 from rmhdag.storage.gdal import CLOSED
 from rmhdag.storage.local import LocalRoot
+from rmhdag.storage.namespaces import NamespaceView
 from rmhdag.storage.root import ALWAYS, PIECE_BYTES, Condition, GdalSource, Head, Root
 from rmhdag.storage.settings import StorageSettings
 
@@ -56,8 +57,11 @@ class Storage:
     whatever it raises prevents that.
     """
 
-    def __init__(self, roots: dict[Zone, Root], before_write: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, roots: dict[Zone, Root], view: NamespaceView, before_write: Callable[[], None] | None = None
+    ) -> None:
         self._roots = roots
+        self._view = view
         self._before_write = before_write or _nothing
 
     def info(self, address: BlobAddress) -> BlobInfo:
@@ -76,18 +80,19 @@ class Storage:
     def list(self, zone: Zone, container: str, prefix: str = "") -> Iterator[BlobInfo]:
         """The blobs of a container whose path begins with the prefix, in the order of their paths."""
         root = self._root(zone)
-        folder = checked_container(container)
+        home = folder = self._view.place(Zone(zone), checked_container(container)).folder
         above, slash, _ = prefix.rpartition("/")
         if slash:
             folder = f"{folder}/{checked_path(above)}"
         for key, head in root.entries(folder):
-            path = key[len(container) + 1 :]
+            path = key[len(home) + 1 :]
             if path.startswith(prefix):
                 yield info_of(BlobAddress(Zone(zone), container, path), head)
 
     def containers(self, zone: Zone) -> tuple[str, ...]:
-        """The containers of a zone that hold something."""
-        return tuple(self._root(zone).folders())
+        """The containers of a zone that hold something, and those that are shared with the namespace."""
+        names = {name for name in self._root(zone).folders(self._view.home) if not self._view.is_reserved(name)}
+        return tuple(sorted(names.union(self._view.shared_in(zone))))
 
     def read(self, address: BlobAddress, max_bytes: int = READ_BYTES) -> bytes:
         """The whole content; a blob with more than `max_bytes` is an error, and never in memory."""
@@ -114,7 +119,7 @@ class Storage:
         if_match: str | None = None,
     ) -> BlobRef:
         """Write bytes as a blob. `if_absent` and `if_match` (an etag) raise BlobConflict when another was first."""
-        root, key = self._find(address)
+        root, key = self._find_writable(address)
         sha256 = hashlib.sha256(data).hexdigest()
         media_type = media_type or media_type_of(address.path)
         self._before_write()
@@ -142,7 +147,7 @@ class Storage:
         `if_absent` raises BlobConflict if other bytes are there; above READ_BYTES that is looked at before the upload
         only, as stores of objects take a condition with one piece alone. `on_piece` hears of the bytes as they go.
         """
-        root, key = self._find(address)
+        root, key = self._find_writable(address)
         first = Counted(file_pieces(local))
         first.drain()
         media_type = media_type or media_type_of(address.path)
@@ -180,7 +185,7 @@ class Storage:
     def copy(self, source: BlobAddress, target: BlobAddress) -> BlobRef:
         """Copy a blob from any zone to any other, piece by piece."""
         source_root, source_key = self._find(source)
-        root, key = self._find(target)
+        root, key = self._find_writable(target)
         head = source_root.head(source_key)
         content = Counted(source_root.pieces(source_key))
         media_type = media_type_of(target.path)
@@ -202,7 +207,7 @@ class Storage:
 
     def delete(self, address: BlobAddress) -> None:
         """Delete a blob. Deleting what is not there is no error, so that it can be repeated."""
-        root, key = self._find(address)
+        root, key = self._find_writable(address)
         self._before_write()
         try:
             root.delete(key)
@@ -215,14 +220,23 @@ class Storage:
         return f"{root.url}/{quote(key)}"
 
     def address_of(self, url: str) -> BlobAddress:
-        """The address of a URL that `url` has made, or OutsideStorage."""
+        """The address of a URL that `url` has made for this namespace, or OutsideStorage."""
         for zone, root in self._roots.items():
             if url.startswith(root.url + "/"):
-                container, _, path = url[len(root.url) + 1 :].partition("/")
-                address = BlobAddress(zone, unquote(container), unquote(path))
-                self._find(address)
-                return address
+                key = "/".join(unquote(segment) for segment in url[len(root.url) + 1 :].split("/"))
+                address = BlobAddress(zone, *self._view.split(zone, key))
+                # Spelt otherwise, a browser might understand another file.
+                if self.url(address) == url:
+                    return address
         raise OutsideStorage("this URL is in none of the configured zones")
+
+    def owns(self, url: str) -> bool:
+        """Whether it is the URL of a file that this namespace may have."""
+        try:
+            self.address_of(url)
+        except OutsideStorage:
+            return False
+        return True
 
     def href_beside(self, url: str, beside: BlobAddress) -> str:
         """A URL of `url` as one that leads there from another blob, so that the zones may be moved together.
@@ -284,7 +298,17 @@ class Storage:
 
     def _find(self, address: BlobAddress) -> tuple[Root, str]:
         zone, container, path = address
-        return self._root(zone), f"{checked_container(container)}/{checked_path(path)}"
+        place = self._view.place(Zone(zone), checked_container(container))
+        return self._root(zone), f"{place.folder}/{checked_path(path)}"
+
+    def _find_writable(self, address: BlobAddress) -> tuple[Root, str]:
+        zone, container, _ = address
+        if not self._view.place(Zone(zone), checked_container(container)).writable:
+            raise StorageError(
+                f"the container {zone}/{container} is shared with the namespace {self._view.namespace!r} for reading "
+                "only: write to another container"
+            )
+        return self._find(address)
 
     def _allowed(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """The pieces; a store makes a blob visible only after it has had the last of them."""
@@ -335,14 +359,14 @@ class Counted:
             raise StorageError(f"{local.name} was changed while it was uploaded: upload it when it is finished")
 
 
-def open_storage(settings: StorageSettings, before_write: Callable[[], None] | None = None) -> Storage:
-    """Nothing is touched yet; what is wrong with the settings is said at once."""
+def open_storage(settings: StorageSettings, namespace: str, before_write: Callable[[], None] | None = None) -> Storage:
+    """Of one namespace. Nothing is touched yet; what is wrong with the settings is said at once."""
     roots = {zone: open_root(zone, url, settings) for zone in Zone if (url := settings.url_of(zone)) is not None}
     for zone, root in roots.items():
         for other, beside in roots.items():
             if zone != other and f"{beside.url}/".startswith(f"{root.url}/"):
                 raise StorageError(f"the zones {zone} and {other} lie in one another: give each a place of its own")
-    return Storage(roots, before_write)
+    return Storage(roots, settings.view_of(namespace), before_write)
 
 
 def open_root(zone: Zone, url: str, settings: StorageSettings) -> Root:

@@ -32,8 +32,12 @@ class ClaimedEntry(NamedTuple):
     node_id: str | None
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        return self.namespace, self.collection_id, self.item_id
+
+    @property
     def claim(self) -> list[str | int]:
-        return [self.collection_id, self.item_id, self.lease_epoch, self.version]
+        return [*self.key, self.lease_epoch, self.version]
 
 
 class TriedEntry(NamedTuple):
@@ -63,8 +67,8 @@ def claim_entries(conn: Conn, *, limit: int, lease_seconds: float) -> list[Claim
 def keep_entries(conn: Conn, claimed: Sequence[ClaimedEntry], *, lease_seconds: float) -> list[ClaimedEntry]:
     """Those that are still ours, for a while longer. The others have a newer version or another teller."""
     given = {"claims": orjson.dumps([one.claim for one in claimed]).decode(), "lease_seconds": lease_seconds}
-    kept = {(row[0], row[1]) for row in conn.execute(SQL["keep_entries"], given, prepare=True).fetchall()}
-    return [one for one in claimed if (one.collection_id, one.item_id) in kept]
+    kept = set(conn.execute(SQL["keep_entries"], given, prepare=True).fetchall())
+    return [one for one in claimed if one.key in kept]
 
 
 @commit_site
@@ -81,7 +85,7 @@ def settle_entries_in_pgstac(conn: Conn, claimed: Sequence[ClaimedEntry]) -> int
     with conn.transaction() as transaction:
         if _settle(conn, [TriedEntry(one, EntryStatus.PUBLISHED) for one in claimed]) < len(claimed):
             raise psycopg.Rollback(transaction)
-        put_in_pgstac(conn, [(one.collection_id, one.item_id) for one in claimed])
+        put_in_pgstac(conn, [one.key for one in claimed])
         settled = len(claimed)
     return settled
 
@@ -94,13 +98,12 @@ def revive_entry(conn: Conn, namespace: str, collection_id: str, item_id: str) -
 
 def _settle(conn: Conn, tried: Sequence[TriedEntry]) -> int:
     rows = [[*one.claimed.claim, one.status, one.delay_seconds, one.error, one.newer_version] for one in tried]
-    found = conn.execute(SQL["settle_entries"], {"tries": orjson.dumps(rows).decode()}).fetchall()
-    settled = {(row[0], row[1]) for row in found}
+    settled = set(conn.execute(SQL["settle_entries"], {"tries": orjson.dumps(rows).decode()}).fetchall())
     for one in tried:
         claimed = one.claimed
-        if one.status is EntryStatus.DEAD and (claimed.collection_id, claimed.item_id) in settled:
+        if one.status is EntryStatus.DEAD and claimed.key in settled:
             place = {"collection_id": claimed.collection_id, "item_id": claimed.item_id, "version": claimed.version}
-            text = orjson.dumps([*place.values(), claimed.lease_epoch])
+            text = orjson.dumps([claimed.namespace, *place.values(), claimed.lease_epoch])
             conn.execute(
                 SQL["bury_entry"],
                 {

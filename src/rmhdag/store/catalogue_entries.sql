@@ -4,7 +4,7 @@ SELECT EXISTS (SELECT FROM dag_catalogue_entries WHERE status = 'pending' AND ne
 -- name: claim_entries
 -- Collections before items, so that readers find what items are linked from.
 WITH chosen AS MATERIALIZED (
-    SELECT collection_id, item_id
+    SELECT namespace, collection_id, item_id
     FROM dag_catalogue_entries
     WHERE status = 'pending' AND next_attempt_at <= clock_timestamp()
     ORDER BY item_id <> '', next_attempt_at, collection_id, item_id
@@ -15,34 +15,35 @@ UPDATE dag_catalogue_entries AS e
 SET lease_epoch = e.lease_epoch + 1, attempts = e.attempts + 1,
     next_attempt_at = clock_timestamp() + %(lease_seconds)s * interval '1 second'
 FROM chosen
-WHERE e.collection_id = chosen.collection_id AND e.item_id = chosen.item_id
+WHERE e.namespace = chosen.namespace AND e.collection_id = chosen.collection_id AND e.item_id = chosen.item_id
 RETURNING
     e.collection_id, e.item_id, e.removed, e.body, e.version, e.lease_epoch, e.attempts, e.namespace, e.job_id, e.node_id
 
 -- name: settle_entries
 -- Who was overtaken by a newer version finds no row. That an entry is shown is true whoever holds its lease by now:
 -- storage slower than a lease would otherwise never be done. Only what failed is for the holder to say.
--- 0 collection_id, 1 item_id, 2 lease_epoch, 3 version, 4 status, 5 delay in seconds, 6 error, 7 newer version
+-- 0 namespace, 1 collection_id, 2 item_id, 3 lease_epoch, 4 version, 5 status, 6 delay in seconds, 7 error,
+-- 8 newer version
 UPDATE dag_catalogue_entries AS e
 SET status = s.status,
-    version = GREATEST(e.version, (r->>7)::bigint + 1),
+    version = GREATEST(e.version, (r->>8)::bigint + 1),
     published_version = CASE WHEN s.status = 'published' THEN e.version ELSE e.published_version END,
     published_at = CASE WHEN s.status = 'published' THEN clock_timestamp() ELSE e.published_at END,
-    next_attempt_at = clock_timestamp() + COALESCE((r->>5)::float8, 0) * interval '1 second',
-    last_error = r->>6
-FROM jsonb_array_elements(%(tries)s::jsonb) AS r, LATERAL (SELECT (r->>4)::entry_status AS status) AS s
-WHERE e.collection_id = r->>0 AND e.item_id = r->>1 AND e.version = (r->>3)::bigint AND e.status = 'pending'
-    AND (e.lease_epoch = (r->>2)::bigint OR s.status = 'published')
-RETURNING e.collection_id, e.item_id
+    next_attempt_at = clock_timestamp() + COALESCE((r->>6)::float8, 0) * interval '1 second',
+    last_error = r->>7
+FROM jsonb_array_elements(%(tries)s::jsonb) AS r, LATERAL (SELECT (r->>5)::entry_status AS status) AS s
+WHERE e.namespace = r->>0 AND e.collection_id = r->>1 AND e.item_id = r->>2 AND e.version = (r->>4)::bigint
+    AND e.status = 'pending' AND (e.lease_epoch = (r->>3)::bigint OR s.status = 'published')
+RETURNING e.namespace, e.collection_id, e.item_id
 
 -- name: keep_entries
--- 0 collection_id, 1 item_id, 2 lease_epoch, 3 version
+-- 0 namespace, 1 collection_id, 2 item_id, 3 lease_epoch, 4 version
 UPDATE dag_catalogue_entries AS e
 SET next_attempt_at = clock_timestamp() + %(lease_seconds)s * interval '1 second'
 FROM jsonb_array_elements(%(claims)s::jsonb) AS r
-WHERE e.collection_id = r->>0 AND e.item_id = r->>1 AND e.lease_epoch = (r->>2)::bigint AND e.version = (r->>3)::bigint
-    AND e.status = 'pending'
-RETURNING e.collection_id, e.item_id
+WHERE e.namespace = r->>0 AND e.collection_id = r->>1 AND e.item_id = r->>2 AND e.lease_epoch = (r->>3)::bigint
+    AND e.version = (r->>4)::bigint AND e.status = 'pending'
+RETURNING e.namespace, e.collection_id, e.item_id
 
 -- name: bury_entry
 INSERT INTO dag_dead_letters (dead_letter_id, namespace, reason, error_message, job_id, node_id, body)

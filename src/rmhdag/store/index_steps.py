@@ -26,15 +26,38 @@ def plan_indexes(survey: Survey) -> None:
 
 
 def _compare_key(survey: Survey, row: type[Row], live: TableFacts, wished: TableFacts) -> None:
-    found = next((index.definition for index in live.indexes.values() if index.primary), None)
+    name, found = next(((name, one.definition) for name, one in live.indexes.items() if one.primary), ("", None))
     wanted = next(index.definition for index in wished.indexes.values() if index.primary)
-    if found != wanted:
+    if found is not None and not live.partitioned and _grows(row, live, found):
+        _plan_larger_key(survey, row, name)
+    elif found != wanted:
         survey.refuse(
             row.table.name,
             "has another primary key",
             f"it is {found or 'missing'} in the database and {wanted} in the models",
             "build the new key by hand: a unique index, then ALTER TABLE … ADD PRIMARY KEY USING INDEX",
         )
+
+
+def _grows(row: type[Row], live: TableFacts, found: str) -> bool:
+    """Whether the key has columns more than it had: rows that were unique stay so. All of them must be required."""
+    before = set(found.partition("(")[2].rstrip(")").split(", "))
+    ready = all(name in live.columns and live.columns[name].not_null for name in row.table.key)
+    return ready and before < set(row.table.key)
+
+
+def _plan_larger_key(survey: Survey, row: type[Row], name: str) -> None:
+    table, rebuilt = f"{survey.schema}.{row.table.name}", f"{name}_rebuilt"
+    columns = ", ".join(row.table.key)
+    survey.change_concurrently(
+        f"build the primary key of {row.table.name} as the models have it now",
+        f"DROP INDEX CONCURRENTLY IF EXISTS {survey.schema}.{rebuilt}",
+        f"CREATE UNIQUE INDEX CONCURRENTLY {rebuilt} ON {table} ({columns})",
+    )
+    survey.change(
+        f"replace the primary key of {row.table.name}",
+        f"ALTER TABLE {table} DROP CONSTRAINT {name}, ADD CONSTRAINT {name} PRIMARY KEY USING INDEX {rebuilt}",
+    )
 
 
 def _plan_plain(survey: Survey, row: type[Row], index: sa.Index, live: TableFacts, wished: TableFacts) -> None:

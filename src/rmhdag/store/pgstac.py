@@ -13,6 +13,8 @@ from typing import Any
 import orjson
 import psycopg
 
+from rmhdag.models.namespaces import home_of
+
 Conn = psycopg.Connection[Any]
 
 IS_THERE = "SELECT to_regprocedure('pgstac.upsert_items(jsonb)') IS NOT NULL"
@@ -22,28 +24,35 @@ GIVE = "SELECT set_config('rmhdag.given', %s, true)"
 MISSING = """SELECT c.id FROM unnest(%s::text[]) AS c (id)
     WHERE NOT EXISTS (SELECT FROM pgstac.collections AS p WHERE p.id = c.id) ORDER BY c.id LIMIT 1"""
 
-# 0 collection_id, 1 item_id
-ENTRIES = """FROM jsonb_array_elements(%(keys)s::jsonb) AS r
-    JOIN dag_catalogue_entries AS e ON e.collection_id = r->>0 AND e.item_id = r->>1"""
-PUT_COLLECTIONS = f"SELECT pgstac.upsert_collection(e.body) {ENTRIES} WHERE e.item_id = '' AND NOT e.removed"
+# pgSTAC knows no namespaces: ids of collections have a name of their namespace before them there, r->>3.
+# 0 namespace, 1 collection_id, 2 item_id, 3 what goes before the collection's id
+IS_ENTRY = "e.namespace = r->>0 AND e.collection_id = r->>1 AND e.item_id = r->>2"
+ENTRIES = f"""FROM jsonb_array_elements(%(keys)s::jsonb) AS r
+    JOIN dag_catalogue_entries AS e ON {IS_ENTRY}"""
+PUT_COLLECTIONS = f"""SELECT pgstac.upsert_collection(e.body || jsonb_build_object('id', (r->>3) || e.collection_id))
+    {ENTRIES} WHERE e.item_id = '' AND NOT e.removed"""
 PUT_ITEMS = f"""SELECT pgstac.upsert_items(i.bodies)
-    FROM (SELECT jsonb_agg(e.body) AS bodies {ENTRIES} WHERE e.item_id <> '' AND NOT e.removed) AS i
+    FROM (
+        SELECT jsonb_agg(e.body || jsonb_build_object('collection', (r->>3) || e.collection_id)) AS bodies
+        {ENTRIES} WHERE e.item_id <> '' AND NOT e.removed
+    ) AS i
     WHERE i.bodies IS NOT NULL"""
-REMOVE_ITEMS = """DELETE FROM pgstac.items AS p
+REMOVE_ITEMS = f"""DELETE FROM pgstac.items AS p
     USING jsonb_array_elements(%(keys)s::jsonb) AS r, dag_catalogue_entries AS e
-    WHERE e.collection_id = r->>0 AND e.item_id = r->>1 AND e.item_id <> '' AND e.removed
-        AND p.collection = e.collection_id AND p.id = e.item_id"""
-SETTLE = """UPDATE dag_catalogue_entries AS e
+    WHERE {IS_ENTRY} AND e.item_id <> '' AND e.removed
+        AND p.collection = (r->>3) || e.collection_id AND p.id = e.item_id"""
+SETTLE = f"""UPDATE dag_catalogue_entries AS e
     SET status = 'published', published_version = e.version, published_at = clock_timestamp()
     FROM jsonb_array_elements(%(keys)s::jsonb) AS r
-    WHERE e.collection_id = r->>0 AND e.item_id = r->>1 AND e.status = 'pending'"""
+    WHERE {IS_ENTRY} AND e.status = 'pending'"""
 
 # In a block with its own savepoint: a rollback sent by the client would make the driver forget its prepared statements
-# in the middle of a pipeline. 0 namespace, 1 asset_id, 2 revision, 3 collection_id, 4 item_id
+# in the middle of a pipeline.
+# 0 namespace, 1 asset_id, 2 revision, 3 collection_id, 4 item_id, 5 what goes before the collection's id
 REHEARSE = """DO $$
 BEGIN
     PERFORM pgstac.upsert_items((
-        SELECT jsonb_agg(i.body)
+        SELECT jsonb_agg(i.body || jsonb_build_object('collection', (r->>5) || i.collection_id))
         FROM jsonb_array_elements(current_setting('rmhdag.given')::jsonb) AS r
         JOIN dag_revision_items AS i
             ON i.namespace = r->>0 AND i.asset_id = r->>1 AND i.revision = (r->>2)::int
@@ -53,13 +62,15 @@ EXCEPTION WHEN SQLSTATE 'RM001' THEN NULL;
 END $$"""
 
 # What pgSTAC refuses now, although it took it in the rehearsal, stays pending: the relay tries it item by item.
-# 0 namespace, 1 asset_id, 2 revision, 3 and 4 the key before the first item, 5 and 6 the key of the last one
+# 0 namespace, 1 asset_id, 2 revision, 3 and 4 the key before the first item, 5 and 6 the key of the last one,
+# 7 what goes before ids of collections
 SHOW_RANGE = """DO $$
 DECLARE r jsonb := current_setting('rmhdag.given')::jsonb;
 BEGIN
     PERFORM pgstac.upsert_items(i.bodies)
     FROM (
-        SELECT jsonb_agg(e.body) AS bodies FROM dag_catalogue_entries AS e
+        SELECT jsonb_agg(e.body || jsonb_build_object('collection', (r->>7) || e.collection_id)) AS bodies
+        FROM dag_catalogue_entries AS e
         WHERE e.namespace = r->>0 AND e.asset_id = r->>1 AND e.revision = (r->>2)::int AND NOT e.removed
             AND (e.collection_id, e.item_id) > (r->>3, r->>4) AND (e.collection_id, e.item_id) <= (r->>5, r->>6)
     ) AS i
@@ -70,14 +81,14 @@ BEGIN
         AND (e.collection_id, e.item_id) > (r->>3, r->>4) AND (e.collection_id, e.item_id) <= (r->>5, r->>6);
 EXCEPTION WHEN OTHERS THEN NULL;
 END $$"""
-# 0 namespace, 1 asset_id
+# 0 namespace, 1 asset_id, 2 what goes before ids of collections
 HIDE_REMOVED = """DO $$
 DECLARE r jsonb := current_setting('rmhdag.given')::jsonb;
 BEGIN
     DELETE FROM pgstac.items AS p
     USING dag_catalogue_entries AS e
     WHERE e.namespace = r->>0 AND e.asset_id = r->>1 AND e.removed AND e.status = 'pending'
-        AND p.collection = e.collection_id AND p.id = e.item_id;
+        AND p.collection = (r->>2) || e.collection_id AND p.id = e.item_id;
     UPDATE dag_catalogue_entries AS e
     SET status = 'published', published_version = e.version, published_at = clock_timestamp()
     WHERE e.namespace = r->>0 AND e.asset_id = r->>1 AND e.removed AND e.status = 'pending';
@@ -94,39 +105,47 @@ def has_pgstac(conn: Conn) -> bool:
     return row is not None and bool(row[0])
 
 
-def put_in_pgstac(conn: Conn, keys: Sequence[tuple[str, str]]) -> None:
-    """These entries (collection, item) as they are now; collections first. Their rows then say that it is done."""
-    given = {"keys": orjson.dumps(keys).decode()}
+def prefix_of(namespace: str) -> str:
+    """What goes before ids of its collections in pgSTAC; nothing for `default`."""
+    home = home_of(namespace)
+    return f"{home}:" if home else ""
+
+
+def put_in_pgstac(conn: Conn, keys: Sequence[tuple[str, str, str]]) -> None:
+    """These entries (namespace, collection, item) as they are now; collections first. Their rows then say that it is
+    done."""
+    given = {"keys": orjson.dumps([(*key, prefix_of(key[0])) for key in keys]).decode()}
     with _searching(conn):
         conn.execute(PUT_COLLECTIONS, given, prepare=False)
-        require_collections(conn, [collection_id for collection_id, item_id in keys if item_id])
+        require_collections(conn, [(namespace, collection_id) for namespace, collection_id, item_id in keys if item_id])
         for statement in (PUT_ITEMS, REMOVE_ITEMS, SETTLE):
             conn.execute(statement, given, prepare=False)
 
 
-def require_collections(conn: Conn, collection_ids: Sequence[str]) -> None:
-    missing = conn.execute(MISSING, [sorted(set(collection_ids))], prepare=False).fetchone()
+def require_collections(conn: Conn, collections: Sequence[tuple[str, str]]) -> None:
+    ids = {prefix_of(namespace) + collection_id: collection_id for namespace, collection_id in collections}
+    missing = conn.execute(MISSING, [sorted(ids)], prepare=False).fetchone()
     if missing is not None:
-        raise CollectionMissing(f"there is no collection {missing[0]!r}: make it before its items")
+        raise CollectionMissing(f"there is no collection {ids[missing[0]]!r}: make it before its items")
 
 
 def rehearse_items(conn: Conn, keys: Sequence[tuple[str, str, int, str, str]]) -> None:
     """Raise what pgSTAC has against these items of a revision while their node can still fail for it. Shows nothing."""
-    require_collections(conn, [collection_id for *_, collection_id, _ in keys])
+    require_collections(conn, [(namespace, collection_id) for namespace, _, _, collection_id, _ in keys])
     with _searching(conn):
-        _run(conn, REHEARSE, keys)
+        _run(conn, REHEARSE, [(*key, prefix_of(key[0])) for key in keys])
 
 
 def show_range(conn: Conn, items: Sequence[str | int]) -> None:
     """The entries of a range of a revision's items."""
     with _searching(conn):
-        _run(conn, SHOW_RANGE, items)
+        _run(conn, SHOW_RANGE, (*items, prefix_of(str(items[0]))))
 
 
 def hide_removed(conn: Conn, namespace: str, asset_id: str) -> None:
     """The removed entries of an asset."""
     with _searching(conn):
-        _run(conn, HIDE_REMOVED, (namespace, asset_id))
+        _run(conn, HIDE_REMOVED, (namespace, asset_id, prefix_of(namespace)))
 
 
 def _run(conn: Conn, block: str, given: Sequence[Any]) -> None:

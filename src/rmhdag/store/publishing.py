@@ -7,15 +7,18 @@ storage are written by the orchestrator's relay.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import psycopg
 
-from rmhdag.models.blobs import check_path
+from rmhdag.models.blobs import check_container, check_path
 from rmhdag.models.catalogue import CatalogueKind
+from rmhdag.models.hrefs import CODE as HREF_REFUSED
+from rmhdag.models.hrefs import find_href_fault
 from rmhdag.models.ids import approval_id_of, blob_id_of, lineage_id_of
+from rmhdag.models.namespaces import DEFAULT, RESERVED
 from rmhdag.models.records import (
     AnyRecord,
     ApprovalRequestRecord,
@@ -42,12 +45,13 @@ class PublishFailed(Exception):
 
 
 class Publication(NamedTuple):
-    """The records of one node that completes."""
+    """The records of one node that completes. `is_ours` says whether a URL is that of a file of the job's namespace."""
 
     job_id: str
     node_id: str
     records: Sequence[AnyRecord]
     catalogue: CatalogueKind
+    is_ours: Callable[[str], bool]
 
 
 class TakeOver(NamedTuple):
@@ -108,17 +112,16 @@ def take_over(conn: Conn, begun: TakeOver) -> None:
 def put_in_catalogue(conn: Conn, kind: CatalogueKind, changes: Sequence[EntryChange]) -> None:
     """Within the caller's transaction. Of two changes of one thing the later one counts."""
     newest = {
-        (one.collection_id, one.item_id): one._replace(body={}) if one.removed else one
+        (one.namespace, one.collection_id, one.item_id): one._replace(body={}) if one.removed else one
         for one in sorted(changes, key=lambda one: one.item_id != "")
     }
     for one in newest.values():
-        _check_ids(one.collection_id, one.item_id)
+        _check_ids(kind, one.namespace, one.collection_id, one.item_id)
     with told_apart():
         for bite, text in in_bites(newest.values()):
             conn.execute(SQL["put_entries"], {"rows": text})
-            _refuse_those_of_others(conn, [(one.collection_id, one.item_id, one.namespace) for one in bite])
             if kind is CatalogueKind.PGSTAC:
-                put_in_pgstac(conn, [(one.collection_id, one.item_id) for one in bite])
+                put_in_pgstac(conn, [(one.namespace, one.collection_id, one.item_id) for one in bite])
 
 
 @contextmanager
@@ -147,6 +150,7 @@ def _put_rows(conn: Conn, owner: _Owner, publication: Publication) -> None:
     for record in publication.records:
         match record:
             case BlobRecord():
+                _check_place(owner.namespace, record)
                 place = [record.zone, record.container, record.path]
                 blob_id = blob_id_of(owner.job_id, record.zone, record.container, record.path, record.role)
                 content = [record.size_bytes, record.sha256, record.role, record.media_type]
@@ -185,31 +189,47 @@ def _put_stac(conn: Conn, owner: _Owner, publication: Publication) -> None:
     for record in publication.records:
         if isinstance(record, StacCollectionRecord):
             body = record.collection
+            _check_hrefs(body, publication)
             changes.append(EntryChange(str(body["id"]), "", owner.namespace, False, body, *whose))
         elif isinstance(record, StacItemRecord):
             key = (record.collection_id, str(record.item["id"]))
             body = {**record.item, "collection": record.collection_id}
+            _check_hrefs(body, publication)
             if owner.item_asset_id is None or owner.item_revision is None:
                 changes.append(EntryChange(*key, owner.namespace, False, body, *whose))
             else:
-                _check_ids(*key)
+                _check_ids(publication.catalogue, owner.namespace, *key)
                 revision = (owner.namespace, owner.item_asset_id, owner.item_revision)
                 maker = (owner.item_job_id or owner.job_id, owner.item_node_id or publication.node_id)
                 items[key] = StagedItem(*revision, *key, body, *maker)
     put_in_catalogue(conn, publication.catalogue, changes)
-    _refuse_those_of_others(conn, [(*key, owner.namespace) for key in items])
     stage_items(conn, publication.catalogue, list(items.values()))
 
 
-def _refuse_those_of_others(conn: Conn, keys: Sequence[tuple[str, str, str]]) -> None:
-    for _, text in in_bites(keys):
-        theirs = conn.execute(SQL["entries_of_others"], {"keys": text}).fetchone()
-        if theirs is not None:
-            raise PublishFailed(f"the collection {theirs[0]!r} belongs to another namespace: choose another id")
+def _check_hrefs(document: Mapping[str, Any], publication: Publication) -> None:
+    fault = find_href_fault(document, publication.is_ours)
+    if fault is not None:
+        raise PublishFailed(f"{HREF_REFUSED}: {document['id'][:80]!r}: {fault}")
 
 
-def _check_ids(collection_id: str, item_id: str) -> None:
+def _check_place(namespace: str, record: BlobRecord) -> None:
+    """As storage checks it for whoever reads the file. A container is always one of the job's namespace."""
+    try:
+        check_container(record.container)
+        check_path(record.path)
+    except ValueError as error:
+        raise PublishFailed(f"the file {record.path[:80]!r} cannot be recorded: {error}") from None
+    if namespace == DEFAULT and record.container.startswith(RESERVED):
+        raise PublishFailed(f"the file {record.path[:80]!r} cannot be recorded: its container is another namespace's")
+
+
+def _check_ids(kind: CatalogueKind, namespace: str, collection_id: str, item_id: str) -> None:
     """Ids become names of files, in every catalogue that somebody makes of this one."""
+    if kind is CatalogueKind.PGSTAC and namespace == DEFAULT and collection_id.startswith(RESERVED):
+        raise PublishFailed(
+            f"the collection id {collection_id[:80]!r} cannot be published: {RESERVED} begins the ids of other "
+            "namespaces in pgSTAC, choose another"
+        )
     named = [("collection", collection_id, MOST_COLLECTION_LETTERS), ("item", item_id, MOST_ITEM_LETTERS)]
     for what, value, most in named:
         if not value and what == "item":

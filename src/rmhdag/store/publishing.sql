@@ -63,8 +63,8 @@ ON CONFLICT (approval_id) DO NOTHING
 INSERT INTO dag_catalogue_entries AS e (collection_id, item_id, namespace, removed, body, job_id, node_id)
 SELECT r->>0, r->>1, r->>2, (r->>3)::boolean, r->4, r->>5, r->>6
 FROM jsonb_array_elements(%(rows)s::jsonb) AS r
-ORDER BY (r->>0) COLLATE "C", (r->>1) COLLATE "C"
-ON CONFLICT (collection_id, item_id) DO UPDATE SET
+ORDER BY (r->>2) COLLATE "C", (r->>0) COLLATE "C", (r->>1) COLLATE "C"
+ON CONFLICT (namespace, collection_id, item_id) DO UPDATE SET
     version = CASE WHEN (e.body, e.removed) = (EXCLUDED.body, EXCLUDED.removed) THEN e.version ELSE e.version + 1 END,
     status = 'pending', attempts = 0, next_attempt_at = clock_timestamp(), changed_at = clock_timestamp(),
     lease_epoch = e.lease_epoch + 1, last_error = NULL, removed = EXCLUDED.removed, body = EXCLUDED.body,
@@ -72,16 +72,6 @@ ON CONFLICT (collection_id, item_id) DO UPDATE SET
         SELECT (o).asset_id, (o).revision, (o).job_id, (o).node_id
         FROM (SELECT CASE WHEN e.asset_id IS NOT NULL AND NOT e.removed THEN e ELSE EXCLUDED END) AS whose (o)
     )
-WHERE e.namespace = EXCLUDED.namespace
-
--- name: entries_of_others
--- Items of a collection belong to whom the collection belongs to. 0 collection_id, 1 item_id, 2 namespace
-SELECT collection_id
-FROM dag_catalogue_entries AS e
-JOIN jsonb_array_elements(%(keys)s::jsonb) AS r ON e.collection_id = r->>0 AND e.item_id IN ('', r->>1)
-WHERE e.namespace <> r->>2
-ORDER BY collection_id
-LIMIT 1
 
 -- name: take_over_blobs
 -- What a rerun does not do again belongs to its revision as well; ids as rmhdag.models.ids.blob_id_of makes them.

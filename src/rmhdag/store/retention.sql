@@ -267,12 +267,13 @@ WHERE m.message_id = bite.message_id
 -- Only when the catalogue shows it no more: what could not be removed there has to be tried again.
 DELETE FROM dag_catalogue_entries AS c
 USING (
-    SELECT o.collection_id, o.item_id FROM dag_catalogue_entries AS o
+    SELECT o.namespace, o.collection_id, o.item_id FROM dag_catalogue_entries AS o
     WHERE o.removed AND o.status = 'published' AND o.changed_at < clock_timestamp() - %(days)s * interval '1 day'
     ORDER BY o.changed_at
     LIMIT %(limit)s
 ) AS bite
-WHERE c.collection_id = bite.collection_id AND c.item_id = bite.item_id AND c.removed AND c.status = 'published'
+WHERE c.namespace = bite.namespace AND c.collection_id = bite.collection_id AND c.item_id = bite.item_id
+    AND c.removed AND c.status = 'published'
 
 -- name: delete_old_joined_requests
 -- A revision's history needs the request that made it; those that joined it are as many as clients care to send.

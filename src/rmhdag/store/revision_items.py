@@ -16,7 +16,6 @@ import psycopg
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.store.asset_states import RevisionKey
 from rmhdag.store.bites import in_bites
-from rmhdag.store.catalogue_entries import REASON
 from rmhdag.store.pgstac import hide_removed, rehearse_items, show_range
 from rmhdag.store.queries import load_queries
 
@@ -108,7 +107,6 @@ def show_current(conn: Conn, completed: Sequence[CompletedRevision]) -> None:
         if items[:3] in in_pgstac:
             show_range(conn, items)
         _wait(conn)
-    conn.execute(SQL["bury_items_of_others"], revisions | {"reason": REASON})
 
 
 def withdraw_asset(conn: Conn, namespace: str, asset_id: str) -> None:

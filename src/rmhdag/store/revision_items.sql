@@ -120,7 +120,7 @@ WHERE e.namespace = r->>0 AND e.asset_id = r->>1 AND e.revision <> (r->>2)::int 
     )
 
 -- name: show_items
--- Locked in the order of their keys. An item that another namespace took meanwhile is left to it.
+-- Locked in the order of their keys.
 INSERT INTO dag_catalogue_entries AS e (
     collection_id, item_id, namespace, body, asset_id, revision, job_id, node_id
 )
@@ -129,33 +129,12 @@ FROM dag_revision_items AS i
 WHERE i.namespace = %(namespace)s AND i.asset_id = %(asset_id)s AND i.revision = %(revision)s
     AND (i.collection_id, i.item_id) > (%(after_collection)s, %(after_item)s)
     AND (i.collection_id, i.item_id) <= (%(last_collection)s, %(last_item)s)
-    AND NOT EXISTS (
-        SELECT FROM dag_catalogue_entries AS c
-        WHERE c.collection_id = i.collection_id AND c.item_id = '' AND c.namespace <> i.namespace
-    )
 ORDER BY i.collection_id COLLATE "C", i.item_id COLLATE "C"
-ON CONFLICT (collection_id, item_id) DO UPDATE SET
+ON CONFLICT (namespace, collection_id, item_id) DO UPDATE SET
     version = CASE WHEN (e.body, e.removed) = (EXCLUDED.body, EXCLUDED.removed) THEN e.version ELSE e.version + 1 END,
     status = 'pending', attempts = 0, next_attempt_at = clock_timestamp(), changed_at = clock_timestamp(),
     lease_epoch = e.lease_epoch + 1, last_error = NULL, removed = EXCLUDED.removed, body = EXCLUDED.body,
     asset_id = EXCLUDED.asset_id, revision = EXCLUDED.revision, job_id = EXCLUDED.job_id, node_id = EXCLUDED.node_id
-WHERE e.namespace = EXCLUDED.namespace
-
--- name: bury_items_of_others
--- It was free when its node published it, and is not any more: an operator has to know. 0 namespace, 1 asset_id, 2 revision
-INSERT INTO dag_dead_letters (dead_letter_id, namespace, reason, error_message, job_id, node_id, body)
-SELECT
-    'dl-' || left(encode(sha256(convert_to(
-        concat_ws(chr(1), i.namespace, i.asset_id, i.revision, i.collection_id, i.item_id), 'UTF8')), 'hex'), 56),
-    i.namespace, %(reason)s, format('collection %%s or its item %%s belongs to another namespace', i.collection_id, i.item_id),
-    i.job_id, i.node_id, jsonb_build_object('collection_id', i.collection_id, 'item_id', i.item_id, 'version', 0)
-FROM jsonb_array_elements(%(revisions)s::jsonb) AS r
-JOIN dag_revision_items AS i ON i.namespace = r->>0 AND i.asset_id = r->>1 AND i.revision = (r->>2)::int
-WHERE jsonb_typeof(r) = 'array' AND EXISTS (
-    SELECT FROM dag_catalogue_entries AS e
-    WHERE e.collection_id = i.collection_id AND e.item_id IN ('', i.item_id) AND e.namespace <> i.namespace
-)
-ON CONFLICT (dead_letter_id) DO NOTHING
 
 -- name: withdraw_asset
 UPDATE dag_catalogue_entries AS e

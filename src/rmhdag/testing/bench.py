@@ -21,6 +21,7 @@ from rmhdag.handlers import (
 from rmhdag.handlers.params import read_params
 from rmhdag.models.blobs import BlobAddress, BlobRef
 from rmhdag.models.events import ErrorKind
+from rmhdag.models.namespaces import DEFAULT
 from rmhdag.models.records import Zone
 from rmhdag.storage import Storage, StorageSettings, open_storage
 from rmhdag.testing.recording import Executed, Progress, Recording, as_function, execute
@@ -62,9 +63,13 @@ class HandlerBench:
 
     def __init__(self, folder: Path, modules: tuple[str, ...] = ()) -> None:
         self.folder = folder
-        self.storage: Storage = open_storage(StorageSettings(root=str(folder / "storage")))
+        self.storage: Storage = self.storage_of(DEFAULT)
         self._modules = modules
         self._runs = 0
+
+    def storage_of(self, namespace: str) -> Storage:
+        """What a task of this namespace sees."""
+        return open_storage(StorageSettings(root=str(self.folder / "storage")), namespace)
 
     # -- files -------------------------------------------------------------------------------------------------
 
@@ -106,7 +111,7 @@ class HandlerBench:
             recording or Recording(),
             {} if params is None else params,
             scratch=self.folder / f"scratch-{self._runs}",
-            open_storage=lambda: self.storage,
+            open_storage=lambda: self.storage_of(facts.get("namespace", DEFAULT)),
             resume=resume,
             attempt=attempt,
             **facts,

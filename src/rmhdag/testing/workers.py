@@ -18,6 +18,7 @@ from rmhdag.engine import inputs
 from rmhdag.engine.effects import TaskQueued
 from rmhdag.handlers import HandlerContext, HandlerSpec, Registry
 from rmhdag.models.events import ErrorKind
+from rmhdag.models.namespaces import DEFAULT
 from rmhdag.models.records import decode_records
 from rmhdag.storage import Storage, StorageSettings, open_storage
 from rmhdag.testing.bench import spec_of
@@ -222,4 +223,4 @@ class VirtualWorkers:
 
     @cached_property
     def _storage(self) -> Storage:
-        return open_storage(StorageSettings(root=str(self._folder / "storage")))
+        return open_storage(StorageSettings(root=str(self._folder / "storage")), DEFAULT)

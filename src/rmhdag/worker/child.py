@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +39,7 @@ from rmhdag.worker.frames import RECEIVE_BYTES, Frame, FrameReader, encode
 from rmhdag.worker.trust import LeaseGuard, TrustPage
 
 LOG_BYTES = TASK_LOG_BYTES
+MOST_NAMESPACES_OPEN = 16
 PROGRESS_BURST = 20
 PROGRESS_PER_SECOND = 5.0
 PR_SET_PDEATHSIG = 1
@@ -153,19 +154,24 @@ class TaskLink:
 
 
 @cache
-def storage_opener(guard: LeaseGuard) -> Callable[[], Storage] | None:
-    """How this process opens blob storage, once and when it is first wanted; None if it was told of none."""
+def storage_opener(guard: LeaseGuard) -> Callable[[str], Storage] | None:
+    """How this process opens the blob storage of a namespace, when it is first wanted; None if it was told of none."""
     settings = StorageSettings.from_variables(os.environ)
 
     def before_write() -> None:
         link = running.get()
         guard.wait_until_trusted(lambda: link is not None and link.stop_reason() is not None)
 
-    return cache(lambda: open_storage(settings, before_write)) if settings.is_given else None
+    @lru_cache(MOST_NAMESPACES_OPEN)
+    def opened(namespace: str) -> Storage:
+        return open_storage(settings, namespace, before_write)
+
+    return opened if settings.is_given else None
 
 
 def context_of(task: TaskFrame, link: Link, scratch: str, guard: LeaseGuard) -> HandlerContext[Any]:
     resume = None if task.checkpoint_phase is None else Checkpoint(task.checkpoint_phase, task.checkpoint_data)
+    opener = storage_opener(guard)
     return HandlerContext(
         link,
         task.params,
@@ -179,7 +185,8 @@ def context_of(task: TaskFrame, link: Link, scratch: str, guard: LeaseGuard) -> 
         trace_parent=task.trace_parent,
         resume=resume,
         scratch=Path(scratch, f"{task.task_id}.{task.lease_epoch}"),
-        open_storage=storage_opener(guard),
+        # Bound to the namespace of the task's row: nothing that a handler is given by its parameters changes it.
+        open_storage=None if opener is None else partial(opener, task.namespace),
         check_lease=guard.check,
     )
 

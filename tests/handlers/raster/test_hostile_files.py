@@ -38,7 +38,7 @@ def can_trace() -> bool:
 def validate_here(root: Path, name: str) -> Outcome:
     spec = load_handlers(["rmhdag.handlers.raster.validate"]).find("raster_validate")
     assert spec is not None
-    storage = open_storage(StorageSettings(str(root)))
+    storage = open_storage(StorageSettings(str(root)), "default")
     params = {"source": {"container": CONTAINER, "path": name}}
     return run_plain(spec, HandlerContext[Any](Silent(), params, open_storage=lambda: storage))
 

@@ -22,7 +22,7 @@ ADDRESS = BlobAddress(Zone.BRONZE, "in", "terrain.tif")
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
-    return open_storage(StorageSettings(str(tmp_path / "storage")))
+    return open_storage(StorageSettings(str(tmp_path / "storage")), "default")
 
 
 def write_raster(path: Path, size: int = 64, value: int = 7, **options: object) -> Path:

@@ -41,11 +41,13 @@ def storage(request: pytest.FixtureRequest) -> Iterator[Storage]:
         with running_azurite() as endpoint:
             create_container(endpoint, "rasters")
             options = {"azure_account_key": KEY, "azure_endpoint": endpoint}
-            yield open_storage(StorageSettings(f"az://{ACCOUNT}/rasters", options=options))
+            yield open_storage(StorageSettings(f"az://{ACCOUNT}/rasters", options=options), "default")
     else:
         with running_s3() as endpoint:
             create_bucket(endpoint, "rasters")
-            yield open_storage(StorageSettings("s3://rasters", options={**S3_OPTIONS, "aws_endpoint": endpoint}))
+            yield open_storage(
+                StorageSettings("s3://rasters", options={**S3_OPTIONS, "aws_endpoint": endpoint}), "default"
+            )
 
 
 def validate(storage: Storage) -> dict[str, Any]:

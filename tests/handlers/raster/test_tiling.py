@@ -30,7 +30,7 @@ def storage(tmp_path: Path) -> Storage:
     """With a raster of 3 × 3 tiles of 512, two of them nothing but nodata."""
     pixels = terrain("float32")
     pixels[:, :512, 512:] = -1
-    opened = open_storage(StorageSettings(str(tmp_path / "storage")))
+    opened = open_storage(StorageSettings(str(tmp_path / "storage")), "default")
     opened.upload(write(tmp_path / "terrain.tif", pixels, nodata=-1), SOURCE)
     return opened
 

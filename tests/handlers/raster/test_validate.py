@@ -31,7 +31,7 @@ CONFLICT = (
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
-    return open_storage(StorageSettings(str(tmp_path / "storage")))
+    return open_storage(StorageSettings(str(tmp_path / "storage")), "default")
 
 
 def run(storage: Storage, params: dict[str, Any]) -> Outcome:

@@ -39,7 +39,7 @@ def main() -> None:
     root, container, written = sys.argv[1:]
     handlers, names = json.load(sys.stdin)
     registry = load_handlers(["rmhdag.handlers.raster.validate", "rmhdag.handlers.raster.cog"])
-    storage = open_storage(StorageSettings(root))
+    storage = open_storage(StorageSettings(root), "default")
     with Path(written).open("w") as outcomes:
         for handler, name in product(handlers, names):
             spec = registry.find(handler)

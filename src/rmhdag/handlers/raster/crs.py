@@ -16,10 +16,11 @@ from rasterio.io import MemoryFile
 from rasterio.transform import Affine
 
 from rmhdag.handlers.contract import NonRetryableError
+from rmhdag.handlers.raster.crs_text import find_pointer
 
 MOST_CHARACTERS = 16_384
 CODE = re.compile(r"^(EPSG|ESRI|OGC|IAU_2015):([A-Za-z0-9]{1,12})$", re.IGNORECASE)
-WKT = re.compile(r"^\s*(BOUNDCRS|COMPD_?CS|COMPOUNDCRS|GEOG(?:CS|CRS)|GEODCRS|PROJ(?:CS|CRS)|GEOGRAPHICCRS)\s*\[")
+WKT = re.compile(r"^\s*(COMPD_?CS|COMPOUNDCRS|GEOG(?:CS|CRS)|GEODCRS|PROJ(?:CS|CRS)|GEOGRAPHICCRS)\s*\[")
 LAST_AUTHORITY = re.compile(r',AUTHORITY\["[^"]*","[^"]*"\]\]$')
 # In degrees, a tenth of a metre: what a rounded corner may be off.
 HAIR = 1e-6
@@ -40,7 +41,7 @@ def read_crs(text: str) -> CRS:
             if code is not None:
                 return _with_a_plane(CRS.from_authority(code[1].upper(), code[2].upper()), text)
             if WKT.match(text):
-                return _with_a_plane(CRS.from_wkt(text), text)
+                return _with_a_plane(crs_of_wkt(text), text)
         except CRSError:
             raise CrsRefused(
                 f"there is no coordinate system {_shown(text)}: look the code up at epsg.io, as in EPSG:32633"
@@ -50,6 +51,34 @@ def read_crs(text: str) -> CRS:
             f"the coordinate system {_shown(text)} is a web address and is not fetched: give its code, as EPSG:4326"
         )
     raise CrsRefused(f"the coordinate system {_shown(text)} is not understood: give its code, as EPSG:4326, or its WKT")
+
+
+def crs_of_wkt(text: str) -> CRS:
+    """Of WKT from outside, also if we wrote it once ourselves. Raises CrsRefused, or CRSError for what is no WKT."""
+    _refuse_files(text)
+    crs = CRS.from_wkt(text)
+    require_no_files(crs)
+    return crs
+
+
+def require_no_files(crs: CRS | None, name: str = "") -> None:
+    """Raises CrsRefused for a system that makes PROJ open files when coordinates are transformed.
+
+    Both ways of writing it are looked at: each leaves out what the other one has no words for.
+    """
+    if crs is not None:
+        _refuse_files(str(crs.to_wkt()), name)
+        _refuse_files(str(crs.to_wkt(version="WKT2_2019")), name, may_be_bound=True)
+
+
+def _refuse_files(wkt: str, name: str = "", *, may_be_bound: bool = False) -> None:
+    pointer = find_pointer(wkt, may_be_bound=may_be_bound)
+    if pointer is not None:
+        whose = f"of {name} " if name else ""
+        raise CrsRefused(
+            f"the coordinate system {whose}points to a file or to a transformation ({_shown(pointer)}), and only plain "
+            "systems are taken: give its code, as EPSG:4326, or its WKT without that part"
+        )
 
 
 def crs_name(crs: CRS) -> str:

@@ -131,7 +131,7 @@ def mosaic(ctx: HandlerContext[MosaicParams]) -> dict[str, Any]:
         tiles = params.all_tiles(params.scheme)
         plan, count = join_tiles(ctx, params.scheme, tiles, local)
         if isinstance(params.source, BlobRef):
-            require_same_source(ctx.storage, params.source, tiles.values())
+            require_same_source(ctx.storage, params.source, params.scheme, tiles)
     else:
         places = [opened_at(one) for one in params.sources or []]
         count = len(places)
@@ -161,12 +161,17 @@ def join_tiles(
     return plan_of(scheme), len(tiles)
 
 
-def require_same_source(storage: Storage, source: BlobRef, tiles: Iterable[BlobRef]) -> None:
-    """Tiles are named after the content they were cut from. If that is not true, nobody may find them later."""
+def require_same_source(
+    storage: Storage, source: BlobRef, scheme: TilingScheme, places: Iterable[tuple[int, int]]
+) -> None:
+    """Tiles are named after the content they were cut from. If that is not true, nobody may find them later.
+
+    Deleted are the names that the scheme gives to tiles, never an address that came as a parameter.
+    """
     if is_unchanged(storage, source):
         return
-    for tile in tiles:
-        storage.delete(tile.address)
+    for col, row in places:
+        storage.delete(scheme.address(source, scheme.tile(col, row)))
     raise NonRetryableError(
         f"the file {source.address} was replaced while its tiles were cut, so they were thrown away: submit it again"
     )

@@ -11,6 +11,7 @@ from rmhdag.handlers.contract import HandlerContext, NonRetryableError
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.sources import SourceParams
 from rmhdag.models.blobs import BlobAddress, BlobRef
+from rmhdag.models.namespaces import home_of
 
 VARIABLE = "RMHDAG_MOUNT"
 
@@ -24,7 +25,7 @@ def blob_to_mount(ctx: HandlerContext[BlobToMountParams]) -> dict[str, Any]:
     """Copies a file into the mounted folder, whole or not at all, and says its path, size and hash."""
     given = ctx.params.source
     wanted = given.sha256 if isinstance(given, BlobRef) else ctx.storage.sha256(ctx.params.place)
-    target = place_in(mount(), ctx.params.place)
+    target = place_in(mount() / home_of(ctx.namespace), ctx.params.place)
     if hash_of(target) == wanted:
         ctx.logger.info("%s is there already", target)
         found, size_bytes = wanted, target.stat().st_size
@@ -49,7 +50,8 @@ def mount() -> Path:
 
 
 def place_in(folder: Path, address: BlobAddress) -> Path:
-    """By zone, container and path, so that equal names do not meet. A link that leads out is not followed."""
+    """By zone, container and path below the namespace's folder, so that equal names do not meet. A link that leads out
+    is not followed."""
     target = folder.joinpath(address.zone, address.container, *address.path.split("/"))
     # What is not there yet resolves to itself, so nothing is made before this is known.
     if target.parent.resolve() != target.parent or target.is_symlink():

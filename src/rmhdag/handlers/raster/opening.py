@@ -22,7 +22,8 @@ from rasterio.errors import CRSError, NotGeoreferencedWarning, RasterioError
 from rasterio.session import Session
 
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
-from rmhdag.handlers.raster.tiff_header import BadTiff, ReadAt, TiffHeader, read_header
+from rmhdag.handlers.raster.crs import require_no_files
+from rmhdag.handlers.raster.tiff_header import COMPRESSIONS, BadTiff, Directory, ReadAt, TiffHeader, read_header
 from rmhdag.handlers.raster_limits import RasterLimits
 from rmhdag.models.blobs import BlobAddress, BlobRef
 from rmhdag.storage import BlobNotFound, OutsideStorage, Storage
@@ -194,12 +195,27 @@ def _opened(path: str, name: str, header: TiffHeader) -> Iterator[rasterio.Datas
                 f"{name} points to other files (metadata {pointing}), and only the file itself is read. "
                 "Write it anew with `gdal_translate -co COPY_SRC_MDD=NO in.tif out.tif`."
             )
-        expected = header.directories[0]
-        if (dataset.width, dataset.height, dataset.count) != (expected.width, expected.height, expected.bands):
-            raise RasterRefused(
-                f"{name} is damaged: two readers find images of different size in it. Export it again from its source."
-            )
+        _require_same_image(dataset, header.directories[0], name)
+        with reading(path, name):
+            for crs in (dataset.crs, dataset.gcps[1]):
+                require_no_files(crs, name)
         yield dataset
+
+
+def _require_same_image(dataset: rasterio.DatasetReader, expected: Directory, name: str) -> None:
+    """What was checked is what GDAL will read."""
+    if (dataset.width, dataset.height, dataset.count) != (expected.width, expected.height, expected.bands):
+        raise RasterRefused(
+            f"{name} is damaged: two readers find images of different size in it. Export it again from its source."
+        )
+    blocks = {tuple(shape) for shape in dataset.block_shapes}
+    compression = dataset.tags(ns="IMAGE_STRUCTURE").get("COMPRESSION")
+    is_same_block = blocks == {(expected.block_height, expected.block_width)} or expected.is_plain_strip
+    if not is_same_block or compression not in COMPRESSIONS[expected.compression].gdal_names:
+        raise RasterRefused(
+            f"{name} is damaged: two readers find blocks of different size or compression in it. "
+            "Export it again from its source."
+        )
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rmhdag.handlers.raster.crs_text import find_pointer
 from rmhdag.handlers.raster_limits import MEGABYTE, RasterLimits
 
 ReadAt = Callable[[int, int], bytes]
@@ -21,6 +22,7 @@ MOST_TAGS = 4096
 MOST_BLOCKS = 10_000_000
 MOST_VALUES_READ = 65_536
 MOST_TEXT_BYTES = 256
+MOST_GEO_TEXT_BYTES = 65_536
 PIECE_VALUES = 131_072
 # A COG has tiles of this size. A line of pixels fills a small part of each, and costs as much as all of it.
 TILE_PIXELS = 512
@@ -28,19 +30,33 @@ MOST_TIMES_LARGER = 64
 LEAST_TILED_BYTES = 512 * MEGABYTE
 
 WIDTH, HEIGHT, BITS, COMPRESSION, SAMPLES, ROWS, PLANAR = 256, 257, 258, 259, 277, 278, 284
-TILE_WIDTH, TILE_HEIGHT, NODATA = 322, 323, 42113
+TILE_WIDTH, TILE_HEIGHT, NODATA, GEO_TEXTS = 322, 323, 42113, 34737
 STRIP_OFFSETS, STRIP_BYTES, TILE_OFFSETS, TILE_BYTES = 273, 279, 324, 325
+ASCII = 2
+PLAIN_SYSTEM = "give it a plain one, as with `gdal_edit.py -a_srs EPSG:32633 in.tif`"
+
+
+class Compression(NamedTuple):
+    """As people call it, and as GDAL may call it once it has opened the file."""
+
+    name: str
+    gdal_names: frozenset[str | None]
+
+
+# The only list of what is accepted; docs/architecture/raster-safety.md shows it. LZMA is rare and slow, and not on it.
 COMPRESSIONS = {
-    1: "none",
-    5: "LZW",
-    7: "JPEG",
-    8: "deflate",
-    32773: "packbits",
-    32946: "deflate",
-    34887: "LERC",
-    50000: "zstd",
-    50001: "WebP",
+    1: Compression("none", frozenset({None})),
+    5: Compression("LZW", frozenset({"LZW"})),
+    7: Compression("JPEG", frozenset({"JPEG", "YCbCr JPEG"})),
+    8: Compression("deflate", frozenset({"DEFLATE"})),
+    32773: Compression("packbits", frozenset({"PACKBITS"})),
+    32946: Compression("deflate", frozenset({"DEFLATE"})),
+    34887: Compression("LERC", frozenset({"LERC", "LERC_DEFLATE", "LERC_ZSTD"})),
+    50000: Compression("zstd", frozenset({"ZSTD"})),
+    50001: Compression("WebP", frozenset({"WEBP"})),
 }
+# So much unpacked is worth a slot for some minutes, whatever it takes when packed: empty and sparse rasters are common.
+LEAST_DECODED_BYTES = 4096 * MEGABYTE
 
 # Width in bytes and numpy's letter, by the number of the type; text and the like have no letter.
 TYPES: dict[int, tuple[int, str]] = {
@@ -110,6 +126,11 @@ class Directory(NamedTuple):
         return self.width * self.height * self.bands * self.bits // 8
 
     @property
+    def is_plain_strip(self) -> bool:
+        """GDAL reads a lone strip without compression in small pieces, however high it is."""
+        return self.compression == 1 and self.block_width == self.width and self.blocks == 1
+
+    @property
     def tiled_bytes(self) -> int:
         """Unpacked, in the whole tiles of a COG."""
         tiles = -(-self.width // TILE_PIXELS) * -(-self.height // TILE_PIXELS)
@@ -153,9 +174,11 @@ def read_header(read_at: ReadAt, size_bytes: int, limits: RasterLimits) -> TiffH
         directory = _directory_of(reader, tags)
         _check_limits(directory, limits)
         _check_blocks(reader, tags, directory)
+        _check_geo_texts(reader, tags)
         directories.append(directory)
     if not directories:
         raise BadTiff("is damaged: it is a TIFF without any image; export it again from its source")
+    _check_ratio(sum(one.decoded_bytes for one in directories), size_bytes, limits)
     return TiffHeader(is_big, tuple(directories))
 
 
@@ -220,9 +243,17 @@ class _Reader:
             raise BadTiff("is damaged: a list of its properties makes no sense; export it again from its source")
         data = self.bytes_at(offset + head, count * tag_bytes + self._offset_bytes)
         tags: dict[int, _Tag] = {}
+        before = -1
         for number in range(count):
             at = number * tag_bytes
             name, kind = struct.unpack_from(f"{self._order}HH", data, at)
+            if name <= before:
+                # Of two equal ones other readers take the first, the last, or both: what we check they may not use.
+                raise BadTiff(
+                    f"names its properties {'twice' if name in tags else 'out of order'} (tag {name}), which readers "
+                    "understand differently: write it anew with `gdal_translate in.tif out.tif`"
+                )
+            before = name
             values = self._offset(data, at + 4)
             place = at + 4 + self._offset_bytes
             fits = TYPES.get(kind, (1, ""))[0] * values <= self._offset_bytes
@@ -338,12 +369,34 @@ def _check_limits(found: Directory, limits: RasterLimits) -> None:
             f"is cut into {found.blocks:,} blocks, the most is {MOST_BLOCKS:,}: "
             "write it anew with `gdal_translate -co TILED=YES in.tif out.tif`"
         )
-    # GDAL reads a lone strip without compression in small pieces, however high it is.
-    is_plain_strip = found.compression == 1 and found.block_width == found.width and found.blocks == 1
-    if found.block_bytes > limits.raster_max_block_mb * MEGABYTE and not is_plain_strip:
+    if found.block_bytes > limits.raster_max_block_mb * MEGABYTE and not found.is_plain_strip:
         raise BadTiff(
             f"has blocks of {found.block_bytes // MEGABYTE:,} MB, the most is {limits.raster_max_block_mb:,} MB "
             "(RMHDAG_RASTER_MAX_BLOCK_MB): write it anew with `gdal_translate -co TILED=YES in.tif out.tif`"
+        )
+
+
+def _check_geo_texts(reader: _Reader, tags: dict[int, _Tag]) -> None:
+    """One of them may be a whole coordinate system, as ESRI's programs write it, and GDAL reads it on opening."""
+    tag = tags.get(GEO_TEXTS)
+    if tag is None:
+        return
+    if tag.type != ASCII or tag.length > MOST_GEO_TEXT_BYTES:
+        raise BadTiff(f"has names in its coordinate system that are no texts, or very long: {PLAIN_SYSTEM}")
+    pointer = find_pointer(reader.bytes_at(tag.offset, tag.length).replace(b"\0", b" ").decode("utf-8", "replace"))
+    if pointer is not None:
+        raise BadTiff(
+            f"has a coordinate system that points to a file or to a transformation ({pointer[:80]!r}), and nothing but "
+            f"the file itself is read: {PLAIN_SYSTEM}"
+        )
+
+
+def _check_ratio(decoded_bytes: int, size_bytes: int, limits: RasterLimits) -> None:
+    """A small file that unpacks to a huge raster would hold a worker for hours."""
+    if decoded_bytes > max(LEAST_DECODED_BYTES, limits.raster_max_ratio * size_bytes):
+        raise BadTiff(
+            f"has {decoded_bytes // MEGABYTE:,} MB when it is unpacked, {decoded_bytes // size_bytes:,} times its "
+            f"size; the most is {limits.raster_max_ratio:,} times (RMHDAG_RASTER_MAX_RATIO): cut away what is empty"
         )
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import rasterio
-from rasterio.crs import CRS
 from rasterio.enums import ColorInterp
 from rasterio.io import DatasetReader, DatasetWriter
 from rasterio.transform import Affine
@@ -82,7 +81,7 @@ def plan_of(scheme: TilingScheme, window: Window | None = None) -> RasterPlan:
     return RasterPlan(
         window.width,
         window.height,
-        CRS.from_wkt(scheme.crs) if scheme.crs else None,
+        scheme.coordinate_system,
         scheme.affine @ Affine.translation(window.col_off, window.row_off),
         scheme.bands,
         scheme.dtype,

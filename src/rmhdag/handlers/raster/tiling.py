@@ -165,7 +165,6 @@ class _Notes:
         expected = self._saved.get(tile.number)
         believed = self._is_whole(tile, found) if expected is None else found.sha256 == expected
         if not believed:
-            self._storage.delete(found.address)
             return False
         self._tiles[tile.number] = found
         self._found += 1

@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from rasterio.crs import CRS
 from rasterio.enums import Resampling
+from rasterio.errors import CRSError
 from rasterio.io import DatasetReader
 from rasterio.transform import Affine, array_bounds
 from rasterio.vrt import WarpedVRT
@@ -24,7 +25,7 @@ from rasterio.warp import calculate_default_transform, transform_bounds
 from rasterio.windows import Window
 
 from rmhdag.handlers.contract import NonRetryableError
-from rmhdag.handlers.raster.crs import around_its_middle, goes_beyond_180, kept_crs, within_180
+from rmhdag.handlers.raster.crs import around_its_middle, crs_of_wkt, goes_beyond_180, kept_crs, within_180
 from rmhdag.handlers.raster.outputs import WORK
 from rmhdag.handlers.raster.writing import BLOCK, alpha_band, common_dtype, has_mask
 from rmhdag.models.blobs import BlobAddress, BlobRef
@@ -106,6 +107,14 @@ class TilingScheme(BaseModel):
     @property
     def nodata_value(self) -> float | None:
         return None if self.nodata is None else float(self.nodata)
+
+    @property
+    def coordinate_system(self) -> CRS | None:
+        """A scheme comes as a parameter, whoever made it."""
+        try:
+            return crs_of_wkt(self.crs) if self.crs else None
+        except CRSError:
+            raise NonRetryableError("the coordinate system of the scheme is no WKT: make the scheme anew") from None
 
     @property
     def affine(self) -> Affine:
@@ -244,7 +253,7 @@ def viewed(dataset: DatasetReader, scheme: TilingScheme) -> Iterator[DatasetRead
     with WarpedVRT(
         dataset,
         src_crs=around_its_middle(dataset.crs, dataset.bounds.left, dataset.bounds.right),
-        crs=CRS.from_wkt(scheme.crs),
+        crs=scheme.coordinate_system,
         transform=scheme.affine,
         width=scheme.width,
         height=scheme.height,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -14,6 +15,8 @@ from rmhdag.handlers.stac.metadata import StacId
 from rmhdag.models.blobs import BlobRef
 from rmhdag.models.columns import LargeJsonObject
 from rmhdag.models.handler_result import HandlerResult
+from rmhdag.models.hrefs import CODE as HREF_REFUSED
+from rmhdag.models.hrefs import find_href_fault
 from rmhdag.models.records import AnyRecord, StacCollectionRecord, StacItemRecord
 from rmhdag.storage import BlobNotFound, OutsideStorage, Storage
 
@@ -34,6 +37,7 @@ def stac_ensure_collection(ctx: HandlerContext[EnsureCollectionParams]) -> Handl
     """Makes sure that a STAC collection is there, and says what it is about."""
     words = CollectionWords.model_validate({name: getattr(ctx.params, name) for name in CollectionWords.model_fields})
     collection = build_collection(words, ctx.params.items)
+    check_hrefs(lambda url: ctx.storage.owns(url), collection)
     return HandlerResult(
         output={"collection": collection, "collection_id": words.collection_id},
         records=(StacCollectionRecord(collection=collection),),
@@ -107,7 +111,9 @@ def stac_register_items(ctx: HandlerContext[RegisterItemsParams]) -> HandlerResu
     records: list[AnyRecord] = []
     collection_id = params.collection.collection_id if params.collection is not None else params.collection_id
     if params.collection is not None:
-        records.append(StacCollectionRecord(collection=build_collection(params.collection, items)))
+        collection = build_collection(params.collection, items)
+        check_hrefs(ctx.storage.owns, collection)
+        records.append(StacCollectionRecord(collection=collection))
     for number, given in enumerate(items):
         item = in_collection(given, collection_id)
         key = item["collection"], item["id"]
@@ -143,12 +149,20 @@ def in_collection(item: dict[str, Any], collection_id: str | None) -> dict[str, 
 
 def records_of(storage: Storage, item: dict[str, Any], *, with_data: bool = False) -> list[AnyRecord]:
     """The item's record, and those of its files in our storage. A file that is not there is not published."""
+    check_hrefs(storage.owns, item)
     records: list[AnyRecord] = [StacItemRecord(collection_id=item["collection"], item=item)]
     for role, asset in item["assets"].items():
         blob = blob_of(storage, item["id"], role, asset)
         if blob is not None and (with_data or role != DATA):
             records.append(blob.record(role))
     return records
+
+
+def check_hrefs(is_ours: Callable[[str], bool], document: dict[str, Any]) -> None:
+    """Raises NonRetryableError for a link that must not be published."""
+    fault = find_href_fault(document, is_ours)
+    if fault is not None:
+        raise NonRetryableError(f"{document['id']!r}: {fault}", code=HREF_REFUSED)
 
 
 def blob_of(storage: Storage, item_id: str, role: str, asset: dict[str, Any]) -> BlobRef | None:

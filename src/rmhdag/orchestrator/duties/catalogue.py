@@ -38,6 +38,7 @@ from rmhdag.store.pgstac import CollectionMissing
 log = get_logger(__name__)
 Conn = psycopg.Connection[Any]
 BITE = 50
+MOST_OPEN = 64
 LEASE_SECONDS = 15.0
 MOST_DELAY_SECONDS = 900.0
 # Storage that is away comes back, within a day or so; what an entry says stays as it is.
@@ -54,14 +55,16 @@ class Relay:
     storage: StorageSettings
     jitter: Random = field(default_factory=Random)
     renewal_seconds: float = 3.0
-    opened: StaticCatalogue | None = None
+    opened: dict[str, StaticCatalogue] = field(default_factory=dict)
     was_warned: bool = False
 
-    def catalogue(self) -> StaticCatalogue | None:
-        """None if no blob storage is configured: then entries wait."""
-        if self.opened is None and self.storage.is_given:
-            self.opened = StaticCatalogue(open_storage(self.storage))
-        return self.opened
+    def catalogue(self, namespace: str) -> StaticCatalogue:
+        """That of a namespace: each has a root of its own."""
+        if namespace not in self.opened:
+            if len(self.opened) >= MOST_OPEN:
+                self.opened.clear()
+            self.opened[namespace] = StaticCatalogue(open_storage(self.storage, namespace))
+        return self.opened[namespace]
 
 
 def run_once(conn: Conn, relay: Relay) -> int:
@@ -70,8 +73,7 @@ def run_once(conn: Conn, relay: Relay) -> int:
         return 0
     if relay.kind is CatalogueKind.PGSTAC:
         return _tell_pgstac(conn, relay)
-    catalogue = relay.catalogue()
-    if catalogue is None:
+    if not relay.storage.is_given:
         if not relay.was_warned:
             relay.was_warned = True
             log.warning("catalogue_waits", error="no blob storage is configured: set RMHDAG_STORAGE")
@@ -79,7 +81,7 @@ def run_once(conn: Conn, relay: Relay) -> int:
     waiting = claim_entries(conn, limit=BITE, lease_seconds=LEASE_SECONDS)
     times = 0
     while waiting:
-        tried = _try_for_a_while(relay, catalogue, waiting)
+        tried = _try_for_a_while(relay, waiting)
         settle_entries(conn, tried)
         times += len(tried)
         if waiting := waiting[len(tried) :]:
@@ -104,19 +106,20 @@ def _tell_pgstac(conn: Conn, relay: Relay) -> int:
     return len(claimed)
 
 
-def _try_for_a_while(relay: Relay, catalogue: StaticCatalogue, waiting: Sequence[ClaimedEntry]) -> list[TriedEntry]:
+def _try_for_a_while(relay: Relay, waiting: Sequence[ClaimedEntry]) -> list[TriedEntry]:
     """At least one of them."""
     renewal = time.monotonic() + relay.renewal_seconds
     tried: list[TriedEntry] = []
     for one in waiting:
-        tried.append(_try(relay, catalogue, one))
+        tried.append(_try(relay, one))
         if time.monotonic() >= renewal:
             break
     return tried
 
 
-def _try(relay: Relay, catalogue: StaticCatalogue, one: ClaimedEntry) -> TriedEntry:
+def _try(relay: Relay, one: ClaimedEntry) -> TriedEntry:
     try:
+        catalogue = relay.catalogue(one.namespace)
         if not one.item_id:
             is_shown = catalogue.put_collection(one.body, version=one.version)
         elif one.removed:
