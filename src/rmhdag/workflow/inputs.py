@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from rmhdag.models.json_values import NotJsonError, check_json
 from rmhdag.models.limits import INPUT_BYTES, INPUT_DEPTH
-from rmhdag.workflow.parameters import (
-    FORMATS,
-    LIMIT_TYPES,
-    Fault,
-    check_members,
-    check_value,
-    is_type,
-    pattern_fault,
-    same,
-)
-from rmhdag.workflow.problems import Problem, did_you_mean
+from rmhdag.workflow.parameters import FORMATS, LIMIT_TYPES, Fault, ValueCheck, canonical, is_type
+from rmhdag.workflow.patterns import pattern_fault
+from rmhdag.workflow.problems import Problem, did_you_mean, few_guesses
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.source_map import Path
 from rmhdag.workflow.structure import has_input_structure, report_input_structure
@@ -60,10 +52,11 @@ def validate_inputs(
             [Problem("input_params", 0, 0, "not-json", error.what, error.remedy.capitalize(), error.pointer)]
         ) from None
     declared = {name: rules.model_dump(exclude_none=True) for name, rules in definition.inputs.items()}
-    faults: list[Fault] = []
-    complete = check_members(declared, params, (), faults)
-    if faults:
-        raise InvalidInputs([_problem(fault) for fault in faults])
+    check = ValueCheck()
+    with few_guesses():
+        complete = check.members(declared, params, ())
+    if check.faults:
+        raise InvalidInputs([_problem(fault) for fault in check.faults])
     return complete
 
 
@@ -76,6 +69,8 @@ def check_inputs(data: Mapping[str, Any], report: Report) -> None:
     inputs = data.get("inputs")
     if isinstance(inputs, dict):
         for name, declared in inputs.items():
+            if report.is_full:
+                return
             if isinstance(declared, dict):
                 _check_declaration(name, declared, ("inputs", name), report, 1)
 
@@ -170,13 +165,15 @@ def _check_choices_and_default(name: str, declared: dict[str, Any], path: Path, 
         if not choices:
             report.add((*path, "enum"), "empty-field", "`enum` is empty", "List the allowed values or remove it")
         limits = {key: value for key, value in declared.items() if key != "enum"}
+        check, seen = ValueCheck(), set[str]()
         for index, choice in enumerate(choices):
-            faults: list[Fault] = []
-            check_value(limits, choice, (*path, "enum", index), faults)
-            for fault in faults:
-                report.add(fault.path, "contradiction", f"the allowed value is wrong: {fault.message}", fault.remedy)
-            if any(same(choice, earlier) for earlier in choices[:index]):
+            check.value(limits, choice, (*path, "enum", index))
+            written = canonical(choice)
+            if written in seen and not report.is_full:
                 report.add((*path, "enum", index), "repeated-value", "this value is already allowed", "Name it once")
+            seen.add(written)
+        for fault in check.faults:
+            report.add(fault.path, "contradiction", f"the allowed value is wrong: {fault.message}", fault.remedy)
     default = declared.get("default")
     if default is None:
         return
@@ -187,9 +184,9 @@ def _check_choices_and_default(name: str, declared: dict[str, Any], path: Path, 
             f"`{name}` is required, so its default is never used",
             "Remove one of the two",
         )
-    faults = []
-    check_value(declared, default, (*path, "default"), faults)
-    for fault in faults:
+    check = ValueCheck()
+    check.value(declared, default, (*path, "default"))
+    for fault in check.faults:
         report.add(
             fault.path, "contradiction", f"the default contradicts its declaration: {fault.message}", fault.remedy
         )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from rmhdag.models.json_values import RESERVED_KEY
@@ -37,6 +36,7 @@ from rmhdag.workflow.expressions.syntax import (
 )
 from rmhdag.workflow.expressions.values import MAX_INTEGER, kind, member, text_of, truth
 from rmhdag.workflow.former_names import FORMER_ROOTS
+from rmhdag.workflow.problems import did_you_mean
 
 ROOTS = ("inputs", "nodes", "env", "item", "index", "fan_out")
 NODE_FIELDS = ("output", "status")
@@ -384,8 +384,7 @@ def join_texts(closures: list[Evaluator]) -> Evaluator:
 
 
 def suggest(name: str, known: tuple[str, ...]) -> str:
-    close = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"Did you mean `{close[0]}`?" if close else f"Known are {', '.join(sorted(known))}"
+    return did_you_mean(name, known, f"Known are {', '.join(sorted(known))}")
 
 
 _BUILDERS: dict[type[Expr], Callable[[Compiler, Any], Code]] = {
