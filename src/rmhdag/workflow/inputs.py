@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rmhdag.models.json_values import NotJsonError, check_json
+from rmhdag.models.json_values import MAX_DEPTH, NotJsonError, check_json
 from rmhdag.models.limits import INPUT_BYTES, INPUT_DEPTH
 from rmhdag.workflow.parameters import FORMATS, LIMIT_TYPES, Fault, ValueCheck, canonical, is_type
-from rmhdag.workflow.patterns import pattern_fault
+from rmhdag.workflow.patterns import MAX_WORK, pattern_fault
 from rmhdag.workflow.problems import Problem, did_you_mean, few_guesses
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.source_map import Path
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rmhdag.workflow.definition import WorkflowDefinition
 
 MAX_SCHEMA_DEPTH = 8
+
+Declared = dict[str, dict[str, Any]]
 
 _PAIRS = (
     ("minimum", "maximum"),
@@ -42,22 +44,52 @@ def validate_inputs(
 
     Only parameters that rmhdag has made itself may be `with_references`; what a reference stands for is not checked.
     """
+    return _validate(declared_inputs(definition), params, ValueCheck(), max_bytes, with_references)
+
+
+def declared_inputs(definition: WorkflowDefinition) -> Declared:
+    """As JSON."""
+    return {name: rules.model_dump(exclude_none=True) for name, rules in definition.inputs.items()}
+
+
+def complete_declared(
+    declared: Declared, params: Any, *, with_references: bool = False, pattern_work: int = MAX_WORK
+) -> dict[str, Any]:
+    """As `validate_inputs`, and with their defaults they are no larger than a job may be given.
+
+    Raises InvalidInputs, and OutOfWork if `pattern_work` is less than what a check usually has.
+    """
+    complete = _validate(declared, params, ValueCheck(pattern_work), INPUT_BYTES, with_references)
+    return limit_inputs(complete, with_references=with_references)
+
+
+def limit_inputs(params: dict[str, Any], *, with_references: bool = False) -> dict[str, Any]:
+    """The parameters, if they are JSON and no larger than a job may be given. Raises InvalidInputs."""
+    _check_json(params, MAX_DEPTH, INPUT_BYTES, with_references)
+    return params
+
+
+def _validate(
+    declared: Declared, params: Any, check: ValueCheck, max_bytes: int, with_references: bool
+) -> dict[str, Any]:
     if not isinstance(params, dict):
         fault = Fault((), "wrong-type", "the parameters are not an object", 'Give `{"name": value}`')
         raise InvalidInputs([_problem(fault)])
-    try:
-        check_json(params, max_depth=INPUT_DEPTH, max_bytes=max_bytes, with_references=with_references)
-    except NotJsonError as error:
-        raise InvalidInputs(
-            [Problem("input_params", 0, 0, "not-json", error.what, error.remedy.capitalize(), error.pointer)]
-        ) from None
-    declared = {name: rules.model_dump(exclude_none=True) for name, rules in definition.inputs.items()}
-    check = ValueCheck()
+    _check_json(params, INPUT_DEPTH, max_bytes, with_references)
     with few_guesses():
         complete = check.members(declared, params, ())
     if check.faults:
         raise InvalidInputs([_problem(fault) for fault in check.faults])
     return complete
+
+
+def _check_json(params: dict[str, Any], max_depth: int, max_bytes: int, with_references: bool) -> None:
+    try:
+        check_json(params, max_depth=max_depth, max_bytes=max_bytes, with_references=with_references)
+    except NotJsonError as error:
+        raise InvalidInputs(
+            [Problem("input_params", 0, 0, "not-json", error.what, error.remedy.capitalize(), error.pointer)]
+        ) from None
 
 
 def _problem(fault: Fault) -> Problem:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from rmhdag.models.json_values import json_pointer
 from rmhdag.models.limits import SECRET_CHARACTERS
 from rmhdag.models.references import as_reference
-from rmhdag.workflow.patterns import PatternWork, TooExpensive
+from rmhdag.workflow.patterns import MAX_WORK, OutOfWork, PatternWork, TooExpensive
 from rmhdag.workflow.problems import MAX_PROBLEMS, did_you_mean
 
 Path = tuple[str | int, ...]
@@ -118,11 +118,15 @@ def all_differ(values: list[Any]) -> bool:
 
 
 class ValueCheck:
-    """One check of many values: what is wrong so far, and what of the work for it is left."""
+    """One check of many values: what is wrong so far, and what of the work for it is left.
 
-    def __init__(self) -> None:
+    A check with less `pattern_work` than others is only tried: it raises OutOfWork where others report a fault.
+    """
+
+    def __init__(self, pattern_work: int = MAX_WORK) -> None:
         self.faults: list[Fault] = []
-        self._patterns = PatternWork()
+        self._patterns = PatternWork(pattern_work)
+        self._is_trial = pattern_work < MAX_WORK
         # By identity: the lists belong to declarations, which outlive the check.
         self._choices: dict[int, frozenset[str]] = {}
 
@@ -207,6 +211,8 @@ class ValueCheck:
                 what = f"`{_name(path)}` must match the pattern {pattern}"
                 self._add(path, "out-of-range", what, "Change the value")
         except TooExpensive as error:
+            if self._is_trial and isinstance(error, OutOfWork):
+                raise
             what = f"`{_name(path)}` cannot be checked: {error}"
             self._add(path, "too-expensive", what, "Shorten it, or declare the input without `pattern`")
 

@@ -39,6 +39,10 @@ class TooExpensive(Exception):
     """Trying the patterns of one check takes too long."""
 
 
+class OutOfWork(TooExpensive):
+    """Each by itself could be tried, but there are too many of them."""
+
+
 class _Malformed(Exception):
     """It cannot be read here, with the reason."""
 
@@ -49,8 +53,8 @@ class _Malformed(Exception):
 class PatternWork:
     """What one check may still spend on patterns."""
 
-    def __init__(self) -> None:
-        self._left = MAX_WORK
+    def __init__(self, limit: int = MAX_WORK) -> None:
+        self._left = limit
         self._seen: set[str] = set()
 
     def matches(self, pattern: str, text: str) -> bool:
@@ -67,7 +71,7 @@ class PatternWork:
             self._left -= size * _COMPILING_CHARACTERS
         self._left -= len(text) * (1 if size <= _SMALL_SIZE else size)
         if self._left < 0:
-            raise TooExpensive("trying the patterns on all these texts takes too long")
+            raise OutOfWork("trying the patterns on all these texts takes too long")
         return _matcher(pattern).isinstance_python(text)
 
 
