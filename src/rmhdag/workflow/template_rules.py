@@ -341,6 +341,7 @@ class TemplateRules:
 class _Samples:
     def __init__(self, values: dict[Reference, Any]) -> None:
         self.values = values
+        self.work = 0
 
     def lookup(self, root: str, path: tuple[str | int, ...]) -> Any:
         try:

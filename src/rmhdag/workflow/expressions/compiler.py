@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rmhdag.models.json_values import RESERVED_KEY
-from rmhdag.workflow.expressions.budget import Evaluator, Path, Run, refuse_long_text
+from rmhdag.workflow.expressions.budget import CHARACTER, CONSTANT_WORK, Evaluator, Path, Run, refuse_long_text
 from rmhdag.workflow.expressions.errors import ExpressionError, Missing
 from rmhdag.workflow.expressions.filters import DEFAULT_FILTER, FILTERS, PRESENCE_TESTS, TESTS
 from rmhdag.workflow.expressions.operators import ARITHMETIC, COMPARISONS, number
@@ -69,6 +69,8 @@ class Code(NamedTuple):
 
 
 class _NoScope:
+    work = 0
+
     def lookup(self, root: str, path: Path) -> Any:
         raise Missing(f"{root} has no value here")
 
@@ -106,7 +108,7 @@ class Compiler:
         if any(part.run is not None for part in parts):
             return Code(evaluator)
         try:
-            return Code(None, evaluator(Run(NO_SCOPE)))
+            return Code(None, evaluator(Run(NO_SCOPE, CONSTANT_WORK)))
         except ExpressionError as error:
             raise error_at(self.text, offset, error.message) from None
 
@@ -377,7 +379,7 @@ def join_texts(closures: list[Evaluator]) -> Evaluator:
             length += len(text)
             refuse_long_text(length)
             texts.append(text)
-        run.charge(length)
+        run.charge(CHARACTER * length)
         return "".join(texts)
 
     return evaluate
