@@ -57,6 +57,8 @@ class ServedHere(Served):
         super().__init__(url, dsn)
         self.hub = api.streams
         self.readers = api.readers
+        self.checks = api.checks
+        self.pool = api.pool
         self._server = server
 
     def stop(self) -> None:
@@ -86,7 +88,7 @@ def served(
 ) -> Iterator[ServedHere]:
     listener = listener or listen("127.0.0.1", 0)
     # On a machine that does other things a connection may take its time.
-    patient = {"patience_seconds": 30.0, **settings}
+    patient = {"patience_seconds": 30.0, "requests_per_second": 1e6, **settings}
     given = ApiSettings(dsn=dsn, queues=frozenset(queues), job_queue_name="jobs", **patient)
     app = build(given)
     server = ApiServer(app)

@@ -35,6 +35,8 @@ from rmhdag.workflow import InvalidInputs
 from rmhdag.workflow.definition import FanInNode, FanOutNode, WorkflowNode
 from rmhdag.workflow.expressions import ExpressionError, compile_template
 from rmhdag.workflow.loader import load
+from rmhdag.workflow.parameters import ValueCheck
+from rmhdag.workflow.patterns import pattern_fault
 from rmhdag.workflow.problems import InvalidWorkflow
 from tests.engine.definitions import fan, spec, task, workflow
 from tests.engine.driver import Job
@@ -115,6 +117,23 @@ def _(place: Place, characters: int) -> bool:
 def _(place: Place, characters: int) -> bool:
     """What is between the braces."""
     return _compiles("{{ '" + "x" * (characters - 4) + "' }}")
+
+
+@limit("Workflows", "a pattern")
+def _(place: Place, characters: int) -> bool:
+    return pattern_fault("x" * characters) is None
+
+
+@limit("Workflows", "a pattern with its repetitions written out")
+def _(place: Place, parts: int) -> bool:
+    return pattern_fault(f"x{{{parts - 1}}}y") is None
+
+
+@limit("Workflows", "a text that a pattern is tried on")
+def _(place: Place, characters: int) -> bool:
+    check = ValueCheck()
+    check.value({"type": "string", "pattern": "x"}, "x" * characters, ("text",))
+    return not check.faults
 
 
 def _compiles(text: str) -> bool:

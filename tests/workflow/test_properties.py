@@ -49,6 +49,7 @@ EXPRESSION_PIECES = st.sampled_from(
 class Scope:
     def __init__(self, data: Any) -> None:
         self.data = data
+        self.work = 0
 
     def lookup(self, root: str, path: tuple[str | int, ...]) -> Any:
         return resolve_path(self.data, path)

@@ -17,8 +17,9 @@ from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool
 
 from rmhdag.api.bells import Bells
+from rmhdag.api.check_pool import CheckPool
 from rmhdag.api.claims import Claims
-from rmhdag.api.rate_limits import RateLimit
+from rmhdag.api.rate_limits import REQUESTS, SUBMISSIONS, RateLimit
 from rmhdag.api.streams.hub import Hub
 from rmhdag.api.streams.listener import StreamLimits
 from rmhdag.assets.identity import Platforms
@@ -63,6 +64,10 @@ class ApiSettings:
     max_body_bytes: int = BODY_BYTES
     body_seconds: float = 30.0
     submits_per_second: float = 2_000.0
+    requests_per_second: float = 1_000.0
+    check_processes: int = 2
+    # A server that nobody has called yet need not have them.
+    checks_ready: bool = False
     header_seconds: float = 10.0
     oidc: OidcSettings | None = None
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
@@ -84,6 +89,8 @@ class Api:
     settings: ApiSettings
     pool: ConnectionPool[Conn] = field(init=False)
     submit_rate: RateLimit = field(init=False)
+    request_rate: RateLimit = field(init=False)
+    checks: CheckPool = field(init=False)
     tokens: TokenVerifier | None = field(init=False, default=None)
     streams: Hub = field(init=False)
     # Workers over HTTP have connections of their own: neither they nor people can keep the others waiting.
@@ -106,7 +113,9 @@ class Api:
             max_listeners=self.settings.max_listeners,
             max_listeners_per_key=self.settings.max_listeners_per_key,
         )
-        self.submit_rate = RateLimit(self.settings.submits_per_second)
+        self.submit_rate = RateLimit(self.settings.submits_per_second, SUBMISSIONS)
+        self.request_rate = RateLimit(self.settings.requests_per_second, REQUESTS)
+        self.checks = CheckPool(self.settings.check_processes)
         if self.settings.oidc is not None:
             from rmhdag.api.oidc import TokenVerifier
 
@@ -120,6 +129,8 @@ class Api:
         """Without waiting: a server that starts before its database answers 503 until that is there."""
         self.pool.open()
         self.worker_pool.open()
+        if self.settings.checks_ready:
+            self.checks.warm()
 
     def close(self) -> None:
         self.streams.close()
@@ -127,6 +138,7 @@ class Api:
         self.worker_pool.close()
         self.pool.close()
         self.readers.shutdown()
+        self.checks.close()
 
     def _pool(self, name: str, least: int) -> ConnectionPool[Conn]:
         settings = self.settings

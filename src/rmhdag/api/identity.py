@@ -63,7 +63,9 @@ class Authentication:
         if scope["type"] in ("http", "websocket") and scope["path"] not in OPEN:
             connection = HTTPConnection(scope)
             try:
-                connection.state.caller = await run_in_threadpool(authenticate, get_api(connection), connection)
+                caller = await run_in_threadpool(authenticate, get_api(connection), connection)
+                get_api(connection).request_rate.take(caller.rate_name)
+                connection.state.caller = caller
             except Problem as problem:
                 note_refusal(problem, connection)
                 await respond(problem)(scope, receive, send)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import NamedTuple
 
 from rmhdag.api.problems import Problem
 
@@ -15,16 +16,31 @@ MOST_CALLERS = 10_000
 BURST_SECONDS = 2.0
 
 
+class Counted(NamedTuple):
+    """What is counted by whom, and what whoever asks for too much is told."""
+
+    code: str
+    what: str
+    remedy: str
+
+
+SUBMISSIONS = Counted("too_many_submissions", "jobs a second with one key", "submit in batches at a steady pace")
+REQUESTS = Counted("too_many_requests", "requests a second with one key", "ask for more at once and less often")
+
+
 class RateLimit:
     """A bucket per caller that fills with time. It belongs to this process: n processes let n times as much through."""
 
-    def __init__(self, per_second: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, per_second: float, counted: Counted = SUBMISSIONS, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._per_second = per_second
+        self._counted = counted
         self._clock = clock
         self._lock = threading.Lock()
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, caller: str, count: int) -> None:
+    def take(self, caller: str, count: int = 1) -> None:
         """Raises a 429. Who asks for more than fits into a bucket gets it from a full one, and waits the longer."""
         most = self._per_second * BURST_SECONDS
         with self._lock:
@@ -42,8 +58,8 @@ class RateLimit:
             seconds = max(1, math.ceil(missing / self._per_second))
             raise Problem(
                 429,
-                "too_many_submissions",
-                f"more than {self._per_second:g} jobs a second with one key",
-                remedy=f"Try again in {seconds} s, or submit in batches at a steady pace.",
+                self._counted.code,
+                f"more than {self._per_second:g} {self._counted.what}",
+                remedy=f"Try again in {seconds} s, or {self._counted.remedy}.",
                 headers={"Retry-After": str(seconds)},
             )

@@ -296,6 +296,21 @@ class Settings(MachineSettings):
         validation_alias=named("RMHDAG_SUBMITS_PER_SECOND"),
         description="Jobs that one key may submit to an API process, in the long run",
     )
+    requests_per_second: float = Field(
+        default=1_000.0,
+        gt=0,
+        le=1_000_000,
+        allow_inf_nan=False,
+        validation_alias=named("RMHDAG_REQUESTS_PER_SECOND"),
+        description="Requests that one key may send to an API process, in the long run; above it 429",
+    )
+    check_processes: int = Field(
+        default=2,
+        ge=1,
+        le=64,
+        validation_alias=named("RMHDAG_CHECK_PROCESSES"),
+        description="Processes of an API that check workflows and large parameters; a namespace has all but one",
+    )
     api_header_seconds: Interval = Field(
         default=10.0,
         validation_alias=named("RMHDAG_API_HEADER_SECONDS"),

@@ -50,6 +50,8 @@ from rmhdag.models.api.workflows import Registration, WorkflowCheck, WorkflowDet
 M = TypeVar("M", bound=BaseModel)
 YAML = "application/yaml"
 JSON = "application/json"
+# The largest workflow takes some seconds to check.
+CHECK_SECONDS = 10
 PAGE = 500
 
 
@@ -66,6 +68,8 @@ class Call(Generic[M]):
     repeatable: bool = True
     # Refusals that are answers.
     accepts: frozenset[int] = frozenset()
+    # How long the server may work on it, where it would stop earlier otherwise.
+    wait_seconds: int | None = None
 
     def parameters(self) -> dict[str, list[str]]:
         """What is None is not given; lists are repeated."""
@@ -181,11 +185,25 @@ def get_workflow(workflow_id: str, version: int | None = None) -> Call[WorkflowD
 
 def register(source: bytes, media_type: str = YAML) -> Call[Registration]:
     """Repeatable: the same content again is no new one."""
-    return Call("POST", "/api/v1/workflows", Registration, content=source, media_type=media_type)
+    return Call(
+        "POST",
+        "/api/v1/workflows",
+        Registration,
+        content=source,
+        media_type=media_type,
+        wait_seconds=CHECK_SECONDS,
+    )
 
 
 def validate(source: bytes, media_type: str = YAML) -> Call[WorkflowCheck]:
-    return Call("POST", "/api/v1/workflows/validate", WorkflowCheck, content=source, media_type=media_type)
+    return Call(
+        "POST",
+        "/api/v1/workflows/validate",
+        WorkflowCheck,
+        content=source,
+        media_type=media_type,
+        wait_seconds=CHECK_SECONDS,
+    )
 
 
 def preview_retention() -> Call[PrunePreview]:

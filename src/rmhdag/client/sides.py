@@ -28,6 +28,8 @@ def request_of(http: httpx.Client | httpx.AsyncClient, step: Send | Open) -> htt
     headers = trace_headers()
     if call.content is not None:
         headers["Content-Type"] = call.media_type
+    if call.wait_seconds is not None:
+        headers["Prefer"] = f"wait={call.wait_seconds}"
     timeout: Any = httpx.USE_CLIENT_DEFAULT
     if isinstance(step, Open):
         headers["Accept"] = "text/event-stream"

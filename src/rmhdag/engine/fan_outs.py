@@ -14,6 +14,7 @@ from rmhdag.models.events import ErrorKind, EventStatus, EventType
 from rmhdag.models.limits import EXPANSION_BYTES, MAX_CHILDREN, MESSAGE_CHARACTERS, NAMED_FAILURES
 from rmhdag.models.states import NodeType
 from rmhdag.workflow.expressions import ExpressionError, Missing
+from rmhdag.workflow.expressions.budget import MAX_WORK
 
 if TYPE_CHECKING:
     from rmhdag.engine.run import JobRun
@@ -59,13 +60,14 @@ def expand(run: JobRun, fan: FanOutState) -> None:
     """Create the next chunk of children and ask to be continued if there are more."""
     assert fan.items is not None
     start, stop = fan.expanded, min(fan.expanded + run.plan.expansion_chunk, fan.total)
-    scope = ChildScope(run, fan.total)
+    scope = ChildScope(run, fan.total, fan.shared)
     run.resolved_bytes = 0
     children = []
     for index in range(start, stop):
         children.append(_new_child(run, fan, scope, index, fan.items[index]))
-        if run.resolved_bytes > EXPANSION_BYTES:
+        if run.resolved_bytes > EXPANSION_BYTES or scope.work > MAX_WORK:
             break
+    run.scope.work += scope.work
     stop = fan.expanded = start + len(children)
     if children:
         retry = fan.slot.plan.task.retry if fan.slot.plan.task is not None else None
@@ -85,6 +87,7 @@ def expand(run: JobRun, fan: FanOutState) -> None:
 def forget_source(run: JobRun, fan: FanOutState) -> None:
     """Nothing is expanded any more: the items, and what a rerun takes over, may be as large as all the rest."""
     fan.items = None
+    fan.shared = {}
     if fan.reused:
         fan.reused = {}
         fan_out_id = fan.slot.node_id

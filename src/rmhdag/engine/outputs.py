@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rmhdag.engine.plan import NodePlan
     from rmhdag.engine.run import JobRun
     from rmhdag.workflow.expressions import CompiledTemplate
+    from rmhdag.workflow.expressions.budget import Shared
     from rmhdag.workflow.expressions.sizes import Resolved
 
 
@@ -75,11 +76,13 @@ def _dotted(path: Path) -> str:
 class JobScope:
     """Names that mean the same for every node of a job."""
 
-    __slots__ = ("run", "sizes")
+    __slots__ = ("run", "shared", "sizes", "work")
 
     def __init__(self, run: JobRun, sizes: dict[int, tuple[Any, int]] | None = None) -> None:
         self.run = run
         self.sizes = {} if sizes is None else sizes
+        self.shared: Shared | None = None
+        self.work = 0  # of expressions, since somebody began to count
 
     def lookup(self, root: str, path: Path) -> Any:
         run = self.run
@@ -110,8 +113,9 @@ class ChildScope(JobScope):
 
     __slots__ = ("index", "item", "total")
 
-    def __init__(self, run: JobRun, total: int) -> None:
+    def __init__(self, run: JobRun, total: int, shared: Shared | None = None) -> None:
         super().__init__(run, run.scope.sizes)
+        self.shared = shared
         self.item: Any = None
         self.index = 0
         self.total = total

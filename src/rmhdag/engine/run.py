@@ -116,6 +116,7 @@ class JobRun:
         self.jitter = jitter
         effects: list[Effect] = []
         self.effects = effects
+        self.scope.work = 0
         RULES[type(given)](self, given)
         if self.settled:
             flow.spread(self)

@@ -14,6 +14,7 @@ from rmhdag.models.states import NODE_TERMINAL, NODE_TRANSITIONS, NodeStatus
 
 if TYPE_CHECKING:
     from rmhdag.engine.plan import NodePlan, TaskPlan
+    from rmhdag.workflow.expressions.budget import Shared
 
 STATUSES = tuple(NodeStatus)
 PENDING, READY, DISPATCHED, RUNNING, COMPLETED, FAILED, SKIPPED, CANCELLED = range(len(STATUSES))
@@ -111,6 +112,7 @@ class FanOutState:
         "items",
         "next_child",
         "reused",
+        "shared",
         "slot",
         "statuses",
         "total",
@@ -133,6 +135,8 @@ class FanOutState:
         self.failed: list[int] = []  # the first hundred, for messages
         self.error: tuple[int, dict[str, Any]] | None = None  # of the first child that failed with a code
         self.cancel_cursor: int | None = None
+        # Parameters that are the same for all children, computed once; dropped with the items.
+        self.shared: Shared = {}
         self.reused: Mapping[int, str] = {}  # what a rerun takes over, until all are expanded
 
     @property

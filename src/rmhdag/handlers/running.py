@@ -29,7 +29,7 @@ from rmhdag.models.handler_result import DataWarning, HandlerError, HandlerResul
 from rmhdag.models.json_values import NotJsonError, check_json
 from rmhdag.models.limits import MESSAGE_CHARACTERS
 from rmhdag.models.records import RecordsTooLargeError, encode_records
-from rmhdag.observability.secrets import mask_text, mask_value
+from rmhdag.observability.secrets import mask_and_cut, mask_value
 
 MESSAGE_LENGTH = MESSAGE_CHARACTERS
 DISK_ERRORS = {
@@ -198,7 +198,7 @@ def _encoded_warnings(warnings: tuple[DataWarning, ...]) -> bytes:
     """Equal ones are one with a count; what is beyond the limit is counted."""
     counts: dict[tuple[str, str], int] = {}
     for warning in warnings:
-        key = (warning.code, mask_text(clean_text(warning.message))[:KEPT_CHARACTERS])
+        key = (warning.code, mask_and_cut(clean_text(warning.message), KEPT_CHARACTERS))
         counts[key] = counts.get(key, 0) + warning.count
     rest = sum(list(counts.values())[MOST_KINDS:])
     kept = list(counts.items())[:MOST_KINDS]
@@ -259,7 +259,7 @@ def _told(error: BaseException) -> str:
 
 def _failed(kind: ErrorKind, message: str) -> Outcome:
     """Libraries like to quote what they were given, connection strings included; events keep it for ever."""
-    return Outcome(error_kind=kind, error_message=mask_text(clean_text(message))[:MESSAGE_LENGTH])
+    return Outcome(error_kind=kind, error_message=mask_and_cut(clean_text(message), MESSAGE_LENGTH))
 
 
 def _with_error(kind: ErrorKind, error: HandlerError, message: str | None = None) -> Outcome:

@@ -31,6 +31,10 @@ EXPRESSION_CHARACTERS = 4 * KB
 TEXT_CHARACTERS = MB
 # A shorter secret could not be told from ordinary text.
 SECRET_CHARACTERS = 6
+# A pattern's size is its parts with counted repetitions written out; trying it takes some 30 ns per part and letter.
+PATTERN_CHARACTERS = 500
+PATTERN_SIZE = 1_000
+PATTERN_TEXT_CHARACTERS = 10_000
 
 # Jobs. A job may be given the 100,000 items of its fan-out.
 INPUT_BYTES = 8 * MB
@@ -78,6 +82,9 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
         Limit("the name of a node", NODE_ID_CHARACTERS, "characters", "the file is refused"),
         Limit("a text with templates", TEMPLATE_CHARACTERS, "characters", "the file is refused"),
         Limit("one expression", EXPRESSION_CHARACTERS, "characters", "the file is refused"),
+        Limit("a pattern", PATTERN_CHARACTERS, "characters", "the file is refused"),
+        Limit("a pattern with its repetitions written out", PATTERN_SIZE, "parts", "the file is refused"),
+        Limit("a text that a pattern is tried on", PATTERN_TEXT_CHARACTERS, "characters", "refused"),
         Limit("a text that an expression makes", TEXT_CHARACTERS, "characters", "`template_error`: the node fails"),
     ),
     "Jobs": (

@@ -19,13 +19,17 @@ _NAMES = (
     r"|sharedaccesskey|sharedaccesssignature|instrumentation[_-]?key|private[_-]?key|connection[_-]?string"
 )
 _NAMED = re.compile(_NAMES, re.IGNORECASE)
-# In a text within a text quotes come with backslashes.
-_QUOTED = r"""\\*"(?:[^"\\]|\\.)*"|\\*'(?:[^'\\]|\\.)*'"""
+# In a text within a text quotes come with backslashes. One that is never closed goes on to the end: a search that fails
+# would be made again from each of the next ones.
+_QUOTED = r"""\\*"(?:[^"\\]|\\[\s\S])*+(?:"|\\?\Z)|\\*'(?:[^'\\]|\\[\s\S])*+(?:'|\\?\Z)"""
+# Words with dots in them, each looked at once; and where in such a word a token may begin.
+_DOTTED = re.compile(r"(?<![\w-])[\w-]++(?:\.[\w-]*+)++")
+_TOKEN_START = re.compile(r"(?:^|(?<=-))eyJ(?=[\w-]{4})")
 _PATTERNS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     # Our keys: the id in the middle is no secret and tells which key it was.
     (re.compile(r"rmhdag_([0-9a-f]{16})_[A-Za-z0-9_-]+"), rf"rmhdag_\1_{MASK}"),
     (re.compile(r"(?<=://)([^/@\s:]*):[^/\s]*@"), rf"\1:{MASK}@"),
-    (re.compile(r"\beyJ[\w-]{4,}\.[\w-]+(?:\.[\w-]*)?"), MASK),
+    (_DOTTED, lambda found: _without_tokens(found[0])),
     (re.compile(r"\bwhsec_[A-Za-z0-9+/=_-]+"), f"whsec_{MASK}"),
     (re.compile(r"(?i)\bbearer\s+[^\s\"',;]+"), f"Bearer {MASK}"),
     (
@@ -54,6 +58,28 @@ def mask_text(text: str) -> str:
     for pattern, instead in _PATTERNS:
         text = pattern.sub(instead, text)
     return text
+
+
+def mask_and_cut(text: str, most: int) -> str:
+    """The first letters of the masked text, in time that does not depend on what follows them."""
+    head = text[: 4 * most]
+    if len(head) < len(text):
+        end = max(head.rfind(blank, most) for blank in " \n\t")
+        # A secret that is cut off is known no more: it is left out, or ended as the password of a URL would be.
+        head = head[:end] if end > 0 else f"{head}@"
+    return mask_text(head)[:most]
+
+
+def _without_tokens(word: str) -> str:
+    """JSON Web Tokens: a header that begins with `{"` in base64, a dot, the claims, and perhaps a signature."""
+    if "eyJ" not in word:
+        return word
+    parts, shown, place = word.split("."), [], 0
+    while place < len(parts):
+        start = _TOKEN_START.search(parts[place]) if place + 1 < len(parts) and parts[place + 1] else None
+        shown.append(parts[place] if start is None else parts[place][: start.start()] + MASK)
+        place += 1 if start is None else 3
+    return ".".join(shown)
 
 
 def mask_value(value: Any, name: str = "", depth: int = 0) -> Any:

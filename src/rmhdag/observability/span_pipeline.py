@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from structlog.typing import FilteringBoundLogger
 
-from rmhdag.observability.secrets import mask_text
+from rmhdag.observability.secrets import mask_and_cut
 
 SCHEDULE_MILLISECONDS = 1000
 
@@ -53,7 +53,7 @@ class Discretion(SpanProcessor):
         query = (span.attributes or {}).get("url.query")
         if query:
             names = [part.partition("=")[0] for part in str(query)[:10_000].split("&")]
-            span.set_attribute("url.query", mask_text("&".join(names))[:500])
+            span.set_attribute("url.query", mask_and_cut("&".join(names), 500))
 
 
 class WatchedExporter(SpanExporter):

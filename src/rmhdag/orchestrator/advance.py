@@ -49,6 +49,7 @@ from rmhdag.store.settle import HeldJob, settle
 from rmhdag.store.tasks import PUBLISHES
 from rmhdag.store.verdicts import Verdict, judge
 from rmhdag.workflow import InvalidInputs
+from rmhdag.workflow.expressions.budget import MAX_WORK
 
 log = get_logger(__name__)
 
@@ -61,6 +62,8 @@ CROWDED_SHARE = 20
 CROWDED_SECONDS = 0.3
 # What one transaction writes of values that may be large; a job that alone has more goes alone.
 BATCH_BYTES = 4 * 1024 * 1024
+# What the expressions of one job, and of one transaction, may take before the others have their turn: 50 ms.
+TURN_WORK = MAX_WORK
 MOST_HANDLED_JOBS = 10_000
 MEASURED_EVERY = 8
 
@@ -308,14 +311,15 @@ class Advance:
             self.figures.phase = "deciding"
             batch = Batch(self._turns, self._catalogue, partial(store_large_objects, self._conn), self._own_files)
             held: dict[str, Decided] = {}
+            expression_work = 0
             present = self._load(part)
             large = self._read_along(part)
             for job_id, items in part.items():
-                if batch.size_bytes > BATCH_BYTES:
+                if batch.size_bytes > BATCH_BYTES or expression_work > TURN_WORK:
                     rest[job_id] = items
                 elif (job := present.get(job_id)) is not None:
                     touched.add(job_id)
-                    self._decide(job, items, now, batch, held, large)
+                    expression_work += self._decide(job, items, now, batch, held, large)
                     if job_id not in held:
                         touched.discard(job_id)  # it is to blame itself, and has no part in what the others suffer
             if held:
@@ -394,9 +398,11 @@ class Advance:
         batch: Batch,
         held: dict[str, Decided],
         large: dict[str, Any],
-    ) -> None:
-        """Let the engine decide about one job. An exception is that job's, and leaves the batch as it was."""
-        job_id, had_ended = job.job_id, job.run.is_terminal
+    ) -> int:
+        """Let the engine decide about one job; the work of its expressions. What is left after too much of that waits
+        for a later turn. An exception is that job's, and leaves the batch as it was.
+        """
+        job_id, had_ended, work = job.job_id, job.run.is_terminal, 0
         try:
             if job.is_new:
                 job.is_new = False
@@ -405,7 +411,11 @@ class Advance:
                 effects = resume(job.run, now)
                 self._tell_reclaim(job)
                 batch.take(job, effects)
-            for item in items:
+            for place, item in enumerate(items):
+                if work > TURN_WORK:
+                    self._put_back({job_id: items[place:]})
+                    del items[place:]
+                    break
                 if isinstance(item, LocalInput):
                     local = self._start_of(job) if isinstance(item.given, Start) else item.given
                     batch.take(job, job.run.apply(local, now, self._jitter.random()))
@@ -415,6 +425,7 @@ class Advance:
                     given = read_entry(self._conn, job, item, large)
                     effects = job.run.apply(given, now, self._jitter.random())
                     batch.take(job, effects, item.payload.get("command_id"))
+                work += job.run.scope.work
             if batch.wants_child_jobs:
                 self._make_child_jobs(job, batch)
         except Exception as error:
@@ -424,8 +435,9 @@ class Advance:
             if verdict is not Verdict.DATA:
                 raise
             self._blame(job_id, error, verdict, job)
-            return
+            return work
         held[job_id] = Decided(job, had_ended)
+        return work
 
     def _start_of(self, job: OwnedJob) -> Start:
         """A rerun that has not begun brings along what is finished."""

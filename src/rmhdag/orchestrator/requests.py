@@ -25,7 +25,7 @@ from rmhdag.models.jobs import CommandKind
 from rmhdag.models.references import hide_secrets
 from rmhdag.orchestrator.callbacks.destinations import PUBLIC_ONLY, Rules
 from rmhdag.orchestrator.definitions import definition_of
-from rmhdag.orchestrator.submissions import Submission, new_job_row, shown_inputs
+from rmhdag.orchestrator.submissions import Completion, Submission, complete_inputs, new_job_row, shown_inputs
 from rmhdag.store import assets, jobs
 from rmhdag.store.asset_states import RevisionKey, RevisionOfJob, follow_jobs
 from rmhdag.store.assets import LockedAsset, StoredRequest
@@ -85,6 +85,7 @@ def order(
     platforms: Platforms | None = None,
     callback_rules: Rules = PUBLIC_ONLY,
     source_app: str = "api",
+    complete: Completion = complete_inputs,
 ) -> Ordered:
     """Take an order; the same one again is answered with what it led to, even if the workflow has changed since.
 
@@ -96,7 +97,9 @@ def order(
         return found
     try:
         with conn.transaction():
-            return Ordered(_order(conn, namespace, wanted, platforms or Platforms(), callback_rules, source_app))
+            submission = _submission(wanted)
+            row = new_job_row(conn, namespace, submission, callback_rules, complete)
+            return Ordered(_order(conn, namespace, wanted, platforms or Platforms(), row, source_app))
     except errors.UniqueViolation:
         # Somebody has used the same id or key in between, and all that we did is undone.
         found = _repeat(conn, namespace, wanted)
@@ -121,19 +124,21 @@ def _repeat(conn: Conn, namespace: str, wanted: WorkOrder) -> Ordered | None:
     return Ordered(found, True)
 
 
-def _order(
-    conn: Conn, namespace: str, wanted: WorkOrder, platforms: Platforms, rules: Rules, source_app: str
-) -> StoredRequest:
-    request_id = wanted.request_id or new_id()
-    submission = Submission(
+def _submission(wanted: WorkOrder) -> Submission:
+    return Submission(
         workflow_id=wanted.workflow_id,
         input_params=wanted.input_params,
         submitted_by=wanted.submitted_by,
         priority=wanted.priority,
-        correlation_id=request_id,
+        correlation_id=wanted.request_id or new_id(),
         callback_url=wanted.callback_url,
     )
-    row = new_job_row(conn, namespace, submission, rules) | {"request_id": request_id}
+
+
+def _order(
+    conn: Conn, namespace: str, wanted: WorkOrder, platforms: Platforms, row: dict[str, Any], source_app: str
+) -> StoredRequest:
+    request_id = row["request_id"] = row["correlation_id"]
     definition = definition_of(conn, namespace, row["workflow_id"], row["workflow_version"], row["workflow_hash"])
     request: dict[str, Any] = {
         "namespace": namespace,

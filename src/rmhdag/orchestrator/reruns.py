@@ -22,6 +22,9 @@ from rmhdag.orchestrator.definitions import definition_of
 from rmhdag.orchestrator.requests import make_revision, state_of
 from rmhdag.orchestrator.stored_outputs import read_output
 from rmhdag.orchestrator.submissions import (
+    CheckNeeded,
+    ChecksNeeded,
+    Completion,
     OtherSubmissionError,
     Submitted,
     check_inputs,
@@ -73,8 +76,11 @@ def plan_rerun_of(
     changed_params: Mapping[str, Any] | None = None,
     from_nodes: Collection[str] = (),
     everything: bool = False,
+    complete: Completion = complete_inputs,
 ) -> PlannedRerun:
-    """What `rerun_job` would do: nothing, if all went well and nothing else was asked for."""
+    """What `rerun_job` would do: nothing, if all went well and nothing else was asked for. Raises ChecksNeeded if
+    `complete` asks for it.
+    """
     job = reruns.read_job(conn, namespace, job_id)
     if job is None:
         raise UnknownJobError(f"there is no job {job_id}")
@@ -82,7 +88,10 @@ def plan_rerun_of(
         raise JobNotFinishedError(f"job {job_id} is {job.status}; only a finished job can be rerun")
     definition = definition_of(conn, namespace, job.workflow_id, job.workflow_version, job.workflow_hash)
     changed = check_inputs(changed_params or {})
-    params = complete_inputs(definition, {**job.input_params, **changed}, with_references=True)
+    try:
+        params = complete(definition, {**job.input_params, **changed}, with_references=True)
+    except CheckNeeded as check:
+        raise ChecksNeeded([check]) from None
     if job.status is JobStatus.COMPLETED and not from_nodes and not everything and params == job.input_params:
         return PlannedRerun(job, definition, params, RerunScope((), tuple(definition.nodes), ()))
     outcomes = reruns.node_outcomes(conn, job_id)

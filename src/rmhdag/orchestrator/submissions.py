@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 import psycopg
@@ -13,8 +13,7 @@ from pydantic import ValidationError
 
 from rmhdag.engine.effects import ChildJobRequested
 from rmhdag.engine.outputs import summarise
-from rmhdag.models.json_values import NotJsonError, check_json
-from rmhdag.models.limits import INPUT_BYTES, REASON_CHARACTERS
+from rmhdag.models.limits import REASON_CHARACTERS
 from rmhdag.models.references import HIDDEN, is_secret, references_in
 from rmhdag.observability.traces import current_trace_parent
 from rmhdag.orchestrator.callbacks.destinations import PUBLIC_ONLY, CallbackRefused, Rules, check_callback_url
@@ -25,8 +24,10 @@ from rmhdag.orchestrator.owned_jobs import OwnedJob
 from rmhdag.store import jobs, workflows
 from rmhdag.store.identity import new_id
 from rmhdag.store.secret_inputs import seal_inputs
-from rmhdag.workflow import InvalidInputs, Problem, validate_inputs
+from rmhdag.workflow import InvalidInputs
 from rmhdag.workflow.definition import WorkflowDefinition
+from rmhdag.workflow.inputs import complete_declared, declared_inputs, limit_inputs
+from rmhdag.workflow.patterns import MAX_WORK
 
 Conn = psycopg.Connection[Any]
 
@@ -80,6 +81,46 @@ class Submitted(NamedTuple):
     is_repeat: bool = False
 
 
+def complete_inputs(
+    definition: WorkflowDefinition,
+    params: Mapping[str, Any],
+    *,
+    with_references: bool = False,
+    pattern_work: int = MAX_WORK,
+) -> dict[str, Any]:
+    """The parameters that a job gets: declared, with defaults, and with these no larger than a job may be given.
+
+    The one check for jobs of people, reruns and child jobs. Raises InvalidInputs.
+    """
+    return complete_declared(
+        declared_inputs(definition), dict(params), with_references=with_references, pattern_work=pattern_work
+    )
+
+
+class Completion(Protocol):
+    """`complete_inputs`, or what does the same elsewhere and raises CheckNeeded until it was done there."""
+
+    def __call__(
+        self, definition: WorkflowDefinition, params: Mapping[str, Any], *, with_references: bool = False
+    ) -> dict[str, Any]: ...
+
+
+class CheckNeeded(Exception):
+    """Parameters that take too long to be checked here and now; `what` is for whoever checks them."""
+
+    def __init__(self, what: Any) -> None:
+        super().__init__("parameters have to be checked first")
+        self.what = what
+
+
+class ChecksNeeded(Exception):
+    """Nothing was done: these come first."""
+
+    def __init__(self, checks: Sequence[CheckNeeded]) -> None:
+        super().__init__(f"{len(checks)} parameters have to be checked first")
+        self.checks = checks
+
+
 Refusal = (
     UnknownWorkflowError
     | RetiredWorkflowError
@@ -119,18 +160,23 @@ def submit_many(
     namespace: str = "default",
     callback_rules: Rules = PUBLIC_ONLY,
     source_app: str = "api",
+    complete: Completion = complete_inputs,
 ) -> list[Submitted | Refusal]:
     """One answer per submission, in their order; all jobs that can be are made by one statement of one transaction.
 
+    Raises ChecksNeeded, before anything is made, if `complete` asks for it.
     A repeat is recognised before it is checked: the first one's job is the answer even if the workflow has changed.
     """
     answers: list[Submitted | Refusal | None] = list(_repeats(conn, namespace, wanted))
     open_places = [place for place, answer in enumerate(answers) if answer is None]
     stored = _current(conn, namespace, [wanted[place] for place in open_places])
     rows: dict[int, dict[str, Any]] = {}
+    needed: list[CheckNeeded] = []
     for place in open_places:
         try:
-            rows[place] = _row_of(conn, namespace, wanted[place], stored, callback_rules)
+            rows[place] = _row_of(conn, namespace, wanted[place], stored, callback_rules, complete)
+        except CheckNeeded as check:
+            needed.append(check)
         except (
             UnknownWorkflowError,
             RetiredWorkflowError,
@@ -139,6 +185,8 @@ def submit_many(
             CallbackRefused,
         ) as refusal:
             answers[place] = refusal
+    if needed:
+        raise ChecksNeeded(needed)
     inserted = jobs.insert_jobs(conn, list(rows.values()), source_app) if rows else set()
     beaten = []
     for place, row in rows.items():
@@ -180,13 +228,23 @@ def _current(conn: Conn, namespace: str, wanted: Sequence[Submission]) -> dict[W
     return workflows.current_heads(conn, namespace, {(one.workflow_id, one.version) for one in wanted})
 
 
-def new_job_row(conn: Conn, namespace: str, wanted: Submission, rules: Rules) -> dict[str, Any]:
-    """The row of a job that is inserted together with other things. Raises a Refusal."""
-    return _row_of(conn, namespace, wanted, _current(conn, namespace, [wanted]), rules)
+def new_job_row(
+    conn: Conn, namespace: str, wanted: Submission, rules: Rules, complete: Completion = complete_inputs
+) -> dict[str, Any]:
+    """The row of a job that is inserted together with other things. Raises a Refusal, or ChecksNeeded."""
+    try:
+        return _row_of(conn, namespace, wanted, _current(conn, namespace, [wanted]), rules, complete)
+    except CheckNeeded as check:
+        raise ChecksNeeded([check]) from None
 
 
 def _row_of(
-    conn: Conn, namespace: str, wanted: Submission, stored: Mapping[Wanted, workflows.WorkflowHead], rules: Rules
+    conn: Conn,
+    namespace: str,
+    wanted: Submission,
+    stored: Mapping[Wanted, workflows.WorkflowHead],
+    rules: Rules,
+    complete: Completion,
 ) -> dict[str, Any]:
     head = stored.get((wanted.workflow_id, wanted.version))
     if head is None:
@@ -196,7 +254,7 @@ def _row_of(
         raise RetiredWorkflowError(head.workflow_id)
     definition = definition_of(conn, namespace, head.workflow_id, head.version, head.hash)
     refuse_unfit(conn, namespace, head, definition)
-    params = complete_inputs(definition, wanted.input_params)
+    params = complete(definition, wanted.input_params)
     row = job_row(
         new_id(),
         head,
@@ -232,27 +290,7 @@ def shown_inputs(definition: WorkflowDefinition, params: Mapping[str, Any]) -> d
 
 def check_inputs(params: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters from outside: JSON without references, no larger than a job may be given. Raises InvalidInputs."""
-    return _within_limits(dict(params), with_references=False)
-
-
-def complete_inputs(
-    definition: WorkflowDefinition, params: Mapping[str, Any], *, with_references: bool = False
-) -> dict[str, Any]:
-    """The parameters that a job gets: declared, with defaults, and with these no larger than a job may be given.
-
-    The one check for jobs of people, reruns and child jobs. Raises InvalidInputs.
-    """
-    complete = validate_inputs(definition, dict(params), max_bytes=INPUT_BYTES, with_references=with_references)
-    return _within_limits(complete, with_references=with_references)
-
-
-def _within_limits(params: dict[str, Any], *, with_references: bool) -> dict[str, Any]:
-    try:
-        check_json(params, max_bytes=INPUT_BYTES, with_references=with_references)
-    except NotJsonError as error:
-        fault = Problem("input_params", 0, 0, "not-json", error.what, error.remedy.capitalize(), error.pointer)
-        raise InvalidInputs([fault]) from None
-    return params
+    return limit_inputs(dict(params))
 
 
 def child_job_row(conn: Conn, parent: OwnedJob, wanted: ChildJobRequested) -> dict[str, Any]:

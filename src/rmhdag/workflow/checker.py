@@ -14,7 +14,7 @@ from rmhdag.workflow.graph_rules import check_graph
 from rmhdag.workflow.inputs import check_inputs
 from rmhdag.workflow.node_rules import NodeRules
 from rmhdag.workflow.normalise import fold
-from rmhdag.workflow.problems import Problem
+from rmhdag.workflow.problems import Problem, few_guesses
 from rmhdag.workflow.raw_graph import RawGraph
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.source_map import Path, SourceMap
@@ -61,6 +61,13 @@ def find_problems(
     source: str | bytes | dict[str, Any], around: Surroundings, *, file: str = "workflow"
 ) -> tuple[CheckedWorkflow | None, list[Problem]]:
     """The workflow, or None and why not."""
+    with few_guesses():
+        return _find_problems(source, around, file)
+
+
+def _find_problems(
+    source: str | bytes | dict[str, Any], around: Surroundings, file: str
+) -> tuple[CheckedWorkflow | None, list[Problem]]:
     if isinstance(source, (str, bytes)):
         reading = read_yaml(source, file)
         report = Report(file, reading.source_map)

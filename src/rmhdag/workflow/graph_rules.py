@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import chain
 
 from rmhdag.models.states import NodeType
 from rmhdag.workflow.implicit_nodes import END, START
 from rmhdag.workflow.node_names import NODE_NAME, NODE_NAME_REMEDY
-from rmhdag.workflow.problems import did_you_mean
+from rmhdag.workflow.problems import did_you_mean, shorten
 from rmhdag.workflow.raw_graph import Mention, RawGraph
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.structure import MAX_NODES
-from rmhdag.workflow.yaml_reader import shorten
 
 _NAME = re.compile(NODE_NAME[1:-1])
+# So many names tell a person enough.
+MOST_NAMED = 20
 _CHILD_NAME = re.compile(r".*__[0-9]+")
 
 
@@ -90,7 +93,7 @@ def _check_mention(mention: Mention, graph: RawGraph, report: Report) -> None:
             return
         if not _NAME.fullmatch(name):
             return  # the shape of the name is already told
-        known = [*graph.names, END] if role == "next" else list(graph.names)
+        known = chain(graph.names, [END]) if role == "next" else graph.names
         report.add(path, "unknown-target", f"there is no node `{name}`", did_you_mean(name, known))
     elif name == owner:
         report.add(path, "self-dependency", f"node `{name}` depends on itself", "Name another node, or remove it")
@@ -183,7 +186,7 @@ def _check_fan_ins(graph: RawGraph, report: Report) -> None:
             report.add_key(
                 path,
                 "ambiguous-fan-in",
-                f"`{fan_in}` could gather {' or '.join(f'`{name}`' for name in fan_outs)}",
+                f"`{fan_in}` could gather {' or '.join(f'`{name}`' for name in fan_outs[:MOST_NAMED])}",
                 "Add `source_node` with one of them",
             )
         elif not fan_outs and given is None:
@@ -203,31 +206,53 @@ def _check_fan_ins(graph: RawGraph, report: Report) -> None:
 
 
 def _find_cycles(graph: RawGraph) -> list[list[str]]:
-    """One cycle of each knot, as the names along it. Peels off what is on none, from both ends."""
-    alive = set(graph.names)
-    for forward, backward in ((graph.successors, graph.predecessors), (graph.predecessors, graph.successors)):
-        counts = {name: sum(other in alive for other in backward[name]) for name in alive}
-        loose = [name for name, count in counts.items() if count == 0]
-        while loose:
-            name = loose.pop()
-            alive.discard(name)
-            for other in forward[name]:
-                if other in alive:
-                    counts[other] -= 1
-                    if counts[other] == 0:
-                        loose.append(other)
+    """One cycle of each knot, as the names along it: the others of a knot are the same mistake."""
+    place = {name: index for index, name in enumerate(graph.successors)}
     cycles: list[list[str]] = []
-    for first in graph.successors:
-        if first in alive:
-            cycle = _cycle_through(first, alive, graph)
-            if cycle:
-                cycles.append(cycle)
-                alive -= _knot(first, alive, graph)
+    for knot in sorted(_knots(graph), key=lambda names: min(place[name] for name in names)):
+        first = min(knot, key=place.__getitem__)
+        cycles.append(_cycle_through(first, set(knot), graph))
     return cycles
 
 
-def _cycle_through(first: str, alive: set[str], graph: RawGraph) -> list[str]:
-    """The shortest way from a node back to itself."""
+def _knots(graph: RawGraph) -> Iterable[list[str]]:
+    """Nodes that all lead to each other: Tarjan's strongly connected components, in linear time, without recursion."""
+    numbers: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    heights: dict[str, int] = {}
+    stack: list[str] = []
+    closed: set[str] = set()
+    for root in graph.successors:
+        if root in numbers:
+            continue
+        numbers[root] = lowest[root] = len(numbers)
+        heights[root] = len(stack)
+        stack.append(root)
+        path = [(root, iter(graph.successors[root]))]
+        while path:
+            name, rest = path[-1]
+            target = next(rest, None)
+            if target is None:
+                path.pop()
+                if path:
+                    lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[name])
+                if lowest[name] == numbers[name]:
+                    knot = stack[heights[name] :]
+                    del stack[heights[name] :]
+                    closed.update(knot)
+                    if len(knot) > 1:
+                        yield knot
+            elif target not in numbers:
+                numbers[target] = lowest[target] = len(numbers)
+                heights[target] = len(stack)
+                stack.append(target)
+                path.append((target, iter(graph.successors[target])))
+            elif target not in closed:
+                lowest[name] = min(lowest[name], numbers[target])
+
+
+def _cycle_through(first: str, knot: set[str], graph: RawGraph) -> list[str]:
+    """The shortest way from a node back to itself within its knot."""
     came_from: dict[str, str] = {}
     pending = [first]
     for name in pending:
@@ -237,26 +262,10 @@ def _cycle_through(first: str, alive: set[str], graph: RawGraph) -> list[str]:
                 while cycle[-1] != first:
                     cycle.append(came_from[cycle[-1]])
                 return cycle[::-1]
-            if target in alive and target not in came_from:
+            if target in knot and target not in came_from:
                 came_from[target] = name
                 pending.append(target)
     return []
-
-
-def _knot(first: str, alive: set[str], graph: RawGraph) -> set[str]:
-    """All nodes that lead to the first and are led to by it: the others of one knot are the same mistake."""
-
-    def spread(neighbours: dict[str, list[str]]) -> set[str]:
-        found = {first}
-        pending = [first]
-        while pending:
-            for other in neighbours[pending.pop()]:
-                if other in alive and other not in found:
-                    found.add(other)
-                    pending.append(other)
-        return found
-
-    return spread(graph.successors) & spread(graph.predecessors)
 
 
 def _report_cycle(cycle: list[str], graph: RawGraph, report: Report) -> None:

@@ -9,10 +9,9 @@ from rmhdag.workflow.catalogue import HandlerCatalogue, HandlerEntry
 from rmhdag.workflow.former_names import FORMER_HANDLERS, former_names_of
 from rmhdag.workflow.handler_schema import find_missing_step, find_param_faults
 from rmhdag.workflow.parameters import Fault
-from rmhdag.workflow.problems import did_you_mean
+from rmhdag.workflow.problems import did_you_mean, shorten
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.source_map import Path
-from rmhdag.workflow.yaml_reader import shorten
 
 if TYPE_CHECKING:
     from rmhdag.workflow.definition import WorkflowDefinition

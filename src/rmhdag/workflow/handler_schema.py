@@ -11,9 +11,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from rmhdag.workflow.parameters import KINDS, Fault, Path, broken_limits, describe_kind, is_type, pattern_fault, same
-from rmhdag.workflow.problems import did_you_mean
-from rmhdag.workflow.yaml_reader import shorten
+from rmhdag.workflow.parameters import KINDS, Fault, Path, ValueCheck, broken_limits, describe_kind, is_type, same
+from rmhdag.workflow.patterns import TooExpensive, pattern_fault
+from rmhdag.workflow.problems import did_you_mean, shorten
 
 Schema = Mapping[str, Any]
 
@@ -52,6 +52,7 @@ class _Check:
         self._whole = whole
         self._handler = handler
         self._steps_left = steps
+        self._values = ValueCheck()
 
     def value(self, schema: Any, value: Any, path: Path, depth: int) -> list[Fault]:
         self._step(depth)
@@ -65,9 +66,8 @@ class _Check:
         kind = schema.get("type")
         if isinstance(kind, str) and not _has_type(value, kind):
             return [*faults, self._wrong_type(path, value, [kind])]
-        allowed = [schema["const"]] if "const" in schema else schema.get("enum")
-        if allowed is not None and not any(same(value, choice) for choice in allowed):
-            remedy = did_you_mean(str(value), [str(choice) for choice in allowed])
+        if not self._is_allowed(schema, value):
+            remedy = did_you_mean(str(value), map(str, [schema["const"]] if "const" in schema else schema["enum"]))
             return [*faults, Fault(path, "not-allowed", f"{self._name(path)} is none of the allowed values", remedy)]
         if isinstance(value, dict):
             faults += self._members(schema, value, path, depth)
@@ -76,9 +76,26 @@ class _Check:
         elif isinstance(kind, str):
             faults += [
                 Fault(path, "out-of-range", f"{self._name(path)} {words}", "Change the value")
-                for words in broken_limits(_understood(schema), value, kind)
+                for words in self._broken_limits(schema, value, kind)
             ]
         return faults
+
+    def _is_allowed(self, schema: Schema, value: Any) -> bool:
+        if "const" in schema:
+            return same(value, schema["const"])
+        allowed = schema.get("enum")
+        return allowed is None or self._values.is_among(value, allowed)
+
+    def _broken_limits(self, schema: Schema, value: Any, kind: str) -> Iterator[str]:
+        yield from broken_limits({word: bound for word, bound in schema.items() if word != "format"}, value, kind)
+        pattern = schema.get("pattern")
+        if not isinstance(pattern, str) or kind != "string" or pattern_fault(pattern):
+            return
+        try:
+            if not self._values.matches(pattern, value):
+                yield f"must match the pattern {pattern}"
+        except TooExpensive:
+            return  # the handler's own model will see
 
     def _step(self, depth: int) -> None:
         self._steps_left -= 1
@@ -175,15 +192,6 @@ def _count(value: Any) -> int:
 
 def _has_type(value: Any, kind: str) -> bool:
     return value is None if kind == "null" else is_type(value, kind)
-
-
-def _understood(schema: Schema) -> Schema:
-    """Limits of a value, without those that Pydantic means in another way or that nobody can apply."""
-    pattern = schema.get("pattern")
-    unusable = {"format", "pattern"} if pattern is not None and pattern_fault(str(pattern)) else {"format"}
-    return (
-        {word: bound for word, bound in schema.items() if word not in unusable} if unusable & schema.keys() else schema
-    )
 
 
 def is_template(value: Any) -> bool:

@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rmhdag.models.json_values import NotJsonError, check_json
+from rmhdag.models.json_values import MAX_DEPTH, NotJsonError, check_json
 from rmhdag.models.limits import INPUT_BYTES, INPUT_DEPTH
-from rmhdag.workflow.parameters import (
-    FORMATS,
-    LIMIT_TYPES,
-    Fault,
-    check_members,
-    check_value,
-    is_type,
-    pattern_fault,
-    same,
-)
-from rmhdag.workflow.problems import Problem, did_you_mean
+from rmhdag.workflow.parameters import FORMATS, LIMIT_TYPES, Fault, ValueCheck, canonical, is_type
+from rmhdag.workflow.patterns import MAX_WORK, pattern_fault
+from rmhdag.workflow.problems import Problem, did_you_mean, few_guesses
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.source_map import Path
 from rmhdag.workflow.structure import has_input_structure, report_input_structure
@@ -26,6 +18,8 @@ if TYPE_CHECKING:
     from rmhdag.workflow.definition import WorkflowDefinition
 
 MAX_SCHEMA_DEPTH = 8
+
+Declared = dict[str, dict[str, Any]]
 
 _PAIRS = (
     ("minimum", "maximum"),
@@ -50,21 +44,52 @@ def validate_inputs(
 
     Only parameters that rmhdag has made itself may be `with_references`; what a reference stands for is not checked.
     """
+    return _validate(declared_inputs(definition), params, ValueCheck(), max_bytes, with_references)
+
+
+def declared_inputs(definition: WorkflowDefinition) -> Declared:
+    """As JSON."""
+    return {name: rules.model_dump(exclude_none=True) for name, rules in definition.inputs.items()}
+
+
+def complete_declared(
+    declared: Declared, params: Any, *, with_references: bool = False, pattern_work: int = MAX_WORK
+) -> dict[str, Any]:
+    """As `validate_inputs`, and with their defaults they are no larger than a job may be given.
+
+    Raises InvalidInputs, and OutOfWork if `pattern_work` is less than what a check usually has.
+    """
+    complete = _validate(declared, params, ValueCheck(pattern_work), INPUT_BYTES, with_references)
+    return limit_inputs(complete, with_references=with_references)
+
+
+def limit_inputs(params: dict[str, Any], *, with_references: bool = False) -> dict[str, Any]:
+    """The parameters, if they are JSON and no larger than a job may be given. Raises InvalidInputs."""
+    _check_json(params, MAX_DEPTH, INPUT_BYTES, with_references)
+    return params
+
+
+def _validate(
+    declared: Declared, params: Any, check: ValueCheck, max_bytes: int, with_references: bool
+) -> dict[str, Any]:
     if not isinstance(params, dict):
         fault = Fault((), "wrong-type", "the parameters are not an object", 'Give `{"name": value}`')
         raise InvalidInputs([_problem(fault)])
+    _check_json(params, INPUT_DEPTH, max_bytes, with_references)
+    with few_guesses():
+        complete = check.members(declared, params, ())
+    if check.faults:
+        raise InvalidInputs([_problem(fault) for fault in check.faults])
+    return complete
+
+
+def _check_json(params: dict[str, Any], max_depth: int, max_bytes: int, with_references: bool) -> None:
     try:
-        check_json(params, max_depth=INPUT_DEPTH, max_bytes=max_bytes, with_references=with_references)
+        check_json(params, max_depth=max_depth, max_bytes=max_bytes, with_references=with_references)
     except NotJsonError as error:
         raise InvalidInputs(
             [Problem("input_params", 0, 0, "not-json", error.what, error.remedy.capitalize(), error.pointer)]
         ) from None
-    declared = {name: rules.model_dump(exclude_none=True) for name, rules in definition.inputs.items()}
-    faults: list[Fault] = []
-    complete = check_members(declared, params, (), faults)
-    if faults:
-        raise InvalidInputs([_problem(fault) for fault in faults])
-    return complete
 
 
 def _problem(fault: Fault) -> Problem:
@@ -76,6 +101,8 @@ def check_inputs(data: Mapping[str, Any], report: Report) -> None:
     inputs = data.get("inputs")
     if isinstance(inputs, dict):
         for name, declared in inputs.items():
+            if report.is_full:
+                return
             if isinstance(declared, dict):
                 _check_declaration(name, declared, ("inputs", name), report, 1)
 
@@ -170,13 +197,15 @@ def _check_choices_and_default(name: str, declared: dict[str, Any], path: Path, 
         if not choices:
             report.add((*path, "enum"), "empty-field", "`enum` is empty", "List the allowed values or remove it")
         limits = {key: value for key, value in declared.items() if key != "enum"}
+        check, seen = ValueCheck(), set[str]()
         for index, choice in enumerate(choices):
-            faults: list[Fault] = []
-            check_value(limits, choice, (*path, "enum", index), faults)
-            for fault in faults:
-                report.add(fault.path, "contradiction", f"the allowed value is wrong: {fault.message}", fault.remedy)
-            if any(same(choice, earlier) for earlier in choices[:index]):
+            check.value(limits, choice, (*path, "enum", index))
+            written = canonical(choice)
+            if written in seen and not report.is_full:
                 report.add((*path, "enum", index), "repeated-value", "this value is already allowed", "Name it once")
+            seen.add(written)
+        for fault in check.faults:
+            report.add(fault.path, "contradiction", f"the allowed value is wrong: {fault.message}", fault.remedy)
     default = declared.get("default")
     if default is None:
         return
@@ -187,9 +216,9 @@ def _check_choices_and_default(name: str, declared: dict[str, Any], path: Path, 
             f"`{name}` is required, so its default is never used",
             "Remove one of the two",
         )
-    faults = []
-    check_value(declared, default, (*path, "default"), faults)
-    for fault in faults:
+    check = ValueCheck()
+    check.value(declared, default, (*path, "default"))
+    for fault in check.faults:
         report.add(
             fault.path, "contradiction", f"the default contradicts its declaration: {fault.message}", fault.remedy
         )

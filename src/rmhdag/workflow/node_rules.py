@@ -9,11 +9,10 @@ from typing import Any
 from rmhdag.models.states import NodeType
 from rmhdag.workflow.catalogue import HandlerCatalogue
 from rmhdag.workflow.handler_rules import check_handler
-from rmhdag.workflow.problems import did_you_mean
+from rmhdag.workflow.problems import did_you_mean, shorten
 from rmhdag.workflow.raw_graph import RawGraph
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.source_map import Path
-from rmhdag.workflow.yaml_reader import shorten
 
 _QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 

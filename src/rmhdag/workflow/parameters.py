@@ -1,7 +1,6 @@
 """Values against their declarations: type, enum and limits in the words of JSON Schema, strictly.
 
-Patterns run on a regex engine of linear time (Rust's, through Pydantic), so that none can be made to hang; it knows
-neither look-around nor back-references.
+The time a check takes is linear in what is declared and given; patterns, which are not, count their work.
 """
 
 from __future__ import annotations
@@ -9,18 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rmhdag.models.json_values import json_pointer
 from rmhdag.models.limits import SECRET_CHARACTERS
 from rmhdag.models.references import as_reference
-from rmhdag.workflow.problems import did_you_mean
-
-if TYPE_CHECKING:
-    from pydantic_core import SchemaValidator
-
-MAX_PATTERN_CHARACTERS = 500
+from rmhdag.workflow.patterns import MAX_WORK, OutOfWork, PatternWork, TooExpensive
+from rmhdag.workflow.problems import MAX_PROBLEMS, did_you_mean
 
 Path = tuple[str | int, ...]
 
@@ -76,31 +70,6 @@ def is_type(value: Any, wanted: str) -> bool:
             return isinstance(value, dict)
 
 
-@lru_cache(maxsize=512)
-def _matcher(pattern: str) -> SchemaValidator:
-    # Imported here: few workflows have patterns, and Pydantic is a third of a start.
-    from pydantic_core import SchemaValidator, core_schema
-
-    return SchemaValidator(core_schema.str_schema(pattern=pattern))
-
-
-def pattern_fault(pattern: str) -> str | None:
-    """Why a pattern cannot be used, or None."""
-    from pydantic_core import SchemaError
-
-    if len(pattern) > MAX_PATTERN_CHARACTERS:
-        return f"has more than {MAX_PATTERN_CHARACTERS} characters"
-    try:
-        _matcher(pattern)
-    except SchemaError:
-        return "is not a regular expression, or uses look-around or back-references"
-    return None
-
-
-def _matches(pattern: str, value: str) -> bool:
-    return _matcher(pattern).isinstance_python(value)
-
-
 def _is_multiple(value: int | float, step: int | float) -> bool:
     quotient = value / step
     return math.isfinite(quotient) and abs(quotient - round(quotient)) < 1e-9
@@ -115,13 +84,13 @@ _LIMITS: dict[str, tuple[tuple[str, ...], Callable[[Any, Any], bool], str]] = {
     "multipleOf": (("integer", "number"), _is_multiple, "must be a multiple of {}"),
     "minLength": (("string",), lambda value, limit: len(value) >= limit, "must have at least {} characters"),
     "maxLength": (("string",), lambda value, limit: len(value) <= limit, "must have at most {} characters"),
-    "pattern": (("string",), lambda value, limit: _matches(limit, value), "must match the pattern {}"),
     "format": (("string",), lambda value, limit: bool(_FORMATS[limit].fullmatch(value)), "must be a {}"),
     "minItems": (("array",), lambda value, limit: len(value) >= limit, "must have at least {} items"),
     "maxItems": (("array",), lambda value, limit: len(value) <= limit, "must have at most {} items"),
     "uniqueItems": (("array",), lambda value, limit: not limit or all_differ(value), "must not repeat an item"),
 }
 LIMIT_TYPES = {name: types for name, (types, _, _) in _LIMITS.items()} | {
+    "pattern": ("string",),
     "items": ("array",),
     "properties": ("object",),
     "additionalProperties": ("object",),
@@ -130,100 +99,140 @@ LIMIT_TYPES = {name: types for name, (types, _, _) in _LIMITS.items()} | {
 
 def same(left: Any, right: Any) -> bool:
     """JSON's equality: 1 and 1.0 are the same, 1 and true are not."""
-    return left == right and _canonical(left) == _canonical(right)
+    return left == right and canonical(left) == canonical(right)
 
 
-def _canonical(value: Any) -> str:
+def canonical(value: Any) -> str:
+    """Equal texts for what is the same, so that sets take the place of comparing all with all."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{key!r}:{_canonical(value[key])}" for key in sorted(value)) + "}"
+        return "{" + ",".join(f"{key!r}:{canonical(value[key])}" for key in sorted(value)) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(_canonical, value)) + "]"
+        return "[" + ",".join(map(canonical, value)) + "]"
     if isinstance(value, float) and value.is_integer():
         return repr(int(value))
     return repr(value)
 
 
 def all_differ(values: list[Any]) -> bool:
-    return len(set(map(_canonical, values))) == len(values)
+    return len(set(map(canonical, values))) == len(values)
 
 
-def check_value(declared: Mapping[str, Any], value: Any, path: Path, faults: list[Fault]) -> Any:
-    """The value with nested defaults filled in and whole floats of integers made whole; faults are collected."""
-    wanted = str(declared["type"])
-    if type(value) is dict and as_reference(value) is not None:
-        return value  # stored apart, for it is large: only a task can look into it
-    name = f"item {path[-1]}" if path and isinstance(path[-1], int) else path[-1] if path else "value"
-    if not is_type(value, wanted):
-        faults.append(
-            Fault(
-                path,
-                "wrong-type",
-                f"`{name}` must be {KINDS[wanted]}, not {describe_kind(value)}",
-                f"Give {KINDS[wanted]}",
-            )
-        )
+class ValueCheck:
+    """One check of many values: what is wrong so far, and what of the work for it is left.
+
+    A check with less `pattern_work` than others is only tried: it raises OutOfWork where others report a fault.
+    """
+
+    def __init__(self, pattern_work: int = MAX_WORK) -> None:
+        self.faults: list[Fault] = []
+        self._patterns = PatternWork(pattern_work)
+        self._is_trial = pattern_work < MAX_WORK
+        # By identity: the lists belong to declarations, which outlive the check.
+        self._choices: dict[int, frozenset[str]] = {}
+
+    @property
+    def is_full(self) -> bool:
+        """More than anybody reads is wrong."""
+        return len(self.faults) >= MAX_PROBLEMS
+
+    def value(self, declared: Mapping[str, Any], value: Any, path: Path) -> Any:
+        """The value with nested defaults filled in and whole floats of integers made whole; faults are collected."""
+        wanted = str(declared["type"])
+        if self.is_full or (type(value) is dict and as_reference(value) is not None):
+            return value  # a reference: stored apart, for it is large, and only a task can look into it
+        name = _name(path)
+        if not is_type(value, wanted):
+            what = f"`{name}` must be {KINDS[wanted]}, not {describe_kind(value)}"
+            self._add(path, "wrong-type", what, f"Give {KINDS[wanted]}")
+            return value
+        if declared.get("secret") and len(value) < SECRET_CHARACTERS:
+            what = f"`{name}` is secret and must have at least {SECRET_CHARACTERS} characters"
+            self._add(path, "out-of-range", what, "Give the value itself, not what was shown in its place")
+        if wanted == "integer":
+            value = int(value)
+        allowed = declared.get("enum")
+        if allowed is not None and not self.is_among(value, allowed):
+            remedy = did_you_mean(str(value), map(str, allowed))
+            self._add(path, "not-allowed", f"`{name}` is none of the allowed values", remedy)
+            return value
+        for words in broken_limits(declared, value, wanted):
+            self._add(path, "out-of-range", f"`{name}` {words}", "Change the value")
+        if wanted == "string" and declared.get("pattern") is not None:
+            self._pattern(declared["pattern"], value, path)
+        if wanted == "array" and declared.get("items") is not None:
+            return [self.value(declared["items"], item, (*path, index)) for index, item in enumerate(value)]
+        if wanted == "object" and declared.get("properties") is not None:
+            others_allowed = bool(declared.get("additionalProperties", True))
+            return self.members(declared["properties"], value, path, others_allowed=others_allowed, fill=False)
         return value
-    if declared.get("secret") and len(value) < SECRET_CHARACTERS:
-        what = f"`{name}` is secret and must have at least {SECRET_CHARACTERS} characters"
-        faults.append(Fault(path, "out-of-range", what, "Give the value itself, not what was shown in its place"))
-    if wanted == "integer":
-        value = int(value)
-    allowed = declared.get("enum")
-    if allowed is not None and not any(same(value, choice) for choice in allowed):
-        remedy = did_you_mean(str(value), [str(choice) for choice in allowed])
-        faults.append(Fault(path, "not-allowed", f"`{name}` is none of the allowed values", remedy))
-        return value
-    faults += [
-        Fault(path, "out-of-range", f"`{name}` {words}", "Change the value")
-        for words in broken_limits(declared, value, wanted)
-    ]
-    if wanted == "array" and declared.get("items") is not None:
-        return [check_value(declared["items"], item, (*path, index), faults) for index, item in enumerate(value)]
-    if wanted == "object" and declared.get("properties") is not None:
-        others_allowed = bool(declared.get("additionalProperties", True))
-        return check_members(declared["properties"], value, path, faults, others_allowed=others_allowed, fill=False)
-    return value
+
+    def members(
+        self,
+        declared: Mapping[str, Mapping[str, Any]],
+        given: Mapping[str, Any],
+        path: Path,
+        *,
+        others_allowed: bool = False,
+        fill: bool = True,
+    ) -> dict[str, Any]:
+        """Named values against their declarations. Null counts as not given; what is not given and has no default is
+        null. Without `fill` it stays absent.
+        """
+        complete: dict[str, Any] = {}
+        for name, value in given.items():
+            if name not in declared:
+                complete[name] = value
+                if not others_allowed and not self.is_full:
+                    remedy = did_you_mean(name, declared, "Remove it") if declared else "Remove it"
+                    self._add((*path, name), "unknown-parameter", f"there is no parameter `{name[:60]}`", remedy)
+        for name, rules in declared.items():
+            value = given.get(name)
+            if value is not None:
+                complete[name] = self.value(rules, value, (*path, name))
+            elif rules.get("required"):
+                self._add((*path, name), "missing-parameter", f"`{name}` is required", f"Give `{name}`")
+            elif fill or rules.get("default") is not None:
+                complete[name] = rules.get("default")
+        return complete
+
+    def is_among(self, value: Any, allowed: list[Any]) -> bool:
+        choices = self._choices.get(id(allowed))
+        if choices is None:
+            choices = self._choices[id(allowed)] = frozenset(map(canonical, allowed))
+        return canonical(value) in choices
+
+    def matches(self, pattern: str, text: str) -> bool:
+        """Raises TooExpensive."""
+        return self._patterns.matches(pattern, text)
+
+    def _pattern(self, pattern: str, value: str, path: Path) -> None:
+        try:
+            if not self.matches(pattern, value):
+                what = f"`{_name(path)}` must match the pattern {pattern}"
+                self._add(path, "out-of-range", what, "Change the value")
+        except TooExpensive as error:
+            if self._is_trial and isinstance(error, OutOfWork):
+                raise
+            what = f"`{_name(path)}` cannot be checked: {error}"
+            self._add(path, "too-expensive", what, "Shorten it, or declare the input without `pattern`")
+
+    def _add(self, path: Path, code: str, message: str, remedy: str) -> None:
+        if not self.is_full:
+            self.faults.append(Fault(path, code, message, remedy))
+
+
+def _name(path: Path) -> str | int:
+    return f"item {path[-1]}" if path and isinstance(path[-1], int) else path[-1] if path else "value"
 
 
 def broken_limits(declared: Mapping[str, Any], value: Any, kind: str) -> Iterator[str]:
-    """What a value of this type must be and is not."""
+    """What a value of this type must be and is not; patterns are another matter, for their work is counted."""
     if declared.keys().isdisjoint(_LIMITS):
         return
     for limit, (types, keeps, words) in _LIMITS.items():
         bound = declared.get(limit)
         if bound is not None and kind in types and not keeps(value, bound):
             yield words.format(bound)
-
-
-def check_members(
-    declared: Mapping[str, Mapping[str, Any]],
-    given: Mapping[str, Any],
-    path: Path,
-    faults: list[Fault],
-    *,
-    others_allowed: bool = False,
-    fill: bool = True,
-) -> dict[str, Any]:
-    """Named values against their declarations. Null counts as not given; what is not given and has no default is null.
-
-    Without `fill` it stays absent.
-    """
-    complete: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in declared:
-            complete[name] = value
-            if not others_allowed:
-                remedy = did_you_mean(name, declared, "Remove it") if declared else "Remove it"
-                faults.append(Fault((*path, name), "unknown-parameter", f"there is no parameter `{name[:60]}`", remedy))
-    for name, rules in declared.items():
-        value = given.get(name)
-        if value is not None:
-            complete[name] = check_value(rules, value, (*path, name), faults)
-        elif rules.get("required"):
-            faults.append(Fault((*path, name), "missing-parameter", f"`{name}` is required", f"Give `{name}`"))
-        elif fill or rules.get("default") is not None:
-            complete[name] = rules.get("default")
-    return complete
 
 
 def describe_kind(value: Any) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from heapq import nsmallest
 from typing import NamedTuple
 
@@ -31,20 +33,40 @@ class InvalidWorkflow(Exception):
         self.problems = list(problems)
 
 
-# Comparing takes 20 µs per word: of very many, only those that begin alike are compared, and not all of them.
-MOST_COMPARED = 200
+MAX_PROBLEMS = 200
+
+# To compare takes 0.3 ms per word of this length: only words that may be meant are compared, and not for more mistakes
+# than somebody reads.
+MOST_GUESSES = 10
+MOST_COMPARED = 50
+LONGEST_COMPARED = 40
+
+_guesses_left: ContextVar[list[int] | None] = ContextVar("guesses_left", default=None)
+
+
+@contextmanager
+def few_guesses() -> Iterator[None]:
+    """Within one check only the first unknown words are compared with the known ones, whatever rule finds them."""
+    if _guesses_left.get() is not None:
+        yield
+        return
+    token = _guesses_left.set([MOST_GUESSES])
+    try:
+        yield
+    finally:
+        _guesses_left.reset(token)
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
     """The known word most like this one, whatever its case; None if nothing is like it."""
     from difflib import get_close_matches
 
-    wanted = word[:100].lower()
+    wanted = word[:LONGEST_COMPARED].lower()
     names = list(known)
     if len(names) > MOST_COMPARED:
         alike = [name for name in names if name[:3].lower() == wanted[:3]]
-        names = sorted(alike, key=lambda name: abs(len(name) - len(wanted)))[:MOST_COMPARED]
-    by_lower = {name.lower(): name for name in names}
+        names = nsmallest(MOST_COMPARED, alike, key=lambda name: abs(len(name) - len(word)))
+    by_lower = {name[:LONGEST_COMPARED].lower(): name for name in names}
     close = get_close_matches(wanted, list(by_lower), n=1, cutoff=0.7)
     if not close and len(wanted) >= 3:
         close = [name for name in by_lower if name.startswith(wanted)]
@@ -53,11 +75,20 @@ def closest(word: str, known: Iterable[str]) -> str | None:
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
     """A remedy: the closest known word, or all of them if they are few."""
+    left = _guesses_left.get()
+    if left is not None:
+        if left[0] == 0:
+            return otherwise or "Check the name"
+        left[0] -= 1
     words = list(known)
     close = closest(word, words)
     if close is not None:
-        return f"Did you mean `{close}`?"
+        return f"Did you mean `{shorten(close, 100)}`?"
     if otherwise:
         return otherwise
-    names = nsmallest(21, words)
-    return f"Known are {', '.join(f'`{name}`' for name in names[:20])}" + (" …" if len(names) > 20 else "")
+    names = [f"`{shorten(name, 100)}`" for name in nsmallest(21, words)]
+    return f"Known are {', '.join(names[:20])}" + (" …" if len(names) > 20 else "")
+
+
+def shorten(text: str, limit: int = 60) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

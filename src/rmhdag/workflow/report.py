@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from rmhdag.models.json_values import json_pointer
-from rmhdag.workflow.problems import Problem
+from rmhdag.workflow.problems import MAX_PROBLEMS, Problem
 from rmhdag.workflow.source_map import Mark, Path, SourceMap
-
-MAX_PROBLEMS = 200
 
 
 class Report:
@@ -17,10 +15,11 @@ class Report:
         self.source_map = source_map
         self._problems: dict[tuple[Mark, str, str], Problem] = {}
         self._unreadable: set[str] = set()
+        self._untold = 0
 
     @property
     def is_full(self) -> bool:
-        """More than anybody reads is known; rules that go on at length may stop."""
+        """More than anybody reads is known; rules that go on at length stop."""
         return len(self._problems) > 2 * MAX_PROBLEMS
 
     @property
@@ -40,6 +39,9 @@ class Report:
         self.add_at(self.source_map.inside_scalar(path, value, line, column), path, code, message, remedy)
 
     def add_at(self, mark: Mark, path: Path, code: str, message: str, remedy: str) -> None:
+        if self.is_full:
+            self._untold += 1
+            return
         pointer = json_pointer(*path)
         if pointer in self._unreadable:
             return
@@ -64,7 +66,7 @@ class Report:
             last.line,
             last.column,
             "too-many-problems",
-            f"{len(found) - MAX_PROBLEMS + 1} more problems follow",
-            "Mend those above first",
+            f"{len(found) + self._untold - MAX_PROBLEMS + 1} more problems follow",
+            "Fix those above first",
         )
         return [*found[: MAX_PROBLEMS - 1], more]

@@ -12,10 +12,10 @@ from typing import Any
 
 from rmhdag.models.limits import MAX_NODES as MAX_NODES
 from rmhdag.models.states import NodeType
+from rmhdag.workflow.problems import shorten
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.shape import Schema, fits
 from rmhdag.workflow.source_map import Path
-from rmhdag.workflow.yaml_reader import shorten
 
 _TYPES = {kind.value: kind for kind in NodeType}
 

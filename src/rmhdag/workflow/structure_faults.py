@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from rmhdag.models.states import NodeType
 from rmhdag.workflow.node_names import NODE_NAME, NODE_NAME_REMEDY
-from rmhdag.workflow.problems import did_you_mean
+from rmhdag.workflow.problems import did_you_mean, shorten
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.source_map import Path
 from rmhdag.workflow.structure import MAX_NODES, describe, node_type
@@ -25,7 +25,6 @@ from rmhdag.workflow.written import (
     WrittenTolerance,
     WrittenWorkflow,
 )
-from rmhdag.workflow.yaml_reader import shorten
 
 _LANGUAGE_FIELDS = frozenset({*WrittenWorkflow.model_fields, "nodes"})
 

@@ -18,11 +18,10 @@ from rmhdag.workflow.expressions import (
 )
 from rmhdag.workflow.expressions.operators import MixedKinds
 from rmhdag.workflow.handler_rules import find_output_fault
-from rmhdag.workflow.problems import did_you_mean
+from rmhdag.workflow.problems import did_you_mean, shorten
 from rmhdag.workflow.raw_graph import RawGraph
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.source_map import Path
-from rmhdag.workflow.yaml_reader import shorten
 
 _SAMPLES: dict[str, Any] = {"string": "text", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
 _FAN_IN_OUTPUTS = {
@@ -342,6 +341,7 @@ class TemplateRules:
 class _Samples:
     def __init__(self, values: dict[Reference, Any]) -> None:
         self.values = values
+        self.work = 0
 
     def lookup(self, root: str, path: tuple[str | int, ...]) -> Any:
         try:

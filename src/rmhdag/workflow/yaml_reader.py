@@ -26,7 +26,7 @@ from ruamel.yaml.events import (
 
 from rmhdag.models.json_values import MAX_INTEGER, MIN_INTEGER, json_pointer
 from rmhdag.models.limits import FILE_BYTES
-from rmhdag.workflow.problems import Problem
+from rmhdag.workflow.problems import Problem, shorten
 from rmhdag.workflow.source_map import Mark, Path, Place, SourceMap
 
 MAX_FILE_BYTES = FILE_BYTES
@@ -324,10 +324,6 @@ def _resolve(text: str) -> Any:
         number = float(text)
         return number if math.isfinite(number) else _REFUSED
     return _REFUSED if _NOT_FINITE.fullmatch(text) else _TEXT
-
-
-def shorten(text: str, limit: int = 60) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _mark(mark: Any) -> Mark:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Annotated, Any
 
 import psycopg
@@ -13,6 +14,7 @@ from pydantic import AfterValidator, ValidationError
 
 from rmhdag.api.context import Api, ApiContext
 from rmhdag.api.identity import Caller, Operator, Reader, Submitter
+from rmhdag.api.input_checks import with_checks
 from rmhdag.api.moments import Moment
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
 from rmhdag.api.problems import Problem, callback_refused, not_found, pointer_of
@@ -46,11 +48,13 @@ from rmhdag.orchestrator.fitness import UnfitWorkflowError
 from rmhdag.orchestrator.reruns import (
     JobNotFinishedError,
     NothingToRerunError,
+    PlannedRerun,
     UnknownJobError,
     plan_rerun_of,
     rerun_job,
 )
 from rmhdag.orchestrator.submissions import (
+    Completion,
     OtherSubmissionError,
     Refusal,
     RetiredWorkflowError,
@@ -63,10 +67,11 @@ from rmhdag.store import views
 from rmhdag.store.commands import read_answer
 from rmhdag.store.job_lists import Cursor, JobFilters
 from rmhdag.workflow import InvalidInputs
-from rmhdag.workflow.problems import did_you_mean
+from rmhdag.workflow.problems import did_you_mean, few_guesses
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 Conn = psycopg.Connection[Any]
+KnownWorkflows = Callable[[], Mapping[str, int]]
 
 REPEATED = "Idempotency-Replayed"
 SOURCE = "api"
@@ -95,18 +100,34 @@ def submit_job(
     """Start a job."""
     api.submit_rate.take(caller.rate_name, 1)
     wanted = _submission(body, caller, key)
-    with api.connection() as conn:
-        rules = api.settings.callbacks.rules
-        answer = submit_many(conn, [wanted], namespace=caller.namespace, callback_rules=rules, source_app=SOURCE)[0]
+
+    def make(conn: Conn, complete: Completion) -> tuple[Submitted, JobView | None]:
+        answer = _submit(conn, api, caller, [wanted], complete)[0]
         if not isinstance(answer, Submitted):
-            raise refusal(conn, caller.namespace, answer, body)
-        if not answer.is_repeat:
-            return read_new_job(conn, caller.namespace, answer.job_id)
-        found = read_job(conn, caller.namespace, answer.job_id, api.settings.orphan_seconds)
+            raise refusal(known_workflows(conn, caller.namespace), answer, body)
+        if answer.is_repeat:
+            return answer, read_job(conn, caller.namespace, answer.job_id, api.settings.orphan_seconds)
+        return answer, read_new_job(conn, caller.namespace, answer.job_id)
+
+    answer, found = with_checks(api, caller.namespace, make)
     if found is None:
         raise no_job(answer.job_id)
-    say_repeated(response)
+    if answer.is_repeat:
+        say_repeated(response)
     return found
+
+
+def _submit(
+    conn: Conn, api: Api, caller: Caller, wanted: list[Submission], complete: Completion
+) -> list[Submitted | Refusal]:
+    return submit_many(
+        conn,
+        wanted,
+        namespace=caller.namespace,
+        callback_rules=api.settings.callbacks.rules,
+        source_app=SOURCE,
+        complete=complete,
+    )
 
 
 @router.post("/jobs/batch")
@@ -124,15 +145,18 @@ def submit_batch(body: JobBatch, caller: Submitter, api: ApiContext) -> BatchAns
             answers[index].problem = _invalid(places).body
         except Problem as problem:
             answers[index].problem = problem.body
-    with api.connection() as conn:
-        submissions = [submission for _, submission in wanted.values()]
-        rules = api.settings.callbacks.rules
-        found = submit_many(conn, submissions, namespace=caller.namespace, callback_rules=rules, source_app=SOURCE)
-        for (index, (given, _)), answer in zip(wanted.items(), found, strict=True):
-            if isinstance(answer, Submitted):
-                answers[index].job_id, answers[index].repeated = answer
-            else:
-                answers[index].problem = refusal(conn, caller.namespace, answer, given).body
+
+    def make(conn: Conn, complete: Completion) -> None:
+        known = known_workflows(conn, caller.namespace)
+        found = _submit(conn, api, caller, [submission for _, submission in wanted.values()], complete)
+        with few_guesses():
+            for (index, (given, _)), answer in zip(wanted.items(), found, strict=True):
+                if isinstance(answer, Submitted):
+                    answers[index].job_id, answers[index].repeated = answer
+                else:
+                    answers[index].problem = refusal(known, answer, given).body
+
+    with_checks(api, caller.namespace, make)
     for one in answers:
         if one.problem is not None:
             for place in one.problem.errors:
@@ -262,37 +286,41 @@ def _rerun(
         raise no_job(job_id)
     if not wanted.dry_run:
         api.submit_rate.take(caller.rate_name, 1)
-    with api.connection() as conn:
-        try:
-            planned = plan_rerun_of(
-                conn,
-                job_id,
-                namespace=caller.namespace,
-                changed_params=wanted.input_params,
-                from_nodes=wanted.from_nodes,
-                everything=wanted.everything,
-            )
-            made = None
-            if not wanted.dry_run:
-                made = rerun_job(
-                    conn, planned, issued_by=caller.name, idempotency_key=idempotency_key, source_app=SOURCE
-                )
-        except UnknownJobError:
-            raise no_job(job_id) from None
-        except InvalidInputs as error:
-            raise invalid_parameters(error) from None
-        except RerunError as error:
-            raise Problem(422, "unknown_node", str(error), pointer="/from_nodes") from None
-        except JobNotFinishedError as error:
-            remedy = "Wait for its end, cancel it, or retry one node of it."
-            raise Problem(409, "job_not_finished", str(error), remedy=remedy) from None
-        except NothingToRerunError as error:
-            remedy = "Rerun it with `everything` or `from_nodes`."
-            raise Problem(409, "nothing_to_rerun", str(error), remedy=remedy) from None
-        except AssetConflict as error:
-            raise Problem(409, error.code, str(error), remedy=error.remedy) from None
-        except OtherSubmissionError as error:
-            raise key_reused(error) from None
+
+    def make(conn: Conn, complete: Completion) -> tuple[PlannedRerun, Submitted | None]:
+        planned = plan_rerun_of(
+            conn,
+            job_id,
+            namespace=caller.namespace,
+            changed_params=wanted.input_params,
+            from_nodes=wanted.from_nodes,
+            everything=wanted.everything,
+            complete=complete,
+        )
+        if wanted.dry_run:
+            return planned, None
+        return planned, rerun_job(
+            conn, planned, issued_by=caller.name, idempotency_key=idempotency_key, source_app=SOURCE
+        )
+
+    try:
+        planned, made = with_checks(api, caller.namespace, make)
+    except UnknownJobError:
+        raise no_job(job_id) from None
+    except InvalidInputs as error:
+        raise invalid_parameters(error) from None
+    except RerunError as error:
+        raise Problem(422, "unknown_node", str(error), pointer="/from_nodes") from None
+    except JobNotFinishedError as error:
+        remedy = "Wait for its end, cancel it, or retry one node of it."
+        raise Problem(409, "job_not_finished", str(error), remedy=remedy) from None
+    except NothingToRerunError as error:
+        remedy = "Rerun it with `everything` or `from_nodes`."
+        raise Problem(409, "nothing_to_rerun", str(error), remedy=remedy) from None
+    except AssetConflict as error:
+        raise Problem(409, error.code, str(error), remedy=error.remedy) from None
+    except OtherSubmissionError as error:
+        raise key_reused(error) from None
     if made is None:
         response.status_code = 200
     elif made.is_repeat:
@@ -405,7 +433,12 @@ def _submission(body: JobSubmission, caller: Caller, key: str | None) -> Submiss
     )
 
 
-def refusal(conn: Conn, namespace: str, answer: Refusal, body: JobSubmission) -> Problem:
+def known_workflows(conn: Conn, namespace: str) -> KnownWorkflows:
+    """The newest version of each; read when somebody asks, and once."""
+    return cache(lambda: {line.workflow_id: line.version for line in views.workflows(conn, namespace)})
+
+
+def refusal(known: KnownWorkflows, answer: Refusal, body: JobSubmission) -> Problem:
     if isinstance(answer, InvalidInputs):
         return invalid_parameters(answer)
     if isinstance(answer, CallbackRefused):
@@ -415,12 +448,11 @@ def refusal(conn: Conn, namespace: str, answer: Refusal, body: JobSubmission) ->
     if isinstance(answer, RetiredWorkflowError):
         return workflow_retired(answer)
     if isinstance(answer, UnknownWorkflowError):
-        return unknown_workflow(conn, namespace, body.workflow_id, body.version)
+        return unknown_workflow(known(), body.workflow_id, body.version)
     return key_reused(answer)
 
 
-def unknown_workflow(conn: Conn, namespace: str, workflow_id: str, version: int | None) -> Problem:
-    known = {line.workflow_id: line.version for line in views.workflows(conn, namespace)}
+def unknown_workflow(known: Mapping[str, int], workflow_id: str, version: int | None) -> Problem:
     newest = known.get(workflow_id)
     remedy = did_you_mean(workflow_id, known) if newest is None else f"The newest version is {newest}."
     what = f"there is no workflow {workflow_id!r}"

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 
-from rmhdag.api.context import ApiContext
+from rmhdag.api.context import ApiContext, Conn
 from rmhdag.api.identity import Reader, Submitter
+from rmhdag.api.input_checks import with_checks
 from rmhdag.api.problems import Problem, callback_refused, not_found
 from rmhdag.api.routes.jobs import (
     REPEAT,
@@ -16,6 +17,7 @@ from rmhdag.api.routes.jobs import (
     check_submitter,
     invalid_parameters,
     is_id,
+    known_workflows,
     one_key,
     say_repeated,
     unfit_workflow,
@@ -28,8 +30,15 @@ from rmhdag.assets.revisions import AssetConflict
 from rmhdag.models.api.assets import OrderAccepted, RequestView, WorkOrderBody
 from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
 from rmhdag.orchestrator.fitness import UnfitWorkflowError
-from rmhdag.orchestrator.requests import NoAssetError, OtherRequestError, PlatformMissingError, WorkOrder, order
-from rmhdag.orchestrator.submissions import RetiredWorkflowError, UnknownWorkflowError
+from rmhdag.orchestrator.requests import (
+    NoAssetError,
+    Ordered,
+    OtherRequestError,
+    PlatformMissingError,
+    WorkOrder,
+    order,
+)
+from rmhdag.orchestrator.submissions import Completion, RetiredWorkflowError, UnknownWorkflowError
 from rmhdag.workflow import InvalidInputs
 
 router = APIRouter(prefix="/api/v1", tags=["assets"])
@@ -54,18 +63,21 @@ def submit_request(
         client_id=caller.name,
         idempotency_key=one_key(body.idempotency_key, key),
     )
-    with api.connection() as conn:
+
+    def make(conn: Conn, complete: Completion) -> Ordered:
         try:
-            ordered = order(
+            return order(
                 conn,
                 wanted,
                 namespace=caller.namespace,
                 platforms=api.settings.platforms,
                 callback_rules=api.settings.callbacks.rules,
                 source_app=SOURCE,
+                complete=complete,
             )
         except UnknownWorkflowError:
-            raise unknown_workflow(conn, caller.namespace, body.workflow_id, None) from None
+            known = known_workflows(conn, caller.namespace)
+            raise unknown_workflow(known(), body.workflow_id, None) from None
         except UnfitWorkflowError as error:
             raise unfit_workflow(error) from None
         except RetiredWorkflowError as error:
@@ -85,6 +97,8 @@ def submit_request(
             raise Problem(422, "request_reused", str(error), pointer="/request_id") from None
         except AssetConflict as error:
             raise conflict(error) from None
+
+    ordered = with_checks(api, caller.namespace, make)
     if ordered.is_repeat:
         say_repeated(response)
     return accepted(ordered.request)

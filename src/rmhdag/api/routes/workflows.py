@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 from typing import Annotated, Any, NamedTuple
 
 import orjson
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 
+from rmhdag.api.check_pool import CPU_SECONDS, MOST_CPU_SECONDS, CheckTooExpensive
+from rmhdag.api.check_process import WORKFLOW
 from rmhdag.api.context import Api, ApiContext, Conn
 from rmhdag.api.identity import Operator, Reader
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
@@ -23,11 +26,10 @@ from rmhdag.models.api.workflows import (
     WorkflowProblem,
     WorkflowSummary,
 )
-from rmhdag.orchestrator.registrations import known_handlers, known_queues, register_definition, stored_form
+from rmhdag.orchestrator.registrations import known_handlers, known_queues
 from rmhdag.store import views, workflows
 from rmhdag.store.workflows import OtherContentError
-from rmhdag.workflow.checker import CheckedWorkflow, Surroundings, find_problems
-from rmhdag.workflow.loader import make_definition
+from rmhdag.workflow import shipped_handlers
 from rmhdag.workflow.problems import Problem as Fault
 
 router = APIRouter(prefix="/api/v1/workflows", tags=["workflows"])
@@ -38,6 +40,15 @@ LARGEST_VERSION = 2**31 - 1
 WorkflowName = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 VersionParameter = Annotated[int | None, Query(ge=1, le=LARGEST_VERSION, description="Not the newest version")]
 LimitParameter = Annotated[int, Query(ge=1, le=500)]
+PreferHeader = Annotated[
+    str | None,
+    Header(
+        max_length=200,
+        description=f"`wait=N`: a check may take N seconds of processor time, at most {MOST_CPU_SECONDS:g}; "
+        f"else it has {CPU_SECONDS:g}",
+    ),
+]
+WAIT = re.compile(r"(?:^|[,; ])wait=(\d{1,4})(?![\d.])", re.ASCII)
 
 
 class WrittenSource(NamedTuple):
@@ -104,15 +115,15 @@ def workflow_schema(caller: Reader) -> dict[str, Any]:
 
 
 @router.post("/validate", openapi_extra=TAKES_A_WORKFLOW)
-def validate_workflow(caller: Reader, api: ApiContext, source: Source) -> WorkflowCheck:
+def validate_workflow(caller: Reader, api: ApiContext, source: Source, prefer: PreferHeader = None) -> WorkflowCheck:
     """All that is wrong with a workflow, each with its place and a remedy. Nothing is stored."""
-    with api.connection() as conn:
-        checked, faults = check(conn, api, caller.namespace, source)
+    found = check(api, caller.namespace, source, cpu_seconds(prefer), is_stored=False)
+    faults = faults_in(found)
     return WorkflowCheck(
         valid=not faults,
-        workflow_id=checked.workflow_id if checked else None,
-        version=checked.version if checked else None,
-        node_count=checked.node_count if checked else None,
+        workflow_id=found.get("workflow_id"),
+        version=found.get("version"),
+        node_count=found.get("node_count"),
         problems=[
             WorkflowProblem(
                 pointer=fault.pointer,
@@ -133,31 +144,34 @@ def validate_workflow(caller: Reader, api: ApiContext, source: Source) -> Workfl
     openapi_extra=TAKES_A_WORKFLOW,
     responses={200: {"model": Registration, "description": "This very content was registered already"}},
 )
-def register_workflow(caller: Operator, api: ApiContext, source: Source, response: Response) -> Registration:
+def register_workflow(
+    caller: Operator, api: ApiContext, source: Source, response: Response, prefer: PreferHeader = None
+) -> Registration:
     """Check a workflow and register it. Jobs under way keep the definition that they began with."""
-    with api.connection() as conn:
-        checked, faults = check(conn, api, caller.namespace, source)
-        if checked is None:
-            raise refusal(faults)
-        definition = make_definition(checked).definition
-        try:
-            is_new = register_definition(
-                conn, definition, caller.namespace, caller.name, development=api.settings.development
+    found = check(api, caller.namespace, source, cpu_seconds(prefer), is_stored=True)
+    faults = faults_in(found)
+    if faults:
+        raise refusal(faults)
+    stored = workflows.StoredWorkflow(found["workflow_id"], found["version"], found["hash"], found["definition"])
+    try:
+        with api.connection() as conn:
+            is_new = workflows.register_workflow(
+                conn, caller.namespace, stored, caller.name, found["layout"], development=api.settings.development
             )
-        except OtherContentError as error:
-            raise Problem(
-                409,
-                "other_content",
-                str(error),
-                remedy="Raise `version`; in development mode (RMHDAG_DEVELOPMENT=1) the new content takes its place.",
-                pointer="/version",
-            ) from None
+    except OtherContentError as error:
+        raise Problem(
+            409,
+            "other_content",
+            str(error),
+            remedy="Raise `version`; in development mode (RMHDAG_DEVELOPMENT=1) the new content takes its place.",
+            pointer="/version",
+        ) from None
     response.status_code = 201 if is_new else 200
     return Registration(
-        workflow_id=definition.workflow_id,
-        version=definition.version,
-        hash=stored_form(definition).hash,
-        node_count=checked.node_count,
+        workflow_id=stored.workflow_id,
+        version=stored.version,
+        hash=stored.hash,
+        node_count=found["node_count"],
         is_new=is_new,
     )
 
@@ -222,9 +236,20 @@ def read_version_place(kind: str, version: int) -> int:
     return version
 
 
-def check(conn: Conn, api: Api, namespace: str, source: WrittenSource) -> tuple[CheckedWorkflow | None, list[Fault]]:
-    """By the same rules as `rmhdag validate`, with the queues and handlers that are there."""
-    queues = known_queues(conn, namespace, api.settings.queues, api.settings.orphan_seconds)
+def cpu_seconds(prefer: str | None) -> float:
+    """What a check may take: more for whoever is willing to wait."""
+    found = WAIT.search(prefer or "")
+    return CPU_SECONDS if found is None else min(max(CPU_SECONDS, float(found[1])), MOST_CPU_SECONDS)
+
+
+def check(api: Api, namespace: str, source: WrittenSource, seconds: float, *, is_stored: bool) -> dict[str, Any]:
+    """By the same rules as `rmhdag validate`, with the queues and handlers that are there; what `check_process` says.
+
+    The connection is given back before the work begins.
+    """
+    with api.connection() as conn:
+        queues = known_queues(conn, namespace, api.settings.queues, api.settings.orphan_seconds)
+        handlers = known_handlers(conn, namespace)
     if not queues:
         raise Problem(
             409,
@@ -232,10 +257,35 @@ def check(conn: Conn, api: Api, namespace: str, source: WrittenSource) -> tuple[
             "no queues are configured, so no workflow can be checked",
             remedy="Set DAG_WORKER_QUEUE and WORKER_QUEUE for the API, or start a worker.",
         )
-    around = Surroundings(
-        known_handlers(conn, namespace), queues, api.settings.template_names, api.settings.fallback_queue
-    )
-    return find_problems(source.content, around)
+    told = {
+        "handlers": [
+            (one.name, one.aliases, one.queue, dict(one.params_schema), dict(one.output_schema))
+            for one in handlers.entries()
+            if shipped_handlers().find(one.name) is not one
+        ],
+        "queues": sorted(queues),
+        "env_names": sorted(api.settings.template_names),
+        "fallback_queue": api.settings.fallback_queue,
+        "is_stored": is_stored,
+    }
+    text, data = (source.content, b"") if isinstance(source.content, bytes) else (b"", orjson.dumps(source.content))
+    try:
+        found: dict[str, Any] = api.checks.check(
+            namespace, WORKFLOW, orjson.dumps(told), text, data, cpu_seconds=seconds
+        )
+    except CheckTooExpensive as error:
+        raise Problem(
+            422,
+            "check_too_expensive",
+            f"the workflow cannot be checked: {error}",
+            remedy=f"Make it smaller, or send `Prefer: wait={MOST_CPU_SECONDS:g}` if you can wait so many seconds.",
+            pointer="",
+        ) from None
+    return found
+
+
+def faults_in(found: dict[str, Any]) -> list[Fault]:
+    return [Fault(*fault) for fault in found["faults"]]
 
 
 def refusal(faults: list[Fault]) -> Problem:

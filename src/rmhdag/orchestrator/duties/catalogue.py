@@ -19,7 +19,7 @@ import psycopg
 
 from rmhdag.models.catalogue import CatalogueKind, EntryStatus
 from rmhdag.observability.logs import get_logger
-from rmhdag.observability.secrets import mask_text
+from rmhdag.observability.secrets import mask_and_cut
 from rmhdag.storage.catalogue import StaticCatalogue
 from rmhdag.storage.errors import OutsideStorage, StorageError
 from rmhdag.storage.settings import StorageSettings
@@ -141,7 +141,7 @@ def _try(relay: Relay, one: ClaimedEntry) -> TriedEntry:
 
 
 def _failed(relay: Relay, one: ClaimedEntry, message: str, most_tries: int) -> TriedEntry:
-    told = mask_text(message)[:MESSAGE_LETTERS]
+    told = mask_and_cut(message, MESSAGE_LETTERS)
     is_dead = one.attempts >= most_tries
     names = {"collection_id": one.collection_id, "item_id": one.item_id, "times": one.attempts, "error": told}
     log.warning("catalogue_entry_dead" if is_dead else "catalogue_entry_not_told", **names)

@@ -8,25 +8,41 @@ from typing import Any, Protocol
 from rmhdag.workflow.expressions.errors import ExpressionError
 from rmhdag.workflow.expressions.values import MAX_TEXT_CHARACTERS
 
-MAX_WORK = 8 * MAX_TEXT_CHARACTERS
+# Work is counted in nanoseconds as the slower machines need them: no clock is read, so that a job decides the same
+# wherever and however often it is evaluated. One evaluation has 50 ms.
+MAX_WORK = 50_000_000
+# What depends on no name is computed whenever a workflow is read, and there may be thousands of such.
+CONSTANT_WORK = 500_000
+# All evaluations that follow from one event of a job, together: half a second.
+STEP_WORK = 10 * MAX_WORK
+
+# A character that is read or written, and an element of a list that is looked at.
+CHARACTER = 2
+ELEMENT = 100
 
 Path = tuple[str | int, ...]
+Shared = dict[Any, tuple[Any, ExpressionError | None]]
 
 
 class Scope(Protocol):
-    """Where an expression's names get their values; raises Missing for what has none."""
+    """Where an expression's names get their values; raises Missing for what has none. `work` is counted up."""
+
+    work: int
 
     def lookup(self, root: str, path: Path) -> Any: ...
 
 
 class Run:
-    """Work is counted in characters and list elements touched, so that a limit in it is a limit in time and memory."""
+    """One evaluation. A limit on its work is a limit in time and memory."""
 
-    __slots__ = ("_scope", "work_left")
+    __slots__ = ("_limit_of_work", "_scope", "work_left")
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, limit: int = MAX_WORK) -> None:
         self._scope = scope
-        self.work_left = MAX_WORK
+        self._limit_of_work = limit
+        self.work_left = limit
+        if scope.work > STEP_WORK:
+            raise _too_much_at_once()
 
     def lookup(self, root: str, path: Path) -> Any:
         return self._scope.lookup(root, path)
@@ -37,12 +53,32 @@ class Run:
     def admit(self, name: str, value: Any) -> None:
         """A member of the outermost object is there; a run with a limit on sizes measures it."""
 
-    def charge(self, work: int) -> None:
+    def share(self, value: Any) -> None:
+        """The value is the same for all who evaluate this with the same names."""
+
+    def shared(self) -> Shared | None:
+        """What is kept from one evaluation to the next: values, or errors, by their evaluators."""
+        return None
+
+    def charge(self, work: int, what: str = "") -> None:
         self.work_left -= work
         if self.work_left < 0:
+            culprit = f"`{what}` of" if what else "evaluating"
             raise ExpressionError(
-                f"evaluating takes more than {MAX_WORK:,} steps. Do this in a handler instead of a template"
+                f"{culprit} so much takes too long: more than {MAX_WORK // 1_000_000} ms. "
+                "Do this in a handler instead of a template"
             )
+
+    def end(self) -> None:
+        """However it went, the work was done."""
+        self._scope.work += self._limit_of_work - self.work_left
+
+
+def _too_much_at_once() -> ExpressionError:
+    return ExpressionError(
+        f"the expressions that were evaluated for one event of this job took more than {STEP_WORK // 1_000_000} ms. "
+        "Do this in handlers instead of templates, or let fewer nodes start at once"
+    )
 
 
 def refuse_long_text(length: int) -> None:

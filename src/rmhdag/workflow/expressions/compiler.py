@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from rmhdag.models.json_values import RESERVED_KEY
-from rmhdag.workflow.expressions.budget import Evaluator, Path, Run, refuse_long_text
+from rmhdag.workflow.expressions.budget import CHARACTER, CONSTANT_WORK, Evaluator, Path, Run, refuse_long_text
 from rmhdag.workflow.expressions.errors import ExpressionError, Missing
 from rmhdag.workflow.expressions.filters import DEFAULT_FILTER, FILTERS, PRESENCE_TESTS, TESTS
 from rmhdag.workflow.expressions.operators import ARITHMETIC, COMPARISONS, number
@@ -37,6 +36,7 @@ from rmhdag.workflow.expressions.syntax import (
 )
 from rmhdag.workflow.expressions.values import MAX_INTEGER, kind, member, text_of, truth
 from rmhdag.workflow.former_names import FORMER_ROOTS
+from rmhdag.workflow.problems import did_you_mean
 
 ROOTS = ("inputs", "nodes", "env", "item", "index", "fan_out")
 NODE_FIELDS = ("output", "status")
@@ -69,6 +69,8 @@ class Code(NamedTuple):
 
 
 class _NoScope:
+    work = 0
+
     def lookup(self, root: str, path: Path) -> Any:
         raise Missing(f"{root} has no value here")
 
@@ -106,7 +108,7 @@ class Compiler:
         if any(part.run is not None for part in parts):
             return Code(evaluator)
         try:
-            return Code(None, evaluator(Run(NO_SCOPE)))
+            return Code(None, evaluator(Run(NO_SCOPE, CONSTANT_WORK)))
         except ExpressionError as error:
             raise error_at(self.text, offset, error.message) from None
 
@@ -377,15 +379,14 @@ def join_texts(closures: list[Evaluator]) -> Evaluator:
             length += len(text)
             refuse_long_text(length)
             texts.append(text)
-        run.charge(length)
+        run.charge(CHARACTER * length)
         return "".join(texts)
 
     return evaluate
 
 
 def suggest(name: str, known: tuple[str, ...]) -> str:
-    close = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"Did you mean `{close[0]}`?" if close else f"Known are {', '.join(sorted(known))}"
+    return did_you_mean(name, known, f"Known are {', '.join(sorted(known))}")
 
 
 _BUILDERS: dict[type[Expr], Callable[[Compiler, Any], Code]] = {

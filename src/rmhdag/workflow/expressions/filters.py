@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from rmhdag.workflow.expressions.budget import Run, refuse_long_text
+from rmhdag.workflow.expressions.budget import CHARACTER, ELEMENT, Run, refuse_long_text
 from rmhdag.workflow.expressions.errors import ExpressionError
 from rmhdag.workflow.expressions.operators import number
-from rmhdag.workflow.expressions.values import MAX_INTEGER, MIN_INTEGER, kind, text_of
+from rmhdag.workflow.expressions.values import MAX_INTEGER, MAX_TEXT_CHARACTERS, MIN_INTEGER, kind, text_of
 
 MAX_LIST_ITEMS = 100_000
 
@@ -26,7 +26,7 @@ class Filter(NamedTuple):
 def _text(run: Run, value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise ExpressionError(f"`{name}` takes text, not {kind(value)}. Convert with `| string` first")
-    run.charge(len(value))
+    run.charge(CHARACTER * len(value), name)
     return value
 
 
@@ -37,25 +37,27 @@ def _list(run: Run, value: Any, name: str) -> Sequence[Any]:
         raise ExpressionError(
             f"`{name}` takes at most {MAX_LIST_ITEMS:,} items, not {len(value):,}. Do this in a handler"
         )
-    run.charge(len(value))
+    run.charge(ELEMENT * len(value), name)
     return value
 
 
-def _measure(value: Any, limit: int) -> int:
-    """Roughly the characters of the value as JSON; stops counting beyond the limit, however large the value is."""
+def _measure(run: Run, value: Any) -> int:
+    """Roughly the characters of the value as JSON; stops counting beyond the longest text, however large it is."""
     total = 0
     pending = [value]
-    while pending and total <= limit:
+    while pending and total <= MAX_TEXT_CHARACTERS:
         current = pending.pop()
         total += 4
         if isinstance(current, str):
             total += len(current)
         elif isinstance(current, dict):
+            run.charge(8 * ELEMENT * len(current), "tojson")
             total += sum(map(len, current))
             pending.extend(current.values())
         elif isinstance(current, (list, tuple)):
-            if len(current) > limit:
+            if len(current) > MAX_TEXT_CHARACTERS:
                 return len(current)
+            run.charge(7 * ELEMENT * len(current), "tojson")
             pending.extend(current)
     return total
 
@@ -66,12 +68,19 @@ def _length(run: Run, value: Any) -> int:
     return len(value)
 
 
+def _cased(run: Run, value: Any, name: str) -> str:
+    """Letters outside ASCII are looked up one by one."""
+    text = _text(run, value, name)
+    run.charge(0 if text.isascii() else 3 * CHARACTER * len(text), name)
+    return text
+
+
 def _lower(run: Run, value: Any) -> str:
-    return _text(run, value, "lower").lower()
+    return _cased(run, value, "lower").lower()
 
 
 def _upper(run: Run, value: Any) -> str:
-    return _text(run, value, "upper").upper()
+    return _cased(run, value, "upper").upper()
 
 
 def _trim(run: Run, value: Any) -> str:
@@ -119,7 +128,7 @@ def _join(run: Run, value: Any, separator: Any = "") -> str:
     between = _text(run, separator, "join")
     length = sum(map(len, parts)) + len(between) * max(len(parts) - 1, 0)
     refuse_long_text(length)
-    run.charge(length)
+    run.charge(CHARACTER * length, "join")
     return between.join(parts)
 
 
@@ -147,6 +156,8 @@ def _orderable(run: Run, value: Any, name: str) -> Sequence[Any]:
         raise ExpressionError(
             f"`{name}` takes a list of numbers or a list of texts, not of {mixed}. Convert them first"
         )
+    if "text" in kinds:
+        run.charge(sum(map(len, values)) // 4, name)
     return values
 
 
@@ -166,17 +177,23 @@ def _not_empty(values: Sequence[Any], name: str) -> Sequence[Any]:
 
 def _sum(run: Run, value: Any) -> int | float:
     total: int | float = 0
-    for item in _list(run, value, "sum"):
+    run.charge(ELEMENT * len(_list(run, value, "sum")), "sum")
+    for item in value:
         total += number(item, "sum")
     return number(total, "sum")
 
 
 def _sort(run: Run, value: Any, reverse: Any = False) -> list[Any]:
-    return sorted(_orderable(run, value, "sort"), reverse=bool(reverse))
+    values = _orderable(run, value, "sort")
+    comparisons = len(values).bit_length()  # of each with others
+    letters = sum(map(len, values)) // 4 if values and isinstance(values[0], str) else 0
+    run.charge(comparisons * (ELEMENT * len(values) + letters), "sort")
+    return sorted(values, reverse=bool(reverse))
 
 
 def _unique(run: Run, value: Any) -> list[Any]:
     values = _list(run, value, "unique")
+    run.charge(5 * ELEMENT * len(values) + sum(len(item) for item in values if isinstance(item, str)), "unique")
     seen: dict[tuple[str, Any], None] = {}
     for item in values:
         item_kind = kind(item)
@@ -192,7 +209,7 @@ def _replace(run: Run, value: Any, old: Any, new: Any) -> str:
         raise ExpressionError("`replace` of an empty text has no meaning. Name the text to replace")
     length = len(taken) + taken.count(search) * (len(put) - len(search))
     refuse_long_text(length)
-    run.charge(length)
+    run.charge(CHARACTER * length + 10 * len(taken), "replace")
     return taken.replace(search, put)
 
 
@@ -205,6 +222,7 @@ def _split(run: Run, value: Any, separator: Any = None) -> list[str]:
         if not between:
             raise ExpressionError("`split` by an empty text has no meaning. Name the separator")
         parts = taken.split(between, MAX_LIST_ITEMS)
+    run.charge(ELEMENT * len(parts), "split")
     if len(parts) > MAX_LIST_ITEMS:
         raise ExpressionError(f"`split` makes at most {MAX_LIST_ITEMS:,} parts. Do this in a handler")
     return parts
@@ -225,9 +243,9 @@ def _stem(run: Run, value: Any) -> str:
 
 
 def _tojson(run: Run, value: Any) -> str:
-    length = _measure(value, run.work_left)
+    length = _measure(run, value)
     refuse_long_text(length)
-    run.charge(length)
+    run.charge(5 * CHARACTER * length, "tojson")
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (ValueError, TypeError, RecursionError) as error:

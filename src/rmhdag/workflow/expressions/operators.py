@@ -7,9 +7,9 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from rmhdag.workflow.expressions.budget import Run, refuse_long_text
+from rmhdag.workflow.expressions.budget import CHARACTER, Run, refuse_long_text
 from rmhdag.workflow.expressions.errors import ExpressionError
-from rmhdag.workflow.expressions.values import MAX_INTEGER, MIN_INTEGER, equal, kind
+from rmhdag.workflow.expressions.values import COMPARISON, MAX_INTEGER, MIN_INTEGER, equal, kind
 
 
 def number(value: Any, where: str) -> int | float:
@@ -42,7 +42,7 @@ _add_numbers = _arithmetic("+", operator.add)
 def _add(run: Run, left: Any, right: Any) -> Any:
     if isinstance(left, str) and isinstance(right, str):
         refuse_long_text(len(left) + len(right))
-        run.charge(len(left) + len(right))
+        run.charge(CHARACTER * (len(left) + len(right)), "+")
         return left + right
     if isinstance(left, str) or isinstance(right, str):
         raise ExpressionError(
@@ -84,6 +84,8 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Run, Any, Any], b
             raise _refuse_mixed(left, right)
         if left_kind not in ("number", "text"):
             raise ExpressionError(f"{left_kind} has no order. Compare numbers with numbers, or text with text")
+        if left_kind == "text":
+            run.charge(min(len(left), len(right)), "<")
         return compare(left, right)
 
     return apply
@@ -94,7 +96,7 @@ def _contains(run: Run, left: Any, right: Any) -> bool:
     if right_kind == "text":
         if not isinstance(left, str):
             raise _refuse_mixed(left, right)
-        run.charge(len(right))
+        run.charge(CHARACTER * (len(left) + len(right)), "in")
         return left in right
     if right_kind == "object":
         if not isinstance(left, str):
@@ -104,7 +106,7 @@ def _contains(run: Run, left: Any, right: Any) -> bool:
         raise ExpressionError(
             f"`in` needs a list, text or object on its right, not {right_kind}. Write `in ['a', 'b']`"
         )
-    run.charge(len(right))
+    run.charge(COMPARISON * len(right), "in")
     left_kind = kind(left)
     comparable = left is None or not right
     for item in right:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from rmhdag.workflow.expressions.budget import MAX_WORK, Path, Run, Scope
+from rmhdag.workflow.expressions.budget import ELEMENT, Path, Run, Scope, Shared
 from rmhdag.workflow.expressions.errors import ExpressionError
 from rmhdag.workflow.expressions.values import shown
 
@@ -26,6 +26,8 @@ class SizedScope(Scope, Protocol):
     """A scope that remembers the sizes of large values: by identity, each with the value, which so stays alive."""
 
     sizes: dict[int, tuple[Any, int]]
+    # For the children of a fan-out: what is computed once for all of them.
+    shared: Shared | None
 
 
 class Resolved(NamedTuple):
@@ -39,11 +41,11 @@ class Resolved(NamedTuple):
 class SizedRun(Run):
     """An evaluation with a limit on the size of what it makes, member by member. Made for every node that runs."""
 
-    __slots__ = ("_limit", "_looked_up", "_sizes", "shared_bytes", "size_bytes")
+    __slots__ = ("_limit", "_looked_up", "_shared", "_sizes", "shared_bytes", "size_bytes")
 
     def __init__(self, scope: SizedScope, limit_bytes: int) -> None:
-        self._scope = scope
-        self.work_left = MAX_WORK
+        super().__init__(scope)
+        self._shared = scope.shared
         self._sizes = scope.sizes
         self._limit = limit_bytes
         self._looked_up: dict[int, str] | None = None
@@ -55,6 +57,13 @@ class SizedRun(Run):
         if type(value) in _CONTAINERS:
             self._note(value, root)
         return value
+
+    def shared(self) -> Shared | None:
+        return self._shared
+
+    def share(self, value: Any) -> None:
+        if type(value) in _CONTAINERS:
+            self._note(value, _LASTING_ROOTS[0])
 
     def begin(self, fixed_bytes: int) -> None:
         self.size_bytes = fixed_bytes
@@ -97,6 +106,7 @@ class SizedRun(Run):
             self._charge_document(name, value, root)
             return
         # Made by an expression: as many members as were written there, or as a filter may give.
+        self.charge(3 * ELEMENT * len(value))
         self._charge(name, 2 + len(value))
         for member in value.values() if kind is dict else value:
             self._measure(name, member)
@@ -105,7 +115,9 @@ class SizedRun(Run):
 
     def _charge_document(self, name: str, value: Any, root: str) -> None:
         if root not in _LASTING_ROOTS:
-            self._charge(name, len(orjson.dumps(value)))
+            size_bytes = len(orjson.dumps(value))
+            self.charge(size_bytes)
+            self._charge(name, size_bytes)
             return
         sizes = self._sizes
         known = sizes.get(id(value))

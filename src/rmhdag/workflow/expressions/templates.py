@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import orjson
 
 from rmhdag.workflow.expressions.budget import Evaluator, Run, Scope
 from rmhdag.workflow.expressions.compiler import ROOTS, Code, Compiler, Reference, join_texts
-from rmhdag.workflow.expressions.errors import ExpressionError
+from rmhdag.workflow.expressions.errors import ExpressionError, Missing
 from rmhdag.workflow.expressions.parser import Tree, parse_branch_condition, parse_expression, place, split_template
 from rmhdag.workflow.expressions.sizes import Resolved, SizedRun, SizedScope
 from rmhdag.workflow.expressions.values import truth
@@ -24,6 +25,8 @@ _SUBJECT = "the_subject"
 _LONE_REFERENCE = re.compile(r"\{\{ {0,9}([a-z_]+)((?:\.[A-Za-z_][A-Za-z0-9_]*){0,20}) {0,9}\}\}")
 
 MAX_VALUE_DEPTH = 64
+# What each child of a fan-out has of its own.
+CHILD_ROOTS = frozenset({"item", "index", "fan_out"})
 
 
 class CompiledTemplate:
@@ -49,18 +52,28 @@ class CompiledTemplate:
             root, path = code.lone
             self.evaluate = lambda scope: scope.lookup(root, path)
         else:
-            evaluator = code.run
-            self.evaluate = lambda scope: evaluator(Run(scope))
+            self.evaluate = partial(_evaluate, code.run)
         self._fixed_bytes: int | None = None
 
     def resolve(self, scope: SizedScope, limit_bytes: int) -> Resolved:
         """As `evaluate`, of an object, which may not become larger than the limit."""
         if self.code.run is not None:
             run = SizedRun(scope, limit_bytes)
-            return run.resolved(self.code.run(run))
+            try:
+                return run.resolved(self.code.run(run))
+            finally:
+                run.end()
         if self._fixed_bytes is None:
             self._fixed_bytes = len(orjson.dumps(self.code.constant))
         return Resolved(self.code.constant, self._fixed_bytes, 0)
+
+
+def _evaluate(evaluator: Evaluator, scope: Scope) -> Any:
+    run = Run(scope)
+    try:
+        return evaluator(run)
+    finally:
+        run.end()
 
 
 def compile_template(text: str) -> CompiledTemplate:
@@ -123,29 +136,7 @@ def _compile_part(value: Any, positions: dict[Reference, tuple[int, int]], depth
         positions.update(compiled.positions)
         return compiled.code
     if isinstance(value, dict):
-        codes = {key: _compile_part(part, positions, depth + 1) for key, part in value.items()}
-        if all(code.run is None for code in codes.values()):
-            return Code(None, _unless_changed(value, {key: code.constant for key, code in codes.items()}))
-        fixed = {key: code.constant for key, code in codes.items()}
-        moving = [(key, code.run) for key, code in codes.items() if code.run is not None]
-        is_outermost = depth == 0
-        standing = {key: code.constant for key, code in codes.items() if code.run is None}
-        fixed_bytes = len(orjson.dumps(standing)) if is_outermost else 0
-
-        def fill(run: Run) -> dict[str, Any]:
-            filled = fixed.copy()
-            if is_outermost:
-                run.begin(fixed_bytes)
-            for key, evaluator in moving:
-                found = evaluator(run)
-                if isinstance(found, str):
-                    run.charge(len(found))
-                filled[key] = found
-                if is_outermost:
-                    run.admit(key, found)
-            return filled
-
-        return Code(fill)
+        return _compile_object(value, positions, depth)
     if isinstance(value, (list, tuple)):
         parts = [_compile_part(part, positions, depth + 1) for part in value]
         if all(code.run is None for code in parts):
@@ -153,6 +144,64 @@ def _compile_part(value: Any, positions: dict[Reference, tuple[int, int]], depth
         closures = [code.closure() for code in parts]
         return Code(lambda run: [closure(run) for closure in closures])
     return Code(None, value)
+
+
+def _compile_object(value: dict[str, Any], positions: dict[Reference, tuple[int, int]], depth: int) -> Code:
+    codes: dict[str, Code] = {}
+    shared: set[str] = set()
+    for key, part in value.items():
+        own: dict[Reference, tuple[int, int]] = {}
+        code = codes[key] = _compile_part(part, own, depth + 1)
+        positions.update(own)
+        if code.lone is None and not any(reference.root in CHILD_ROOTS for reference in own):
+            shared.add(key)
+    if all(code.run is None for code in codes.values()):
+        return Code(None, _unless_changed(value, {key: code.constant for key, code in codes.items()}))
+    fixed = {key: code.constant for key, code in codes.items()}
+    moving = [
+        (key, code.run if depth or key not in shared else _kept(code.run))
+        for key, code in codes.items()
+        if code.run is not None
+    ]
+    is_outermost = depth == 0
+    standing = {key: code.constant for key, code in codes.items() if code.run is None}
+    fixed_bytes = len(orjson.dumps(standing)) if is_outermost else 0
+
+    def fill(run: Run) -> dict[str, Any]:
+        filled = fixed.copy()
+        if is_outermost:
+            run.begin(fixed_bytes)
+        for key, evaluator in moving:
+            found = evaluator(run)
+            if isinstance(found, str):
+                run.charge(len(found))
+            filled[key] = found
+            if is_outermost:
+                run.admit(key, found)
+        return filled
+
+    return Code(fill)
+
+
+def _kept(evaluator: Evaluator) -> Evaluator:
+    """Computed once for all children of a fan-out: it depends on nothing that they have of their own."""
+
+    def evaluate(run: Run) -> Any:
+        kept = run.shared()
+        if kept is None:
+            return evaluator(run)
+        if evaluator not in kept:
+            try:
+                kept[evaluator] = evaluator(run), None
+            except (ExpressionError, Missing) as error:
+                kept[evaluator] = None, error
+        value, fault = kept[evaluator]
+        if fault is not None:
+            raise fault.with_traceback(None)
+        run.share(value)
+        return value
+
+    return evaluate
 
 
 def _naming_source(evaluator: Evaluator, text: str) -> Evaluator:

@@ -12,6 +12,8 @@ from rmhdag.models.limits import TEXT_CHARACTERS
 from rmhdag.workflow.expressions.errors import ExpressionError, Missing
 
 MAX_TEXT_CHARACTERS = TEXT_CHARACTERS
+# Nanoseconds to compare a pair of elements; see budget.py.
+COMPARISON = 500
 MAX_INTEGER = 2**63 - 1
 MIN_INTEGER = -(2**63)
 REMEDY = "Check the name, or add `| default(…)`"
@@ -76,9 +78,10 @@ def equal(left: Any, right: Any, charge: Callable[[int], None]) -> bool:
         return bool(left == right)
     if len(left) != len(right):
         return False
-    charge(len(left))
     if left_kind == "text":
+        charge(len(left))
         return bool(left == right)
+    charge(COMPARISON * len(left))
     if left_kind == "list":
         return all(equal(one, other, charge) for one, other in zip(left, right, strict=True))
     return left.keys() == right.keys() and all(equal(value, right[key], charge) for key, value in left.items())
