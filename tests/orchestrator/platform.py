@@ -88,14 +88,14 @@ class Platform:
             seat.close()
         self.conn.close()
 
-    def register(self, definition: WorkflowDefinition) -> None:
+    def register(self, definition: WorkflowDefinition, namespace: str = "default") -> None:
         stored = workflows.StoredWorkflow(
             definition.workflow_id, definition.version, definition_hash(definition), definition_json(definition)
         )
-        workflows.register_workflow(self.conn, "default", stored, "test", {})
+        workflows.register_workflow(self.conn, namespace, stored, "test", {})
 
     def submit(self, definition: WorkflowDefinition, params: Mapping[str, Any] | None = None, **more: Any) -> str:
-        self.register(definition)
+        self.register(definition, more.get("namespace", "default"))
         return submit(self.conn, definition.workflow_id, params or {}, submitted_by=more.pop("by", "ann"), **more)
 
     # -- the worker ------------------------------------------------------------------------------------------------

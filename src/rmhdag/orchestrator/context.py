@@ -117,5 +117,9 @@ class Context:
         if job_ids:
             self.advance.take_over(job_ids)
 
+    def take_over_claimed(self, claimed: Sequence[jobs.ClaimedJob]) -> None:
+        self.advance.note_namespaces({job.job_id: job.namespace for job in claimed})
+        self.take_over([job.job_id for job in claimed])
+
     def note_reclaimed(self, job_id: str, from_owner: str, silent_seconds: float) -> None:
         self.advance.note_reclaimed(job_id, from_owner, silent_seconds)
