@@ -18,13 +18,14 @@ from rmhdag.models.catalogue import CatalogueEntry, RevisionItem
 from rmhdag.models.history import JobEvent, OrchestratorEvent
 from rmhdag.models.jobs import Job, JobCommand, NodeState, PrunedJob
 from rmhdag.models.queues import DeadLetter, InboxRow, OutboxRow, QueueMessage
+from rmhdag.models.quotas import NamespaceRow
 from rmhdag.models.registry import ApiKey, Handler, Orchestrator, SchemaMeta, Worker, Workflow
 from rmhdag.models.rollups import FailureRollup, JobRollup, NodeRollup, RollupMark, ThroughputRollup
 from rmhdag.models.table import Row
 from rmhdag.models.tasks import Checkpoint, Payload, PayloadUse, TaskLog, TaskResult
 
 # Grows with every change of a table. Code of a version below OLDEST_CODE_VERSION would damage such a database.
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 OLDEST_CODE_VERSION = 8
 
 ROWS: tuple[type[Row], ...] = (
@@ -34,6 +35,7 @@ ROWS: tuple[type[Row], ...] = (
     Orchestrator,
     Worker,
     ApiKey,
+    NamespaceRow,
     Job,
     PrunedJob,
     NodeState,

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 
 from rmhdag.models.catalogue import CatalogueKind
+from rmhdag.models.quotas import Quotas
 from rmhdag.orchestrator.advance import Advance
 from rmhdag.orchestrator.callbacks.settings import CallbackSettings
 from rmhdag.orchestrator.trust import SilenceWatch, Trust
@@ -51,6 +52,7 @@ class OrchestratorSettings:
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
     catalogue: CatalogueKind = CatalogueKind.STATIC
     storage: StorageSettings = field(default_factory=StorageSettings)
+    quotas: Quotas = field(default_factory=Quotas)
     # The variables that templates may read, with their values here.
     template_env: Mapping[str, str] = field(default_factory=dict)
 

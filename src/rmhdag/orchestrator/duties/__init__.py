@@ -15,6 +15,7 @@ from rmhdag.orchestrator.duties import (
     orphans,
     owed,
     processed_results,
+    running_quotas,
     silent_jobs,
     strays,
     stuck_dispatch,
@@ -28,6 +29,7 @@ PROMPT: Duties = {
     claim_submissions: lambda settings: settings.poll_seconds,
     timers: lambda settings: settings.timer_seconds,
     delayed_tasks: lambda settings: settings.timer_seconds,
+    running_quotas: lambda settings: settings.poll_seconds,
     strays: lambda settings: settings.poll_seconds * 2,
     owed: lambda settings: settings.owed_seconds / 2,
     balance: lambda settings: settings.orphan_scan_seconds * 2,
@@ -46,4 +48,4 @@ UPKEEP: Duties = {
 }
 
 # These take a small part of the time at most, however long they take.
-NOBODY_WAITS = frozenset({strays, owed, balance, backpressure, *UPKEEP})
+NOBODY_WAITS = frozenset({running_quotas, strays, owed, balance, backpressure, *UPKEEP})
