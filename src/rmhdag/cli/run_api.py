@@ -100,6 +100,7 @@ def api_settings(dsn: str, settings: Settings) -> ApiSettings:
         callbacks=callback_settings(settings),
         platforms=Platforms(read_platforms(settings.platforms)),
         retention=settings.retention(),
+        quotas=settings.quota_defaults(),
         submits_per_second=settings.submits_per_second,
         header_seconds=settings.api_header_seconds,
         body_seconds=settings.api_body_seconds,

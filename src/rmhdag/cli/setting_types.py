@@ -54,6 +54,13 @@ def check_platforms(text: str) -> str:
     return text
 
 
+def check_quotas(text: str) -> str:
+    from rmhdag.models.quotas import read_quotas
+
+    read_quotas(text)
+    return text
+
+
 def refuse_secret_names(text: str) -> str:
     """What templates read is stored and shown with jobs: nothing that lets anybody in belongs there."""
     for name in split_names(text):
@@ -91,3 +98,4 @@ StorageUrl = Annotated[str, AfterValidator(refuse_unusable)]
 StorageOptions = Annotated[dict[str, str], AfterValidator(refuse_unknown_options)]
 PostgresUrl = Annotated[str, StringConstraints(pattern=r"^postgres(ql)?://")]
 Platforms = Annotated[str, AfterValidator(check_platforms)]
+QuotaList = Annotated[str, AfterValidator(check_quotas)]

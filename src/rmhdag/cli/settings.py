@@ -36,6 +36,7 @@ from rmhdag.cli.setting_types import (
     Platforms,
     PostgresUrl,
     QueueName,
+    QuotaList,
     SafeUrl,
     SchemaName,
     StorageOptions,
@@ -46,6 +47,7 @@ from rmhdag.cli.setting_types import (
 )
 from rmhdag.cli.settings_files import CONFIG_VARIABLE, ReadFile, read_files
 from rmhdag.models.catalogue import CatalogueKind
+from rmhdag.models.quotas import Quotas, read_quotas
 from rmhdag.models.records import Zone
 from rmhdag.models.scopes import Scope
 from rmhdag.storage.settings import (
@@ -140,6 +142,11 @@ class Settings(RasterSettings):
         default=None,
         validation_alias=named("RMHDAG_WORKER_QUEUE", "WORKER_QUEUE"),
         description="Queue for heavy tasks; an orchestrator does not start without it",
+    )
+    quotas: QuotaList = Field(
+        default="",
+        validation_alias=named("RMHDAG_QUOTAS"),
+        description="Quotas of namespaces that have none of their own, as in open_jobs=1000, running_share=50",
     )
     template_env: VariableNames = Field(
         default="",
@@ -465,6 +472,9 @@ class Settings(RasterSettings):
         zones = {Zone.BRONZE: self.storage_bronze, Zone.SILVER: self.storage_silver, Zone.GOLD: self.storage_gold}
         given = {zone: url for zone, url in zones.items() if url is not None}
         return StorageSettings(self.storage, given, self.storage_options)
+
+    def quota_defaults(self) -> Quotas:
+        return Quotas().with_overrides(read_quotas(self.quotas))
 
 
 class Loaded(NamedTuple):

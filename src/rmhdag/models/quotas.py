@@ -50,13 +50,25 @@ class Quotas:
 QUOTAS: dict[str, Mapping[str, Any]] = {one.name: one.metadata for one in fields(Quotas)}
 
 
-class QuotaRefused(Exception):
-    """A namespace has all that it may have of something."""
+def refuse_wrong_value(name: str, value: int) -> None:
+    """Raises ValueError for a quota that does not exist, or a value that it cannot have."""
+    if name not in QUOTAS:
+        raise ValueError(f"there is no quota {name!r}: there are {', '.join(QUOTAS)}")
+    least, most = QUOTAS[name]["least"], QUOTAS[name]["most"]
+    if not least <= value <= most:
+        raise ValueError(f"{name} is a number from {least:,} to {most:,}")
 
-    def __init__(self, name: str, limit: int, used: int, wanted: int = 1) -> None:
-        self.name, self.limit, self.used, self.wanted = name, limit, used, wanted
-        more = f", and {wanted:,} more are asked for" if wanted > 1 else ""
-        super().__init__(f"the quota {name} of this namespace is used up: {used:,} of {limit:,}{more}")
+
+def read_quotas(text: str) -> dict[str, int]:
+    """From `open_jobs=1000, running_share=50`. Raises ValueError."""
+    found: dict[str, int] = {}
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        name, _, number = (piece.strip() for piece in part.partition("="))
+        if not number.isdecimal():
+            raise ValueError(f"a quota is written as NAME=NUMBER, as in open_jobs=1000, and not as {part!r}")
+        refuse_wrong_value(name, int(number))
+        found[name] = int(number)
+    return found
 
 
 class NamespaceRow(Row):

@@ -41,6 +41,7 @@ class OrchestratorSettings:
     backpressure_depth: int = 50_000
     backpressure_seconds: float = 5.0
     processed_seconds: float = 5.0
+    usage_seconds: float = 60.0
     pruning_seconds: float = 60.0
     retention_days: float = 30.0
     retention_history_days: float = 92.0

@@ -88,6 +88,11 @@ def count_open_jobs(conn: Conn, namespace: str, limit: int) -> int:
     return _number(conn, "count_open_jobs", {"namespace": namespace, "limit": limit})
 
 
+def count_running(conn: Conn, namespace: str) -> int:
+    """Tasks that shared workers hold."""
+    return _number(conn, "count_running", {"namespace": namespace})
+
+
 def count_workflows(conn: Conn, namespace: str) -> int:
     return _number(conn, "count_workflows", {"namespace": namespace})
 

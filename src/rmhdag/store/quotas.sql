@@ -70,6 +70,11 @@ SELECT count(*) FROM (
     SELECT FROM dag_jobs WHERE namespace = %(namespace)s AND completed_at IS NULL LIMIT %(limit)s
 ) AS found
 
+-- name: count_running
+SELECT count(*) FROM dag_queue_messages AS q
+JOIN dag_workers AS w ON w.worker_id = q.worker_id AND w.serves_namespace IS NULL
+WHERE q.worker_id IS NOT NULL AND q.namespace = %(namespace)s
+
 -- name: count_workflows
 SELECT count(DISTINCT workflow_id) FROM dag_workflows WHERE namespace = %(namespace)s
 

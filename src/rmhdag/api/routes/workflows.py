@@ -12,6 +12,7 @@ from rmhdag.api.context import Api, ApiContext, Conn
 from rmhdag.api.identity import Operator, Reader
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
 from rmhdag.api.problems import Problem, not_found
+from rmhdag.api.quotas import quota_exceeded
 from rmhdag.api.strict_requests import check_media_type
 from rmhdag.models.api.problems import ProblemPlace
 from rmhdag.models.api.workflows import (
@@ -24,7 +25,7 @@ from rmhdag.models.api.workflows import (
     WorkflowSummary,
 )
 from rmhdag.orchestrator.registrations import known_handlers, known_queues, register_definition, stored_form
-from rmhdag.store import views, workflows
+from rmhdag.store import quotas, views, workflows
 from rmhdag.store.workflows import OtherContentError
 from rmhdag.workflow.checker import CheckedWorkflow, Surroundings, find_problems
 from rmhdag.workflow.loader import make_definition
@@ -140,6 +141,7 @@ def register_workflow(caller: Operator, api: ApiContext, source: Source, respons
         if checked is None:
             raise refusal(faults)
         definition = make_definition(checked).definition
+        check_quota(conn, api, caller.namespace, definition.workflow_id)
         try:
             is_new = register_definition(
                 conn, definition, caller.namespace, caller.name, development=api.settings.development
@@ -160,6 +162,14 @@ def register_workflow(caller: Operator, api: ApiContext, source: Source, respons
         node_count=checked.node_count,
         is_new=is_new,
     )
+
+
+def check_quota(conn: Conn, api: Api, namespace: str, workflow_id: str) -> None:
+    """A version more of a workflow that is there is not counted."""
+    most = api.quotas.limits(namespace).workflows
+    used = quotas.count_workflows(conn, namespace)
+    if used >= most and views.workflow(conn, namespace, workflow_id, None) is None:
+        raise quota_exceeded("workflows", most, used)
 
 
 @router.get("/{workflow_id}")

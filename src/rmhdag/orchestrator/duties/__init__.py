@@ -12,6 +12,7 @@ from rmhdag.orchestrator.duties import (
     claim_submissions,
     dead_workers,
     delayed_tasks,
+    namespace_usage,
     orphans,
     owed,
     processed_results,
@@ -45,6 +46,7 @@ UPKEEP: Duties = {
     stuck_dispatch: lambda settings: settings.stuck_dispatch_seconds,
     silent_jobs: lambda settings: settings.stall_seconds / 5,
     processed_results: lambda settings: settings.processed_seconds,
+    namespace_usage: lambda settings: settings.usage_seconds,
 }
 
 # These take a small part of the time at most, however long they take.
