@@ -158,6 +158,11 @@ class Settings(RasterSettings):
         validation_alias=named("RMHDAG_DEVELOPMENT"),
         description="A workflow's version may change its content",
     )
+    examples: bool | None = Field(
+        default=None,
+        validation_alias=named("RMHDAG_EXAMPLES"),
+        description="Workers have the example handlers (echo, sleep and others); without it, in development mode only",
+    )
     database_pooled: bool = Field(
         default=False,
         validation_alias=named("RMHDAG_DATABASE_POOLED"),
