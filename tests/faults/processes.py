@@ -57,6 +57,7 @@ class Cluster:
             **{name: value for name, value in os.environ.items() if not name.startswith("RMHDAG_")},
             **SHORT_LEASES,
             "RMHDAG_DATABASE_URL": self.dsn,
+            "RMHDAG_EXAMPLES": "1",
             "RMHDAG_HOME": str(self._folder / "home"),
             **variables,
         }

@@ -44,27 +44,37 @@ def queues_at(**keys: int) -> Turns:
 
 def test_jobs_of_one_submitter_take_turns() -> None:
     turns = queues_at()
-    first = [turns.next_key("light", "a", "ann", 0) for _ in range(3)]
+    first = [turns.next_key("light", "a", "default", "ann", 0) for _ in range(3)]
     assert first == [STEP, 2 * STEP, 3 * STEP]
-    assert turns.next_key("light", "b", "bob", 0) == STEP
+    # Bob shares the namespace with Ann: he comes after two of hers, and she steps as far from now on.
+    assert turns.next_key("light", "b", "default", "bob", 0) == 2 * STEP
+    assert turns.next_key("light", "a", "default", "ann", 0) == 5 * STEP
 
 
 def test_a_job_begins_where_the_queue_is() -> None:
     turns = queues_at(light=500_000)
-    assert turns.next_key("light", "a", "ann", 0) == 500_000 + STEP
+    assert turns.next_key("light", "a", "default", "ann", 0) == 500_000 + STEP
     turns.queue_is_at("light", 900_000)
     turns.queue_is_at("light", 100)
-    assert turns.next_key("light", "b", "bob", 0) == 900_000 + STEP
-    assert turns.next_key("heavy", "b", "bob", 0) == STEP
+    assert turns.next_key("light", "b", "default", "bob", 0) == 900_000 + STEP
+    assert turns.next_key("heavy", "b", "default", "bob", 0) == STEP
 
 
 def test_queues_that_others_fill_are_looked_at_again() -> None:
     waiting = {"light": 10}
     turns = Turns(lambda queue, after: waiting.get(queue))
-    turns.next_key("light", "a", "ann", 0)
+    turns.next_key("light", "a", "default", "ann", 0)
     waiting["light"] = 70_000
     turns.look_at_queues()
-    assert turns.next_key("light", "b", "bob", 0) == 70_000 + STEP
+    assert turns.next_key("light", "b", "default", "bob", 0) == 70_000 + STEP
+
+
+def test_a_higher_priority_takes_smaller_steps_than_the_rest_of_its_namespace() -> None:
+    turns = queues_at()
+    ten = [turns.next_key("light", "a", "default", "ann", 9) for _ in range(10)]
+    assert ten[-1] == 10 * STEP
+    assert turns.next_key("light", "b", "default", "bob", 0) == 11 * STEP
+    assert turns.next_key("light", "a", "default", "ann", 9) == 10 * STEP + 11 * STEP // 10
 
 
 def test_a_new_job_is_claimed_before_the_rest_of_a_large_one(platform: Platform) -> None:

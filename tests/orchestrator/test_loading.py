@@ -144,7 +144,7 @@ def test_inputs_of_a_postponed_job_keep_their_order(platform: Platform) -> None:
     seat.advance.run_once()
     assert seat.advance.owned.cached_ids() == [first]
     waiting.read(seat.conn, seat.me, whole=False)
-    numbers = [entry.inbox_id for entry in waiting._by_job[second]]
+    numbers = [entry.inbox_id for entry in waiting._line.of(second)]
     assert len(numbers) == 4 * LARGE
     assert numbers == sorted(numbers)
 

@@ -1,14 +1,24 @@
-"""The command as in tests/cli, and other users of this machine."""
+"""The command as in tests/cli, a platform as in tests/orchestrator, and other users of this machine."""
+
+from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.cli.conftest import call_cli, home, run_cli  # noqa: F401
 from tests.conftest import require
+from tests.orchestrator.platform import Platform
 
 NOBODY = 65534
+
+
+@pytest.fixture
+def platform(migrated_database: str) -> Iterator[Platform]:
+    made = Platform(migrated_database)
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -19,11 +19,14 @@ from psycopg_pool import ConnectionPool
 from rmhdag.api.bells import Bells
 from rmhdag.api.check_pool import CheckPool
 from rmhdag.api.claims import Claims
+from rmhdag.api.quotas import NamespaceQuotas
 from rmhdag.api.rate_limits import REQUESTS, SUBMISSIONS, RateLimit
 from rmhdag.api.streams.hub import Hub
 from rmhdag.api.streams.listener import StreamLimits
+from rmhdag.api.trial_pool import TrialPool
 from rmhdag.assets.identity import Platforms
 from rmhdag.models.limits import BODY_BYTES
+from rmhdag.models.quotas import Quotas
 from rmhdag.orchestrator.callbacks.settings import CallbackSettings
 from rmhdag.store.connection import connect, enter_schema
 from rmhdag.store.retention import RetentionDays
@@ -72,6 +75,7 @@ class ApiSettings:
     oidc: OidcSettings | None = None
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
     platforms: Platforms = field(default_factory=Platforms)
+    quotas: Quotas = field(default_factory=Quotas)
     retention: RetentionDays = field(default_factory=RetentionDays)
     max_listeners: int = 1_000
     max_listeners_per_key: int = 100
@@ -91,6 +95,8 @@ class Api:
     submit_rate: RateLimit = field(init=False)
     request_rate: RateLimit = field(init=False)
     checks: CheckPool = field(init=False)
+    quotas: NamespaceQuotas = field(init=False)
+    trials: TrialPool = field(default_factory=TrialPool)
     tokens: TokenVerifier | None = field(init=False, default=None)
     streams: Hub = field(init=False)
     # Workers over HTTP have connections of their own: neither they nor people can keep the others waiting.
@@ -116,6 +122,7 @@ class Api:
         self.submit_rate = RateLimit(self.settings.submits_per_second, SUBMISSIONS)
         self.request_rate = RateLimit(self.settings.requests_per_second, REQUESTS)
         self.checks = CheckPool(self.settings.check_processes)
+        self.quotas = NamespaceQuotas(self.settings.quotas, self.connection)
         if self.settings.oidc is not None:
             from rmhdag.api.oidc import TokenVerifier
 

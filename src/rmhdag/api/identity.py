@@ -81,7 +81,12 @@ def authenticate(api: Api, connection: HTTPConnection) -> Caller:
     """By key or token in a header; by session, for a browser that was let in by a link."""
     text = presented(connection)
     if text is not None:
-        return by_token(api, text) if is_token(api, text) else by_key(api, text, KeyKind.KEY)
+        key_id = api_keys.key_id_in(text)
+        if key_id is not None:
+            api.quotas.refuse_flood(key_id)
+        caller = by_token(api, text) if is_token(api, text) else by_key(api, text, KeyKind.KEY)
+        api.quotas.take_request(caller.namespace, key_id)
+        return caller
     session = connection.cookies.get(session_cookie(connection))
     if session is None:
         raise Problem(
@@ -92,6 +97,7 @@ def authenticate(api: Api, connection: HTTPConnection) -> Caller:
             headers=CHALLENGE,
         )
     caller = by_key(api, session, KeyKind.SESSION)
+    api.quotas.take_request(caller.namespace, None)
     if is_changing(connection) and not is_same_origin(connection):
         raise Problem(
             403,

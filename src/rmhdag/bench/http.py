@@ -89,5 +89,7 @@ def serve(port: int, **settings: Any) -> None:
     from rmhdag.api.context import ApiSettings
     from rmhdag.api.server import ApiServer
 
+    if "queues" in settings:
+        settings["queues"] = frozenset(settings["queues"])
     with socket.create_server(("127.0.0.1", port)) as listener:
         ApiServer(build(ApiSettings(**settings))).run(sockets=[listener])

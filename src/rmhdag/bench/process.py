@@ -21,11 +21,11 @@ from rmhdag.observability.logs import configure_logs
 PR_SET_PDEATHSIG = 1
 
 
-def spawn(role: str, told: dict[str, Any], log: Path) -> subprocess.Popen[bytes]:
+def spawn(role: str, told: dict[str, Any], log: Path, module: str = "rmhdag.bench.process") -> subprocess.Popen[bytes]:
     """Start one. It dies with the *thread* that calls this: call it from one that lives as long as it should."""
     with log.open("ab") as output:
         process = subprocess.Popen(
-            python_command("rmhdag.bench.process", role, str(os.getpid())),
+            python_command(module, role, str(os.getpid())),
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
@@ -38,10 +38,15 @@ def spawn(role: str, told: dict[str, Any], log: Path) -> subprocess.Popen[bytes]
     return process
 
 
-def main(role: str, parent: int) -> None:
+def die_with(parent: int) -> None:
+    """At the start of a process that `spawn` has made."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         sys.exit(f"process {parent}, which started this one, is gone")
+
+
+def main(role: str, parent: int) -> None:
+    die_with(parent)
     # As in every process that the command starts (cli/main.py).
     gc.set_threshold(200_000, 20, 20)
     configure_logs()

@@ -29,6 +29,7 @@ COMMANDS = {
     "storage": "rmhdag.cli.storage",
     "workflows": "rmhdag.cli.workflows",
     "queues": "rmhdag.cli.queues",
+    "quotas": "rmhdag.cli.quotas",
     "dead-letters": "rmhdag.cli.dead_letters",
     "callbacks": "rmhdag.cli.callbacks",
     "orchestrators": "rmhdag.cli.orchestrators",

@@ -14,6 +14,7 @@ from rmhdag.cli.interrupts import raise_if_interrupted
 from rmhdag.cli.output import emit, emit_json, paint, say
 
 LONG_GRID = (2.0, 5.0, 12.0, 22.0, 60.0)
+TENANTS = "tenants"
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +22,10 @@ def register(app: typer.Typer) -> None:
 
 
 def chaos(
-    minutes: Annotated[float, typer.Option("--minutes", min=0.1, max=1440, metavar="M", help="How long.")] = 10.0,
+    minutes: Annotated[
+        float | None,
+        typer.Option("--minutes", min=0.1, max=1440, metavar="M", help="How long (default: 10; with --tenants 5)."),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="S", help="Which faults, in which order.")] = 1,
     lease: Annotated[
         float,
@@ -69,6 +73,12 @@ def chaos(
         bool,
         typer.Option("--soak", help="Only a steady load and short retention; memory and tables must stay flat."),
     ] = False,
+    tenants: Annotated[
+        bool,
+        typer.Option(
+            "--tenants", help="Only this: one tenant attacks in every way that it can; another must hardly notice it."
+        ),
+    ] = False,
     small: Annotated[bool, typer.Option("--small", help="No large values.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not report each fault as it comes.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
@@ -88,6 +98,7 @@ def chaos(
       rmhdag chaos --minutes 5 --one-by-one
       rmhdag chaos --minutes 1 --broken-advance
       rmhdag chaos --minutes 60 --soak
+      rmhdag chaos --tenants
     """
     from rmhdag.chaos.campaign import Drill, Plan, run_campaign
     from rmhdag.chaos.outages import Timing
@@ -100,7 +111,9 @@ def chaos(
         if not quiet and not as_json:
             say(line)
 
-    asked = {
+    minutes = minutes or (5.0 if tenants else 10.0)
+    asked: dict[str, bool] = {
+        TENANTS: tenants,
         Drill.NO_FAULTS: no_faults,
         Drill.OUTAGE: outage is not None,
         Drill.OUTAGE_GRID: outage_grid is not None,
@@ -114,6 +127,11 @@ def chaos(
         raise CommandFailed(f"{options} exclude each other", code=ExitCode.USAGE)
     if outage is not None and outage >= minutes * 60:
         raise CommandFailed("--outage is as long as all of it", remedy="Give more --minutes.", code=ExitCode.USAGE)
+    if tenants:
+        from rmhdag.chaos.tenants import run_tenants
+
+        show(run_tenants(minutes, tell), as_json=as_json)
+        return
     timings = [Timing(int(seconds), int(timeout)) for seconds, timeout in numbers("--task", task, 2)]
     plan = Plan(
         minutes=minutes,
@@ -121,14 +139,17 @@ def chaos(
         lease_seconds=lease,
         orchestrators=orchestrators,
         workers=workers,
-        drill=drills[0] if drills else Drill.FAULTS,
+        drill=Drill(drills[0]) if drills else Drill.FAULTS,
         outage_seconds=outage or 0.0,
         outages=() if outage_grid is None else outages_of(outage_grid),
         timings=() if outage_grid is None else tuple(timings),
         retention_seconds=max(20.0, minutes * 60 / 12),
         small=small,
     )
-    report = run_campaign(plan, tell)
+    show(run_campaign(plan, tell), as_json=as_json)
+
+
+def show(report: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         emit_json(report)
     else:

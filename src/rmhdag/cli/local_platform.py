@@ -15,6 +15,7 @@ from rmhdag.api.views.logs import task_ids_of
 from rmhdag.api.views.nodes import read_node
 from rmhdag.api.views.overviews import read_overview
 from rmhdag.api.views.pictures import JobOrder, read_definition
+from rmhdag.api.views.quotas import read_quotas_of
 from rmhdag.assets.identity import InvalidReferences, Platforms, read_platforms
 from rmhdag.assets.revisions import AssetConflict
 from rmhdag.cli.callback_settings import callback_rules
@@ -67,6 +68,7 @@ from rmhdag.models.api.nodes import Decision, LogChunk, NodeView
 from rmhdag.models.api.overviews import JobOverview
 from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
 from rmhdag.models.api.queues import DeadLetterSummary, QueueStatus, Requeued
+from rmhdag.models.api.quotas import QuotaChanges, QuotaList
 from rmhdag.models.api.retention import Pruned, PrunePreview
 from rmhdag.models.api.timeline import TimelineEvent, read_event
 from rmhdag.models.api.workflows import Registration, WorkflowDetail, WorkflowSummary
@@ -86,7 +88,7 @@ from rmhdag.orchestrator.submissions import (
     UnknownWorkflowError,
     submit_many,
 )
-from rmhdag.store import api_keys, callbacks, catalogue_removals, dead_letters, payloads, views, workflows
+from rmhdag.store import api_keys, callbacks, catalogue_removals, dead_letters, payloads, quotas, views, workflows
 from rmhdag.store import processes as process_rows
 from rmhdag.store.asset_states import RevisionKey
 from rmhdag.store.assets import AssetFilters
@@ -433,6 +435,13 @@ class LocalPlatform(Platform):
     def queues(self) -> list[QueueStatus]:
         named = [name for name in (self.settings.dag_worker_queue, self.settings.worker_queue) if name]
         return processes.queues(self.conn, self._namespace, named, self.settings.orphan_seconds).queues
+
+    def quotas(self) -> QuotaList:
+        return read_quotas_of(self.conn, self._namespace, self.settings.quota_defaults())
+
+    def change_quotas(self, namespace: str, changes: QuotaChanges) -> QuotaList:
+        quotas.set_quotas(self.conn, namespace, changes.quotas, self._name)
+        return read_quotas_of(self.conn, namespace, self.settings.quota_defaults())
 
     def workers(self) -> list[WorkerSummary]:
         return processes.workers(self.conn, self.settings.orphan_seconds).workers

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from rmhdag.models.api.overviews import JobOverview
     from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
     from rmhdag.models.api.queues import DeadLetterSummary, QueueStatus, Requeued
+    from rmhdag.models.api.quotas import QuotaChanges, QuotaList
     from rmhdag.models.api.retention import Pruned, PrunePreview
     from rmhdag.models.api.timeline import TimelineEvent
     from rmhdag.models.api.workflows import Registration, WorkflowDetail, WorkflowSummary
@@ -286,6 +287,12 @@ class Platform(ABC):
 
     @abstractmethod
     def queues(self) -> list[QueueStatus]: ...
+
+    @abstractmethod
+    def quotas(self) -> QuotaList: ...
+
+    @abstractmethod
+    def change_quotas(self, namespace: str, changes: QuotaChanges) -> QuotaList: ...
 
     @abstractmethod
     def workers(self) -> list[WorkerSummary]: ...

@@ -75,6 +75,7 @@ from rmhdag.models.api.nodes import Decision, LogChunk, NodeView
 from rmhdag.models.api.overviews import JobOverview
 from rmhdag.models.api.processes import DrainAnswer, OrchestratorSummary, WorkerSummary
 from rmhdag.models.api.queues import DeadLetterSummary, QueueStatus, Requeued
+from rmhdag.models.api.quotas import QuotaChanges, QuotaList
 from rmhdag.models.api.retention import Pruned, PrunePreview
 from rmhdag.models.api.timeline import TimelineEvent
 from rmhdag.models.api.workflows import Registration, WorkflowDetail, WorkflowSummary
@@ -405,6 +406,12 @@ class RemotePlatform(Platform):
 
     def queues(self) -> list[QueueStatus]:
         return self._client.queues()
+
+    def quotas(self) -> QuotaList:
+        return self._client.quotas()
+
+    def change_quotas(self, namespace: str, changes: QuotaChanges) -> QuotaList:
+        return self._client.change_quotas(namespace, changes.quotas)
 
     def workers(self) -> list[WorkerSummary]:
         return self._client.workers()

@@ -104,6 +104,7 @@ def api_settings(dsn: str, settings: Settings) -> ApiSettings:
         callbacks=callback_settings(settings),
         platforms=Platforms(read_platforms(settings.platforms)),
         retention=settings.retention(),
+        quotas=settings.quota_defaults(),
         submits_per_second=settings.submits_per_second,
         requests_per_second=settings.requests_per_second,
         check_processes=settings.check_processes,

@@ -118,6 +118,7 @@ def orchestrator(
                 catalogue=settings.catalogue,
                 storage=settings.storage_settings(),
                 template_env=settings.template_values(),
+                quotas=settings.quota_defaults(),
             ),
             FreshHandlerQueues(dsn, settings),
             notify=settings.notify,

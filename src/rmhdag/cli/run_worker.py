@@ -78,7 +78,10 @@ def worker(
       rmhdag worker --queue light-tasks --concurrency 4
       WORKER_QUEUE=heavy rmhdag worker --handlers my_company.handlers
       RMHDAG_KEY=rmhdag_… rmhdag worker --via-http https://dag.example.org --queue heavy
+      rmhdag worker --queue light-tasks --handlers rmhdag.handlers.examples
 
+    The example handlers (echo, sleep and others) come with workers in development mode only; name their module to have
+    them elsewhere.
     Without --queue it serves WORKER_QUEUE and DAG_WORKER_QUEUE, whichever are set; they have no defaults.
     With --via-http it needs no database; its key has the scope `worker`, and it serves the key's namespace.
     """
@@ -180,6 +183,7 @@ def worker_settings(
         schema=settings.schema_name,
         concurrency=settings.concurrency or processors(),
         handler_modules=tuple(split_modules(settings.handlers)),
+        examples=settings.development if settings.examples is None else settings.examples,
         warm=bool(settings.warm),
         memory_limit_mb=settings.task_memory_mb,
         stop_seconds=settings.worker_stop_seconds,

@@ -63,6 +63,13 @@ def check_platforms(text: str) -> str:
     return text
 
 
+def check_quotas(text: str) -> str:
+    from rmhdag.models.quotas import read_quotas
+
+    read_quotas(text)
+    return text
+
+
 def refuse_secret_names(text: str) -> str:
     """What templates read is stored and shown with jobs: nothing that lets anybody in belongs there."""
     for name in split_names(text):
@@ -115,3 +122,4 @@ StorageShares = Annotated[dict[str, dict[str, str]], AfterValidator(refuse_wrong
 StorageOptions = Annotated[dict[str, str], AfterValidator(refuse_unknown_options)]
 PostgresUrl = Annotated[str, StringConstraints(pattern=r"^postgres(ql)?://")]
 Platforms = Annotated[str, AfterValidator(check_platforms)]
+QuotaList = Annotated[str, AfterValidator(check_quotas)]

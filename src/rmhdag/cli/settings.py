@@ -36,6 +36,7 @@ from rmhdag.cli.setting_types import (
     Platforms,
     PostgresUrl,
     QueueName,
+    QuotaList,
     SafeUrl,
     SchemaName,
     StorageOptions,
@@ -47,6 +48,7 @@ from rmhdag.cli.setting_types import (
 )
 from rmhdag.cli.settings_files import CONFIG_VARIABLE, LOCAL_FILE, ReadFile, read_files, untrusted_files
 from rmhdag.models.catalogue import CatalogueKind
+from rmhdag.models.quotas import Quotas, read_quotas
 from rmhdag.models.records import Zone
 from rmhdag.models.scopes import Scope
 from rmhdag.storage.namespaces import check_shares
@@ -146,6 +148,11 @@ class Settings(MachineSettings):
         validation_alias=named("RMHDAG_WORKER_QUEUE", "WORKER_QUEUE"),
         description="Queue for heavy tasks; an orchestrator does not start without it",
     )
+    quotas: QuotaList = Field(
+        default="",
+        validation_alias=named("RMHDAG_QUOTAS"),
+        description="Quotas of namespaces that have none of their own, as in open_jobs=1000, running_share=50",
+    )
     template_env: VariableNames = Field(
         default="",
         validation_alias=named("RMHDAG_TEMPLATE_ENV"),
@@ -155,6 +162,11 @@ class Settings(MachineSettings):
         default=False,
         validation_alias=named("RMHDAG_DEVELOPMENT"),
         description="A workflow's version may change its content",
+    )
+    examples: bool | None = Field(
+        default=None,
+        validation_alias=named("RMHDAG_EXAMPLES"),
+        description="Workers have the example handlers (echo, sleep and others); without it, in development mode only",
     )
     database_pooled: bool = Field(
         default=False,
@@ -491,6 +503,9 @@ class Settings(MachineSettings):
         zones = {Zone.BRONZE: self.storage_bronze, Zone.SILVER: self.storage_silver, Zone.GOLD: self.storage_gold}
         given = {zone: url for zone, url in zones.items() if url is not None}
         return StorageSettings(self.storage, given, self.storage_options, check_shares(self.storage_shares))
+
+    def quota_defaults(self) -> Quotas:
+        return Quotas().with_overrides(read_quotas(self.quotas))
 
 
 class Loaded(NamedTuple):

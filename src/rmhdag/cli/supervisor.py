@@ -15,9 +15,9 @@ from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
 
+from rmhdag.cli.lifeline import EXIT_DRAINED
 from rmhdag.machine.log_files import LOG_BYTES, LogKeeper, open_log
 from rmhdag.machine.private_files import PRIVATE_FOLDER
-from rmhdag.cli.lifeline import EXIT_DRAINED
 
 FIRST_PAUSE_SECONDS = 0.5
 MOST_PAUSE_SECONDS = 10.0

@@ -161,7 +161,10 @@ def supervisor(home: Path, flags: dict[str, str | None]) -> Iterator[Supervisor]
     from rmhdag.cli.supervisor import Supervisor
 
     given = {"RMHDAG_DATABASE_URL": flags["database_url"], "RMHDAG_SCHEMA": flags["schema_name"]}
-    environment = os.environ | {name: value for name, value in given.items() if value is not None}
+    # It is for development, whatever the settings of production say beside it.
+    environment = (
+        {"RMHDAG_EXAMPLES": "1"} | os.environ | {name: value for name, value in given.items() if value is not None}
+    )
     made = Supervisor(home / "logs", environment, lambda text: say(f"{paint('warning:', '33', sys.stderr)} {text}"))
     made.listen()
     try:

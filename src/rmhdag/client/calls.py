@@ -43,6 +43,7 @@ from rmhdag.models.api.overviews import JobOverview
 from rmhdag.models.api.processes import DrainAnswer, OrchestratorList, WorkerList
 from rmhdag.models.api.progress import JobProgress
 from rmhdag.models.api.queues import DeadLetterPage, Discarded, QueueStatusList, Requeued
+from rmhdag.models.api.quotas import QuotaChanges, QuotaList
 from rmhdag.models.api.retention import Pruned, PrunePreview
 from rmhdag.models.api.timeline import StreamedEvent, Timeline
 from rmhdag.models.api.workflows import Registration, WorkflowCheck, WorkflowDetail, WorkflowPage, WorkflowSummary
@@ -212,6 +213,14 @@ def preview_retention() -> Call[PrunePreview]:
 
 def prune() -> Call[Pruned]:
     return _post("retention/prune", Pruned, None)
+
+
+def read_quotas() -> Call[QuotaList]:
+    return _get("quotas", QuotaList)
+
+
+def change_quotas(namespace: str, quotas: Mapping[str, int | None]) -> Call[QuotaList]:
+    return _post(f"quotas/{quote(namespace, safe='')}", QuotaList, QuotaChanges(quotas=dict(quotas)))
 
 
 def list_queues() -> Call[QueueStatusList]:

@@ -30,6 +30,7 @@ from rmhdag.models.api.jobs import MOST_IN_A_BATCH, JobSubmission, JobSummary
 from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, Me, RotationRequest
 from rmhdag.models.api.processes import DrainAnswer, OrchestratorSummary, WorkerSummary
 from rmhdag.models.api.queues import DeadLetterSummary, Discarded, QueueStatus, Requeued
+from rmhdag.models.api.quotas import QuotaList
 from rmhdag.models.api.retention import Pruned, PrunePreview
 from rmhdag.models.api.timeline import StreamedEvent
 from rmhdag.models.api.workflows import Registration, WorkflowCheck, WorkflowDetail, WorkflowSummary
@@ -205,6 +206,16 @@ class ClientOperations(AssetOperations, ABC, Generic[J]):
     def prune(self) -> Steps[Pruned]:
         """Delete for a few seconds what retention would delete; `has_more` says that it is worth calling it again."""
         return (yield from ask(calls.prune()))
+
+    @Operation
+    def quotas(self) -> Steps[QuotaList]:
+        """What the namespace may have, and what it uses."""
+        return (yield from ask(calls.read_quotas()))
+
+    @Operation
+    def change_quotas(self, namespace: str, quotas: Mapping[str, int | None]) -> Steps[QuotaList]:
+        """Set limits of a namespace, with an admin key of the namespace `default`; None takes one back."""
+        return (yield from ask(calls.change_quotas(namespace, quotas)))
 
     @Operation
     def queues(self) -> Steps[list[QueueStatus]]:

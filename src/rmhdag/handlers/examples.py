@@ -1,4 +1,5 @@
-"""Handlers to try the platform with. They come with every worker.
+"""Handlers to try the platform with. They come with workers in development mode (`rmhdag up`), and with those that name
+this module (`rmhdag worker --handlers rmhdag.handlers.examples`): some hold a slot for as long as they are asked to.
 
 They take the parameter names of the original system's test workflows too, so that those run as they are.
 """

@@ -199,13 +199,14 @@ shared_registry = Registry()
 handler = shared_registry.handler
 
 
-def load_handlers(modules: Iterable[str], registry: Registry = shared_registry) -> Registry:
-    """Import the modules that declare handlers; those that come with rmhdag are always there.
+def load_handlers(modules: Iterable[str], registry: Registry = shared_registry, *, examples: bool = True) -> Registry:
+    """Import the modules that declare handlers; those that come with rmhdag are always there, but for the examples.
 
     Geospatial ones are only promised, because importing their libraries takes seconds; to have them at hand when the
     first task comes, name their package (`rmhdag.handlers.raster`).
     """
-    import_handlers(EXAMPLES)
+    if examples:
+        import_handlers(EXAMPLES)
     if importlib.util.find_spec(GEOSPATIAL) is not None:
         from rmhdag.handlers.manifest import shipped_manifest
 

@@ -18,6 +18,7 @@ from rmhdag.models.catalogue import CatalogueEntry, RevisionItem
 from rmhdag.models.history import JobEvent, OrchestratorEvent
 from rmhdag.models.jobs import Job, JobCommand, NodeState, PrunedJob, WaitingApproval
 from rmhdag.models.queues import DeadLetter, InboxRow, OutboxRow, QueueMessage
+from rmhdag.models.quotas import NamespaceRow
 from rmhdag.models.registry import ApiKey, Handler, Orchestrator, SchemaMeta, Worker, Workflow
 from rmhdag.models.rollups import FailureRollup, JobRollup, NodeRollup, RollupMark, ThroughputRollup
 from rmhdag.models.table import Row
@@ -34,6 +35,7 @@ ROWS: tuple[type[Row], ...] = (
     Orchestrator,
     Worker,
     ApiKey,
+    NamespaceRow,
     Job,
     PrunedJob,
     NodeState,

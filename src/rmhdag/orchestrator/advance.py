@@ -96,7 +96,9 @@ class Advance:
         self._own_files = OwnFiles(storage or StorageSettings())
         self._turns = Turns(lambda queue, after: tasks.first_waiting(self._conn, queue, after))
         self._jitter = Random()
-        self._waiting = WaitingEntries()
+        # Of jobs that are mine, from their claim on: what waits for them takes turns by it.
+        self._namespaces: dict[str, str] = {}
+        self._waiting = WaitingEntries(self._namespace_of)
         self._suspects = Suspects()
         self._batch_size = BATCH
         self._crowded_until = 0.0
@@ -105,7 +107,7 @@ class Advance:
         # job → when it last moved; all jobs that are mine as far as this process knows
         self._known: dict[str, float] = {}
         self._reclaimed: dict[str, dict[str, Any]] = {}
-        self.local = LocalInputs()
+        self.local = LocalInputs(self._namespace_of)
         self.fan_ins = FanInLine()
         self._from_others = threading.Lock()
         self._to_reload: set[str] = set()
@@ -136,6 +138,7 @@ class Advance:
             "suspects": len(self._suspects),
             "in_doubt": len(self._in_doubt),
             "known_jobs": len(self._known),
+            "namespaces": len(self._namespaces),
             "reclaimed": len(self._reclaimed),
             "turns": len(self._turns),
             "fan_ins": len(self.fan_ins),
@@ -152,6 +155,13 @@ class Advance:
     def take_over(self, job_ids: Collection[str]) -> None:
         """Jobs that became mine: those that never began begin, the others go on where their rows say."""
         self.give([LocalInput(job_id, Start()) for job_id in job_ids])
+
+    def note_namespaces(self, namespaces: Mapping[str, str]) -> None:
+        """Whose the jobs are that were just claimed, by job."""
+        self._namespaces.update(namespaces)
+
+    def _namespace_of(self, job_id: str) -> str:
+        return self._namespaces.get(job_id, "")
 
     def reload(self, job_ids: Collection[str]) -> None:
         """Jobs whose rows show that something is owed: what is in memory is not believed any more."""
@@ -298,6 +308,7 @@ class Advance:
         self._turns.forget(job_id)
         self._suspects.forget(job_id)
         self._known.pop(job_id, None)
+        self._namespaces.pop(job_id, None)
         self._reclaimed.pop(job_id, None)
         self._in_doubt.discard(job_id)
 
@@ -374,6 +385,8 @@ class Advance:
             # They did not fit into this turn, and go to the end of the line.
             self._put_back({job_id: part.pop(job_id) for job_id in list(part) if job_id in loaded.postponed})
         present = {job_id: job for job_id in part if (job := self.owned.get(job_id)) is not None}
+        for job_id, job in present.items():
+            self._namespaces[job_id] = job.namespace
         if len(present) < len(part):
             for job_id in part.keys() - present.keys() - {one.job_id for one in loaded.unloadable}:
                 self._forget(job_id)

@@ -158,7 +158,7 @@ class Batch:
             effect.node_id,
             effect.queue,
             effect.handler,
-            self._turns.next_key(effect.queue, job.job_id, job.fairness_key, job.priority),
+            self._turns.next_key(effect.queue, job.job_id, job.namespace, job.fairness_key, job.priority),
             effect.attempt,
             effect.lease_losses,
             effect.timeout_seconds,
@@ -185,7 +185,7 @@ class Batch:
             case fx.ChildrenCancelled():
                 writes.cancelled_children.append([job_id, effect.fan_out_id, effect.start, effect.stop])
             case fx.TaskRequeued():
-                key = self._turns.next_key("", job_id, job.fairness_key, job.priority)
+                key = self._turns.next_key("", job_id, job.namespace, job.fairness_key, job.priority)
                 writes.requeued.append([effect.task_id, effect.lease_epoch, effect.lease_losses, key])
             case fx.TaskRevoked():
                 writes.revoked.append(RevokedTask(effect.task_id, job_id, effect.lease_epoch))

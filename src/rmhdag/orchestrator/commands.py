@@ -93,12 +93,17 @@ def wait_for_answer(look: Callable[[], Answer | None], command_id: str, answer_s
     """Look until the owner has answered; once at least."""
     deadline = time.monotonic() + answer_seconds
     while True:
-        answer = look()
-        if answer is not None and answer.outcome is not None:
-            return CommandAnswer(command_id, answer.outcome, answer.reason or "")
-        if answer is None or answer.job_has_ended:
-            how = "gone" if answer is None else f"already {answer.job_status}"
-            return CommandAnswer(command_id, CommandOutcome.REFUSED, f"the job is {how}")
-        if time.monotonic() >= deadline:
-            return CommandAnswer(command_id, None, "accepted; the job's owner has not answered yet")
+        answer = read_as_answer(look(), command_id)
+        if answer.outcome is not None or time.monotonic() >= deadline:
+            return answer
         time.sleep(LOOK_SECONDS)
+
+
+def read_as_answer(answer: Answer | None, command_id: str) -> CommandAnswer:
+    """What the rows say of a command now."""
+    if answer is not None and answer.outcome is not None:
+        return CommandAnswer(command_id, answer.outcome, answer.reason or "")
+    if answer is None or answer.job_has_ended:
+        how = "gone" if answer is None else f"already {answer.job_status}"
+        return CommandAnswer(command_id, CommandOutcome.REFUSED, f"the job is {how}")
+    return CommandAnswer(command_id, None, "accepted; the job's owner has not answered yet")

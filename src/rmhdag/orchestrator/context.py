@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 
 from rmhdag.models.catalogue import CatalogueKind
+from rmhdag.models.quotas import Quotas
 from rmhdag.orchestrator.advance import Advance
 from rmhdag.orchestrator.callbacks.settings import CallbackSettings
 from rmhdag.orchestrator.trust import SilenceWatch, Trust
@@ -40,6 +41,7 @@ class OrchestratorSettings:
     backpressure_depth: int = 50_000
     backpressure_seconds: float = 5.0
     processed_seconds: float = 5.0
+    usage_seconds: float = 60.0
     pruning_seconds: float = 60.0
     retention_days: float = 30.0
     retention_history_days: float = 92.0
@@ -51,6 +53,7 @@ class OrchestratorSettings:
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
     catalogue: CatalogueKind = CatalogueKind.STATIC
     storage: StorageSettings = field(default_factory=StorageSettings)
+    quotas: Quotas = field(default_factory=Quotas)
     # The variables that templates may read, with their values here.
     template_env: Mapping[str, str] = field(default_factory=dict)
 
@@ -116,6 +119,10 @@ class Context:
         """Jobs that are mine since the last commit: load them, start them or go on with them."""
         if job_ids:
             self.advance.take_over(job_ids)
+
+    def take_over_claimed(self, claimed: Sequence[jobs.ClaimedJob]) -> None:
+        self.advance.note_namespaces({job.job_id: job.namespace for job in claimed})
+        self.take_over([job.job_id for job in claimed])
 
     def note_reclaimed(self, job_id: str, from_owner: str, silent_seconds: float) -> None:
         self.advance.note_reclaimed(job_id, from_owner, silent_seconds)

@@ -2,17 +2,18 @@
 
 Each is held once, whatever number of times it is given, and what a line holds is bounded: starts by the jobs that are
 owned, answers by the requests under way, timers by the room that the duty asks for. Lines take turns, and so do the
-jobs in a line: thousands of timers that are due together delay neither a new job nor each other's jobs.
+namespaces and jobs in a line: thousands of timers that are due together delay neither a new job nor each other's jobs.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Hashable
+from collections.abc import Callable, Collection, Hashable
 from typing import NamedTuple
 
 from rmhdag.engine.inputs import Input, SetWindow, Start, TimerDue
+from rmhdag.orchestrator.shares import JobLine, one_namespace
 
 MOST_TIMERS = 2_000
 
@@ -37,30 +38,18 @@ class LocalInput(NamedTuple):
 class _Line:
     """The inputs of one kind, job after job."""
 
-    def __init__(self) -> None:
-        self._jobs: OrderedDict[str, OrderedDict[Hashable, LocalInput]] = OrderedDict()
+    def __init__(self, namespace_of: Callable[[str], str]) -> None:
+        self._jobs: JobLine[OrderedDict[Hashable, LocalInput]] = JobLine(namespace_of, OrderedDict)
         self.length = 0
 
     def add(self, item: LocalInput) -> None:
-        inputs = self._jobs.get(item.job_id)
-        if inputs is None:
-            inputs = self._jobs[item.job_id] = OrderedDict()
+        inputs = self._jobs.of(item.job_id)
         self.length += item.key not in inputs
         inputs[item.key] = item
 
     def take(self, limit: int) -> list[LocalInput]:
-        """Up to `limit`, a share of each job; the jobs served are last in the next round."""
-        taken: list[LocalInput] = []
-        while self._jobs and len(taken) < limit:
-            share = max(1, (limit - len(taken)) // len(self._jobs))
-            for job_id in list(self._jobs)[: limit - len(taken)]:
-                inputs = self._jobs[job_id]
-                count = min(share, len(inputs), limit - len(taken))
-                taken += [inputs.popitem(last=False)[1] for _ in range(count)]
-                if inputs:
-                    self._jobs.move_to_end(job_id)
-                else:
-                    del self._jobs[job_id]
+        """Up to `limit`, a share of each namespace and job; those served are last in the next round."""
+        taken = self._jobs.take(limit, _take_first)
         self.length -= len(taken)
         return taken
 
@@ -68,12 +57,16 @@ class _Line:
         return job_id in self._jobs
 
 
+def _take_first(_: str, inputs: OrderedDict[Hashable, LocalInput], share: int) -> list[LocalInput]:
+    return [inputs.popitem(last=False)[1] for _ in range(min(share, len(inputs)))]
+
+
 class LocalInputs:
     """Safe to give to from any thread; one thread takes."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespace_of: Callable[[str], str] = one_namespace) -> None:
         self._lock = threading.Lock()
-        self._starts, self._answers, self._timers = _Line(), _Line(), _Line()
+        self._starts, self._answers, self._timers = _Line(namespace_of), _Line(namespace_of), _Line(namespace_of)
 
     def __len__(self) -> int:
         return self._starts.length + self._answers.length + self._timers.length

@@ -37,6 +37,8 @@ PAUSE_PARTS, LONGEST_PAUSE_SECONDS = 4, 5.0
 # How often to look at what grows slowly.
 SLOWLY_SECONDS = 600.0
 DONE = Bite(Counter(), False)
+# An upload that nobody has finished within an hour was given up.
+UPLOAD_DAYS = 1 / 24
 
 
 @dataclass
@@ -188,7 +190,7 @@ class Retention:
         return bite
 
     def _delete_old_uploads(self, conn: Conn) -> Bite:
-        return unused_payloads.delete_old_uploads(conn, self._settings.retention_payload_days)
+        return unused_payloads.delete_old_uploads(conn, UPLOAD_DAYS)
 
     def _delete_history(self, name: str, days: float, conn: Conn) -> Bite:
         return retention.delete_history(conn, name, days, self._rows)

@@ -1,4 +1,4 @@
-"""Inbox rows that are read and not yet handled: every job gets its turn, however much one of them has to say.
+"""Inbox rows that are read and not yet handled: every namespace and job gets its turn, however much one has to say.
 
 Rows are only read here; they are consumed in the transaction that handles them. So what is in memory may be forgotten
 at any moment and is read again.
@@ -6,8 +6,8 @@ at any moment and is read again.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
-from collections.abc import Collection
+from collections import Counter, deque
+from collections.abc import Callable, Collection
 from datetime import datetime
 from operator import attrgetter
 from time import monotonic
@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 
+from rmhdag.orchestrator.shares import JobLine, one_namespace
 from rmhdag.store import inbox
 from rmhdag.store.inbox import InboxEntry
 
@@ -22,10 +23,10 @@ READ_AHEAD = 2_000
 
 
 class WaitingEntries:
-    """Entries by job; the job that was served last is the last of the next round."""
+    """Entries by job; the job that was served last is the last of the next round of its namespace."""
 
-    def __init__(self) -> None:
-        self._by_job: OrderedDict[str, deque[InboxEntry]] = OrderedDict()
+    def __init__(self, namespace_of: Callable[[str], str] = one_namespace) -> None:
+        self._line: JobLine[deque[InboxEntry]] = JobLine(namespace_of, deque)
         self._ids: set[int] = set()
         self._mark = 0
         self.whole_read_seconds = 0.0
@@ -44,13 +45,13 @@ class WaitingEntries:
         for entry in entries:
             if entry.inbox_id not in self._ids:
                 self._ids.add(entry.inbox_id)
-                waiting = self._by_job.setdefault(entry.job_id, deque())
+                waiting = self._line.of(entry.job_id)
                 if waiting and waiting[-1].inbox_id > entry.inbox_id:
                     late.add(entry.job_id)
                 waiting.append(entry)
         # What was taken and not handled comes back behind what its job was told after it.
         for job_id in late:
-            self._by_job[job_id] = deque(sorted(self._by_job[job_id], key=attrgetter("inbox_id")))
+            self._line.replace(job_id, deque(sorted(self._line.of(job_id), key=attrgetter("inbox_id"))))
         if entries:
             self._mark = max(self._mark, entries[-1].inbox_id)
         if whole:
@@ -60,39 +61,28 @@ class WaitingEntries:
     def take(
         self, limit: int, due: Collection[tuple[str, str]] = (), most_of_a_job: int | None = None
     ) -> list[InboxEntry]:
-        """What the nodes in `due` have, then a share of every job, in the order in which they came."""
+        """What the nodes in `due` have, then a share of every namespace and job, in the order in which they came."""
         taken = [entry for job_id, node_id in due for entry in self._take_of_node(job_id, node_id)]
-        room = limit
         served: Counter[str] = Counter()
         # With so many jobs each gets one entry, and there is nothing to count.
-        is_capped = most_of_a_job is not None and len(self._by_job) < limit
-        while self._by_job and room > 0:
-            share = max(1, room // len(self._by_job))
-            before = room
-            for job_id in list(self._by_job)[:room]:
-                waiting = self._by_job[job_id]
-                count = min(share, len(waiting))
-                if is_capped and most_of_a_job is not None:
-                    count = min(count, most_of_a_job - served[job_id])
-                    served[job_id] += count
-                taken += [waiting.popleft() for _ in range(count)]
-                room -= count
-                if waiting:
-                    self._by_job.move_to_end(job_id)
-                else:
-                    del self._by_job[job_id]
-            if room == before:
-                break  # all have had their share
+        most = most_of_a_job if len(self._line) < limit else None
+
+        def take_of_job(job_id: str, waiting: deque[InboxEntry], share: int) -> list[InboxEntry]:
+            count = min(share, len(waiting))
+            if most is not None:
+                count = min(count, most - served[job_id])
+                served[job_id] += count
+            return [waiting.popleft() for _ in range(count)]
+
+        taken += self._line.take(limit, take_of_job)
         self._ids.difference_update([entry.inbox_id for entry in taken])
         return taken
 
     def _take_of_node(self, job_id: str, node_id: str) -> list[InboxEntry]:
-        waiting = self._by_job.pop(job_id, None)
-        if waiting is None:
+        if job_id not in self._line:
             return []
-        rest = deque(entry for entry in waiting if entry.node_id != node_id)
-        if rest:
-            self._by_job[job_id] = rest
+        waiting = self._line.of(job_id)
+        self._line.replace(job_id, deque(entry for entry in waiting if entry.node_id != node_id))
         return [entry for entry in waiting if entry.node_id == node_id]
 
     def read_again(self) -> None:

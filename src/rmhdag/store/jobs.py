@@ -35,6 +35,7 @@ class EarlierJob(NamedTuple):
 class ClaimedJob(NamedTuple):
     job_id: str
     owner_epoch: int
+    namespace: str
     from_owner: str | None = None
 
 
@@ -99,7 +100,7 @@ def claim_unowned_jobs(conn: Conn, me: str, limit: int, after: str = "") -> list
     with conn.transaction():
         given = {"me": me, "limit": limit, "after": after}
         rows = conn.execute(SQL["claim_unowned_jobs"], given).fetchall()
-        claimed = [ClaimedJob(job_id, epoch) for job_id, epoch in rows]
+        claimed = [ClaimedJob(*row) for row in rows]
         _take_inbox(conn, me, [""], claimed)
     return claimed
 

@@ -91,7 +91,7 @@ UPDATE dag_jobs AS j
 SET owner_id = %(me)s, owner_epoch = j.owner_epoch + 1
 FROM unowned
 WHERE j.job_id = unowned.job_id
-RETURNING j.job_id, j.owner_epoch
+RETURNING j.job_id, j.owner_epoch, j.namespace
 
 -- name: claim_orphaned_jobs
 WITH orphaned AS MATERIALIZED (
@@ -106,7 +106,7 @@ UPDATE dag_jobs AS j
 SET owner_id = %(me)s, owner_epoch = j.owner_epoch + 1
 FROM orphaned
 WHERE j.job_id = orphaned.job_id
-RETURNING j.job_id, j.owner_epoch, orphaned.owner_id
+RETURNING j.job_id, j.owner_epoch, j.namespace, orphaned.owner_id
 
 -- name: readdress_inbox
 -- Rows of the jobs just claimed, whoever they were addressed to.

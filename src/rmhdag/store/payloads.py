@@ -24,6 +24,7 @@ from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
 Conn = psycopg.Connection[Any]
+NO_LIMIT = 2**53
 MOST_CHUNKS = PAYLOAD_BYTES // PAYLOAD_CHUNK_BYTES
 _looking = threading.Lock()
 
@@ -100,8 +101,13 @@ def keep_payload(conn: Conn, namespace: str, digest: str) -> StoredPayload | Non
     return find_payload(conn, namespace, digest)
 
 
-def write_chunk(conn: Conn, namespace: str, holder: str, digest: str, chunk_index: int, data: bytes) -> None:
-    """Part of an upload; nobody sees it under its name before all of it is there and has the right hash."""
+def write_chunk(
+    conn: Conn, namespace: str, holder: str, digest: str, chunk_index: int, data: bytes, most_bytes: int = NO_LIMIT
+) -> bool:
+    """Part of an upload; nobody sees it under its name before all of it is there and has the right hash.
+
+    False, and nothing is written, if unfinished uploads of the namespace would have more than `most_bytes`.
+    """
     if chunk_index == 0:
         conn.execute(SQL["remove_old_uploads"])
     given = {
@@ -110,8 +116,9 @@ def write_chunk(conn: Conn, namespace: str, holder: str, digest: str, chunk_inde
         "chunk_index": chunk_index,
         "chunk_count": MOST_CHUNKS,
         "data": data,
+        "most_bytes": most_bytes,
     }
-    conn.execute(SQL["insert_upload"], given)
+    return conn.execute(SQL["insert_upload"], given).rowcount > 0
 
 
 @commit_site

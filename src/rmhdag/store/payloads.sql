@@ -34,9 +34,20 @@ ORDER BY r.sha256
 ON CONFLICT DO NOTHING
 
 -- name: insert_upload
--- Sent again, the chunk replaces what was sent before: nobody has seen it yet.
+-- Sent again, the chunk replaces what was sent before: nobody has seen it yet. Nothing is written if the namespace has
+-- too much that is not finished; there are few such rows, and their sizes are known without reading them.
+WITH given AS (
+    SELECT %(data)s::bytea AS data
+)
 INSERT INTO dag_payloads (namespace, sha256, chunk_index, chunk_count, size_bytes, media_type, data)
-VALUES (%(namespace)s, %(upload)s, %(chunk_index)s, %(chunk_count)s, 0, 'unfinished', %(data)s)
+SELECT %(namespace)s::text, %(upload)s::text, %(chunk_index)s::int, %(chunk_count)s::int, 0, 'unfinished', g.data
+FROM given AS g
+WHERE octet_length(g.data) + (
+    SELECT COALESCE(sum(octet_length(p.data)), 0)
+    FROM dag_payloads AS p
+    WHERE p.media_type = 'unfinished' AND p.namespace = %(namespace)s::text
+        AND (p.sha256, p.chunk_index) <> (%(upload)s::text, %(chunk_index)s::int)
+) <= %(most_bytes)s::bigint
 ON CONFLICT (namespace, sha256, chunk_index) DO UPDATE SET data = EXCLUDED.data, created_at = clock_timestamp()
 
 -- name: finish_upload
@@ -50,7 +61,7 @@ WHERE namespace = %(namespace)s AND sha256 = %(upload)s
 DELETE FROM dag_payloads WHERE namespace = %(namespace)s AND sha256 = %(upload)s
 
 -- name: remove_old_uploads
-DELETE FROM dag_payloads WHERE media_type = 'unfinished' AND created_at < clock_timestamp() - interval '1 day'
+DELETE FROM dag_payloads WHERE media_type = 'unfinished' AND created_at < clock_timestamp() - interval '1 hour'
 
 -- name: find_payload
 SELECT sha256, size_bytes, media_type, chunk_count FROM dag_payloads

@@ -46,9 +46,11 @@ def claim_tasks(
 ) -> list[ClaimedTask]:
     """Lease up to `limit` tasks, those whose turn it is first; of all namespaces or one, of all handlers or these.
 
+    No namespace gets more than its quota of running tasks allows, unless the worker is its own.
+
     `by_handler` is for a queue in which many tasks of other handlers wait.
     """
-    given = {
+    given: dict[str, Any] = {
         "worker_id": worker_id,
         "queue": queue,
         "limit": limit,
@@ -57,8 +59,14 @@ def claim_tasks(
         "handlers": as_keys(handlers),
     }
     query = "claim_tasks_by_handler" if by_handler else "claim_tasks"
-    rows = conn.execute(SQL[query], given, prepare=True).fetchall()
-    return sorted((ClaimedTask(*row) for row in rows), key=lambda task: task.order_key)
+    claimed: list[ClaimedTask] = []
+    while rows := conn.execute(SQL[query], given, prepare=True).fetchall():
+        claimed += [ClaimedTask(*row[:-1]) for row in rows]
+        given["limit"] = limit - len(claimed)
+        # A namespace that has no more room stood before others: the next look passes it over.
+        if rows[0][-1] == len(rows) or given["limit"] <= 0:
+            break
+    return sorted(claimed, key=lambda task: task.order_key)
 
 
 @lru_cache(maxsize=256)

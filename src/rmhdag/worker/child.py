@@ -286,7 +286,7 @@ def _settle_in(start: Start) -> None:
 
 def _load(channel: Channel, modules: list[str]) -> Registry:
     try:
-        registry = load_handlers(modules)
+        registry = load_handlers(modules, examples=False)
     except RegistrationError as error:
         channel.send("broken", error.message, error.remedy)
         os._exit(3)

@@ -21,7 +21,7 @@ from rmhdag.machine.python import python_command
 from rmhdag.worker.board import Begun, Board, Shown
 from rmhdag.worker.frames import RECEIVE_BYTES, Frame, FrameReader, encode
 from rmhdag.worker.lease import Lease
-from rmhdag.worker.settings import WorkerSettings
+from rmhdag.worker.settings import EXAMPLES, WorkerSettings
 from rmhdag.worker.task_environment import task_environment
 from rmhdag.worker.trust import TrustPage, silence_seconds
 
@@ -91,7 +91,7 @@ class ChildProcess:
             settings.abandoned_seconds,
             os.getpid(),
             str(scratch),
-            list(settings.handler_modules),
+            [*([EXAMPLES] if settings.examples else []), *settings.handler_modules],
             settings.memory_limit_mb,
             kind is ChildKind.SHARED,
             settings.traces.is_wanted,

@@ -10,6 +10,7 @@ from rmhdag.observability.traces import TraceSettings
 from rmhdag.storage.settings import StorageSettings
 
 STUCK_SECONDS = 20.0
+EXAMPLES = "rmhdag.handlers.examples"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,8 @@ class WorkerSettings:
     concurrency: int = 2
     light_concurrency: int = 50
     handler_modules: tuple[str, ...] = ()
+    # Whether it has the example handlers: with them anybody who submits jobs can hold a slot for a day.
+    examples: bool = True
     # Children import the libraries of geospatial handlers at once, and not when the first task asks for one.
     warm: bool = False
     # A folder of our own; without it, a new one in the temporary folder.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
 from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
 
 from rmhdag.api.context import Api, ApiContext, Conn
 from rmhdag.api.identity import Caller, Operator
@@ -24,8 +26,10 @@ LOG_CHARACTERS = 64 * 1024
 
 
 @router.post("/handler")
-def try_handler(caller: Operator, api: ApiContext, wanted: HandlerTrialRequest) -> HandlerTrial:
-    """Run a handler once, by a real worker, and wait for what becomes of it. In development mode only."""
+async def try_handler(caller: Operator, api: ApiContext, wanted: HandlerTrialRequest) -> HandlerTrial:
+    """Run a handler once, by a real worker, and wait for what becomes of it. In development mode only. 429 while
+    others are tried.
+    """
     if not api.settings.development:
         raise Problem(
             403,
@@ -33,8 +37,17 @@ def try_handler(caller: Operator, api: ApiContext, wanted: HandlerTrialRequest) 
             "handlers are run alone in development mode only",
             remedy="Set RMHDAG_DEVELOPMENT=1 for the API, or submit a workflow that has the handler in it.",
         )
+    limits = await run_in_threadpool(api.quotas.limits, caller.namespace)
+    with api.trials.place(caller.namespace, limits.handler_trials):
+        job_id = await run_in_threadpool(begin, api, caller, wanted)
+        patience_seconds = wanted.timeout_seconds + api.settings.trial_grace_seconds
+        ended = await wait_for_end(api, caller, job_id, patience_seconds)
+        return await run_in_threadpool(end, api, caller, wanted, job_id, ended)
+
+
+def begin(api: Api, caller: Caller, wanted: HandlerTrialRequest) -> str:
     with api.connection() as conn:
-        job_id = begin_trial(
+        return begin_trial(
             conn,
             wanted.handler,
             wanted.params,
@@ -43,7 +56,9 @@ def try_handler(caller: Operator, api: ApiContext, wanted: HandlerTrialRequest) 
             namespace=caller.namespace,
             submitted_by=caller.name,
         )
-    ended = wait_for_end(api, caller, job_id, wanted.timeout_seconds + api.settings.trial_grace_seconds)
+
+
+def end(api: Api, caller: Caller, wanted: HandlerTrialRequest, job_id: str, ended: bool) -> HandlerTrial:
     with api.connection() as conn:
         if not ended:
             cancel_job(
@@ -82,15 +97,19 @@ def choose_queue(conn: Conn, api: Api, namespace: str, wanted: HandlerTrialReque
     return chosen
 
 
-def wait_for_end(api: Api, caller: Caller, job_id: str, patience_seconds: float) -> bool:
-    """No connection is held while nothing happens."""
-    deadline = time.monotonic() + patience_seconds
-    while time.monotonic() < deadline:
+async def wait_for_end(api: Api, caller: Caller, job_id: str, patience_seconds: float) -> bool:
+    """Neither a connection nor a thread is held while nothing happens."""
+
+    def has_ended() -> bool:
         with api.connection() as conn:
             job = views.job(conn, caller.namespace, job_id)
-        if job is None or job["status"] in JOB_TERMINAL:
+        return job is None or job["status"] in JOB_TERMINAL
+
+    deadline = time.monotonic() + patience_seconds
+    while time.monotonic() < deadline:
+        if await run_in_threadpool(has_ended):
             return True
-        time.sleep(LOOK_SECONDS)
+        await asyncio.sleep(LOOK_SECONDS)
     return False
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache
@@ -11,6 +13,7 @@ from typing import Annotated, Any
 import psycopg
 from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import AfterValidator, ValidationError
+from starlette.concurrency import run_in_threadpool
 
 from rmhdag.api.context import Api, ApiContext
 from rmhdag.api.identity import Caller, Operator, Reader, Submitter
@@ -43,7 +46,7 @@ from rmhdag.models.plain_text import refuse_deceiving
 from rmhdag.models.scopes import Scope
 from rmhdag.models.states import JobStatus
 from rmhdag.orchestrator.callbacks.destinations import CallbackRefused
-from rmhdag.orchestrator.commands import ANSWER_SECONDS, CommandAnswer, cancel_job, wait_for_answer
+from rmhdag.orchestrator.commands import ANSWER_SECONDS, LOOK_SECONDS, CommandAnswer, cancel_job, read_as_answer
 from rmhdag.orchestrator.fitness import UnfitWorkflowError
 from rmhdag.orchestrator.reruns import (
     JobNotFinishedError,
@@ -75,6 +78,8 @@ KnownWorkflows = Callable[[], Mapping[str, int]]
 
 REPEATED = "Idempotency-Replayed"
 SOURCE = "api"
+# Between two looks for the answer to a command; the first ones come sooner.
+MOST_PAUSE_SECONDS = 0.25
 AN_ID = re.compile(r"[0-9A-Za-z_.-]{1,64}")
 
 JobId = Annotated[str, Path(description="The id of a job", examples=["01983f5e7c8b7d3a9f20c4de51b6a7e8"])]
@@ -99,6 +104,7 @@ def submit_job(
 ) -> JobView:
     """Start a job."""
     api.submit_rate.take(caller.rate_name, 1)
+    api.quotas.admit_jobs(caller.namespace, [body.input_params], [body.priority])
     wanted = _submission(body, caller, key)
 
     def make(conn: Conn, complete: Completion) -> tuple[Submitted, JobView | None]:
@@ -145,6 +151,10 @@ def submit_batch(body: JobBatch, caller: Submitter, api: ApiContext) -> BatchAns
             answers[index].problem = _invalid(places).body
         except Problem as problem:
             answers[index].problem = problem.body
+    submitted = [given for given, _ in wanted.values()]
+    api.quotas.admit_jobs(
+        caller.namespace, [one.input_params for one in submitted], [one.priority for one in submitted]
+    )
 
     def make(conn: Conn, complete: Completion) -> None:
         known = known_workflows(conn, caller.namespace)
@@ -232,7 +242,7 @@ def get_overview(
 
 
 @router.post("/jobs/{job_id}/cancel", responses=COMMAND)
-def cancel(
+async def cancel(
     job_id: JobId, caller: Operator, api: ApiContext, response: Response, body: CancelRequest | None = None
 ) -> CommandAnswerBody:
     """Stop a job: what waits never starts, what runs is told. 409 if it has ended or is ending already."""
@@ -247,7 +257,7 @@ def cancel(
             answer_seconds=0,
         )
 
-    return command(api, response, job_id, issue)
+    return await command(api, response, job_id, issue)
 
 
 @router.post("/jobs/{job_id}/retry", status_code=201, responses={200: {"model": RerunAnswer, **REPEAT[200]}})
@@ -286,6 +296,7 @@ def _rerun(
         raise no_job(job_id)
     if not wanted.dry_run:
         api.submit_rate.take(caller.rate_name, 1)
+        api.quotas.admit_jobs(caller.namespace, [wanted.input_params], [])
 
     def make(conn: Conn, complete: Completion) -> tuple[PlannedRerun, Submitted | None]:
         planned = plan_rerun_of(
@@ -337,22 +348,30 @@ def _rerun(
     )
 
 
-def command(api: Api, response: Response, job_id: str, issue: Callable[[Conn], CommandAnswer]) -> CommandAnswerBody:
-    """Issue it and wait a moment for the owner's answer, holding no connection meanwhile."""
+async def command(
+    api: Api, response: Response, job_id: str, issue: Callable[[Conn], CommandAnswer]
+) -> CommandAnswerBody:
+    """Issue it and wait a moment for the owner's answer, holding neither a connection nor a thread meanwhile."""
     if not is_id(job_id):
         raise no_job(job_id)
-    try:
+
+    def begin() -> CommandAnswer:
         with api.connection() as conn:
-            answer = issue(conn)
+            return issue(conn)
+
+    def look(command_id: str) -> CommandAnswer:
+        with api.connection() as conn:
+            return read_as_answer(read_answer(conn, command_id), command_id)
+
+    try:
+        answer = await run_in_threadpool(begin)
     except UnknownJobError:
         raise no_job(job_id) from None
-
-    def look() -> Any:
-        with api.connection() as conn:
-            return read_answer(conn, answer.command_id)
-
-    if answer.outcome is None:
-        answer = wait_for_answer(look, answer.command_id, ANSWER_SECONDS)
+    deadline, pause_seconds = time.monotonic() + ANSWER_SECONDS, LOOK_SECONDS
+    while answer.outcome is None and time.monotonic() < deadline:
+        await asyncio.sleep(pause_seconds)
+        answer = await run_in_threadpool(look, answer.command_id)
+        pause_seconds = min(MOST_PAUSE_SECONDS, 1.5 * pause_seconds)
     if answer.outcome is CommandOutcome.REFUSED:
         raise Problem(409, "refused", answer.reason)
     if answer.outcome is None:

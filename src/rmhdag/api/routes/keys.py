@@ -10,9 +10,10 @@ from rmhdag.api.context import ApiContext, Conn
 from rmhdag.api.identity import Administrator, Caller
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
 from rmhdag.api.problems import Problem, not_found
+from rmhdag.api.quotas import quota_exceeded
 from rmhdag.models.api.keys import KeyMade, KeyPage, KeyRequest, KeyView, RotationRequest
 from rmhdag.models.scopes import Scope
-from rmhdag.store import api_keys
+from rmhdag.store import api_keys, quotas
 
 router = APIRouter(prefix="/api/v1/keys", tags=["keys"])
 
@@ -39,7 +40,10 @@ def list_keys(
 def create_key(caller: Administrator, api: ApiContext, request: KeyRequest) -> KeyMade:
     """Make a key. This is the only time that it is shown."""
     check_scopes(caller, frozenset(request.scopes))
+    most = api.quotas.limits(caller.namespace).keys
     with api.connection() as conn:
+        if (used := quotas.count_keys(conn, caller.namespace)) >= most:
+            raise quota_exceeded("keys", most, used)
         made = api_keys.create_key(
             conn,
             request.name,

@@ -89,18 +89,20 @@ def get_node(job_id: JobId, node_id: NodeId, caller: Reader, api: ApiContext) ->
 
 
 @router.post("/jobs/{job_id}/nodes/{node_id}/retry", responses=COMMAND)
-def retry(job_id: JobId, node_id: NodeId, caller: Operator, api: ApiContext, response: Response) -> CommandAnswerBody:
+async def retry(
+    job_id: JobId, node_id: NodeId, caller: Operator, api: ApiContext, response: Response
+) -> CommandAnswerBody:
     """In a running job: skip the wait for a retry, or give a failed child one more attempt. 409 if neither is so."""
 
     def issue(conn: Conn) -> CommandAnswer:
         require_node(conn, find_job(conn, caller, job_id), node_id)
         return retry_node(conn, job_id, node_id, issued_by=caller.name, namespace=caller.namespace, answer_seconds=0)
 
-    return command(api, response, job_id, issue)
+    return await command(api, response, job_id, issue)
 
 
 @router.post("/jobs/{job_id}/nodes/{node_id}/decide", responses=COMMAND)
-def decide_node(
+async def decide_node(
     job_id: JobId, node_id: NodeId, body: Decision, caller: Operator, api: ApiContext, response: Response
 ) -> CommandAnswerBody:
     """Approve or reject what an approval waits for. 409 if it does not wait."""
@@ -118,7 +120,7 @@ def decide_node(
             answer_seconds=0,
         )
 
-    return command(api, response, job_id, issue)
+    return await command(api, response, job_id, issue)
 
 
 @router.get("/jobs/{job_id}/graph", response_model=JobGraph, responses=UNCHANGED)

@@ -55,6 +55,7 @@ def submit_request(
     processed with other parameters.
     """
     api.submit_rate.take(caller.rate_name, 1)
+    api.quotas.admit_jobs(caller.namespace, [body.input_params], [body.priority])
     check_submitter(caller, body.submitted_by)
     given = body.model_dump(exclude={"submitted_by", "idempotency_key"})
     wanted = WorkOrder(

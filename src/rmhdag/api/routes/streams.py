@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -87,7 +88,7 @@ def stream_events(
 
     read = partial(api.streams.reads.read, audience, page_after=page_after)
     listener = Listener(place, read, api.settings.stream_limits)
-    return EventStream(listener, partial(api.streams.listening, listener, _key(caller), audience=audience))
+    return EventStream(listener, partial(_enter(api, caller, listener), audience=audience))
 
 
 @router.websocket("/ws/jobs/{job_id}")
@@ -122,7 +123,13 @@ def _follow_job(api: Api, caller: Caller, job_id: str, after: int) -> tuple[List
             raise not_found("job with this id", remedy="`GET /api/v1/jobs` lists them.")
     read = partial(api.streams.reads.read, (caller.namespace, job_id), page_after=page_after)
     listener = Listener(after, read, api.settings.stream_limits)
-    return listener, partial(api.streams.listening, listener, _key(caller), job_id=job_id)
+    return listener, partial(_enter(api, caller, listener), job_id=job_id)
+
+
+def _enter(api: Api, caller: Caller, listener: Listener[Any]) -> Callable[..., Any]:
+    """The listener's place among all of its key and namespace; a 429 if there is none."""
+    most = api.quotas.limits(caller.namespace).listeners
+    return partial(api.streams.listening, listener, _key(caller), caller.namespace, most)
 
 
 def _key(caller: Caller) -> str:

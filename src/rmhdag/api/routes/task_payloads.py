@@ -11,10 +11,11 @@ from starlette.concurrency import run_in_threadpool
 from rmhdag.api.context import Api, ApiContext
 from rmhdag.api.identity import Caller, WorkerCaller
 from rmhdag.api.problems import Problem, not_found
+from rmhdag.api.quotas import quota_exceeded
 from rmhdag.api.worker_desk import holder_of
 from rmhdag.models.api.worker_calls import FinishPayload, PayloadReference, StoredPayload
 from rmhdag.models.limits import PAYLOAD_CHUNK_BYTES
-from rmhdag.store import payloads
+from rmhdag.store import payloads, quotas
 
 router = APIRouter(prefix="/api/v1/payloads", tags=["worker protocol"])
 HashPath = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the whole value")]
@@ -44,8 +45,10 @@ async def write_chunk(
 
 
 def _write(api: Api, caller: Caller, digest: str, chunk_index: int, data: bytes) -> None:
+    most = api.quotas.limits(caller.namespace).upload_bytes
     with api.worker_pool.connection() as conn:
-        payloads.write_chunk(conn, caller.namespace, holder_of(caller), digest, chunk_index, data)
+        if not payloads.write_chunk(conn, caller.namespace, holder_of(caller), digest, chunk_index, data, most):
+            raise quota_exceeded("upload_bytes", most, quotas.unfinished_bytes(conn, caller.namespace))
 
 
 @router.post("/{sha256}")

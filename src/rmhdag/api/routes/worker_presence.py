@@ -9,10 +9,11 @@ from fastapi import APIRouter, Path, Response
 from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import WorkerCaller
 from rmhdag.api.problems import Problem
+from rmhdag.api.quotas import quota_exceeded
 from rmhdag.api.worker_desk import holder_of, seat, unknown_worker
 from rmhdag.models.api.worker_calls import Heartbeat, RegisteredWorker, RegisterWorker
 from rmhdag.models.leases import BeatAnswer
-from rmhdag.store import tasks, workers
+from rmhdag.store import quotas, tasks, workers
 
 router = APIRouter(prefix="/api/v1/workers", tags=["worker protocol"])
 WorkerIdPath = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
@@ -46,6 +47,10 @@ def register_worker(body: RegisterWorker, api: ApiContext, caller: WorkerCaller)
         manifests = [one.model_dump() for one in body.handlers]
         if others := workers.register_handlers(conn, manifests, namespace=caller.namespace):
             raise _of_others(next(place for place, one in enumerate(manifests) if one["handler"] == others[0]))
+        most = api.quotas.limits(caller.namespace).handlers
+        # Nothing of this registration stays if it is too much.
+        if (used := quotas.count_handlers(conn, caller.namespace)) > most:
+            raise quota_exceeded("handlers", most, used)
     return RegisteredWorker(worker_id=body.worker_id, namespace=caller.namespace)
 
 

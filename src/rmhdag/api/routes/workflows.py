@@ -15,6 +15,7 @@ from rmhdag.api.context import Api, ApiContext, Conn
 from rmhdag.api.identity import Operator, Reader
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
 from rmhdag.api.problems import Problem, not_found
+from rmhdag.api.quotas import quota_exceeded
 from rmhdag.api.strict_requests import check_media_type
 from rmhdag.models.api.problems import ProblemPlace
 from rmhdag.models.api.workflows import (
@@ -27,7 +28,7 @@ from rmhdag.models.api.workflows import (
     WorkflowSummary,
 )
 from rmhdag.orchestrator.registrations import known_handlers, known_queues
-from rmhdag.store import views, workflows
+from rmhdag.store import quotas, views, workflows
 from rmhdag.store.workflows import OtherContentError
 from rmhdag.workflow import shipped_handlers
 from rmhdag.workflow.problems import Problem as Fault
@@ -155,6 +156,7 @@ def register_workflow(
     stored = workflows.StoredWorkflow(found["workflow_id"], found["version"], found["hash"], found["definition"])
     try:
         with api.connection() as conn:
+            check_quota(conn, api, caller.namespace, stored.workflow_id)
             is_new = workflows.register_workflow(
                 conn, caller.namespace, stored, caller.name, found["layout"], development=api.settings.development
             )
@@ -174,6 +176,14 @@ def register_workflow(
         node_count=found["node_count"],
         is_new=is_new,
     )
+
+
+def check_quota(conn: Conn, api: Api, namespace: str, workflow_id: str) -> None:
+    """A version more of a workflow that is there is not counted."""
+    most = api.quotas.limits(namespace).workflows
+    used = quotas.count_workflows(conn, namespace)
+    if used >= most and views.workflow(conn, namespace, workflow_id, None) is None:
+        raise quota_exceeded("workflows", most, used)
 
 
 @router.get("/{workflow_id}")

@@ -12,7 +12,7 @@ import os
 import select
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ import psycopg
 from psycopg.types.json import set_json_loads
 
 from rmhdag.api.problems import RETRY_SECONDS, Problem
+from rmhdag.api.quotas import quota_exceeded
 from rmhdag.api.streams.chunks import Chunk, Message, chunks_of_rows, event_body
 from rmhdag.api.streams.listener import Listener
 from rmhdag.api.streams.shared_reads import SharedReads
@@ -81,6 +82,7 @@ class Hub:
         self._max_listeners = max_listeners
         self._max_listeners_per_key = max_listeners_per_key
         self._everybody: set[Listener[Any]] = set()
+        self._of_namespace: Counter[str] = Counter()
         self._closed = False
         self.reads = SharedReads()
 
@@ -101,11 +103,19 @@ class Hub:
 
     @asynccontextmanager
     async def listening(
-        self, listener: Listener[Any], key: str, *, job_id: str | None = None, audience: Audience | None = None
+        self,
+        listener: Listener[Any],
+        key: str,
+        namespace: str,
+        most_of_namespace: int,
+        *,
+        job_id: str | None = None,
+        audience: Audience | None = None,
     ) -> AsyncIterator[None]:
         """The listener is offered what is new, until the block ends."""
-        self._admit(key)
+        self._admit(key, namespace, most_of_namespace)
         self._everybody.add(listener)
+        self._of_namespace[namespace] += 1
         with self._lock:
             self._of_key.setdefault(key, set()).add(listener)
         place: tuple[dict[Any, list[Listener[Any]]], Any] = (
@@ -117,6 +127,7 @@ class Hub:
         finally:
             self._leave(listener, *place)
             self._everybody.discard(listener)
+            self._of_namespace[namespace] -= 1
             with self._lock:
                 self._of_key[key].discard(listener)
                 if not self._of_key[key]:
@@ -154,10 +165,15 @@ class Hub:
         """Chunks that wait for the slowest listener."""
         return max((listener.queued for listener in list(self._everybody)), default=0)
 
-    def _admit(self, key: str) -> None:
+    def listeners_of(self, namespace: str) -> int:
+        return self._of_namespace[namespace]
+
+    def _admit(self, key: str, namespace: str, most_of_namespace: int) -> None:
         later = {"Retry-After": str(RETRY_SECONDS)}
         if self._closed:
             raise Problem(503, "stopping", "this server is about to stop", headers=later)
+        if self._of_namespace[namespace] >= most_of_namespace:
+            raise quota_exceeded("listeners", most_of_namespace, self._of_namespace[namespace])
         if len(self._everybody) >= self._max_listeners:
             raise Problem(503, "too_many_listeners", "this server has as many listeners as it takes", headers=later)
         if len(self._of_key.get(key, ())) >= self._max_listeners_per_key:

@@ -14,6 +14,14 @@ class ProblemPlace(BaseModel):
     column: int | None = None
 
 
+class QuotaFigures(BaseModel):
+    """The quota that refuses a request."""
+
+    name: str
+    limit: int
+    used: int
+
+
 class ProblemBody(BaseModel):
     """RFC 9457."""
 
@@ -24,3 +32,4 @@ class ProblemBody(BaseModel):
     detail: str
     remedy: str | None = None
     errors: list[ProblemPlace] = Field(default_factory=list)
+    quota: QuotaFigures | None = Field(default=None, description="With the code `quota_exceeded`")

@@ -12,9 +12,11 @@ from rmhdag.orchestrator.duties import (
     claim_submissions,
     dead_workers,
     delayed_tasks,
+    namespace_usage,
     orphans,
     owed,
     processed_results,
+    running_quotas,
     silent_jobs,
     strays,
     stuck_dispatch,
@@ -28,6 +30,7 @@ PROMPT: Duties = {
     claim_submissions: lambda settings: settings.poll_seconds,
     timers: lambda settings: settings.timer_seconds,
     delayed_tasks: lambda settings: settings.timer_seconds,
+    running_quotas: lambda settings: settings.poll_seconds,
     strays: lambda settings: settings.poll_seconds * 2,
     owed: lambda settings: settings.owed_seconds / 2,
     balance: lambda settings: settings.orphan_scan_seconds * 2,
@@ -43,7 +46,8 @@ UPKEEP: Duties = {
     stuck_dispatch: lambda settings: settings.stuck_dispatch_seconds,
     silent_jobs: lambda settings: settings.stall_seconds / 5,
     processed_results: lambda settings: settings.processed_seconds,
+    namespace_usage: lambda settings: settings.usage_seconds,
 }
 
 # These take a small part of the time at most, however long they take.
-NOBODY_WAITS = frozenset({strays, owed, balance, backpressure, *UPKEEP})
+NOBODY_WAITS = frozenset({running_quotas, strays, owed, balance, backpressure, *UPKEEP})

@@ -18,5 +18,5 @@ def run_once(context: Context) -> int:
     if len(claimed) < BITE and context.claimed_up_to:
         claimed += jobs.claim_unowned_jobs(context.conn, context.me, BITE - len(claimed))
     context.claimed_up_to = max(job.job_id for job in claimed) if len(claimed) == BITE else ""
-    context.take_over([job.job_id for job in claimed])
+    context.take_over_claimed(claimed)
     return len(claimed)

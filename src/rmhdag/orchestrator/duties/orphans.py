@@ -23,7 +23,7 @@ def run_once(context: Context) -> int:
     claimed = jobs.claim_orphaned_jobs(context.conn, context.me, dead, ceil(orphans / live)) if orphans else []
     for job in claimed:
         context.note_reclaimed(job.job_id, str(job.from_owner), silent.get(str(job.from_owner), 0.0))
-    context.take_over([job.job_id for job in claimed])
+    context.take_over_claimed(claimed)
     if len(claimed) >= orphans:
         processes.remove_orchestrators(context.conn, list(silent))
     return len(claimed)

@@ -1,0 +1,42 @@
+"""What a namespace may have of the platform; changed by whoever operates the platform."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+
+from rmhdag.api.context import ApiContext
+from rmhdag.api.identity import Administrator, Reader
+from rmhdag.api.problems import Problem
+from rmhdag.api.views.quotas import read_quotas_of
+from rmhdag.models.api.quotas import QuotaChanges, QuotaList
+from rmhdag.store import quotas
+
+router = APIRouter(prefix="/api/v1/quotas", tags=["processes"])
+
+OPERATORS = "default"
+NamespacePath = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+
+@router.get("")
+def get_quotas(caller: Reader, api: ApiContext) -> QuotaList:
+    """The quotas of the caller's namespace, with what it uses."""
+    with api.connection() as conn:
+        listeners = api.streams.listeners_of(caller.namespace)
+        return read_quotas_of(conn, caller.namespace, api.settings.quotas, listeners)
+
+
+@router.post("/{namespace}")
+def change_quotas(namespace: NamespacePath, body: QuotaChanges, caller: Administrator, api: ApiContext) -> QuotaList:
+    """Change quotas of a namespace. It needs an admin key of the namespace `default`: nobody raises their own."""
+    if caller.namespace != OPERATORS:
+        raise Problem(
+            403,
+            "not_the_operator",
+            f"quotas are changed with an admin key of the namespace `{OPERATORS}`",
+            remedy="Ask the operator of the platform.",
+        )
+    with api.connection() as conn:
+        quotas.set_quotas(conn, namespace, body.quotas, caller.name)
+        return read_quotas_of(conn, namespace, api.settings.quotas)
