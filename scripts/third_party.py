@@ -65,10 +65,9 @@ def pinned(*kinds: str) -> list[Package]:
 def licence_of(distribution: metadata.Distribution) -> str:
     """An SPDX expression; empty if the package does not say."""
     about = distribution.metadata
-    expression = about.get("License-Expression")
-    if expression:
-        return str(expression)
-    text = " ".join((about.get("License") or "").split())
+    if "License-Expression" in about:
+        return about["License-Expression"]
+    text = " ".join(about["License"].split()) if "License" in about else ""
     if re.fullmatch(r"[A-Za-z0-9.+-]+(-[A-Za-z0-9.+]+)+|MIT|ISC", text):
         return text
     told = WORDS.get(text.lower()) or next(

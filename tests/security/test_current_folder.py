@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pydantic
 import pytest
 
 from rmhdag.cli.plain_http import is_loopback, warn_of_open_listener, warn_of_plain_http
+from rmhdag.machine.python import OUR_SOURCE
 from tests.cli.conftest import RunCli, plain_environment
 
 AsNobody = Callable[[Callable[[], object]], int]
@@ -63,6 +65,16 @@ def test_planted_modules_are_not_imported_by_any_process(home: Path, path: str) 
     assert not (home / "trapped").exists(), (home / "trapped").read_text()
     assert done.returncode == 0, done.stderr
     assert '"module":"my_handlers"' in done.stdout.replace(": ", ":") or "my_handlers" in done.stderr + done.stdout
+
+
+def test_a_command_runs_wherever_it_is_started(home: Path) -> None:
+    command = [str(Path(sys.executable).with_name("rmhdag")), "version"]
+    gone = home / "gone"
+    gone.mkdir()
+    for folder in (OUR_SOURCE, Path(pydantic.__file__).parents[1], Path(sys.executable).parent, gone):
+        start = f"cd {folder} && {{ [ {folder} != {gone} ] || rmdir {gone}; }} && exec {' '.join(command)}"
+        done = subprocess.run(["/bin/sh", "-c", start], env=plain_environment(home), capture_output=True, text=True)
+        assert done.returncode == 0, (folder, done.stderr)
 
 
 def test_handlers_in_a_folder_that_everybody_can_write_are_not_loaded(run_cli: RunCli, home: Path) -> None:

@@ -12,6 +12,9 @@ import sys
 from rmhdag.machine.trust import distrust
 
 PATH_VARIABLE = "PYTHONPATH"
+# Started in one of these, there is nothing to leave out: all modules come from there.
+INSTALLED = frozenset({"site-packages", "dist-packages"})
+OUR_SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
@@ -24,7 +27,9 @@ def leave_current_folder_out() -> None:
 
     `PYTHONPATH=.` puts it there too; handlers in the current folder are still found, by `search_current_folder`.
     """
-    here = os.getcwd()
+    here = current_folder()
+    if here is None or os.path.basename(here) in INSTALLED or os.path.samefile(here, OUR_SOURCE):
+        return
     sys.path[:] = [folder for folder in sys.path if not _is(folder, here)]
     listed = os.environ.get(PATH_VARIABLE)
     if listed is not None:
@@ -40,11 +45,20 @@ def search_current_folder(module: str) -> str | None:
             return None
     except (ImportError, ValueError):
         return None
-    here = os.getcwd()
+    here = current_folder()
+    if here is None:
+        return "it is gone"
     reason = distrust(here)
     if reason is None and here not in sys.path:
         sys.path.append(here)
     return reason
+
+
+def current_folder() -> str | None:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
 
 
 def _is(folder: str, here: str) -> bool:
