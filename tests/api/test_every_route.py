@@ -40,6 +40,7 @@ UNKNOWN = {
     "dead_letter_id": "0190a0b0c0d07e0f8a0b0c0d0e0f0a0c",
     "key_id": "0123456789abcdef",
     "worker_id": "0190a0b0c0d07e0f8a0b0c0d0e0f0a0d",
+    "owner_id": "0190a0b0c0d07e0f8a0b0c0d0e0f0a12",
     "task_id": "0190a0b0c0d07e0f8a0b0c0d0e0f0a0b-0123456789abcdef01234567",
     "sha256": sha256(b"nobody's").hexdigest(),
     "chunk_index": "0",
@@ -80,7 +81,8 @@ def things(api: Served) -> Iterator[dict[str, str]]:
     try:
         definition = workflow(one=task())
         job_id = platform.submit(definition)
-        platform.seat().work()
+        seat = platform.seat()
+        seat.work()
         now = datetime.now(UTC)
         letter = DeadLetter(dead_letter_id=new_id(), reason="test", job_id=job_id, body={}, created_at=now)
         stored = payloads.write_json(platform.conn, "default", job_id, b"{}")
@@ -113,6 +115,7 @@ def things(api: Served) -> Iterator[dict[str, str]]:
             "dead_letter_id": letter.dead_letter_id,
             "key_id": api_keys.create_key(platform.conn, "ann", [Scope.READ], created_by="test").key_id,
             "worker_id": platform.worker_id,
+            "owner_id": seat.me,
             "task_id": str(row_ids[0]),
             "sha256": stored.sha256,
             "callback_id": callback.callback_id,

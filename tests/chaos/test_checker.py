@@ -61,6 +61,9 @@ PLANTED = {
         SELECT 'left', workflow_id, 1, workflow_hash, 'f', 's', 'left', '2000-01-01', '2000-01-01' FROM dag_jobs
     """,
     "ends_are_whole": "UPDATE dag_node_states SET status = 'running', completed_at = NULL WHERE node_id = 'n3'",
+    "approvals_are_listed_while_they_wait": """
+        INSERT INTO dag_waiting_approvals (job_id, node_id) SELECT job_id, 'n3' FROM dag_jobs
+    """,
     "no_task_outlives_its_job": """
         INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_key, fairness_key)
         SELECT 't', job_id, 'n3', 'q', 'h', 1, 'f' FROM dag_jobs

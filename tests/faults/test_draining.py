@@ -77,7 +77,7 @@ def test_a_drained_orchestrator_hands_its_jobs_over_and_ends_with_0(cluster: Clu
     assert before is not None
     cluster.orchestrator()
     cluster.wait_for(lambda: cluster.one("SELECT count(*) FROM dag_orchestrators") == 2, "another one is there")
-    assert processes.drain_orchestrator(cluster.conn, before, **BY_ANN)
+    assert processes.drain_orchestrator(cluster.conn, before, **BY_ANN, only_of_namespace=True)
     assert first.wait(30) == 0, cluster.logs()
     cluster.wait_for(lambda: owner(cluster, job_id) not in (None, before), "the other one has the job")
     assert cluster.wait_for_end(job_id) == ["completed"]
@@ -85,15 +85,17 @@ def test_a_drained_orchestrator_hands_its_jobs_over_and_ends_with_0(cluster: Clu
 
 
 def test_who_may_drain_over_http(cluster: Cluster) -> None:
-    """An administrator; and a worker that serves one namespace alone is only its own administrators' to drain."""
+    """Administrators of the namespace that a worker serves; of `default`, if a process serves them all."""
     there = "INSERT INTO dag_workers (worker_id, host, process_id, version, slots, serves_namespace) VALUES "
     ours, theirs, orchestrator = "a" * 32, "b" * 32, "c" * 32
     cluster.conn.execute(f"{there} ('{ours}', 'h', 1, '0', 1, NULL), ('{theirs}', 'h', 1, '0', 1, 'x')".encode())
     processes.register_orchestrator(cluster.conn, orchestrator, "h", 1, "0")
     with served(cluster.dsn) as api:
         admin, operator = api.client(Scope.ADMIN), api.client(Scope.OPERATE)
+        stranger = api.client(Scope.ADMIN, namespace="x")
         for path in (f"workers/{ours}", f"orchestrators/{orchestrator}"):
             assert operator.post(f"/api/v1/{path}/drain").status_code == 403
+            assert stranger.post(f"/api/v1/{path}/drain").status_code == 404
             answer = admin.post(f"/api/v1/{path}/drain")
             assert answer.json() == {"process": path.partition("/")[2], "draining": True}
             assert admin.post(f"/api/v1/{path}/drain").status_code == 200, "asked again it changes nothing"
@@ -103,4 +105,5 @@ def test_who_may_drain_over_http(cluster: Cluster) -> None:
         listed = {one["worker_id"]: one["draining"] for one in admin.get("/api/v1/workers").json()["workers"]}
         assert listed[ours]
         assert not listed.get(theirs)
+        assert stranger.post(f"/api/v1/workers/{theirs}/drain").status_code == 200
         assert admin.get("/api/v1/orchestrators").json()["orchestrators"][0]["stopping"]

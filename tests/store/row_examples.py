@@ -60,7 +60,7 @@ def values_of(column: Column) -> st.SearchStrategy[Any]:
     else:
         assert isinstance(kind, JsonType)
         made = JSON
-        if column.name in ("aliases", "queues", "scopes", "catalogue", "warnings", "handlers"):
+        if column.name in ("aliases", "approvers", "queues", "scopes", "catalogue", "warnings", "handlers"):
             made = st.lists(JSON, max_size=3)
         elif not column.nullable or column.name in ("result_data", "body", "error"):
             made = st.dictionaries(st.text(TEXT, max_size=8), JSON, max_size=3)

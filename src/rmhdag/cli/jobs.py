@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmhdag.cli.completion import complete_status, complete_workflow
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.options import JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
@@ -25,10 +26,17 @@ def jobs(
     status: Annotated[
         list[str] | None,
         typer.Option(
-            "--status", "-s", metavar="STATUS", help="pending, running, completed, failed, cancelled, or active."
+            "--status",
+            "-s",
+            metavar="STATUS",
+            help="pending, running, completed, failed, cancelled, or active.",
+            autocompletion=complete_status,
         ),
     ] = None,
-    workflow: Annotated[str | None, typer.Option("--workflow", metavar="ID", help="Only of this workflow.")] = None,
+    workflow: Annotated[
+        str | None,
+        typer.Option("--workflow", metavar="ID", help="Only of this workflow.", autocompletion=complete_workflow),
+    ] = None,
     submitted_by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="Only of this submitter.")] = None,
     correlation_id: Annotated[str | None, typer.Option("--correlation-id", metavar="ID")] = None,
     since: Annotated[

@@ -456,7 +456,10 @@ class LocalPlatform(Platform):
         )
 
     def drain_orchestrator(self, owner_id: str) -> bool:
-        return process_rows.drain_orchestrator(self.conn, owner_id, namespace=self._namespace, actor=self._name)
+        namespace, actor = self._namespace, self._name
+        return process_rows.drain_orchestrator(
+            self.conn, owner_id, namespace=namespace, actor=actor, only_of_namespace=False
+        )
 
     def dead_letters(self, *, settled_too: bool = False, limit: int) -> list[DeadLetterSummary]:
         found = dead_letters.dead_letters(self.conn, self._namespace, settled_too=settled_too, limit=limit)

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from rmhdag.cli.completion import complete_job
+
 DEFAULT_NAMESPACE = "default"
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 ServerOption = Annotated[
@@ -25,4 +27,9 @@ AsOption = Annotated[
     typer.Option("--as", metavar="NAME", help="In whose name; else your user name, or the holder of the key."),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done and change nothing.")]
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="A job's id, or how it begins (8 characters or more).")]
+JobArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB", help="A job's id, or how it begins (8 characters or more).", autocompletion=complete_job
+    ),
+]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmhdag.cli.completion import complete_workflow
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.options import (
@@ -33,7 +34,12 @@ def register(app: typer.Typer) -> None:
 
 
 def submit(
-    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="A registered workflow, or a YAML file.")],
+    workflow: Annotated[
+        str,
+        typer.Argument(
+            metavar="WORKFLOW", help="A registered workflow, or a YAML file.", autocompletion=complete_workflow
+        ),
+    ],
     values: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Parameters.")] = None,
     params: Annotated[
         str | None, typer.Option("--params", metavar="JSON", help="Parameters as JSON, @file.json, or - for stdin.")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rmhdag.cli.completion import complete_workflow
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.options import AsOption, JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
@@ -87,7 +88,7 @@ def list_workflows(
 
 
 def show_workflow(
-    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW")],
+    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", autocompletion=complete_workflow)],
     version: Annotated[int | None, typer.Option("--version", min=1, help="Not the newest version.")] = None,
     namespace: NamespaceOption = None,
     as_json: JsonOption = False,
@@ -176,7 +177,9 @@ def register_workflows(
         say(f"registered {one.workflow_id} v{one.version}")
 
 
-WorkflowArgument = Annotated[str, typer.Argument(metavar="WORKFLOW", help="A registered workflow.")]
+WorkflowArgument = Annotated[
+    str, typer.Argument(metavar="WORKFLOW", help="A registered workflow.", autocompletion=complete_workflow)
+]
 
 
 def retire_workflow(

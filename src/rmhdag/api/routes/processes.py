@@ -41,7 +41,10 @@ def list_orchestrators(caller: Reader, api: ApiContext) -> OrchestratorList:
 
 @router.post("/workers/{worker_id}/drain")
 def drain_worker(caller: Administrator, api: ApiContext, worker_id: ProcessId) -> DrainAnswer:
-    """Let a worker take no more tasks, finish or give back what it has within its stop time, and end."""
+    """Let a worker take no more tasks, finish or give back what it has within its stop time, and end.
+
+    One that serves all namespaces is drained by administrators of the namespace `default`.
+    """
     with api.connection() as conn:
         actor, namespace = caller.name, caller.namespace
         if not store.drain_worker(conn, worker_id, namespace=namespace, actor=actor, only_of_namespace=True):
@@ -51,9 +54,10 @@ def drain_worker(caller: Administrator, api: ApiContext, worker_id: ProcessId) -
 
 @router.post("/orchestrators/{owner_id}/drain")
 def drain_orchestrator(caller: Administrator, api: ApiContext, owner_id: ProcessId) -> DrainAnswer:
-    """Let an orchestrator hand its jobs over to the others, and end."""
+    """Let an orchestrator hand its jobs over to the others, and end. For administrators of the namespace `default`."""
     with api.connection() as conn:
-        if not store.drain_orchestrator(conn, owner_id, namespace=caller.namespace, actor=caller.name):
+        actor, namespace = caller.name, caller.namespace
+        if not store.drain_orchestrator(conn, owner_id, namespace=namespace, actor=actor, only_of_namespace=True):
             raise not_found("such orchestrator", "`GET /api/v1/orchestrators` lists them.")
     return DrainAnswer(process=owner_id, draining=True)
 
