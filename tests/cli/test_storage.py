@@ -96,3 +96,15 @@ def test_several_files_keep_their_names(cli: RunCli, home: Path) -> None:
 def test_without_storage_it_says_what_to_set(call_cli: RunCli) -> None:
     done = call_cli("storage", "ls")
     assert (done.returncode, "RMHDAG_STORAGE" in done.stderr) == (ExitCode.INVALID, True)
+
+
+def test_each_namespace_has_files_of_its_own(cli: RunCli, read: Callable[..., dict[str, Any]], home: Path) -> None:
+    (home / "scene.tif").write_bytes(b"pixels")
+    assert cli("storage", "put", "scene.tif", "uploads/", "--namespace", "alpha").stdout == "bronze/uploads/scene.tif\n"
+    assert (home / "store" / "bronze" / "namespace-alpha" / "uploads" / "scene.tif").read_bytes() == b"pixels"
+    assert read("storage ls, without a container", "ls")["containers"] == []
+    assert read("storage ls, without a container", "ls", "--namespace", "alpha")["containers"] == ["uploads"]
+    assert cli("storage", "get", "uploads/scene.tif", "back.tif").returncode == ExitCode.NOT_FOUND
+    assert cli("storage", "get", "uploads/scene.tif", "back.tif", "--namespace", "alpha").returncode == 0
+    around = cli("storage", "get", "namespace-alpha/uploads/scene.tif", "around.tif")
+    assert (around.returncode, "other namespaces" in around.stderr) == (ExitCode.USAGE, True)

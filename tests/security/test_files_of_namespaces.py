@@ -193,3 +193,9 @@ def test_without_a_namespace_there_is_no_storage(tmp_path: Path) -> None:
     """Whoever opens storage says for whom: there is nothing to forget."""
     with pytest.raises(TypeError):
         open_storage(StorageSettings(str(tmp_path)))  # type: ignore[call-arg]
+
+
+def test_shares_reach_the_children_of_a_worker() -> None:
+    shares = check_shares({ALPHA: {"bronze/reference": "read"}})
+    settings = StorageSettings("/files", shares=shares)
+    assert StorageSettings.from_variables(settings.as_variables()) == settings

@@ -2,6 +2,7 @@
 
 import hashlib
 import threading
+import uuid
 from pathlib import Path, PosixPath
 from typing import Any
 
@@ -18,6 +19,7 @@ from rmhdag.storage import (
     StorageSettings,
     open_storage,
 )
+from tests.storage.azurite import ACCOUNT, KEY, create_container
 from tests.storage.conftest import at
 
 CONTENT = bytes(range(256)) * 4096
@@ -214,3 +216,35 @@ def test_what_is_not_configured_is_named(tmp_path: Path) -> None:
     for url in ("ftp://x/y", "relative", "az://", "s3://", "s3://key@bucket/x", "az://a/b?sig=x"):
         with pytest.raises(StorageError):
             open_storage(StorageSettings(url), "default")
+
+
+def test_a_namespace_has_a_place_of_its_own(storage: Storage, storage_settings: StorageSettings) -> None:
+    """In every kind of store: equal addresses are different files, and nobody lists those of others."""
+    address = BlobAddress(Zone.BRONZE, "uploads", "a b/c.tif")
+    alpha, beta = (open_storage(storage_settings, name) for name in ("alpha", "beta"))
+    for view, content in ((storage, b"default"), (alpha, b"alpha"), (beta, b"beta")):
+        view.write(address, content, if_absent=True)
+    alpha.write(BlobAddress(Zone.BRONZE, "more", "d"), b"d")
+    for view, content in ((storage, b"default"), (alpha, b"alpha"), (beta, b"beta")):
+        assert view.read(address) == content
+        assert [info.address for info in view.list(Zone.BRONZE, "uploads", "a b/")] == [address]
+        assert view.address_of(view.url(address)) == address
+        assert not any(other.owns(view.url(address)) for other in (storage, alpha, beta) if other is not view)
+    assert alpha.containers(Zone.BRONZE) == ("more", "uploads")
+    assert beta.containers(Zone.BRONZE) == storage.containers(Zone.BRONZE) == ("uploads",)
+    with pytest.raises(OutsideStorage, match="hold the files of other namespaces"):
+        storage.read(BlobAddress(Zone.BRONZE, "namespace-alpha", "uploads/a b/c.tif"))
+    alpha.delete(address)
+    assert beta.exists(address)
+    assert storage.exists(address)
+
+
+def test_namespaces_in_an_account_are_containers(azurite: str) -> None:
+    name = f"alpha-{uuid.uuid4().hex[:8]}"
+    create_container(azurite, f"namespace-{name}")
+    options = {"azure_account_key": KEY, "azure_endpoint": azurite}
+    alpha = open_storage(StorageSettings(zones={Zone.BRONZE: f"az://{ACCOUNT}"}, options=options), name)
+    address = BlobAddress(Zone.BRONZE, "uploads", "a.tif")
+    alpha.write(address, b"a")
+    assert [info.address for info in alpha.list(Zone.BRONZE, "uploads")] == [address]
+    assert alpha.containers(Zone.BRONZE) == ("uploads",)

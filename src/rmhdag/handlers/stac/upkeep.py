@@ -20,6 +20,7 @@ from rmhdag.handlers.stac.remaking import folder_of, folders_in, remains_of, rem
 from rmhdag.handlers.stac.validation import find_faults
 from rmhdag.models.blobs import Container
 from rmhdag.models.handler_result import HandlerResult
+from rmhdag.models.hrefs import find_href_fault
 from rmhdag.models.records import AnyRecord, StacItemRecord
 from rmhdag.storage import Storage
 from rmhdag.storage.catalogue import StaticCatalogue
@@ -51,6 +52,7 @@ def rebuild(ctx: HandlerContext[RebuildParams]) -> HandlerResult:
     known: set[tuple[str, str]] = set()
     faulty: dict[tuple[str, str], Item] = {}
     records: list[AnyRecord] = []
+    problems = list(rebuilt.problems)
     chosen = [params.collection_id] if params.collection_id else catalogue.collection_ids()
     for collection_id in chosen:
         for path, item in catalogue.items(collection_id):
@@ -60,11 +62,13 @@ def rebuild(ctx: HandlerContext[RebuildParams]) -> HandlerResult:
                 faulty[collection_id, _id_of(path, item)] = item
                 continue
             known.add((collection_id, item["id"]))
-            if params.republish:
+            fault = find_href_fault(item, ctx.storage.owns) if params.republish else None
+            if fault is not None:
+                problems.append(f"{item['id']!r} was not handed over: {fault}")
+            elif params.republish:
                 records.append(StacItemRecord(collection_id=collection_id, item=item))
     remade: list[str] = []
     unclaimed: list[str] = []
-    problems = list(rebuilt.problems)
     known_ids = {item_id for _, item_id in known}
     for folder in folders_in(ctx.storage, params.cog_container) if params.from_cogs else ():
         ctx.progress(len(known) + len(remade), None, folder.item_id)
@@ -120,11 +124,10 @@ def repair_items(ctx: HandlerContext[RepairParams]) -> HandlerResult:
         name = _id_of(path, item)
         try:
             mended, new = _mend(ctx.storage, catalogue, params, path, item)
+            records += [] if new is None else records_of(ctx.storage, new)
         except NonRetryableError as error:
             unresolved.append({"item_id": name, "problem": str(error)[:1000]})
             continue
-        if new is not None:
-            records += records_of(ctx.storage, new)
         if mended:
             repaired.append({"item_id": name, "mended": mended})
     return HandlerResult(
