@@ -28,6 +28,7 @@ from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.models.scopes import Scope
 from rmhdag.store.migration import apply
 from tests.api.serving import Served, served
+from tests.api.slow_bodies import send_slow_bodies
 from tests.engine.definitions import task, workflow
 from tests.orchestrator.assets import place_order, raster_workflow
 from tests.orchestrator.platform import Platform
@@ -241,8 +242,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--path", default="", metavar="REGEX", help="only operations whose path matches")
     parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--slow", action="store_true", help="bodies that are made to take long; fails above 1 s")
+    parser.add_argument("--seconds", type=float, default=600, help="with --slow: stop after so long")
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
+    if given.slow:
+        return fuzz_slowly(given)
     total, seed, started = Findings(), given.seed, time.monotonic()
     with tempfile.TemporaryDirectory(prefix="rmhdag-fuzz-") as folder, EmbeddedPostgres.temporary() as server:
         Path(folder).chmod(0o755)
@@ -272,6 +277,19 @@ def main() -> int:
     else:
         print(total.report())
     return 0 if total.is_clean else 1
+
+
+def fuzz_slowly(given: argparse.Namespace) -> int:
+    with EmbeddedPostgres.temporary() as server:
+        dsn = server.create_database("fuzz")
+        apply(dsn)
+        with populated(dsn) as (api, known):
+            document = build(ApiSettings(dsn=dsn)).openapi()
+            found = send_slow_bodies(
+                api, known, document, operations=given.path, deadline=time.monotonic() + given.seconds
+            )
+    print(json.dumps(found.facts()) if given.json else found.report())
+    return 0 if found.is_clean else 1
 
 
 if __name__ == "__main__":

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from rmhdag.api.member_counts import refuse_many_members
+from rmhdag.api.problems import Problem
+from rmhdag.models.api.jobs import JobBatch, JobSubmission
 from rmhdag.workflow import problems
 from rmhdag.workflow.checker import Surroundings, find_problems
 from rmhdag.workflow.definition import InputDefinition
@@ -162,3 +165,23 @@ def test_stored_workflow_with_an_old_pattern_is_not_tried() -> None:
 def test_handlers_pattern_that_is_too_large_is_left_to_the_handler() -> None:
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": HOSTILE}}}
     assert find_param_faults("h", schema, {"x": "ab" * 100_000}) == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {f"m{n}": 1 for n in range(200)},
+        {"jobs": [1] * 1_001},
+    ],
+)
+def test_bodies_with_too_many_members_never_reach_their_model(value: Any) -> None:
+    with pytest.raises(Problem) as refusal:
+        refuse_many_members(value, JobBatch | None)
+    assert refusal.value.status_code == 422
+    assert 1 <= len(refusal.value.body.errors) <= 10
+
+
+def test_few_unknown_members_are_the_models_to_name() -> None:
+    refuse_many_members({"workflow_id": "a", "input_params": {f"m{n}": 1 for n in range(9_000)}}, JobSubmission)
+    refuse_many_members([1, "a", None], JobSubmission)
+    refuse_many_members({"anything": 1}, dict[str, Any])

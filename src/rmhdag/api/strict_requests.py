@@ -18,6 +18,7 @@ from fastapi.routing import APIRoute, request_response
 from pydantic import BaseModel
 
 from rmhdag.api.context import get_api
+from rmhdag.api.member_counts import refuse_many_members
 from rmhdag.api.problems import Problem
 from rmhdag.api.strict_json import parse
 from rmhdag.models.json_values import MAX_DEPTH, json_pointer
@@ -30,16 +31,24 @@ MOST_GUESSES = 10
 
 class StrictRequest(Request):
     max_depth = MAX_DEPTH
+    # What the body has to be.
+    annotation: Any = None
 
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
             body = await self.body()
-            read = partial(parse, body, max_depth=self.max_depth)
+            read = partial(read_body, body, self.max_depth, self.annotation)
             if len(body) > LARGE_BYTES:
                 self._json = await asyncio.get_running_loop().run_in_executor(get_api(self).readers, read)
             else:
                 self._json = read()
         return self._json
+
+
+def read_body(body: bytes, max_depth: int, annotation: Any) -> Any:
+    value = parse(body, max_depth=max_depth)
+    refuse_many_members(value, annotation)
+    return value
 
 
 class StrictRoute(APIRoute):
@@ -53,6 +62,7 @@ class StrictRoute(APIRoute):
         handle = super().get_route_handler()
         known = _query_parameters(self.dependant)
         takes_json = self.body_field is not None
+        annotation = None if self.body_field is None else self.body_field.field_info.annotation
 
         async def strictly(request: Request) -> Response:
             if request.scope["path"] in self.others_paths:
@@ -61,7 +71,9 @@ class StrictRoute(APIRoute):
             _check_path(request.path_params)
             if takes_json:
                 check_media_type(request, JSON_TYPES)
-            return await handle(self.request_class(request.scope, request.receive))
+            strict = self.request_class(request.scope, request.receive)
+            strict.annotation = annotation
+            return await handle(strict)
 
         return strictly
 

@@ -104,6 +104,8 @@ def _is_plain(value: Any, max_depth: int, max_bytes: int) -> bool:
             return True
         below: list[Any] = []
         for one in level:
+            if not one:
+                continue
             if type(one) is list:
                 below += one
             elif type(one) is dict:

@@ -18,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from rmhdag.api.context import Api, ApiContext
 from rmhdag.api.identity import Caller, Operator, Reader, Submitter
 from rmhdag.api.input_checks import with_checks
+from rmhdag.api.member_counts import refuse_many_members
 from rmhdag.api.moments import Moment
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
 from rmhdag.api.problems import Problem, callback_refused, not_found, pointer_of
@@ -144,6 +145,7 @@ def submit_batch(body: JobBatch, caller: Submitter, api: ApiContext) -> BatchAns
     wanted: dict[int, tuple[JobSubmission, Submission]] = {}
     for index, item in enumerate(body.jobs):
         try:
+            refuse_many_members(item, JobSubmission)
             given = JobSubmission.model_validate(item)
             wanted[index] = given, _submission(given, caller, None)
         except ValidationError as error:
