@@ -189,6 +189,19 @@ def test_what_a_namespace_uses_is_shown(api: ServedHere) -> None:
     assert (lines["open_jobs"]["used"], lines["open_jobs"]["limit"], lines["open_jobs"]["is_own"]) == (1, 2, False)
 
 
+def test_health_names_quotas_that_are_nearly_used_up(api: ServedHere) -> None:
+    reader = api.client(Scope.READ, namespace="alpha")
+
+    def check() -> dict[str, Any]:
+        checks = reader.get("/api/v1/health").json()["components"]["system"]["checks"]
+        return next(dict(one) for one in checks if one["name"] == "quotas")
+
+    assert check()["status"] == "HEALTHY"
+    submitter = api.client(Scope.SUBMIT, namespace="alpha")
+    assert [submit(submitter).status_code for _ in range(2)] == [201, 201]
+    assert (check()["status"], check()["value"]) == ("DEGRADED", "open_jobs 2 of 2")
+
+
 def test_only_the_operator_changes_quotas(api: ServedHere) -> None:
     own = api.client(Scope.ADMIN, namespace="alpha").post("/api/v1/quotas/alpha", json={"quotas": {"open_jobs": 9}})
     assert (own.status_code, own.json()["code"]) == (403, "not_the_operator")

@@ -85,7 +85,7 @@ def authenticate(api: Api, connection: HTTPConnection) -> Caller:
         if key_id is not None:
             api.quotas.refuse_flood(key_id)
         caller = by_token(api, text) if is_token(api, text) else by_key(api, text, KeyKind.KEY)
-        api.quotas.take_request(caller.namespace, key_id)
+        api.quotas.take_request(caller.namespace, key_id, is_worker=caller.scopes == {Scope.WORKER})
         return caller
     session = connection.cookies.get(session_cookie(connection))
     if session is None:

@@ -53,13 +53,15 @@ STATUSES = {
 }
 
 
-def quota_exceeded(name: str, limit: int, used: int, *, retry_seconds: int = RETRY_SECONDS) -> Problem:
+def quota_exceeded(
+    name: str, limit: int, used: int, *, retry_seconds: int = RETRY_SECONDS, detail: str | None = None
+) -> Problem:
     """One refusal for all quotas: which, how much, how much is used, and what to do."""
     status = STATUSES.get(name, 403)
     problem = Problem(
         status,
         "quota_exceeded",
-        f"the quota `{name}` of this namespace is used up: {used:,} of {limit:,}",
+        detail or f"the quota `{name}` of this namespace is used up: {used:,} of {limit:,}",
         remedy=f"{REMEDIES[name]} {ASK}",
         headers={"Retry-After": str(retry_seconds)} if status == 429 else None,
     )
@@ -107,20 +109,24 @@ class NamespaceQuotas:
         namespace = self._namespaces.get(key_id)
         account = None if namespace is None else self._accounts.get(namespace)
         if namespace is not None and account is not None:
-            self._take_requests(namespace, account.limits.requests_per_second, 0)
+            self._take_requests(namespace, account.limits, 0)
 
-    def take_request(self, namespace: str, key_id: str | None) -> None:
-        """Raises a 429."""
+    def take_request(self, namespace: str, key_id: str | None, *, is_worker: bool = False) -> None:
+        """Raises a 429. Workers have as much again for themselves: whoever floods must not lose them."""
+        if is_worker:
+            self._take_requests(f"{namespace} workers", self.limits(namespace), 1)
+            return
         if key_id is not None:
             with self._lock:
                 self._namespaces[key_id] = namespace
                 self._namespaces.move_to_end(key_id)
                 if len(self._namespaces) > MOST_NAMESPACES:
                     self._namespaces.popitem(last=False)
-        self._take_requests(namespace, self.limits(namespace).requests_per_second, 1)
+        self._take_requests(namespace, self.limits(namespace), 1)
 
-    def _take_requests(self, namespace: str, per_second: int, count: int) -> None:
-        missing = self._rates.take(namespace, per_second, count)
+    def _take_requests(self, bucket: str, limits: Quotas, count: int) -> None:
+        per_second = limits.requests_per_second
+        missing = self._rates.take(bucket, per_second, count)
         if missing > 0:
             seconds = max(1, math.ceil(missing / per_second))
             raise quota_exceeded("requests_per_second", per_second, per_second, retry_seconds=seconds)
@@ -143,7 +149,8 @@ class NamespaceQuotas:
         limits = account.limits
         used_jobs, used_bytes = account.open_jobs + account.added_jobs, account.stored_bytes + account.added_bytes
         if max(priorities, default=0) > limits.priority:
-            return quota_exceeded("priority", limits.priority, max(priorities))
+            detail = f"the priority {max(priorities)} is above {limits.priority}, the highest of this namespace"
+            return quota_exceeded("priority", limits.priority, max(priorities), detail=detail)
         if used_jobs + jobs > limits.open_jobs:
             return quota_exceeded("open_jobs", limits.open_jobs, used_jobs)
         if used_bytes + size_bytes > limits.stored_bytes:

@@ -18,6 +18,8 @@ from rmhdag.models.scopes import Scope
 from rmhdag.store import api_keys
 
 START_SECONDS = 30.0
+# What is measured is how much the server can do, and not how much one tenant may.
+UNLIMITED = {"requests_per_second": 10**9, "listeners": 10**6, "open_jobs": 10**9, "stored_bytes": 2**53}
 
 
 class HttpApi:
@@ -36,7 +38,7 @@ class HttpApi:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
-        told = {"dsn": self._platform.dsn, "schema_name": SCHEMA, "port": port, **self._settings}
+        told = {"dsn": self._platform.dsn, "schema_name": SCHEMA, "port": port, "quotas": UNLIMITED, **self._settings}
         self._process = spawn("api", told, self._platform.log)
         try:
             self._wait_until_it_answers()
@@ -83,12 +85,14 @@ class HttpApi:
         self._process = None
 
 
-def serve(port: int, **settings: Any) -> None:
+def serve(port: int, quotas: dict[str, int] | None = None, **settings: Any) -> None:
     """What the process does."""
     from rmhdag.api.application import build
     from rmhdag.api.context import ApiSettings
     from rmhdag.api.server import ApiServer
+    from rmhdag.models.quotas import Quotas
 
+    settings["quotas"] = Quotas().with_overrides(quotas or {})
     if "queues" in settings:
         settings["queues"] = frozenset(settings["queues"])
     with socket.create_server(("127.0.0.1", port)) as listener:

@@ -13,6 +13,7 @@ import psycopg
 
 import rmhdag
 from rmhdag.api.context import ApiSettings
+from rmhdag.api.views.quotas import read_quotas_of
 from rmhdag.models.api.health import Health, HealthCheck, HealthComponent, HealthStatus
 from rmhdag.models.rows import SCHEMA_VERSION
 from rmhdag.store import server_health, views
@@ -23,6 +24,7 @@ ORDER = list(HealthStatus)
 GIB = 2**30
 # They wait for storage and for receivers of callbacks, and hold up nobody.
 PATIENT_LOOPS = frozenset({"callbacks", "catalogue"})
+NEAR_A_QUOTA = 0.9
 RETENTION_BEHIND_SECONDS = 3600.0
 
 
@@ -32,7 +34,7 @@ def look(conn: Conn, settings: ApiSettings, namespace: str) -> Health:
         "database": component(check_database(conn)),
         "messaging": component(check_messaging(conn, settings, namespace)),
         "workers": component(check_workers(conn, settings, namespace)),
-        "system": component(check_system(conn)),
+        "system": component([*check_system(conn), check_quotas(conn, settings, namespace)]),
     }
     return Health(
         status=worst(found.status for found in components.values()),
@@ -99,6 +101,19 @@ def check_retention(stats: Iterable[dict[str, Any]]) -> HealthCheck:
         f"{RETENTION_BEHIND_SECONDS / 3600:g} h behind",
         "Old jobs and events are not deleted in time: look for `retention_failed` in the logs of the orchestrators.",
         degraded=behind > RETENTION_BEHIND_SECONDS,
+    )
+
+
+def check_quotas(conn: Conn, settings: ApiSettings, namespace: str) -> HealthCheck:
+    """Of the caller's namespace: what others use is not told."""
+    lines = read_quotas_of(conn, namespace, settings.quotas).quotas
+    near = [line for line in lines if line.used is not None and line.used >= NEAR_A_QUOTA * line.limit and line.limit]
+    return judge(
+        "quotas",
+        ", ".join(f"{line.name} {line.used:,} of {line.limit:,}" for line in near) or "none is nearly used up",
+        f"{NEAR_A_QUOTA:.0%} of a quota of this namespace",
+        "`rmhdag quotas show` lists them. Use less, or have the operator raise them: `rmhdag quotas set`.",
+        degraded=near,
     )
 
 
