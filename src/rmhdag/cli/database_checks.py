@@ -45,7 +45,7 @@ def check_database(settings: Settings) -> Iterator[Finding]:
         yield check_fsync(connection)
         yield check_connections(connection)
         yield check_clock(connection)
-        yield check_schema(server.dsn(), settings.schema_name)
+        yield check_schema(server.owner_dsn(), settings.schema_name)
 
 
 def name_source(server: object) -> str:

@@ -24,6 +24,7 @@ from pydantic_settings import (
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import mask_url
+from rmhdag.cli.access_settings import AccessSettings
 from rmhdag.cli.raster_settings import RasterSettings
 from rmhdag.cli.setting_types import (
     Algorithm,
@@ -69,7 +70,7 @@ def named(*names: str) -> AliasChoices:
     return AliasChoices(*names)
 
 
-class Settings(RasterSettings):
+class Settings(AccessSettings, RasterSettings):
     """Names of environment variables are ours first, then those that the platform's documents use."""
 
     model_config = SettingsConfigDict(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from rmhdag.cli.access_settings import AccessSettings
 from rmhdag.cli.raster_settings import RasterSettings
 from rmhdag.cli.settings import Settings, variables_of
 
@@ -34,8 +35,11 @@ environment: give the same values to all of them.
 
 
 def reference() -> str:
-    ours = {name: field for name, field in Settings.model_fields.items() if name not in RasterSettings.model_fields}
-    lines = [INTRODUCTION, *table(ours), "\n## Rasters\n", *table(RasterSettings.model_fields)]
+    parts = {"Access": AccessSettings.model_fields, "Rasters": RasterSettings.model_fields}
+    inherited = {name for fields in parts.values() for name in fields}
+    lines = [INTRODUCTION, *table({name: one for name, one in Settings.model_fields.items() if name not in inherited})]
+    for title, fields in parts.items():
+        lines += [f"\n## {title}\n", *table(fields)]
     return "\n".join(lines) + "\n"
 
 

@@ -24,7 +24,7 @@ from rmhdag.models.table import Row
 from rmhdag.models.tasks import Checkpoint, Payload, PayloadUse, TaskLog, TaskResult
 
 # Grows with every change of a table. Code of a version below OLDEST_CODE_VERSION would damage such a database.
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 OLDEST_CODE_VERSION = 8
 
 ROWS: tuple[type[Row], ...] = (

@@ -1,0 +1,21 @@
+"""Settings for who is let in, and with which rights."""
+
+from __future__ import annotations
+
+from pydantic import AliasChoices, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from rmhdag.cli.setting_types import PostgresUrl
+
+
+class AccessSettings(BaseSettings):
+    """What belongs to the database's owner is read by the commands that change the schema, and by nobody else."""
+
+    model_config = SettingsConfigDict(populate_by_name=True)
+
+    owner_database_url: PostgresUrl | None = Field(
+        default=None,
+        validation_alias=AliasChoices("RMHDAG_OWNER_DATABASE_URL"),
+        description="The same database as the role that owns the schema, for `db migrate`, `db roles` and `up`; "
+        "without it, RMHDAG_DATABASE_URL is the owner's",
+    )
