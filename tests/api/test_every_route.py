@@ -55,8 +55,9 @@ UNKNOWN = {
 
 
 def all_but(scope: Scope) -> list[Scope]:
-    """The most that does not include it; `admin` includes all but `worker`."""
-    return [one for one in Scope if one is not scope and (one is not Scope.ADMIN or scope is Scope.WORKER)]
+    """The most that does not include it; `admin` includes all but `worker` and `platform`."""
+    not_admins = (Scope.WORKER, Scope.PLATFORM)
+    return [one for one in Scope if one is not scope and (one is not Scope.ADMIN or scope in not_admins)]
 
 
 def bearer(key: str) -> dict[str, str]:

@@ -46,6 +46,8 @@ class ApiSettings:
     """Values only; who reads them from where is not our business."""
 
     dsn: str
+    # As the role that owns the schema, for migrations; else `dsn` is the owner's.
+    owner_dsn: str | None = None
     schema_name: str = "dagapp"
     pooled: bool = False
     notify: bool = True

@@ -31,6 +31,8 @@ KEY_HEADER = "X-API-Key"
 # A browser sends no headers with a WebSocket, but protocols that it would speak.
 PROTOCOL_PREFIX = "bearer."
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="rmhdag"'}
+# What the administrator of a namespace does not have by that.
+NOT_ADMINISTRATORS = frozenset({Scope.WORKER, Scope.PLATFORM})
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 log = get_logger(__name__)
@@ -50,7 +52,12 @@ class Caller(NamedTuple):
         return self.key_id or f"{self.namespace}/{self.name}"
 
     def may(self, scope: Scope) -> bool:
-        return scope in self.scopes or (Scope.ADMIN in self.scopes and scope is not Scope.WORKER)
+        return scope in self.scopes or (Scope.ADMIN in self.scopes and scope not in NOT_ADMINISTRATORS)
+
+    @property
+    def sees(self) -> str | None:
+        """The namespace whose share of the platform the caller is shown; None: all of it."""
+        return None if self.may(Scope.PLATFORM) else self.namespace
 
 
 class Authentication:
@@ -209,4 +216,5 @@ Reader = Annotated[Caller, Depends(needs(Scope.READ))]
 Submitter = Annotated[Caller, Depends(needs(Scope.SUBMIT))]
 Operator = Annotated[Caller, Depends(needs(Scope.OPERATE))]
 Administrator = Annotated[Caller, Depends(needs(Scope.ADMIN))]
+PlatformOperator = Annotated[Caller, Depends(needs(Scope.PLATFORM))]
 WorkerCaller = Annotated[Caller, Depends(needs(Scope.WORKER))]

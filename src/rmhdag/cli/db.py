@@ -67,8 +67,8 @@ def migrate(
       rmhdag db migrate --dry-run > plan.sql
       RMHDAG_DATABASE_URL=postgresql://… rmhdag db migrate --yes
 
-    Without RMHDAG_DATABASE_URL it works on the embedded PostgreSQL in the data folder. RMHDAG_OWNER_DATABASE_URL names the
-    role that owns the schema, where processes use another one (`rmhdag db roles`).
+    Without RMHDAG_DATABASE_URL it works on the embedded PostgreSQL in the data folder. RMHDAG_OWNER_DATABASE_URL names
+    the role that owns the schema, where processes use another one (`rmhdag db roles`).
     """
     from rmhdag.cli.platform import who
     from rmhdag.cli.schema_owner import migrate_schema

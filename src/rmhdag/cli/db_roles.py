@@ -35,9 +35,10 @@ def roles(
       rmhdag db roles --print > roles.sql
       RMHDAG_OWNER_DATABASE_URL=postgresql://rmhdag_owner@… rmhdag db roles
 
-    Run it as the owner of the schema, who also runs `rmhdag db migrate`; the owner needs CREATEROLE, or an administrator
-    runs what --print shows. New roles may log in but have no password: give each one with `\\password ROLE` in psql. None
-    of them can create, change or drop tables; app may not change the audit trail either.
+    Run it as the owner of the schema, who also runs `rmhdag db migrate`; the owner needs CREATEROLE, or an
+    administrator runs what --print shows. New roles may log in but have no password: give each one with
+    `\\password ROLE` in psql. None of them can create, change or drop tables, and app cannot change the audit
+    trail.
     """
     from rmhdag.cli.settings import load_settings
     from rmhdag.store.roles import role_names, script

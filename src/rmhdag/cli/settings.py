@@ -21,10 +21,10 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from rmhdag.cli.access_settings import AccessSettings
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import mask_url
-from rmhdag.cli.access_settings import AccessSettings
 from rmhdag.cli.raster_settings import RasterSettings
 from rmhdag.cli.setting_types import (
     Algorithm,

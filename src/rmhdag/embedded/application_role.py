@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import psycopg
 
 APPLICATION_ROLE = "rmhdag_app"
-PASSWORD_FILE = "password.app"  # noqa: S105 (a file name)
+PASSWORD_FILE = "password.app"
 
 
 def ensure_application_role(conn: psycopg.Connection[Any], folder: Path) -> str:

@@ -22,8 +22,9 @@ DECLARE
     stamp text;
     options text;
     inside text;
+    today date := clock_timestamp() AT TIME ZONE 'UTC';
 BEGIN
-    IF day NOT BETWEEN (clock_timestamp() AT TIME ZONE 'UTC')::date - 400 AND (clock_timestamp() AT TIME ZONE 'UTC')::date + 400 THEN
+    IF abs(day - today) > 400 THEN
         RAISE EXCEPTION 'no partition is made for %: it is more than 400 days away', day USING ERRCODE = '22023';
     END IF;
     SELECT a.attname, array_to_string(d.reloptions, ', ') INTO stamp, options
@@ -36,10 +37,14 @@ BEGIN
         RAISE EXCEPTION '% is not a table with a partition per day', parent USING ERRCODE = '22023';
     END IF;
     inside := format('%1$I >= %2$L AND %1$I < %3$L', stamp, first, next_day);
-    EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL, CONSTRAINT %I CHECK (%s))', part, parent, part || '_day', inside)
-        || COALESCE(' WITH (' || options || ')', '');
+    EXECUTE format(
+        'CREATE TABLE %I (LIKE %I INCLUDING ALL, CONSTRAINT %I CHECK (%s))', part, parent, part || '_day', inside
+    ) || COALESCE(' WITH (' || options || ')', '');
     EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', catch_all);
-    EXECUTE format('WITH moved AS (DELETE FROM %I WHERE %s RETURNING *) INSERT INTO %I SELECT * FROM moved', catch_all, inside, part);
+    EXECUTE format(
+        'WITH moved AS (DELETE FROM %I WHERE %s RETURNING *) INSERT INTO %I SELECT * FROM moved',
+        catch_all, inside, part
+    );
     EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, first, next_day);
     EXECUTE format('ALTER TABLE %I DROP CONSTRAINT %I', part, part || '_day');
 END"""

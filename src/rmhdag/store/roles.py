@@ -112,8 +112,9 @@ def _gateway_view(schema: str) -> str:
     """What a request has come to, without what was asked for."""
     return (
         f"CREATE OR REPLACE VIEW {schema}.{GATEWAY_VIEW} WITH (security_barrier) AS "
-        "SELECT r.namespace, r.request_id, r.client_id, r.platform_id, r.workflow_id, r.asset_id, r.revision, r.job_id, "
-        "j.status::text AS status, j.result_data, j.error_message, r.created_at AS submitted_at, j.completed_at "
+        "SELECT r.namespace, r.request_id, r.client_id, r.platform_id, r.workflow_id, r.asset_id, r.revision, "
+        "r.job_id, j.status::text AS status, j.result_data, j.error_message, r.created_at AS submitted_at, "
+        "j.completed_at "
         f"FROM {schema}.dag_api_requests AS r LEFT JOIN {schema}.dag_jobs AS j ON j.job_id = r.job_id"
     )
 
@@ -126,8 +127,8 @@ def _missing(conn: psycopg.Connection[Any], roles: Sequence[str]) -> list[str]:
         if is_powerful:
             raise RolesRefused(
                 f"role {role} is there and may do more than work with tables",
-                f"Run `ALTER ROLE {role} NOSUPERUSER NOCREATEROLE NOCREATEDB NOREPLICATION NOBYPASSRLS` as a superuser, "
-                "or choose other names by --prefix.",
+                f"Run `ALTER ROLE {role} NOSUPERUSER NOCREATEROLE NOCREATEDB NOREPLICATION NOBYPASSRLS` "
+                "as a superuser, or choose other names by --prefix.",
             )
     return [role for role in roles if role not in found]
 
