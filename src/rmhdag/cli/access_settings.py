@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -18,4 +20,10 @@ class AccessSettings(BaseSettings):
         validation_alias=AliasChoices("RMHDAG_OWNER_DATABASE_URL"),
         description="The same database as the role that owns the schema, for `db migrate`, `db roles` and `up`; "
         "without it, RMHDAG_DATABASE_URL is the owner's",
+    )
+    secret_key_file: Path | None = Field(
+        default=None,
+        validation_alias=AliasChoices("RMHDAG_SECRET_KEY_FILE"),
+        description="File with a random key that seals secrets where no passphrase is set, the same for all machines; "
+        "made if it is not there. Beside an embedded database it is `secret.key` in the data folder",
     )

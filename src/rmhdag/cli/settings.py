@@ -49,6 +49,7 @@ from rmhdag.cli.settings_files import CONFIG_VARIABLE, ReadFile, read_files
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.records import Zone
 from rmhdag.models.scopes import Scope
+from rmhdag.store.vault import KeyFile, Vault, use_for_inputs
 from rmhdag.storage.settings import (
     OPEN_OPTIONS,
     OPTIONS_VARIABLE,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from rmhdag.store.retention import RetentionDays
 
 PREFIX = "RMHDAG_"
+KEY_FILE = "secret.key"
 # Read by others: the tests, the scripts, the command line itself.
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "RMHDAG_TEST_PROCESSES"})
 
@@ -378,7 +380,8 @@ class Settings(AccessSettings, RasterSettings):
     callback_hosts: HostList = Field(
         default="",
         validation_alias=named("RMHDAG_CALLBACK_HOSTS"),
-        description="Hosts, or host:port, that callbacks may go to although they are not public; separated by commas",
+        description="Hosts that callbacks may go to although they are not public, separated by commas: host or host:port "
+        "for the namespace `default`, NAMESPACE=host for another one, *=host for all",
     )
     callback_refused_ports: NumberList | None = Field(
         default=None,
@@ -399,13 +402,13 @@ class Settings(AccessSettings, RasterSettings):
         default=None,
         min_length=16,
         validation_alias=named("RMHDAG_CALLBACK_SECRET_KEY"),
-        description="Seals the secrets of callback endpoints in the database; without it they are stored as they are",
+        description="Seals the secrets of callback endpoints in the database; without it, the key file does",
     )
     secret_key: SecretStr | None = Field(
         default=None,
         min_length=16,
         validation_alias=named("RMHDAG_SECRET_KEY"),
-        description="Seals secret inputs in the database, the same for all processes; else they are stored as they are",
+        description="Seals secret inputs in the database, the same for all processes; without it, the key file does",
     )
     api_listeners: int = Field(
         default=1_000,
@@ -450,6 +453,16 @@ class Settings(AccessSettings, RasterSettings):
         login = f"{user}{password}@" if user else ""
         return f"postgresql://{login}{self.postgis_host}:{self.postgis_port}/{quote(self.postgis_database, safe='')}"
 
+    def key_file(self) -> KeyFile:
+        """Made by itself only beside an embedded database: a file that other machines or the next container do not have
+        would make secrets unreadable.
+        """
+        from rmhdag.embedded.choice import default_folder
+
+        is_embedded = self.server_url is None and self.url is None
+        given = self.secret_key_file
+        return KeyFile(given or (self.home or default_folder()) / KEY_FILE, is_embedded or given is not None)
+
     def template_names(self) -> list[str]:
         return split_names(self.template_env)
 
@@ -491,11 +504,8 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> Loaded:
         raise CommandFailed(
             f"a setting is not JSON: {error}", remedy='Such as {"a": ["b"]} or ["a", "b"].', code=ExitCode.INVALID
         ) from None
-    if settings.secret_key is not None:
-        # Imported here: few processes have the key, and this brings the database's driver along.
-        from rmhdag.store.secret_inputs import use_key
-
-        use_key(settings.secret_key.get_secret_value())
+    passphrase = None if settings.secret_key is None else settings.secret_key.get_secret_value()
+    use_for_inputs(Vault(passphrase, settings.key_file()))
     return Loaded(settings, origins, find_misspelt())
 
 
