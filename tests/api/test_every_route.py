@@ -167,7 +167,7 @@ def test_with_a_key_that_opens_nothing(api: Served, kind: str) -> None:
         login = api_keys.create_login(platform.conn, "ann", list(Scope), created_by="test", namespace="default")
         keys["session"] = api_keys.open_session(platform.conn, login)
         keys["revoked"] = api.key(*Scope)
-        api_keys.revoke_key(platform.conn, "default", keys["revoked"].split("_")[1])
+        api_keys.revoke_key(platform.conn, "default", keys["revoked"].split("_")[1], revoked_by="test")
         platform.close()
     check_all(lambda route: refused_with(call(api.url, route, UNKNOWN, bearer(keys[kind])), 401))
 

@@ -9,6 +9,7 @@ import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -135,14 +136,14 @@ def test_a_trusted_host_is_trusted_for_its_namespace(monkeypatch: pytest.MonkeyP
 
 
 @pytest.fixture
-def conn(migrated_database: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+def conn(migrated_database: str) -> Iterator[psycopg.Connection[Any]]:
     with connect(migrated_database, "test", autocommit=True) as made:
         enter_schema(made, "dagapp")
         yield made
 
 
 def test_a_thousand_hosts_of_one_namespace_leave_turns_to_the_others(
-    conn: psycopg.Connection[tuple[object, ...]],
+    conn: psycopg.Connection[Any],
 ) -> None:
     moment = conn.execute("SELECT clock_timestamp() - interval '1 hour'").fetchone()
     assert moment is not None

@@ -77,6 +77,8 @@ class ApiSettings:
     trial_grace_seconds: float = 5.0
     # Pages of other sites that may open WebSockets, as in `https://ops.example.org`; our own always may.
     origins: frozenset[str] = frozenset()
+    # Hosts, or host:port, that a browser with a cookie may name besides loopback.
+    hosts: frozenset[str] = frozenset()
 
 
 @dataclass

@@ -27,3 +27,17 @@ class AccessSettings(BaseSettings):
         description="File with a random key that seals secrets where no passphrase is set, the same for all machines; "
         "made if it is not there. Beside an embedded database it is `secret.key` in the data folder",
     )
+    oidc_token_types: list[str] = Field(
+        default=["at+jwt", "JWT"],
+        min_length=1,
+        validation_alias=AliasChoices("RMHDAG_OIDC_TOKEN_TYPES"),
+        description="Types of access tokens that are taken, as in their header `typ`; `none` stands for no type. "
+        "ID tokens are always refused",
+    )
+    api_hosts: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9._:,\[\] -]*$",
+        validation_alias=AliasChoices("RMHDAG_API_HOSTS"),
+        description="Host names, separated by commas, under which browsers reach the API; besides loopback and the "
+        "host of RMHDAG_PUBLIC_URL",
+    )

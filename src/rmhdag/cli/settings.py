@@ -49,7 +49,6 @@ from rmhdag.cli.settings_files import CONFIG_VARIABLE, ReadFile, read_files
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.records import Zone
 from rmhdag.models.scopes import Scope
-from rmhdag.store.vault import KeyFile, Vault, use_for_inputs
 from rmhdag.storage.settings import (
     OPEN_OPTIONS,
     OPTIONS_VARIABLE,
@@ -58,6 +57,7 @@ from rmhdag.storage.settings import (
     StorageSettings,
     split_option,
 )
+from rmhdag.store.vault import KeyFile, Vault, use_for_inputs
 
 if TYPE_CHECKING:
     from rmhdag.store.retention import RetentionDays
@@ -380,8 +380,8 @@ class Settings(AccessSettings, RasterSettings):
     callback_hosts: HostList = Field(
         default="",
         validation_alias=named("RMHDAG_CALLBACK_HOSTS"),
-        description="Hosts that callbacks may go to although they are not public, separated by commas: host or host:port "
-        "for the namespace `default`, NAMESPACE=host for another one, *=host for all",
+        description="Hosts that callbacks may go to although they are not public, separated by commas: host or "
+        "host:port for the namespace `default`, NAMESPACE=host for another one, *=host for all",
     )
     callback_refused_ports: NumberList | None = Field(
         default=None,

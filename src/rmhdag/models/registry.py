@@ -182,6 +182,7 @@ class ApiKey(Row):
     created_at: Stamped
     expires_at: Timestamp | None = None
     revoked_at: Timestamp | None = None
+    revoked_by: Name | None = None
     last_used_at: Timestamp | None = None
 
 
