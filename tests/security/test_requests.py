@@ -133,7 +133,7 @@ def test_keys_of_those_who_stay_for_hours_have_an_end(api: Served, issuer: Issue
 
 
 def signed(issuer: Issuer, kind: str | None, **claims: object) -> str:
-    headers = {"kid": "first", "typ": kind}
+    headers: dict[str, str | None] = {"kid": "first", "typ": kind}
     return jwt.encode(issuer.claims(**claims), issuer.private["first"], "RS256", headers)
 
 
