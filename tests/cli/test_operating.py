@@ -45,7 +45,7 @@ def cli(request: pytest.FixtureRequest, platform: Platform, call_cli: RunCli) ->
         yield lambda *words, **more: call_cli(*words, **near)
         return
     with served(platform.dsn, queues=[QUEUE]) as api:
-        far = {"RMHDAG_URL": api.url, "RMHDAG_KEY": api.key(Scope.ADMIN, name="ada")}
+        far = {"RMHDAG_URL": api.url, "RMHDAG_KEY": api.key(Scope.ADMIN, Scope.PLATFORM, name="ada")}
         yield lambda *words, **more: call_cli(*words, **far)
 
 

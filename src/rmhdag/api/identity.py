@@ -232,7 +232,7 @@ def needs(scope: Scope, *others: Scope) -> Callable[..., Awaitable[Caller]]:
             raise
         return found
 
-    caller.needed_scope = scope  # type: ignore[attr-defined]
+    caller.needed_scopes = (scope, *others)  # type: ignore[attr-defined]
     return caller
 
 
@@ -241,9 +241,10 @@ def check_scope(caller: Caller, scope: Scope) -> None:
         raise Problem(403, "scope_missing", f"this needs a key with the scope `{scope}`")
 
 
-def needed_scope(dependency: Any) -> Scope | None:
-    """What a dependency made by `needs` asks for; None for any other."""
-    return getattr(dependency, "needed_scope", None)
+def needed_scopes(dependency: Any) -> tuple[Scope, ...]:
+    """Of which a dependency made by `needs` asks for one; none for any other."""
+    found: tuple[Scope, ...] = getattr(dependency, "needed_scopes", ())
+    return found
 
 
 Reader = Annotated[Caller, Depends(needs(Scope.READ))]
