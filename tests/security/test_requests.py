@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -133,7 +134,7 @@ def test_keys_of_those_who_stay_for_hours_have_an_end(api: Served, issuer: Issue
 
 
 def signed(issuer: Issuer, kind: str | None, **claims: object) -> str:
-    headers: dict[str, str | None] = {"kid": "first", "typ": kind}
+    headers: dict[str, Any] = {"kid": "first", "typ": kind}
     return jwt.encode(issuer.claims(**claims), issuer.private["first"], "RS256", headers)
 
 
@@ -143,12 +144,12 @@ def test_access_tokens_are_taken_and_id_tokens_are_not(issuer: Issuer) -> None:
     for kind in ("at+jwt", "AT+JWT", "application/at+jwt", "JWT", "jwt"):
         assert verifier.verify(signed(issuer, kind)).name == "ada"
     assert verifier.verify(signed(issuer, "JWT", typ="Bearer", nonce="n")).name == "ada"
-    for kind in ("logout+jwt", "dpop+jwt", "secevent+jwt", None, ""):
+    for other in ("logout+jwt", "dpop+jwt", "secevent+jwt", None, ""):
         with pytest.raises(TokenRefused, match="type"):
-            verifier.verify(signed(issuer, kind))
-    for claims in ({"nonce": "n"}, {"at_hash": "h"}, {"c_hash": "h"}, {"typ": "ID"}):
+            verifier.verify(signed(issuer, other))
+    for changed in ({"nonce": "n"}, {"at_hash": "h"}, {"c_hash": "h"}, {"typ": "ID"}):
         with pytest.raises(TokenRefused, match="ID token"):
-            verifier.verify(signed(issuer, "JWT", **claims))
+            verifier.verify(signed(issuer, "JWT", **changed))
     lenient = TokenVerifier(
         OidcSettings(issuer=issuer.url, audience=AUDIENCE, role_scopes=ROLES, token_types=("none",))
     )
