@@ -77,9 +77,7 @@ def migrate(
     from rmhdag.store import migration
     from rmhdag.store.plan import MigrationRefused
 
-    settings = load_settings(
-        {"database_url": database_url, "owner_database_url": database_url, "schema_name": schema}
-    ).settings
+    settings = load_settings({"database_url": database_url, "schema_name": schema}).settings
     with opened_server(settings) as server:
         url, name = server.owner_dsn(), name_server(server)
         made = migration.plan(url, settings.schema_name)

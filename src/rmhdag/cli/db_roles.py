@@ -43,9 +43,7 @@ def roles(
     from rmhdag.cli.settings import load_settings
     from rmhdag.store.roles import role_names, script
 
-    settings = load_settings(
-        {"database_url": database_url, "owner_database_url": database_url, "schema_name": schema}
-    ).settings
+    settings = load_settings({"database_url": database_url, "schema_name": schema}).settings
     try:
         names = role_names(prefix)
     except ValueError as error:

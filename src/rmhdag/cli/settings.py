@@ -490,6 +490,9 @@ class Loaded(NamedTuple):
 def load_settings(flags: Mapping[str, Any] | None = None) -> Loaded:
     """`flags` are those that were given on the command line; None counts as not given."""
     given = {name: value for name, value in (flags or {}).items() if value is not None}
+    if "database_url" in given:
+        # Whoever names another database does not mean the owner of the one in the environment.
+        given.setdefault("owner_database_url", given["database_url"])
     layers = read_files(Settings.model_fields)
     origins = {name: find_origin(name, given, layers) for name in Settings.model_fields}
     try:

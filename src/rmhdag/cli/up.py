@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rmhdag.workflow import HandlerEntry
 
 READY_SECONDS = 60.0
+OWNER_VARIABLE = "RMHDAG_OWNER_DATABASE_URL"
 MOST_DEATHS = 3
 LEAST_TASK_MEMORY_MB = 1024
 PATIENCE_SECONDS = 10.0
@@ -159,6 +160,8 @@ def supervisor(home: Path, flags: dict[str, str | None]) -> Iterator[Supervisor]
 
     given = {"RMHDAG_DATABASE_URL": flags["database_url"], "RMHDAG_SCHEMA": flags["schema_name"]}
     environment = os.environ | {name: value for name, value in given.items() if value is not None}
+    # Processes have no business with the owner's rights.
+    environment.pop(OWNER_VARIABLE, None)
     made = Supervisor(home / "logs", environment, lambda text: say(f"{paint('warning:', '33', sys.stderr)} {text}"))
     made.listen()
     try:
