@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 
 from rmhdag.api.application import build
 from rmhdag.api.context import ApiSettings
-from rmhdag.api.identity import needed_scope
+from rmhdag.api.identity import needed_scopes
 from rmhdag.models.scopes import Scope
 from tests.api.serving import NO_TLS
 
@@ -22,11 +22,12 @@ WEBSOCKET = "WEBSOCKET"
 
 
 class FoundRoute(NamedTuple):
-    """`scope` is what it needs; None if it does not say."""
+    """`scope` is what it needs; None if it does not say. One of `other_scopes` will do as well."""
 
     method: str
     path: str
     scope: Scope | None
+    other_scopes: tuple[Scope, ...]
     parameters: frozenset[str]
     body: dict[str, Any] | None
 
@@ -55,16 +56,25 @@ def find_routes(app: FastAPI) -> list[FoundRoute]:
         methods = getattr(context, "methods", None) or getattr(context.original_route, "methods", None) or [WEBSOCKET]
         for method in sorted(methods):
             operation = document["paths"].get(path, {}).get(method.lower(), {})
-            scope = None if dependant is None else next(scopes_in(dependant), None)
+            scopes = () if dependant is None else next(scopes_in(dependant), ())
             parameters = frozenset(part.strip("{}").split(":")[0] for part in path.split("/") if part.startswith("{"))
-            found.append(FoundRoute(method, path, scope, parameters, example_body(operation, document)))
+            found.append(
+                FoundRoute(
+                    method,
+                    path,
+                    scopes[0] if scopes else None,
+                    scopes[1:],
+                    parameters,
+                    example_body(operation, document),
+                )
+            )
     return found
 
 
-def scopes_in(dependant: Dependant) -> Iterator[Scope]:
-    scope = needed_scope(dependant.call)
-    if scope is not None:
-        yield scope
+def scopes_in(dependant: Dependant) -> Iterator[tuple[Scope, ...]]:
+    scopes = needed_scopes(dependant.call)
+    if scopes:
+        yield scopes
     for one in dependant.dependencies:
         yield from scopes_in(one)
 

@@ -120,7 +120,7 @@ def test_secrets_are_sealed_where_there_is_a_key(migrated_database: str) -> None
     with connect(migrated_database, "test") as conn:
         row = conn.execute("SELECT secret FROM dagapp.dag_callback_endpoints").fetchone()
     assert row is not None
-    assert row[0].startswith("aesgcm:")
+    assert row[0].startswith("scrypt:")
     assert secret not in row[0]
 
 

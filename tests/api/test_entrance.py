@@ -133,7 +133,7 @@ def test_refusals_are_counted(api: Served) -> None:
     api.anonymous().get("/api/v1/me")
     api.anonymous(headers={"X-API-Key": "x"}).get("/api/v1/me")
     api.client(Scope.SUBMIT).get("/api/v1/me")
-    told = api.client(Scope.READ).get("/metrics").text
+    told = api.client(Scope.READ, Scope.PLATFORM).get("/metrics").text
     for code in ("no_key", "key_refused", "scope_missing"):
         assert f'rmhdag_api_refusals_total{{code="{code}"}} 1.0' in told
 

@@ -171,7 +171,7 @@ def test_retention_that_falls_behind_everywhere_is_degraded(
         seat = platform.seat()
         stats = json.dumps({"retention_behind_seconds": seconds, "pruned_rows": {"dag_jobs": 3}})
         platform.conn.execute("UPDATE dag_orchestrators SET stats = %s WHERE owner_id = %s", [stats, seat.me])
-    client = api.client(Scope.READ)
+    client = api.client(Scope.READ, Scope.PLATFORM)
     check = checks(client.get("/health").json(), "orchestrators")["retention"]
     assert check["status"] == status
     shown = client.get("/metrics").text

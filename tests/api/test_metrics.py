@@ -112,7 +112,7 @@ def samples(client: httpx.Client) -> dict[tuple[str, str], float]:
 
 def test_prometheus_reads_it(api: Served, platform: Platform) -> None:
     run_some(platform)
-    found = samples(api.client(Scope.READ))
+    found = samples(api.client(Scope.READ, Scope.PLATFORM))
     assert found["rmhdag_jobs", "pending"] == 1
     assert found["rmhdag_jobs_ended_1d", "completed"] == 2
     assert found["rmhdag_jobs_ended_1d", "failed"] == 1
@@ -127,7 +127,7 @@ def test_prometheus_reads_it(api: Served, platform: Platform) -> None:
 
 def test_promtool_would_find_nothing_wrong(api: Served, platform: Platform) -> None:
     run_some(platform)
-    client = api.client(Scope.READ)
+    client = api.client(Scope.READ, Scope.PLATFORM)
     client.get("/nowhere")
     text = client.get("/metrics").text
     assert 'rmhdag_api_requests_total{method="GET"' in text
@@ -157,7 +157,7 @@ def test_the_busiest_workflows_have_their_names_and_the_others_are_one(
     for name in ("rare", "rarer"):
         platform.submit(workflow(only=task()).model_copy(update={"workflow_id": name}))
     platform.finish(platform.seats[0])
-    text = api.client(Scope.READ).get("/metrics").text
+    text = api.client(Scope.READ, Scope.PLATFORM).get("/metrics").text
     assert 'rmhdag_workflow_jobs_ended_1d{status="failed",workflow="under_test"} 1.0' in text
     assert 'rmhdag_workflow_jobs_ended_1d{status="completed",workflow="(others)"} 2.0' in text
     assert "rare" not in text
@@ -165,7 +165,7 @@ def test_the_busiest_workflows_have_their_names_and_the_others_are_one(
 
 
 def test_requests_are_counted_by_route_and_never_by_what_callers_send(api: Served) -> None:
-    client = api.client(Scope.READ)
+    client = api.client(Scope.READ, Scope.PLATFORM)
     for number in range(3):
         assert client.get(f"/api/v1/jobs/{number:032}/timeline").status_code == 404
         assert client.get(f"/nowhere/{number}").status_code == 404

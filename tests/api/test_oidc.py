@@ -15,7 +15,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from rmhdag.api.oidc import IssuerUnavailable, OidcSettings, TokenHolder, TokenRefused, TokenVerifier
+from rmhdag.api.oidc import IssuerUnavailable, OidcSettings, TokenRefused, TokenVerifier
 from rmhdag.models.scopes import Scope
 from tests.api.issuing import AUDIENCE, Issuer
 from tests.api.serving import served
@@ -45,7 +45,7 @@ def encoded(value: object) -> str:
 
 
 def test_a_token_is_worth_what_its_roles_are(verifier: TokenVerifier, issuer: Issuer) -> None:
-    assert verifier.verify(issuer.token()) == TokenHolder("ada", "default", frozenset({Scope.READ}))
+    assert verifier.verify(issuer.token())[:3] == ("ada", "default", frozenset({Scope.READ}))
     both = issuer.token(roles=["Sender", "Unknown", 7])
     assert verifier.verify(both).scopes == {Scope.READ, Scope.SUBMIT}
     assert verifier.verify(issuer.token(roles=None)).scopes == frozenset()

@@ -136,8 +136,8 @@ def test_dead_letters_come_in_pages(api: Served, platform: Platform) -> None:
 
 
 def test_the_schema_is_shown_and_brought_up_to_date(api: Served, platform: Platform) -> None:
-    client = api.client(Scope.ADMIN)
-    problem(api.client(Scope.OPERATE).get("/api/v1/bootstrap/ddl"), 403, "scope_missing")
+    client = api.client(Scope.PLATFORM)
+    problem(api.client(Scope.ADMIN).get("/api/v1/bootstrap/ddl"), 403, "scope_missing")
     assert client.get("/api/v1/bootstrap/ddl").json()["up_to_date"] is True
     platform.conn.execute("DROP INDEX dag_dead_letters_job_idx")
     lacking = client.get("/api/v1/bootstrap/ddl").json()

@@ -24,7 +24,7 @@ ALWAYS = [
     "postgresql",
     "connection",
 ]
-CONNECTED = ["server version", "durability", "connections", "clock", "schema"]
+CONNECTED = ["server version", "durability", "connections", "clock", "role", "secrets", "schema"]
 
 
 def checks_of(text: str) -> dict[str, dict[str, str]]:
@@ -67,7 +67,7 @@ def test_as_text_with_remedies(call_cli: RunCli, database: str) -> None:
     settings = next(number for number, line in enumerate(lines) if " settings " in line)
     assert lines[settings].startswith("warning  settings        RMHDAG_SCHEMAA is set but means nothing")
     assert lines[settings + 1].strip().startswith("Correct the name")
-    assert done.stderr == "2 of 16 checks failed\n"
+    assert done.stderr == "2 of 18 checks failed\n"
 
 
 def test_the_embedded_server_that_is_not_made_yet_is_only_a_warning(call_cli: RunCli, home: Path) -> None:

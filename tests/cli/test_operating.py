@@ -45,7 +45,7 @@ def cli(request: pytest.FixtureRequest, platform: Platform, call_cli: RunCli) ->
         yield lambda *words, **more: call_cli(*words, **near)
         return
     with served(platform.dsn, queues=[QUEUE]) as api:
-        far = {"RMHDAG_URL": api.url, "RMHDAG_KEY": api.key(Scope.ADMIN, name="ada")}
+        far = {"RMHDAG_URL": api.url, "RMHDAG_KEY": api.key(Scope.ADMIN, Scope.PLATFORM, name="ada")}
         yield lambda *words, **more: call_cli(*words, **far)
 
 
@@ -155,11 +155,11 @@ def test_pruning_asks_first_and_then_deletes(cli: RunCli, platform: Platform) ->
     assert "nothing to delete" in cli("prune", "--yes").stderr
 
 
-def test_only_administrators_prune(platform: Platform, call_cli: RunCli) -> None:
+def test_only_operators_of_the_platform_prune(platform: Platform, call_cli: RunCli) -> None:
     with served(platform.dsn) as api:
-        operator = {"RMHDAG_URL": api.url, "RMHDAG_KEY": api.key(Scope.OPERATE, Scope.READ)}
+        administrator = {"RMHDAG_URL": api.url, "RMHDAG_KEY": api.key(Scope.ADMIN)}
         for words in (("prune", "--dry-run"), ("prune", "--yes")):
-            assert call_cli(*words, **operator).returncode == ExitCode.AUTHENTICATION
+            assert call_cli(*words, **administrator).returncode == ExitCode.AUTHENTICATION
 
 
 # -- backup --------------------------------------------------------------------------------------------------------

@@ -339,7 +339,7 @@ def test_a_callback_url_inside_our_network_is_refused(cli: RunCli, way: str) -> 
     inside = ("submit", "typed", "--callback-url", "http://169.254.169.254/latest")
     refused = cli(*inside)
     assert refused.returncode == 3
-    assert "not public" in refused.stderr
+    assert "no public address" in refused.stderr
     assert "RMHDAG_CALLBACK_HOSTS" in refused.stderr
     if way == "near":
         assert cli(*inside, RMHDAG_CALLBACK_HOSTS="sink.internal, 169.254.169.254").returncode == 0

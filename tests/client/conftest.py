@@ -49,7 +49,7 @@ def up(postgres: EmbeddedPostgres) -> Iterator[Running]:
 
 @pytest.fixture(scope="session")
 def admin_key(up: Running) -> str:
-    return up.api.key(Scope.ADMIN, name="ada")
+    return up.api.key(Scope.ADMIN, Scope.PLATFORM, name="ada")
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def test_nothing_runs_after_a_stop(server: EmbeddedPostgres) -> None:
         wait_until_gone(process)
     # Binaries that the server's account cannot reach, such as those below /root, are copied to `install`.
     names = {path.name for path in server.folder.iterdir()} - {"install"}
-    assert names == {"data", "lock", "password", "server.json", "server.log"}
+    assert names == {"data", "lock", "password", "password.app", "server.json", "server.log"}
 
 
 def test_a_server_for_keeps_is_durable(binaries: ServerBinaries, folder: Path) -> None:

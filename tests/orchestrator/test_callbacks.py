@@ -369,7 +369,7 @@ def test_an_address_inside_is_refused_at_delivery_too(platform: Platform, sink: 
     work(platform, delivery, ALL_SETTLED)
     delivery.stop(None)
     row = only(platform)
-    assert (row["status"], row["last_error"]) == ("dead", "the host has an address that is not public")
+    assert (row["status"], row["last_error"]) == ("dead", "the host has no public address")
     assert sink.connections == 0
 
 
@@ -394,7 +394,7 @@ def test_one_that_hangs_holds_up_nobody_else(platform: Platform, sink: Sink) -> 
 def test_a_claim_is_one_s_own(platform: Platform, sink: Sink) -> None:
     for _ in range(6):
         ended_job(platform, sink.url(), rules(sink))
-    take = {"limit": 4, "per_host": 8, "lease_seconds": 60.0}
+    take = {"limit": 4, "per_host": 8, "per_namespace": 8, "lease_seconds": 60.0}
     first = callbacks.claim_callbacks(platform.conn, {}, **take)  # type: ignore[arg-type]
     second = callbacks.claim_callbacks(platform.conn, {}, **take)  # type: ignore[arg-type]
     assert (len(first), len(second)) == (4, 2)

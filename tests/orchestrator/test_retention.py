@@ -344,9 +344,7 @@ def day_before(conn: Conn, days: int) -> date:
 
 def make_day(conn: Conn, days_ago: int) -> None:
     for table in (JobEvent.table, TaskLog.table):
-        with conn.transaction():
-            for statement in DayPartition("dagapp", table, day_before(conn, days_ago)).ddl():
-                conn.execute(statement.encode())
+        conn.execute(DayPartition("dagapp", table, day_before(conn, days_ago)).ddl().encode())
 
 
 def add_event(conn: Conn, job_id: str, seq: int, days_ago: int) -> None:

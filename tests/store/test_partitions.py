@@ -85,7 +85,11 @@ def test_two_processes_may_make_the_same_days(migrated_database: str) -> None:
     assert plan(migrated_database).is_empty
 
 
-def test_partitions_carry_the_storage_parameters() -> None:
-    statements = DayPartition("dagapp", JobEvent.table, date(2026, 11, 15)).ddl()
-    assert "WITH (autovacuum_vacuum_insert_scale_factor = 0.1" in statements[0]
+def test_partitions_carry_the_storage_parameters(migrated_database: str) -> None:
+    with connect(migrated_database, "test", autocommit=True) as conn:
+        partition = DayPartition("dagapp", JobEvent.table, today(conn) + timedelta(days=30))
+        conn.execute(partition.ddl().encode())
+        found = conn.execute("SELECT reloptions FROM pg_class WHERE relname = %s", [partition.name]).fetchone()
+    assert found is not None
+    assert "autovacuum_vacuum_insert_scale_factor=0.1" in found[0]
     assert sum(row.table.partition_by is not None for row in ROWS) == 2

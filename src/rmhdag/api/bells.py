@@ -1,7 +1,7 @@
 """Waiting for work on behalf of many: one listener, one look per second, however many wait.
 
-Who waits costs a little memory, no thread and no connection. Rings are counted per queue: whoever comes back and says
-how far it had heard misses none in between.
+Who waits costs a little memory, no thread and no connection. Rings are counted per queue and namespace: whoever comes
+back and says how far it had heard misses none in between, and hears nothing of what others do.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from rmhdag.messaging.doorbell import Doorbell
 from rmhdag.store.channels import queue_channel
-from rmhdag.store.tasks import queues_with_waiting
+from rmhdag.store.tasks import waiting_namespaces
 
 LOOK_SECONDS = 1.0
 # Nobody has waited for so long: the listener's connection is given up.
 IDLE_SECONDS = 60.0
 MOST_QUEUES = 256
 MOST_WAITING = 2_000
+MOST_COUNTS = 10_000
 
 
 class TooManyWait(Exception):
@@ -35,6 +36,7 @@ class TooManyWait(Exception):
 
 class _Waiting(NamedTuple):
     queues: frozenset[str]
+    namespace: str
     loop: asyncio.AbstractEventLoop
     rung: asyncio.Event
 
@@ -47,20 +49,22 @@ class Bells:
         self._notify = notify
         self._life = secrets.token_hex(4)
         self._lock = threading.Lock()
-        self._counts: dict[str, int] = {}
+        # By queue and namespace; None where so many tasks wait that anybody's may be among them.
+        self._counts: dict[tuple[str, str | None], int] = {}
         self._waiting: set[_Waiting] = set()
         self._queues: set[str] = set()
         self._thread: threading.Thread | None = None
         self._is_closed = False
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
-    def place(self, queues: Iterable[str]) -> str:
+    def place(self, namespace: str, queues: Iterable[str]) -> str:
         """How far has been heard; in another process, or another life of this one, it is another place."""
-        return f"{self._life}.{sum(self._counts.get(queue, 0) for queue in queues)}"
+        counts = (self._counts.get((queue, whose), 0) for queue in queues for whose in (namespace, None))
+        return f"{self._life}.{sum(counts)}"
 
-    async def wait(self, queues: Sequence[str], after: str, seconds: float) -> bool:
-        """Until one of the queues rings, or has rung since that place; False when the time is over."""
-        one = _Waiting(frozenset(queues), asyncio.get_running_loop(), asyncio.Event())
+    async def wait(self, namespace: str, queues: Sequence[str], after: str, seconds: float) -> bool:
+        """Until one of the queues rings for the namespace, or has rung since that place; False if time is up."""
+        one = _Waiting(frozenset(queues), namespace, asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
             if len(self._waiting) >= MOST_WAITING:
                 raise TooManyWait
@@ -68,7 +72,7 @@ class Bells:
             self._listen_to(one.queues)
         try:
             # After it was added: a ring before this is seen in the place, a later one in the event.
-            if self._is_closed or self.place(queues) != after:
+            if self._is_closed or self.place(namespace, queues) != after:
                 return True
             async with asyncio.timeout(seconds):
                 await one.rung.wait()
@@ -116,13 +120,13 @@ class Bells:
             while not self._is_closed:
                 left = LOOK_SECONDS - (time.monotonic() - looked_at)
                 if bell.wait(max(0.0, left), [self._wake_fd]):
-                    self._ring({queue for channel, queue in channels.items() if bell.heard(channel)})
+                    self._ring(self._look({queue for channel, queue in channels.items() if bell.heard(channel)}))
                 with suppress(BlockingIOError):
                     os.eventfd_read(self._wake_fd)
                 now = time.monotonic()
                 if now - looked_at >= LOOK_SECONDS:
                     looked_at = now
-                    self._ring(self._look())
+                    self._ring(self._look(set(queues)))
                 with self._lock:
                     if self._waiting:
                         wanted_at = now
@@ -136,25 +140,33 @@ class Bells:
         finally:
             bell.close()
 
-    def _look(self) -> set[str]:
-        """Rings may be missed, or not be passed on at all: the rows are the truth."""
+    def _look(self, queues: set[str]) -> set[tuple[str, str | None]]:
+        """Rings may be missed, or not be passed on: the rows are the truth, and only they say whose a task is."""
         with self._lock:
-            wanted = {queue for one in self._waiting for queue in one.queues}
+            wanted = {queue for one in self._waiting for queue in one.queues} & queues
         if not wanted:
             return set()
         try:
             with self._pool.connection() as conn:
-                return queues_with_waiting(conn, sorted(wanted))
+                return waiting_namespaces(conn, sorted(wanted))
         except (psycopg.Error, PoolTimeout, PoolClosed):
             return set()
 
-    def _ring(self, queues: set[str]) -> None:
-        if not queues:
+    def _ring(self, rung: set[tuple[str, str | None]]) -> None:
+        if not rung:
             return
         with self._lock:
-            for queue in queues:
-                self._counts[queue] = self._counts.get(queue, 0) + 1
-            self._tell(one for one in self._waiting if one.queues & queues)
+            if len(self._counts) > MOST_COUNTS:
+                # Another life: everybody looks once.
+                self._life = secrets.token_hex(4)
+                self._counts.clear()
+            for place in rung:
+                self._counts[place] = self._counts.get(place, 0) + 1
+            self._tell(
+                one
+                for one in self._waiting
+                if any((queue, whose) in rung for queue in one.queues for whose in (one.namespace, None))
+            )
 
     def _tell(self, waiting: Iterable[_Waiting]) -> None:
         for one in waiting:

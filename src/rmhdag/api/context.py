@@ -50,6 +50,8 @@ class ApiSettings:
     """Values only; who reads them from where is not our business."""
 
     dsn: str
+    # As the role that owns the schema, for migrations; else `dsn` is the owner's.
+    owner_dsn: str | None = None
     schema_name: str = "dagapp"
     pooled: bool = False
     notify: bool = True
@@ -84,6 +86,8 @@ class ApiSettings:
     trial_grace_seconds: float = 5.0
     # Pages of other sites that may call with a key, as in `https://ops.example.org`; our own always may.
     origins: frozenset[str] = frozenset()
+    # Hosts, or host:port, that a browser with a cookie may name besides loopback.
+    hosts: frozenset[str] = frozenset()
 
 
 @dataclass

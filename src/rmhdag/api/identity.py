@@ -7,7 +7,9 @@ A route then names the scope that it needs.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
 from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from fastapi import Depends
 from fastapi.requests import HTTPConnection
@@ -31,6 +33,8 @@ KEY_HEADER = "X-API-Key"
 # A browser sends no headers with a WebSocket, but protocols that it would speak.
 PROTOCOL_PREFIX = "bearer."
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="rmhdag"'}
+# What the administrator of a namespace does not have by that.
+NOT_ADMINISTRATORS = frozenset({Scope.WORKER, Scope.PLATFORM})
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 log = get_logger(__name__)
@@ -43,6 +47,9 @@ class Caller(NamedTuple):
     namespace: str
     scopes: frozenset[Scope]
     key_id: str | None = None
+    # By a token or a browser's session, which end soon.
+    is_temporary: bool = False
+    expires_at: float | None = None
 
     @property
     def rate_name(self) -> str:
@@ -50,7 +57,12 @@ class Caller(NamedTuple):
         return self.key_id or f"{self.namespace}/{self.name}"
 
     def may(self, scope: Scope) -> bool:
-        return scope in self.scopes or (Scope.ADMIN in self.scopes and scope is not Scope.WORKER)
+        return scope in self.scopes or (Scope.ADMIN in self.scopes and scope not in NOT_ADMINISTRATORS)
+
+    @property
+    def sees(self) -> str | None:
+        """The namespace whose share of the platform the caller is shown; None: all of it."""
+        return None if self.may(Scope.PLATFORM) else self.namespace
 
 
 class Authentication:
@@ -98,6 +110,13 @@ def authenticate(api: Api, connection: HTTPConnection) -> Caller:
         )
     caller = by_key(api, session, KeyKind.SESSION)
     api.quotas.take_request(caller.namespace, None)
+    if not is_known_host(connection, api.settings.hosts):
+        raise Problem(
+            403,
+            "unknown_host",
+            "a browser's cookie counts only under names that are known to be ours",
+            remedy="Use the address that `rmhdag up` has printed, or name the host in RMHDAG_API_HOSTS.",
+        )
     if is_changing(connection) and not is_same_origin(connection):
         raise Problem(
             403,
@@ -114,7 +133,7 @@ def by_key(api: Api, text: str, kind: KeyKind) -> Caller:
             holder = api_keys.verify_key(conn, text, kind)
     except api_keys.KeyRefused as error:
         raise Problem(401, "key_refused", str(error), headers=CHALLENGE) from None
-    return Caller(holder.name, holder.namespace, holder.scopes, holder.key_id)
+    return Caller(holder.name, holder.namespace, holder.scopes, holder.key_id, kind is not KeyKind.KEY)
 
 
 def is_token(api: Api, text: str) -> bool:
@@ -127,7 +146,7 @@ def by_token(api: Api, text: str) -> Caller:
 
     assert api.tokens is not None
     try:
-        return Caller(*api.tokens.verify(text))
+        holder = api.tokens.verify(text)
     except TokenRefused as error:
         raise Problem(401, "token_refused", str(error), headers=CHALLENGE) from None
     except IssuerUnavailable as error:
@@ -138,6 +157,7 @@ def by_token(api: Api, text: str) -> Caller:
             remedy="Try again after the time in Retry-After, or use an API key.",
             headers={"Retry-After": str(error.retry_seconds)},
         ) from None
+    return Caller(holder.name, holder.namespace, holder.scopes, None, True, holder.expires_at)
 
 
 def presented(connection: HTTPConnection) -> str | None:
@@ -154,6 +174,25 @@ def session_cookie(connection: HTTPConnection) -> str:
     """Browsers share cookies between the ports of a host, and several servers may run on one."""
     server = connection.scope.get("server")
     return f"rmhdag_session_{server[1] if server else 0}"
+
+
+def is_known_host(connection: HTTPConnection, hosts: frozenset[str]) -> bool:
+    """Else a name that somebody points at us would be a page of ours to the browser."""
+    named = connection.headers.get("host", "").lower()
+    try:
+        host = urlsplit(f"//{named}").hostname or ""
+    except ValueError:
+        return False
+    return is_loopback(host) or named in hosts or host in hosts
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def is_changing(connection: HTTPConnection) -> bool:
@@ -189,17 +228,19 @@ class Bearer(HTTPBearer):
 bearer = Bearer(auto_error=False, description="An API key, or a token of the configured OIDC issuer")
 
 
-def needs(scope: Scope) -> Callable[..., Awaitable[Caller]]:
+def needs(scope: Scope, *others: Scope) -> Callable[..., Awaitable[Caller]]:
+    """A caller with the scope, or with one of the others."""
+
     async def caller(connection: HTTPConnection, _: Annotated[object, Depends(bearer)]) -> Caller:
         found: Caller = connection.state.caller
         try:
-            check_scope(found, scope)
+            check_scope(found, next((one for one in others if found.may(one)), scope))
         except Problem as problem:
             note_refusal(problem, connection)
             raise
         return found
 
-    caller.needed_scope = scope  # type: ignore[attr-defined]
+    caller.needed_scopes = (scope, *others)  # type: ignore[attr-defined]
     return caller
 
 
@@ -208,13 +249,17 @@ def check_scope(caller: Caller, scope: Scope) -> None:
         raise Problem(403, "scope_missing", f"this needs a key with the scope `{scope}`")
 
 
-def needed_scope(dependency: Any) -> Scope | None:
-    """What a dependency made by `needs` asks for; None for any other."""
-    return getattr(dependency, "needed_scope", None)
+def needed_scopes(dependency: Any) -> tuple[Scope, ...]:
+    """Of which a dependency made by `needs` asks for one; none for any other."""
+    found: tuple[Scope, ...] = getattr(dependency, "needed_scopes", ())
+    return found
 
 
 Reader = Annotated[Caller, Depends(needs(Scope.READ))]
 Submitter = Annotated[Caller, Depends(needs(Scope.SUBMIT))]
 Operator = Annotated[Caller, Depends(needs(Scope.OPERATE))]
 Administrator = Annotated[Caller, Depends(needs(Scope.ADMIN))]
+# One of the two is enough: `admin` for the own namespace, `platform` for all.
+AuditReader = Annotated[Caller, Depends(needs(Scope.ADMIN, Scope.PLATFORM))]
+PlatformOperator = Annotated[Caller, Depends(needs(Scope.PLATFORM))]
 WorkerCaller = Annotated[Caller, Depends(needs(Scope.WORKER))]

@@ -54,6 +54,8 @@ class OidcSettings:
     namespace: str = "default"
     namespace_claim: str | None = None
     algorithms: tuple[str, ...] = ("RS256", "ES256")
+    # As in the header `typ`; `none` if it has none.
+    token_types: tuple[str, ...] = ("at+jwt", "JWT")
     leeway_seconds: float = 30.0
     keys_seconds: float = 3600.0
     retry_seconds: float = 10.0
@@ -65,9 +67,12 @@ class OidcSettings:
 
 
 class TokenHolder(NamedTuple):
+    """`expires_at` is the token's own end, in seconds since 1970."""
+
     name: str
     namespace: str
     scopes: frozenset[Scope]
+    expires_at: float
 
 
 class TokenVerifier:
@@ -89,7 +94,13 @@ class TokenVerifier:
             raise TokenRefused("the token is signed in a way that is not allowed here")
         if not isinstance(key_id, str):
             raise TokenRefused("the token does not say by which key it is signed")
-        return self._holder(self._claims(text, algorithm, self._keys.find(key_id, algorithm)))
+        kind = token_type(header)
+        if kind not in {name.lower() for name in self._settings.token_types}:
+            raise TokenRefused(f"tokens of the type {kind} are not allowed here; send an access token")
+        claims = self._claims(text, algorithm, self._keys.find(key_id, algorithm))
+        if is_id_token(kind, claims):
+            raise TokenRefused("this is an ID token, which says who has signed in; send the access token")
+        return self._holder(claims)
 
     def _claims(self, text: str, algorithm: str, key: Any) -> dict[str, Any]:
         settings = self._settings
@@ -134,7 +145,7 @@ class TokenVerifier:
         scopes = [
             settings.role_scopes[role] for role in named if isinstance(role, str) and role in settings.role_scopes
         ]
-        return TokenHolder(shorten_name(name), namespace, frozenset().union(*scopes))
+        return TokenHolder(shorten_name(name), namespace, frozenset().union(*scopes), float(claims["exp"]))
 
 
 @dataclass
@@ -201,6 +212,23 @@ class IssuerKeys:
         if not isinstance(url, str) or not is_safe_url(url):
             raise ValueError("the issuer's document names no safe place of its keys")
         return url
+
+
+def token_type(header: Mapping[str, Any]) -> str:
+    """RFC 9068 calls an access token `at+jwt`; many issuers say `JWT`."""
+    found = header.get("typ", "none")
+    return found.lower().removeprefix("application/")[:32] if isinstance(found, str) else "unknown"
+
+
+def is_id_token(kind: str, claims: Mapping[str, Any]) -> bool:
+    """It is meant for a client, in whose logs and pages it may stand: it must open nothing here, whatever its audience.
+    Some issuers put a nonce into access tokens too, and call those `Bearer`.
+    """
+    if kind == "at+jwt":
+        return False
+    named = claims.get("typ")
+    has_nonce = "nonce" in claims and named != "Bearer"
+    return named == "ID" or has_nonce or not {"at_hash", "c_hash"}.isdisjoint(claims)
 
 
 def make_key(algorithm: str, given: dict[str, Any]) -> Any:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import signal
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import h11
 import uvicorn
@@ -26,8 +28,32 @@ from rmhdag.observability.logs import get_logger
 # Ordinary calls end long before.
 GRACE_SECONDS = 5
 LINGER_SECONDS = 2.0
+_BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
+_END_OF_HEAD = re.compile(rb"\n\r?\n")
 
 log = get_logger(__name__)
+
+
+class StrictConnection(h11.Connection):
+    """Refuses what a proxy before us might read in another way than we do: a request that it takes for one could be two
+    for us.
+    """
+
+    def next_event(self) -> Any:
+        if self.their_state is h11.IDLE and _BARE_LINE_FEED.search(_head_in(self.trailing_data[0])):
+            raise h11.RemoteProtocolError("a line of the head does not end with CR LF")
+        event = super().next_event()
+        if isinstance(event, h11.Request) and {b"content-length", b"transfer-encoding"} <= {
+            name for name, _ in event.headers
+        }:
+            raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding contradict each other")
+        return event
+
+
+def _head_in(data: bytes) -> bytes:
+    """As far as it is there; what follows is a body, which may hold anything."""
+    end = _END_OF_HEAD.search(data, 0, HEADER_BYTES + 4)
+    return data[: end.end() if end else HEADER_BYTES + 4]
 
 
 class BoundedProtocol(H11Protocol):
@@ -38,6 +64,7 @@ class BoundedProtocol(H11Protocol):
     header_seconds = 10.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.conn = StrictConnection(h11.SERVER, HEADER_BYTES)
         super().connection_made(transport)
         # asyncio does it only for sockets that know their protocol's number; without it an answer's body waits for the
         # acknowledgement of its head, 40 ms.

@@ -85,7 +85,7 @@ def login_link(dsn: str, settings: Settings, home: Path, listener: socket.socket
 
     near = near_address(listener)
     maker = "up-" + hashlib.sha256(f"{socket.gethostname()}\0{home.resolve()}".encode()).hexdigest()[:16]
-    scopes = (Scope.READ, Scope.SUBMIT, Scope.OPERATE, Scope.ADMIN)
+    scopes = (Scope.READ, Scope.SUBMIT, Scope.OPERATE, Scope.ADMIN, Scope.PLATFORM)
     with open_connection(dsn, settings) as conn:
         api_keys.end_logins(conn, NAMESPACE, maker)
         token = None

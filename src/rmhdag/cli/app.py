@@ -38,6 +38,7 @@ COMMANDS = {
     "worker": "rmhdag.cli.run_worker",
     "api": "rmhdag.cli.run_api",
     "keys": "rmhdag.cli.keys",
+    "audit": "rmhdag.cli.audit",
     "validate": "rmhdag.cli.validate",
     "graph": "rmhdag.cli.graph",
     "schema": "rmhdag.cli.language_schema",

@@ -10,12 +10,25 @@ if TYPE_CHECKING:
     from rmhdag.orchestrator.callbacks.settings import CallbackSettings
 
 
+EVERYBODY = "*"
+
+
 def callback_rules(settings: Settings) -> Rules:
     from rmhdag.orchestrator.callbacks.destinations import REFUSED_PORTS, Rules
 
-    hosts = frozenset(host.strip().lower() for host in settings.callback_hosts.split(",") if host.strip())
+    trusted = [read_trusted(entry) for entry in settings.callback_hosts.split(",") if entry.strip()]
     given = settings.callback_refused_ports
-    return Rules(hosts, REFUSED_PORTS if given is None else frozenset(int(float(port)) for port in given.split(",")))
+    return Rules(
+        frozenset(host for namespace, host in trusted if namespace == EVERYBODY),
+        REFUSED_PORTS if given is None else frozenset(int(float(port)) for port in given.split(",")),
+        frozenset(entry for entry in trusted if entry[0] != EVERYBODY),
+    )
+
+
+def read_trusted(entry: str) -> tuple[str, str]:
+    """(namespace, host): a host that is named alone is trusted for the namespace `default` only."""
+    namespace, separator, host = entry.strip().rpartition("=")
+    return namespace.strip() if separator else "default", host.strip().lower()
 
 
 def callback_settings(settings: Settings) -> CallbackSettings:
@@ -28,4 +41,5 @@ def callback_settings(settings: Settings) -> CallbackSettings:
         total_seconds=settings.callback_timeout_seconds,
         public_url=(settings.public_url or "").rstrip("/"),
         secret_key=settings.callback_secret_key,
+        key_file=settings.key_file(),
     )

@@ -36,7 +36,7 @@ def check_database(settings: Settings) -> Iterator[Finding]:
         try:
             with explained(settings):
                 stack.enter_context(server)
-                connection = stack.enter_context(connect(server.dsn(), "rmhdag:doctor", autocommit=True))
+                connection = stack.enter_context(connect(server.app_dsn(), "rmhdag:doctor", autocommit=True))
         except CommandFailed as failure:
             yield Finding("connection", "failed", failure.message, "an answer", failure.remedy)
             return
@@ -45,7 +45,9 @@ def check_database(settings: Settings) -> Iterator[Finding]:
         yield check_fsync(connection)
         yield check_connections(connection)
         yield check_clock(connection)
-        yield check_schema(server.dsn(), settings.schema_name)
+        yield check_role(connection)
+        yield check_secrets(settings)
+        yield check_schema(server.owner_dsn(), settings.schema_name)
 
 
 def name_source(server: object) -> str:
@@ -108,6 +110,40 @@ def check_clock(connection: psycopg.Connection[Any]) -> Finding:
         f"the database is {abs(skew):.3f} s {'ahead' if skew >= 0 else 'behind'}",
         f"within {MAX_SKEW_SECONDS:g} s",
         "Decisions use the database's clock, but logs will look odd: synchronise the clocks (NTP).",
+    )
+
+
+def check_role(connection: psycopg.Connection[Any]) -> Finding:
+    """What a stolen URL of a process would be worth."""
+    row = connection.execute("SELECT rolname, rolsuper FROM pg_roles WHERE rolname = current_user").fetchone()
+    name, is_superuser = row or ("unknown", False)
+    return Finding(
+        "role",
+        judge(not is_superuser, "warning"),
+        f"{name}, a superuser" if is_superuser else str(name),
+        "no superuser",
+        "Let processes use the role that `rmhdag db roles` makes.",
+    )
+
+
+def check_secrets(settings: Settings) -> Finding:
+    """Of callback endpoints and secret inputs."""
+    file = settings.key_file()
+    has_file = file.may_make or file.path.exists()
+    lacking = [
+        name
+        for name, value in (
+            ("RMHDAG_SECRET_KEY", settings.secret_key),
+            ("RMHDAG_CALLBACK_SECRET_KEY", settings.callback_secret_key),
+        )
+        if value is None and not has_file
+    ]
+    return Finding(
+        "secrets",
+        judge(not lacking, "warning"),
+        f"stored as they are: {' and '.join(lacking)} not set" if lacking else "sealed",
+        "sealed",
+        "Name a key file by RMHDAG_SECRET_KEY_FILE, the same for all machines, or set a passphrase.",
     )
 
 

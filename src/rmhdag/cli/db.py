@@ -20,6 +20,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 
 def register(app: typer.Typer) -> None:
+    from rmhdag.cli.db_roles import roles
     from rmhdag.cli.db_server import start, status, stop
 
     group = typer.Typer(
@@ -29,6 +30,7 @@ def register(app: typer.Typer) -> None:
     )
     group.command(short_help="Show the whole schema as SQL.")(ddl)
     group.command(short_help="Bring the database to this version's schema.")(migrate)
+    group.command(short_help="Create roles with few rights, or show the SQL for them.")(roles)
     group.command(short_help="Show whether the database is there and up to date.")(status)
     group.command(short_help="Keep the embedded PostgreSQL running; show its URL.")(start)
     group.command(short_help="Stop the embedded PostgreSQL.")(stop)
@@ -65,15 +67,19 @@ def migrate(
       rmhdag db migrate --dry-run > plan.sql
       RMHDAG_DATABASE_URL=postgresql://… rmhdag db migrate --yes
 
-    Without RMHDAG_DATABASE_URL it works on the embedded PostgreSQL in the data folder.
+    Without RMHDAG_DATABASE_URL it works on the embedded PostgreSQL in the data folder. RMHDAG_OWNER_DATABASE_URL names
+    the role that owns the schema, where processes use another one (`rmhdag db roles`).
     """
-    from rmhdag.cli.server import opened
+    from rmhdag.cli.platform import who
+    from rmhdag.cli.schema_owner import migrate_schema
+    from rmhdag.cli.server import name_server, opened_server
     from rmhdag.cli.settings import load_settings
     from rmhdag.store import migration
     from rmhdag.store.plan import MigrationRefused
 
     settings = load_settings({"database_url": database_url, "schema_name": schema}).settings
-    with opened(settings) as (url, name):
+    with opened_server(settings) as server:
+        url, name = server.owner_dsn(), name_server(server)
         made = migration.plan(url, settings.schema_name)
         if made.refusals:
             refuse(made, name, as_json=as_json)
@@ -88,7 +94,7 @@ def migrate(
                     say(f"  {step.title}")
             ask(made, name)
         try:
-            made = migration.apply(url, settings.schema_name, None if as_json else show_step)
+            made = migrate_schema(server, settings.schema_name, None if as_json else show_step, actor=who(None))
         except MigrationRefused:
             refuse(migration.plan(url, settings.schema_name), name, as_json=as_json)
         except migration.MigrationFailed as failure:

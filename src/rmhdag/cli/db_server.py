@@ -51,7 +51,7 @@ def status(
     }
     if found["running"]:
         with explained(settings):
-            found |= inspect(server.dsn(), settings.schema_name)
+            found |= inspect(server.owner_dsn(), settings.schema_name)
     if as_json:
         emit_json(found)
     else:

@@ -33,7 +33,10 @@ def register(app: typer.Typer) -> None:
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Who will hold it.")],
     scopes: Annotated[
-        list[Scope], typer.Option("--scope", help="What it may do; several times. `admin` includes all but `worker`.")
+        list[Scope],
+        typer.Option(
+            "--scope", help="What it may do; several times. `admin` includes all but `worker` and `platform`."
+        ),
     ],
     expires: ExpiresOption = None,
     created_by: AsOption = None,

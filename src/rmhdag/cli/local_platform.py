@@ -22,12 +22,12 @@ from rmhdag.cli.callback_settings import callback_rules
 from rmhdag.cli.database import Conn, migrated, open_connection
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.local_access import LocalAccess
 from rmhdag.cli.parameters import refuse_inputs
 from rmhdag.cli.platform import (
     ASSET_REMEDIES,
     CALLBACK_REFUSED,
     NOT_FINISHED,
-    NOT_ROTATED,
     NOTHING_TO_RERUN,
     WORKFLOW_RETIRED,
     AssetQuery,
@@ -40,7 +40,6 @@ from rmhdag.cli.platform import (
     no_asset,
     no_callback,
     no_cursor,
-    no_key,
     no_node,
     no_workflow,
     not_in_catalogue,
@@ -63,7 +62,6 @@ from rmhdag.models.api.assets import (
 from rmhdag.models.api.callbacks import CallbackView
 from rmhdag.models.api.catalogue import CatalogueRemoval
 from rmhdag.models.api.jobs import CommandAnswerBody, JobSubmission, JobSummary, RerunAnswer, RerunRequest
-from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, RotationRequest
 from rmhdag.models.api.nodes import Decision, LogChunk, NodeView
 from rmhdag.models.api.overviews import JobOverview
 from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
@@ -88,7 +86,7 @@ from rmhdag.orchestrator.submissions import (
     UnknownWorkflowError,
     submit_many,
 )
-from rmhdag.store import api_keys, callbacks, catalogue_removals, dead_letters, payloads, quotas, views, workflows
+from rmhdag.store import callbacks, catalogue_removals, dead_letters, payloads, quotas, views, workflows
 from rmhdag.store import processes as process_rows
 from rmhdag.store.asset_states import RevisionKey
 from rmhdag.store.assets import AssetFilters
@@ -113,7 +111,7 @@ def local_platform(settings: Settings, namespace: str | None, name: str | None) 
             platform.conn.close()
 
 
-class LocalPlatform(Platform):
+class LocalPlatform(LocalAccess, Platform):
     """`conn` is in autocommit mode."""
 
     def __init__(self, dsn: str, settings: Settings, namespace: str, name: str) -> None:
@@ -421,7 +419,7 @@ class LocalPlatform(Platform):
         return self._newest_version(workflow_id)
 
     def restore_workflow(self, workflow_id: str) -> WorkflowSummary:
-        workflows.restore_workflow(self.conn, self._namespace, workflow_id)
+        workflows.restore_workflow(self.conn, self._namespace, workflow_id, self._name)
         return self._newest_version(workflow_id)
 
     def _newest_version(self, workflow_id: str) -> WorkflowSummary:
@@ -504,53 +502,6 @@ class LocalPlatform(Platform):
         from rmhdag.api.views.retention import prune
 
         return prune(self.conn, self.settings.schema_name, self.settings.retention(), PRUNE_SECONDS)
-
-    # -- keys ----------------------------------------------------------------------------------------------------------
-
-    def keys(self, *, dead_too: bool) -> list[KeyView]:
-        found = api_keys.list_keys(self.conn, self._namespace, dead_too=dead_too, limit=10_000)
-        return [KeyView.model_validate(line._asdict()) for line in found]
-
-    def create_key(self, wanted: KeyRequest) -> KeyMade:
-        made = api_keys.create_key(
-            self.conn,
-            wanted.name,
-            frozenset(wanted.scopes),
-            created_by=self._name,
-            namespace=self._namespace,
-            days=wanted.expires_days,
-        )
-        return self._with_secret(made)
-
-    def rotate_key(self, key_id: str, wanted: RotationRequest) -> KeyMade:
-        try:
-            made = api_keys.rotate_key(
-                self.conn,
-                self._namespace,
-                key_id,
-                created_by=self._name,
-                overlap_hours=wanted.overlap_hours,
-                days=wanted.expires_days,
-            )
-        except api_keys.KeyUnknown:
-            raise no_key(key_id) from None
-        except api_keys.NotRotated as error:
-            raise CommandFailed(
-                str(error),
-                remedy=NOT_ROTATED,
-                code=ExitCode.CONFLICT,
-            ) from None
-        return self._with_secret(made)
-
-    def revoke_key(self, key_id: str) -> KeyView:
-        try:
-            return KeyView.model_validate(api_keys.revoke_key(self.conn, self._namespace, key_id)._asdict())
-        except api_keys.KeyUnknown:
-            raise no_key(key_id) from None
-
-    def _with_secret(self, made: api_keys.NewKey) -> KeyMade:
-        line = api_keys.find_key(self.conn, self._namespace, made.key_id)
-        return KeyMade.model_validate({**line._asdict(), "key": made.key})
 
 
 def read_cursor(text: str) -> Cursor:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         RevisionView,
         WorkOrderBody,
     )
+    from rmhdag.models.api.audit import AuditView
     from rmhdag.models.api.callbacks import CallbackView
     from rmhdag.models.api.catalogue import CatalogueRemoval
     from rmhdag.models.api.jobs import CommandAnswerBody, JobSubmission, JobSummary, RerunAnswer, RerunRequest
@@ -352,6 +353,10 @@ class Platform(ABC):
 
     @abstractmethod
     def revoke_key(self, key_id: str) -> KeyView: ...
+
+    @abstractmethod
+    def audit(self, *, action: str | None, subject: str | None, limit: int) -> list[AuditView]:
+        """Newest first."""
 
 
 @contextmanager

@@ -28,7 +28,7 @@ def prune(
     schema: SchemaOption = None,
 ) -> None:
     """Delete now what is past retention, in all namespaces; orchestrators do the same by themselves within minutes.
-    Assets, their revisions and their files are never deleted. Needs the scope `admin`.
+    Assets, their revisions and their files are never deleted. Needs the scope `platform`.
 
     \b
     Examples:

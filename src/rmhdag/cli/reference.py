@@ -28,8 +28,8 @@ fish).
 
 With `RMHDAG_URL` (or `--url`) and the key in `RMHDAG_KEY`, which is never given on the command line, the commands
 `submit`, `jobs`, `job`, `logs`, `cancel`, `retry`, `approvals`, `decide`, `assets`, `asset`, `rollback`, `catalogue`,
-`workflows`, `queues`, `prune`, `dead-letters`, `callbacks`, `orchestrators`, `workers` and `keys` talk to that server
-and need no database; output, JSON and exit codes are alike.
+`workflows`, `queues`, `prune`, `dead-letters`, `callbacks`, `orchestrators`, `workers`, `keys` and `audit` talk to that
+server and need no database; output, JSON and exit codes are alike.
 If a database is named in the environment or a file, too, the server counts; `--database-url` on the command line counts
 before `RMHDAG_URL`. All is done in the namespace of the key and in the name of its holder; `--as` is for `submit` with
 the scope `admin`. The other commands work on the database, and say so if only a server is named.

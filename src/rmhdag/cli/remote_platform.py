@@ -67,6 +67,7 @@ from rmhdag.models.api.assets import (
     RevisionView,
     WorkOrderBody,
 )
+from rmhdag.models.api.audit import AuditView
 from rmhdag.models.api.callbacks import CallbackView
 from rmhdag.models.api.catalogue import CatalogueRemoval
 from rmhdag.models.api.jobs import CommandAnswerBody, JobSubmission, JobSummary, RerunAnswer, RerunRequest
@@ -496,6 +497,9 @@ class RemotePlatform(Platform):
             return self._call(calls.revoke_key(key_id))
         except (NotFound, InvalidRequest):
             raise no_key(key_id) from None
+
+    def audit(self, *, action: str | None, subject: str | None, limit: int) -> list[AuditView]:
+        return list(islice(self._client.audit(action=action, subject=subject), limit))
 
 
 class RemoteWatch(Watch):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -52,7 +54,7 @@ def api(
     from rmhdag.cli.database import migrated
     from rmhdag.cli.lifeline import die_with
     from rmhdag.cli.observation import observed
-    from rmhdag.cli.server import explained, opened
+    from rmhdag.cli.server import explained, name_server, opened_server
     from rmhdag.cli.settings import load_settings
 
     if parent is not None:
@@ -61,12 +63,13 @@ def api(
     settings = load_settings(flags).settings
     with (
         observed(settings, "rmhdag-api"),
-        opened(settings) as (dsn, name),
+        opened_server(settings) as server,
         explained(settings),
-        migrated(settings, name),
+        migrated(settings, name_server(server)),
     ):
+        dsn, name = server.app_dsn(), name_server(server)
         require_version_if_reachable(dsn, settings, name)
-        wanted = api_settings(dsn, settings)
+        wanted = replace(api_settings(dsn, settings), owner_dsn=server.owner_dsn())
         given = listen(settings.api_host, settings.api_port) if listener is None else socket.socket(fileno=listener)
         warn_of_open_listener(given.getsockname()[0])
         say(f"api (process {os.getpid()}) listens on {address_of(given)} and works on {name}")
@@ -115,7 +118,15 @@ def api_settings(dsn: str, settings: Settings) -> ApiSettings:
         max_listeners=settings.api_listeners,
         max_listeners_per_key=settings.api_listeners_per_key,
         origins=frozenset(settings.api_origins.split()),
+        hosts=known_hosts(settings),
     )
+
+
+def known_hosts(settings: Settings) -> frozenset[str]:
+    """Under which browsers may reach us, besides loopback."""
+    named = [host.strip().lower() for host in settings.api_hosts.split(",") if host.strip()]
+    public = urlsplit(settings.public_url or "").netloc.lower()
+    return frozenset([*named, public] if public else named)
 
 
 def oidc_settings(settings: Settings) -> OidcSettings | None:
@@ -140,6 +151,7 @@ def oidc_settings(settings: Settings) -> OidcSettings | None:
         namespace=settings.oidc_namespace,
         namespace_claim=settings.oidc_namespace_claim,
         algorithms=tuple(settings.oidc_algorithms),
+        token_types=tuple(settings.oidc_token_types),
     )
 
 

@@ -34,7 +34,11 @@ def choose_server(settings: Settings) -> ExternalServer | EmbeddedPostgres:
             code=ExitCode.INVALID,
         )
     with explained(settings):
-        return find_server(ServerSettings(settings.server_url, data_folder(settings), settings.postgis))
+        return find_server(
+            ServerSettings(
+                settings.server_url, data_folder(settings), settings.owner_database_url, postgis=settings.postgis
+            )
+        )
 
 
 def name_server(server: ExternalServer | EmbeddedPostgres) -> str:
@@ -45,13 +49,21 @@ def name_server(server: ExternalServer | EmbeddedPostgres) -> str:
 
 @contextmanager
 def opened(settings: Settings) -> Iterator[tuple[str, str]]:
-    """(URL, name to show) of a running server; what we started is stopped in the end."""
+    """(URL of the role that works with the tables, name to show) of a running server; what we started is stopped in the
+    end.
+    """
+    with opened_server(settings) as server:
+        yield server.app_dsn(), name_server(server)
+
+
+@contextmanager
+def opened_server(settings: Settings) -> Iterator[ExternalServer | EmbeddedPostgres]:
     server = choose_server(settings)
     with explained(settings):
         if isinstance(server, EmbeddedPostgres) and not server.attach():
             say(f"starting {name_server(server)} for this command")
         with server:
-            yield server.dsn(), name_server(server)
+            yield server
 
 
 @contextmanager

@@ -115,7 +115,7 @@ SafeUrl = Annotated[str, AfterValidator(refuse_unsafe)]
 # None of those for which whoever can check a token can also make one.
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 NumberList = Annotated[str, StringConstraints(pattern=r"^\s*\d+(\.\d+)?(\s*,\s*\d+(\.\d+)?)*\s*$")]
-HostList = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:,\[\] -]*$")]
+HostList = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:,=*\[\] -]*$")]
 WebUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]+$")]
 StorageUrl = Annotated[str, AfterValidator(refuse_unusable)]
 StorageShares = Annotated[dict[str, dict[str, str]], AfterValidator(refuse_wrong_shares)]

@@ -21,6 +21,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from rmhdag.cli.access_settings import AccessSettings
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.machine_settings import MachineSettings
@@ -61,6 +62,7 @@ from rmhdag.storage.settings import (
     StorageSettings,
     split_option,
 )
+from rmhdag.store.vault import KeyFile, Vault, use_for_inputs
 
 if TYPE_CHECKING:
     from rmhdag.store.retention import RetentionDays
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
 PREFIX = "RMHDAG_"
 # What lets us in, and where it is sent.
 SENT_TO = {"key": "url", "postgis_password": "postgis_host"}
+KEY_FILE = "secret.key"
 # Read by others: the tests, the scripts, the command line itself.
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "RMHDAG_TEST_PROCESSES"})
 
@@ -76,7 +79,7 @@ def named(*names: str) -> AliasChoices:
     return AliasChoices(*names)
 
 
-class Settings(MachineSettings):
+class Settings(AccessSettings, MachineSettings):
     """Names of environment variables are ours first, then those that the platform's documents use."""
 
     model_config = SettingsConfigDict(
@@ -415,7 +418,8 @@ class Settings(MachineSettings):
     callback_hosts: HostList = Field(
         default="",
         validation_alias=named("RMHDAG_CALLBACK_HOSTS"),
-        description="Hosts, or host:port, that callbacks may go to although they are not public; separated by commas",
+        description="Hosts that callbacks may go to although they are not public, separated by commas: host or "
+        "host:port for the namespace `default`, NAMESPACE=host for another one, *=host for all",
     )
     callback_refused_ports: NumberList | None = Field(
         default=None,
@@ -436,13 +440,13 @@ class Settings(MachineSettings):
         default=None,
         min_length=16,
         validation_alias=named("RMHDAG_CALLBACK_SECRET_KEY"),
-        description="Seals the secrets of callback endpoints in the database; without it they are stored as they are",
+        description="Seals the secrets of callback endpoints in the database; without it, the key file does",
     )
     secret_key: SecretStr | None = Field(
         default=None,
         min_length=16,
         validation_alias=named("RMHDAG_SECRET_KEY"),
-        description="Seals secret inputs in the database, the same for all processes; else they are stored as they are",
+        description="Seals secret inputs in the database, the same for all processes; without it, the key file does",
     )
     api_listeners: int = Field(
         default=1_000,
@@ -487,6 +491,16 @@ class Settings(MachineSettings):
         login = f"{user}{password}@" if user else ""
         return f"postgresql://{login}{self.postgis_host}:{self.postgis_port}/{quote(self.postgis_database, safe='')}"
 
+    def key_file(self) -> KeyFile:
+        """Made by itself only beside an embedded database: a file that other machines or the next container do not have
+        would make secrets unreadable.
+        """
+        from rmhdag.embedded.choice import default_folder
+
+        is_embedded = self.server_url is None and self.url is None
+        given = self.secret_key_file
+        return KeyFile(given or (self.home or default_folder()) / KEY_FILE, is_embedded or given is not None)
+
     def template_names(self) -> list[str]:
         return split_names(self.template_env)
 
@@ -519,6 +533,9 @@ class Loaded(NamedTuple):
 def load_settings(flags: Mapping[str, Any] | None = None) -> Loaded:
     """`flags` are those that were given on the command line; None counts as not given."""
     given = {name: value for name, value in (flags or {}).items() if value is not None}
+    if "database_url" in given:
+        # Whoever names another database does not mean the owner of the one in the environment.
+        given.setdefault("owner_database_url", given["database_url"])
     layers = read_files(Settings.model_fields)
     origins = {name: find_origin(name, given, layers) for name in Settings.model_fields}
     try:
@@ -535,11 +552,8 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> Loaded:
         ) from None
     withheld = find_withheld(origins)
     settings = settings.model_copy(update=dict.fromkeys(withheld))
-    if settings.secret_key is not None:
-        # Imported here: few processes have the key, and this brings the database's driver along.
-        from rmhdag.store.secret_inputs import use_key
-
-        use_key(settings.secret_key.get_secret_value())
+    passphrase = None if settings.secret_key is None else settings.secret_key.get_secret_value()
+    use_for_inputs(Vault(passphrase, settings.key_file()))
     unsafe = [*untrusted_files(), *withheld.values(), *find_shown_password(given)]
     for warning in unsafe:
         # Whoever would send the key says so by an error; the others do without it.

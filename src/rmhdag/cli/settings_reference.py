@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from rmhdag.cli.access_settings import AccessSettings
 from rmhdag.cli.machine_settings import MachineSettings
 from rmhdag.cli.raster_settings import RasterSettings
 from rmhdag.cli.settings import Settings, variables_of
@@ -39,10 +40,12 @@ environment: give the same values to all of them.
 
 
 def reference() -> str:
-    ours = without(Settings.model_fields, MachineSettings.model_fields)
     machine = without(MachineSettings.model_fields, RasterSettings.model_fields)
-    lines = [INTRODUCTION, *table(ours), "\n## Machine\n", *table(machine)]
-    lines += ["\n## Rasters\n", *table(RasterSettings.model_fields)]
+    parts = {"Access": AccessSettings.model_fields, "Machine": machine, "Rasters": RasterSettings.model_fields}
+    inherited = {name for fields in parts.values() for name in fields}
+    lines = [INTRODUCTION, *table({name: one for name, one in Settings.model_fields.items() if name not in inherited})]
+    for title, fields in parts.items():
+        lines += [f"\n## {title}\n", *table(fields)]
     return "\n".join(lines) + "\n"
 
 

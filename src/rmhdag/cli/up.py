@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rmhdag.workflow import HandlerEntry
 
 READY_SECONDS = 60.0
+OWNER_VARIABLE = "RMHDAG_OWNER_DATABASE_URL"
 MOST_DEATHS = 3
 LEAST_TASK_MEMORY_MB = 1024
 PATIENCE_SECONDS = 10.0
@@ -102,11 +103,11 @@ def up(
             with explained(settings), server:
                 guard_server(watcher, server)
                 paths = [str(path) for path in workflows or []]
-                reloader = make_reloader(watcher, settings, server.dsn(), paths) if reload else None
-                names = prepare(server.dsn(), settings, paths, own)
+                reloader = make_reloader(watcher, settings, server.app_dsn(), paths) if reload else None
+                names = prepare(server, settings, paths, own)
                 start_processes(watcher, settings, concurrency, listener)
-                wait_until_ready(watcher, server.dsn(), settings, listener)
-                with login_link(server.dsn(), settings, home, listener) as link:
+                wait_until_ready(watcher, server.app_dsn(), settings, listener)
+                with login_link(server.app_dsn(), settings, home, listener) as link:
                     if not watcher.stopping:
                         web = {"url": address_of(listener), "login_url": link}
                         tell(watcher, server, settings, home, written, names, web, as_json=as_json)
@@ -165,6 +166,8 @@ def supervisor(home: Path, flags: dict[str, str | None]) -> Iterator[Supervisor]
     environment = (
         {"RMHDAG_EXAMPLES": "1"} | os.environ | {name: value for name, value in given.items() if value is not None}
     )
+    # Processes have no business with the owner's rights.
+    environment.pop(OWNER_VARIABLE, None)
     made = Supervisor(home / "logs", environment, lambda text: say(f"{paint('warning:', '33', sys.stderr)} {text}"))
     made.listen()
     try:
@@ -190,25 +193,27 @@ def guard_server(watcher: Supervisor, server: ExternalServer | EmbeddedPostgres)
     watcher.watch(server.process_id, restart)
 
 
-def prepare(dsn: str, settings: Settings, paths: list[str], own: Sequence[HandlerEntry]) -> list[str]:
+def prepare(
+    server: ExternalServer | EmbeddedPostgres, settings: Settings, paths: list[str], own: Sequence[HandlerEntry]
+) -> list[str]:
     """The schema and the workflows; their names. The worker that is started next will have our handlers and `own`."""
     from rmhdag.cli.database import open_connection
     from rmhdag.cli.platform import who
     from rmhdag.cli.registration import register_files, register_shipped
-    from rmhdag.store import migration
-    from rmhdag.store.plan import MigrationRefused
+    from rmhdag.cli.schema_owner import migrate_schema
+    from rmhdag.store.plan import MigrationFailed, MigrationRefused
     from rmhdag.workflow import shipped_handlers
 
+    name = who(None)
     try:
-        migration.apply(dsn, settings.schema_name)
-    except (MigrationRefused, migration.MigrationFailed) as error:
+        migrate_schema(server, settings.schema_name, actor=name)
+    except (MigrationRefused, MigrationFailed) as error:
         raise CommandFailed(
             f"the database cannot be migrated: {error}",
             remedy="`rmhdag db migrate` tells more.",
             code=ExitCode.CONFLICT,
         ) from error
-    with open_connection(dsn, settings) as conn:
-        name = who(None)
+    with open_connection(server.app_dsn(), settings) as conn:
         found = register_shipped(conn, settings, namespace="default", registered_by=name)
         if paths:
             known = [*shipped_handlers().entries(), *own]

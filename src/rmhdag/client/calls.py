@@ -23,6 +23,7 @@ from rmhdag.models.api.assets import (
     RollbackRequest,
     WorkOrderBody,
 )
+from rmhdag.models.api.audit import AuditPage
 from rmhdag.models.api.callbacks import CallbackPage, CallbackView
 from rmhdag.models.api.catalogue import CatalogueRemoval
 from rmhdag.models.api.health import Health
@@ -269,6 +270,10 @@ def redeliver(callback_id: str) -> Call[CallbackView]:
 
 def list_keys(cursor: str | None = None, *, dead_too: bool = False) -> Call[KeyPage]:
     return _get("keys", KeyPage, cursor=cursor, limit=PAGE, dead_too=dead_too)
+
+
+def list_audit(cursor: str | None = None, *, action: str | None = None, subject: str | None = None) -> Call[AuditPage]:
+    return _get("audit", AuditPage, cursor=cursor, limit=PAGE, action=action, subject=subject)
 
 
 def create_key(body: KeyRequest) -> Call[KeyMade]:

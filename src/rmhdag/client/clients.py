@@ -24,6 +24,7 @@ from rmhdag.client.listening import listen
 from rmhdag.client.sides import AsyncSide, Iteration, Operation, SyncSide
 from rmhdag.client.steps import Items, Steps, ask, pages
 from rmhdag.models.api.approvals import WaitingApproval
+from rmhdag.models.api.audit import AuditView
 from rmhdag.models.api.callbacks import CallbackView
 from rmhdag.models.api.health import Health
 from rmhdag.models.api.jobs import MOST_IN_A_BATCH, JobSubmission, JobSummary
@@ -302,6 +303,13 @@ class ClientOperations(AssetOperations, ABC, Generic[J]):
     def revoke_key(self, key_id: str) -> Steps[KeyView]:
         """End a key at once."""
         return (yield from ask(calls.revoke_key(key_id)))
+
+    @Iteration
+    def audit(self, *, action: str | None = None, subject: str | None = None) -> Items[AuditView]:
+        """Who did what, newest first; `action` is a name as `key.revoke`, or a kind as `key`."""
+        yield from pages(
+            lambda cursor: calls.list_audit(cursor, action=action, subject=subject), lambda page: page.entries
+        )
 
     @Operation
     def me(self) -> Steps[Me]:

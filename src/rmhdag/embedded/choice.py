@@ -14,10 +14,11 @@ from rmhdag.embedded.launcher import EmbeddedPostgres
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """What the choice depends on: RMHDAG_DATABASE_URL, RMHDAG_HOME, RMHDAG_POSTGIS, as the caller read them."""
+    """What the choice depends on: RMHDAG_DATABASE_URL, RMHDAG_HOME and others, as the caller read them."""
 
     database_url: str | None = None
     data_dir: Path | None = None
+    owner_url: str | None = None
     postgis: bool = False
 
 
@@ -26,8 +27,9 @@ class ExternalServer:
 
     attached = True
 
-    def __init__(self, database_url: str) -> None:
+    def __init__(self, database_url: str, owner_url: str | None = None) -> None:
         self._database_url = database_url
+        self._owner_url = owner_url
 
     def __enter__(self) -> Self:
         return self
@@ -36,6 +38,13 @@ class ExternalServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         return None
+
+    def owner_dsn(self) -> str:
+        """As the role that owns the schema, if another one than that of the processes is named."""
+        return self._owner_url or self._database_url
+
+    def app_dsn(self) -> str:
+        return self._database_url
 
     def dsn(self, database: str | None = None) -> str:
         """The URL as given, or with another database of the same server."""
@@ -47,7 +56,7 @@ class ExternalServer:
 def find_server(settings: ServerSettings) -> ExternalServer | EmbeddedPostgres:
     """The named server; else Debian's where PostGIS is wanted and it has it; else the wheel's. Not yet started."""
     if settings.database_url:
-        return ExternalServer(settings.database_url)
+        return ExternalServer(settings.database_url, settings.owner_url)
     folder = settings.data_dir or default_folder()
     return EmbeddedPostgres(folder / "postgres", binaries=_choose_binaries(wants_postgis=settings.postgis))
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
 
 from rmhdag.embedded.account import Account, choose_account
+from rmhdag.embedded.application_role import APPLICATION_ROLE, ensure_application_role, read_password
 from rmhdag.embedded.binaries import ServerBinaries, make_reachable, wheel_binaries
 from rmhdag.embedded.failure import EmbeddedPostgresError
 from rmhdag.embedded.lock import FolderLock
@@ -75,6 +76,7 @@ class EmbeddedPostgres:
         self._log_keeper: LogKeeper | None = None
         self._port = 0
         self._password = ""
+        self._app_password: str | None = None
 
     @classmethod
     def temporary(cls, *, binaries: ServerBinaries | None = None) -> Self:
@@ -101,9 +103,23 @@ class EmbeddedPostgres:
         return self._process.pid if self._process else None
 
     def dsn(self, database: str = "rmhdag") -> str:
+        """As the superuser, who owns all that is in the databases."""
+        return self._dsn_at(self._started_port(), database)
+
+    def owner_dsn(self) -> str:
+        return self.dsn()
+
+    def app_dsn(self, database: str = "rmhdag") -> str:
+        """As the role that processes use; what it may do is granted where the tables are made."""
+        port = self._started_port()
+        if self._app_password is None:
+            self._ensure_defaults()
+        return f"postgresql://{APPLICATION_ROLE}:{self._app_password}@127.0.0.1:{port}/{quote(database, safe='')}"
+
+    def _started_port(self) -> int:
         if self._port == 0:
             raise EmbeddedPostgresError(f"the server on {self.folder} is not started; call start() first")
-        return self._dsn_at(self._port, database)
+        return self._port
 
     def start(self) -> None:
         """Start the server, or attach to the one that already runs on this folder. May be called twice."""
@@ -191,7 +207,7 @@ class EmbeddedPostgres:
         self._port = port
         if not self._remove_on_stop:
             self._log_keeper = LogKeeper(lambda: [self._log])
-        self._ensure_default_database()
+        self._ensure_defaults()
 
     def _make_folder(self) -> None:
         try:
@@ -351,6 +367,7 @@ class EmbeddedPostgres:
         if not self._answers(port):
             return False
         self._port = port
+        self._app_password = read_password(self.folder)
         self.attached = True
         return True
 
@@ -365,13 +382,15 @@ class EmbeddedPostgres:
             return False
         return row is not None and Path(row[0]) == self._data
 
-    def _ensure_default_database(self) -> None:
+    def _ensure_defaults(self) -> None:
+        """The database and the role of processes."""
         import psycopg
 
         with psycopg.connect(self.dsn("postgres"), autocommit=True) as connection:
             found = connection.execute("SELECT FROM pg_database WHERE datname = 'rmhdag'").fetchone()
             if found is None:
                 connection.execute("CREATE DATABASE rmhdag")
+            self._app_password = ensure_application_role(connection, self.folder)
 
     def _administer(self, statement: sql.Composed) -> None:
         import psycopg

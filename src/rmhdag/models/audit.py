@@ -18,7 +18,7 @@ class AuditRecord(Row):
     table: ClassVar[Table] = Table(
         name="dag_audit",
         key=("seq",),
-        indexes=(Index("subject", ("namespace", "subject", "seq")),),
+        indexes=(Index("subject", ("namespace", "subject", "seq")), Index("list", ("namespace", "seq"))),
     )
 
     seq: NumberedByDatabase | None = None

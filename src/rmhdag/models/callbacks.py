@@ -44,6 +44,7 @@ class Callback(Row):
             # Endings are told once per job and request, whatever is written twice.
             Index("job", ("job_id", "request_id"), unique=True),
             Index("due", ("next_attempt_at", "callback_id"), where="status = 'pending'"),
+            Index("turns", ("namespace", "next_attempt_at", "callback_id"), where="status = 'pending'"),
             Index("list", ("namespace", "callback_id")),
             Index("status", ("namespace", "status", "callback_id"), where="status <> 'delivered'"),
             Index("endpoint", ("namespace", "endpoint_url", "callback_id")),

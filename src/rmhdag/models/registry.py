@@ -61,10 +61,9 @@ class Workflow(Row):
 
 
 class Handler(Row):
-    """A handler that some worker offers; names are the same on every worker.
+    """A handler that workers with the database offer: all namespaces have it.
 
-    `serves_namespace` is that of the key that registered it over HTTP, and only there it counts; null for those of
-    workers that have the database: all namespaces have them.
+    `serves_namespace` is set in rows of older versions, which kept here what one namespace's workers offer.
     """
 
     table: ClassVar[Table] = Table(
@@ -74,6 +73,29 @@ class Handler(Row):
     handler: Name
     queue: Name | None = None
     serves_namespace: Name | None = None
+    version: Label
+    description: Message = ""
+    aliases: JsonList = Field(default_factory=list)
+    params_schema: LargeJsonObject = Field(default_factory=dict)
+    output_schema: LargeJsonObject = Field(default_factory=dict)
+    registered_at: Stamped
+    updated_at: Stamped
+
+
+class NamespaceHandler(Row):
+    """A handler that workers of one namespace offer, over HTTP. Names of other namespaces are not in its way; a name
+    that all namespaces have means the same for all.
+    """
+
+    table: ClassVar[Table] = Table(
+        name="dag_namespace_handlers",
+        key=("namespace", "handler"),
+        indexes=(Index("changed", ("namespace", "updated_at")),),
+    )
+
+    namespace: Namespace = "default"
+    handler: Name
+    queue: Name | None = None
     version: Label
     description: Message = ""
     aliases: JsonList = Field(default_factory=list)
@@ -164,6 +186,7 @@ class ApiKey(Row):
     created_at: Stamped
     expires_at: Timestamp | None = None
     revoked_at: Timestamp | None = None
+    revoked_by: Name | None = None
     last_used_at: Timestamp | None = None
 
 

@@ -19,7 +19,7 @@ from rmhdag.models.history import JobEvent, OrchestratorEvent
 from rmhdag.models.jobs import Job, JobCommand, NodeState, PrunedJob, WaitingApproval
 from rmhdag.models.queues import DeadLetter, InboxRow, OutboxRow, QueueMessage
 from rmhdag.models.quotas import NamespaceRow
-from rmhdag.models.registry import ApiKey, Handler, Orchestrator, SchemaMeta, Worker, Workflow
+from rmhdag.models.registry import ApiKey, Handler, NamespaceHandler, Orchestrator, SchemaMeta, Worker, Workflow
 from rmhdag.models.rollups import FailureRollup, JobRollup, NodeRollup, RollupMark, ThroughputRollup
 from rmhdag.models.table import Row
 from rmhdag.models.tasks import Checkpoint, Payload, PayloadUse, TaskLog, TaskResult
@@ -32,6 +32,7 @@ ROWS: tuple[type[Row], ...] = (
     SchemaMeta,
     Workflow,
     Handler,
+    NamespaceHandler,
     Orchestrator,
     Worker,
     ApiKey,

@@ -1,4 +1,8 @@
-"""What a key may do. `admin` includes the others, except that only `worker` keys take tasks."""
+"""What a key may do. `admin` includes all that concerns its namespace, except that only `worker` keys take tasks.
+
+`platform` is about what no namespace owns: the schema, retention, processes and the audit trail of all namespaces. It
+includes nothing else, and nothing includes it.
+"""
 
 from __future__ import annotations
 
@@ -11,3 +15,4 @@ class Scope(StrEnum):
     OPERATE = "operate"
     ADMIN = "admin"
     WORKER = "worker"
+    PLATFORM = "platform"

@@ -11,6 +11,7 @@ from rmhdag.models.assets import ProcessingStatus
 from rmhdag.orchestrator.requests import state_of
 from rmhdag.store import assets
 from rmhdag.store.asset_states import RevisionKey, show_revision
+from rmhdag.store.audit import add_audit
 from rmhdag.store.revision_items import CompletedRevision, show_current, withdraw_asset
 
 Conn = psycopg.Connection[Any]
@@ -35,6 +36,9 @@ def roll_back(conn: Conn, namespace: str, asset_id: str, revision: int, *, issue
         assets.copy_revision(conn, key, revision, source=rollback_source(revision), created_by=issued_by)
         show_revision(conn, key)
         show_current(conn, [CompletedRevision(key)])
+        before = {"revision": locked.current_revision}
+        after = {"revision": number, "content_of": revision}
+        add_audit(conn, namespace, issued_by, "asset.rollback", f"asset {asset_id}", before=before, after=after)
     return number
 
 
@@ -45,5 +49,8 @@ def delete_asset(conn: Conn, namespace: str, asset_id: str, *, issued_by: str) -
         if locked is None:
             raise UnknownAssetError(f"there is no asset {asset_id}")
         check_idle(state_of(locked), "it cannot be deleted now")
-        assets.delete_asset(conn, namespace, asset_id, issued_by)
+        is_first = assets.delete_asset(conn, namespace, asset_id, issued_by)
         withdraw_asset(conn, namespace, asset_id)
+        if is_first:
+            before = {"revision": locked.current_revision}
+            add_audit(conn, namespace, issued_by, "asset.delete", f"asset {asset_id}", before=before)

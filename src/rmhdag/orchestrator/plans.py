@@ -10,11 +10,26 @@ from typing import Any
 import psycopg
 
 from rmhdag.engine.plan import Plan
+from rmhdag.orchestrator.registrations import handler_queues
 from rmhdag.store import jobs
 from rmhdag.workflow.definition import WorkflowDefinition
 
 MAX_PLANS = 200
 Key = tuple[str, str, int, str]
+
+
+class _Queues(dict[str, str]):
+    """Of a namespace's handlers. Those that all namespaces have are asked first, and may be asked anew."""
+
+    def __init__(self, own: Mapping[str, str], shared: Mapping[str, str]) -> None:
+        super().__init__(own)
+        self._shared = shared
+
+    def __bool__(self) -> bool:
+        return True
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._shared.get(name) or super().get(name, default)
 
 
 class Plans:
@@ -37,7 +52,8 @@ class Plans:
                 return plan
         # Outside the lock, because others need not wait for this: two threads may compile the same one.
         definition = jobs.load_definition(conn, *key)
-        plan = Plan(WorkflowDefinition.model_validate(definition), self._handler_queues)
+        queues = _Queues(handler_queues(conn, namespace), self._handler_queues)
+        plan = Plan(WorkflowDefinition.model_validate(definition), queues)
         with self._lock:
             self._plans[key] = plan
             self._plans.move_to_end(key)

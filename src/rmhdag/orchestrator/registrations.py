@@ -16,7 +16,7 @@ Conn = psycopg.Connection[Any]
 
 
 def known_handlers(conn: Conn, namespace: str | None = None) -> HandlerCatalogue:
-    """Those that come with rmhdag, and those that workers have registered, for one namespace or at all.
+    """Those that come with rmhdag, and those that workers have registered for all namespaces and for this one.
 
     A namespace's own never take a name from those that all share, nor by an alias from each other.
     """
@@ -33,9 +33,9 @@ def _entry(found: views.KnownHandler) -> HandlerEntry:
     return HandlerEntry(found.handler, tuple(found.aliases), found.queue, found.params_schema, found.output_schema)
 
 
-def handler_queues(conn: Conn) -> dict[str, str]:
-    """The queues that handlers name themselves."""
-    catalogue = known_handlers(conn)
+def handler_queues(conn: Conn, namespace: str | None = None) -> dict[str, str]:
+    """The queues that handlers name themselves: those that all namespaces have, and those of this one."""
+    catalogue = known_handlers(conn, namespace)
     named = ((name, catalogue.queue_of(name)) for name in catalogue.names())
     return {name: queue for name, queue in named if queue is not None}
 

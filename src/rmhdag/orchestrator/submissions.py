@@ -268,7 +268,9 @@ def _row_of(
     return row | {
         "idempotency_key": wanted.idempotency_key,
         "correlation_id": wanted.correlation_id,
-        "callback_url": None if wanted.callback_url is None else check_callback_url(wanted.callback_url, rules),
+        "callback_url": None
+        if wanted.callback_url is None
+        else check_callback_url(wanted.callback_url, rules.for_namespace(namespace)),
     }
 
 

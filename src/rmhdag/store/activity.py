@@ -29,11 +29,10 @@ def failing_handlers(conn: Conn, namespace: str) -> Rows:
     return _read(conn, "failing_handlers", {"namespace": namespace, "limit": MOST_FAILURES})
 
 
-def orchestrator_events(conn: Conn, namespace: str, owners: Sequence[str] | None) -> Rows:
+def orchestrator_events(conn: Conn, namespace: str, owners: Sequence[str] | None, with_errors: bool) -> Rows:
     """Newest first; of all, also of those that are gone, if no owners are named."""
-    return _read(
-        conn, "orchestrator_events", {"namespace": namespace, "owners": None if owners is None else list(owners)}
-    )
+    chosen = None if owners is None else list(owners)
+    return _read(conn, "orchestrator_events", {"namespace": namespace, "owners": chosen, "with_errors": with_errors})
 
 
 def _read(conn: Conn, query: str, given: dict[str, Any]) -> Rows:

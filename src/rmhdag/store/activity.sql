@@ -54,5 +54,7 @@ WHERE (%(owners)s::text[] IS NULL OR owner_id = ANY(%(owners)s::text[]))
     -- A stall names a job, which is for its namespace to know.
     AND (event_data->>'job_id' IS NULL OR EXISTS (
         SELECT FROM dag_jobs AS j WHERE j.job_id = event_data->>'job_id' AND j.namespace = %(namespace)s))
+    -- The words of an error may quote anybody's values.
+    AND (%(with_errors)s OR error_message IS NULL)
 ORDER BY event_id DESC
 LIMIT 100

@@ -19,6 +19,7 @@ import psycopg
 
 from rmhdag.models.registry import KeyKind
 from rmhdag.models.scopes import Scope
+from rmhdag.store.audit import add_audit
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -69,6 +70,7 @@ class KeyLine(NamedTuple):
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    revoked_by: str | None
     last_used_at: datetime | None
     state: str
 
@@ -123,7 +125,13 @@ def create_key(
         "created_by": created_by,
         "days": days,
     }
-    conn.execute(SQL["insert_key"], given)
+    with conn.transaction():
+        conn.execute(SQL["insert_key"], given)
+        if kind is KeyKind.KEY:
+            action = "key.create" if rotated_from is None else "key.rotate"
+            made = {"name": name, "scopes": sorted(scopes), "days": days}
+            before = {} if rotated_from is None else {"key_id": rotated_from}
+            add_audit(conn, namespace, created_by, action, f"key {key_id}", before=before, after=made)
     return NewKey(key_id, f"{PREFIX}{key_id}_{secret}")
 
 
@@ -148,10 +156,12 @@ def rotate_key(
     created_by: str,
     overlap_hours: float,
     days: float | None = None,
+    default_days: float | None = None,
     allow: Callable[[frozenset[Scope]], None] = lambda scopes: None,
 ) -> NewKey:
     """A new key for the same holder; the old one lives on until the overlap ends. Without `days` the new one lives as
-    long as the old one was meant to. `allow` sees the scopes first, and raises if they are not to be handed on.
+    long as the old one was meant to, or `default_days` if that had no end. `allow` sees the scopes first, and raises if
+    they are not to be handed on.
     """
     with conn.transaction():
         row = conn.execute(SQL["lock_key"], {"key_id": key_id, "namespace": namespace}).fetchone()
@@ -170,17 +180,23 @@ def rotate_key(
             [Scope(scope) for scope in scopes],
             created_by=created_by,
             namespace=namespace,
-            days=days_before if days is None else days,
+            days=next((one for one in (days, days_before) if one is not None), default_days),
             rotated_from=key_id,
         )
         conn.execute(SQL["end_after"], {"key_id": key_id, "hours": overlap_hours})
     return made
 
 
-def revoke_key(conn: Conn, namespace: str, key_id: str) -> KeyLine:
-    """At once: every call reads the row. Revoking twice is no error."""
-    conn.execute(SQL["revoke_key_if_live"], {"key_id": key_id, "namespace": namespace})
-    return find_key(conn, namespace, key_id)
+def revoke_key(conn: Conn, namespace: str, key_id: str, *, revoked_by: str) -> KeyLine:
+    """At once: every call reads the row. Revoking twice is no error, and the first time counts."""
+    given = {"key_id": key_id, "namespace": namespace, "revoked_by": revoked_by}
+    with conn.transaction():
+        revoked = conn.execute(SQL["revoke_key_if_live"], given).rowcount > 0
+        line = find_key(conn, namespace, key_id)
+        if revoked:
+            before = {"name": line.name, "kind": line.kind, "scopes": line.scopes}
+            add_audit(conn, namespace, revoked_by, "key.revoke", f"key {key_id}", before=before)
+    return line
 
 
 def create_login(conn: Conn, name: str, scopes: Collection[Scope], *, created_by: str, namespace: str) -> str:

@@ -28,7 +28,8 @@ WHERE key_id = %(key_id)s AND (last_used_at IS NULL OR last_used_at < clock_time
 
 -- name: list_keys
 SELECT
-    key_id, namespace, name, kind, scopes, rotated_from, created_by, created_at, expires_at, revoked_at, last_used_at,
+    key_id, namespace, name, kind, scopes, rotated_from, created_by, created_at, expires_at, revoked_at, revoked_by,
+    last_used_at,
     CASE
         WHEN revoked_at IS NOT NULL THEN 'revoked'
         WHEN expires_at <= clock_timestamp() THEN 'expired'
@@ -67,7 +68,7 @@ WHERE key_id = %(key_id)s
 
 -- name: revoke_key_if_live
 UPDATE dag_api_keys
-SET revoked_at = clock_timestamp()
+SET revoked_at = clock_timestamp(), revoked_by = %(revoked_by)s
 WHERE key_id = %(key_id)s AND namespace = %(namespace)s AND kind <> 'login' AND revoked_at IS NULL
 
 -- name: use_login_if_fresh
@@ -80,7 +81,7 @@ RETURNING namespace, name, scopes, created_by
 
 -- name: end_logins
 UPDATE dag_api_keys
-SET revoked_at = clock_timestamp()
+SET revoked_at = clock_timestamp(), revoked_by = %(created_by)s
 WHERE namespace = %(namespace)s AND created_by = %(created_by)s AND kind <> 'key' AND revoked_at IS NULL
 
 -- name: forget_logins

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -62,14 +63,24 @@ class CallbackLine(NamedTuple):
 
 @commit_site
 def claim_callbacks(
-    conn: Conn, under_way: Mapping[str, int], *, limit: int, per_host: int, lease_seconds: float
+    conn: Conn,
+    under_way: Mapping[tuple[str, str], int],
+    *,
+    limit: int,
+    per_host: int,
+    per_namespace: int,
+    lease_seconds: float,
 ) -> list[ClaimedCallback]:
-    """What is due and nobody else is sending; `under_way` counts by host what the caller has already."""
+    """What is due and nobody else is sending; `under_way` counts by namespace and host what the caller has already."""
+    by_namespace: Counter[str] = Counter()
+    for (namespace, _), count in under_way.items():
+        by_namespace[namespace] += count
     given = {
-        "busy": [host for host, count in under_way.items() if count >= per_host],
-        "under_way": orjson.dumps(dict(under_way)).decode(),
+        "under_way": orjson.dumps([[*place, count] for place, count in under_way.items()]).decode(),
+        "namespaces_under_way": orjson.dumps(by_namespace).decode(),
         "limit": limit,
         "per_host": per_host,
+        "per_namespace": per_namespace,
         "lease_seconds": lease_seconds,
     }
     return [ClaimedCallback(*row) for row in conn.execute(SQL["claim_callbacks"], given).fetchall()]

@@ -34,23 +34,52 @@ WHERE t.callback_url IS NOT NULL AND t.completed_at IS NOT NULL
 ON CONFLICT DO NOTHING
 
 -- name: claim_callbacks
--- Hosts take turns, and none gets more than it may have under way: one that hangs holds up nobody else. What is chosen
--- is looked at again under its lock, for another orchestrator may have chosen it too.
-WITH due AS MATERIALIZED (
-    SELECT callback_id, host, next_attempt_at
-    FROM dag_callbacks
-    WHERE status = 'pending' AND next_attempt_at <= clock_timestamp() AND NOT host = ANY(%(busy)s)
-    ORDER BY next_attempt_at, callback_id
-    LIMIT 1000
+-- Namespaces take turns, and within each its hosts; none gets more than it may have under way: a host that hangs holds
+-- up nobody else, nor do a thousand names of one. What is chosen is looked at again under its lock, for another
+-- orchestrator may have chosen it too. under_way: 0 namespace, 1 host, 2 count
+WITH RECURSIVE namespaces (namespace) AS (
+    (SELECT namespace FROM dag_callbacks WHERE status = 'pending' ORDER BY namespace LIMIT 1)
+    UNION ALL
+    SELECT (
+        SELECT c.namespace FROM dag_callbacks AS c
+        WHERE c.status = 'pending' AND c.namespace > n.namespace ORDER BY c.namespace LIMIT 1
+    )
+    FROM namespaces AS n
+    WHERE n.namespace IS NOT NULL
+), busy AS MATERIALIZED (
+    SELECT r->>0 AS namespace, r->>1 AS host, (r->>2)::int AS tries
+    FROM jsonb_array_elements(%(under_way)s::jsonb) AS r
+), due AS MATERIALIZED (
+    SELECT d.*
+    FROM namespaces AS n
+    CROSS JOIN LATERAL (
+        SELECT c.callback_id, c.namespace, c.host, c.next_attempt_at
+        FROM dag_callbacks AS c
+        WHERE c.status = 'pending' AND c.namespace = n.namespace AND c.next_attempt_at <= clock_timestamp()
+            AND NOT EXISTS (
+                SELECT FROM busy AS b WHERE b.namespace = c.namespace AND b.host = c.host AND b.tries >= %(per_host)s)
+        ORDER BY c.next_attempt_at, c.callback_id
+        LIMIT 1000
+    ) AS d
+    WHERE COALESCE((%(namespaces_under_way)s::jsonb->>n.namespace)::int, 0) < %(per_namespace)s
 ), turns AS MATERIALIZED (
-    SELECT callback_id, host, row_number() OVER (PARTITION BY host ORDER BY next_attempt_at, callback_id) AS turn FROM due
+    SELECT
+        callback_id, namespace, host,
+        row_number() OVER (PARTITION BY namespace, host ORDER BY next_attempt_at, callback_id) AS turn
+    FROM due
+), places AS MATERIALIZED (
+    SELECT
+        t.callback_id, row_number() OVER (PARTITION BY t.namespace ORDER BY t.turn, t.callback_id)
+            + COALESCE((%(namespaces_under_way)s::jsonb->>t.namespace)::int, 0) AS place
+    FROM turns AS t
+    LEFT JOIN busy AS b ON b.namespace = t.namespace AND b.host = t.host
+    WHERE t.turn <= %(per_host)s - COALESCE(b.tries, 0)
 ), chosen AS MATERIALIZED (
     SELECT c.callback_id
-    FROM turns AS t
-    JOIN dag_callbacks AS c ON c.callback_id = t.callback_id
-    WHERE t.turn <= %(per_host)s - COALESCE((%(under_way)s::jsonb->>t.host)::int, 0)
-        AND c.status = 'pending' AND c.next_attempt_at <= clock_timestamp()
-    ORDER BY t.turn, c.callback_id
+    FROM places AS p
+    JOIN dag_callbacks AS c ON c.callback_id = p.callback_id
+    WHERE p.place <= %(per_namespace)s AND c.status = 'pending' AND c.next_attempt_at <= clock_timestamp()
+    ORDER BY p.place, c.callback_id
     LIMIT %(limit)s
     FOR NO KEY UPDATE OF c SKIP LOCKED
 )

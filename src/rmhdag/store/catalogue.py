@@ -15,6 +15,7 @@ import psycopg
 from psycopg import errors
 
 from rmhdag.models.table import Row
+from rmhdag.store.day_functions import DAY_FUNCTIONS
 from rmhdag.store.plan import MigrationFailed
 from rmhdag.store.schema import (
     enum_ddl,
@@ -103,7 +104,7 @@ def read_wished(conn: psycopg.Connection[Any], rows: Sequence[type[Row]]) -> Cat
 def _scratch_script(rows: tuple[type[Row], ...]) -> bytes:
     """All of the schema but partitions, whose names and bounds say everything about them."""
     statements = [enum_ddl(_SCRATCH, name, enum) for name, enum in enums_of(rows).items()]
-    statements.append(function_ddl(_SCRATCH))
+    statements += [function_ddl(_SCRATCH), *(function.ddl(_SCRATCH) for function in DAY_FUNCTIONS)]
     metadata = make_metadata(_SCRATCH, rows)
     for row in rows:
         table = metadata.tables[f"{_SCRATCH}.{row.table.name}"]
@@ -175,7 +176,7 @@ _ENUMS = """
     SELECT t.typname, e.enumlabel FROM pg_type t JOIN pg_enum e ON e.enumtypid = t.oid
     WHERE t.typnamespace = %s ORDER BY t.typname, e.enumsortorder"""
 
-_FUNCTIONS = "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = %s AND pronargs = 0"
+_FUNCTIONS = "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = %s"
 
 _TABLES = """
     SELECT c.oid, c.relname, c.relkind::text, c.reloptions, i.inhparent

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import orjson
 import psycopg
 
+from rmhdag.store.audit import add_audit
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
@@ -67,17 +67,15 @@ def remove_from_catalogue(
         while bite := _remove_some(conn, which, removed[-1] if removed else ""):
             removed += bite
         if removed:
-            conn.execute(
-                SQL["add_audit"],
-                {
-                    "namespace": namespace,
-                    "actor": actor,
-                    "action": ACTION,
-                    "subject": collection_id if item_id is None else f"{collection_id}/{item_id}",
-                    "before": orjson.dumps({"items": removed[:MOST_NAMED], "count": len(removed)}).decode(),
-                    "after": orjson.dumps({"count": 0, "kept": kept}).decode(),
-                    "reason": reason,
-                },
+            add_audit(
+                conn,
+                namespace,
+                actor,
+                ACTION,
+                collection_id if item_id is None else f"{collection_id}/{item_id}",
+                before={"items": removed[:MOST_NAMED], "count": len(removed)},
+                after={"count": 0, "kept": kept},
+                reason=reason,
             )
     return Removal(len(removed), kept, removed[:MOST_NAMED])
 

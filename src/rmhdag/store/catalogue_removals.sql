@@ -27,7 +27,3 @@ SET removed = true, body = '{}', version = e.version + 1, status = 'pending', at
 FROM chosen
 WHERE e.namespace = chosen.namespace AND e.collection_id = chosen.collection_id AND e.item_id = chosen.item_id
 RETURNING e.item_id
-
--- name: add_audit
-INSERT INTO dag_audit (namespace, actor, action, subject, before, after, reason)
-VALUES (%(namespace)s, %(actor)s, %(action)s, %(subject)s, %(before)s::jsonb, %(after)s::jsonb, %(reason)s)

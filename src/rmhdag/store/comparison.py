@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 
 from rmhdag import __version__
+from rmhdag.models.audit import AuditRecord
 from rmhdag.models.registry import Orchestrator, SchemaMeta, Worker
 from rmhdag.models.rows import OLDEST_CODE_VERSION, ROWS, SCHEMA_VERSION
 from rmhdag.models.table import Row, quote
@@ -21,6 +22,8 @@ from rmhdag.store.survey import Survey
 
 # A process that has sent a heartbeat within this time is running.
 LIVE_SECONDS = 60
+# A setting of the session that says who migrates.
+ACTOR_SETTING = "rmhdag.actor"
 
 
 def plan_migration(
@@ -94,6 +97,11 @@ def _record_version(survey: Survey) -> None:
         "ON CONFLICT (meta_id) DO UPDATE SET schema_version = excluded.schema_version, "
         "oldest_code_version = excluded.oldest_code_version, migrated_by = excluded.migrated_by, "
         "migrated_at = excluded.migrated_at",
+        # At this point the table is there, whatever the steps before have made.
+        f"INSERT INTO {survey.schema}.{AuditRecord.table.name} (namespace, actor, action, subject, after) "
+        f"VALUES ('default', COALESCE(NULLIF(current_setting('{ACTOR_SETTING}', true), ''), session_user), "
+        f"'schema.migrate', 'schema {survey.schema}', "
+        f"jsonb_build_object('schema_version', {SCHEMA_VERSION}, 'steps', {len(survey.plan.steps)}))",
     )
 
 

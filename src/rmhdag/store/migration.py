@@ -17,7 +17,7 @@ from psycopg import errors
 
 from rmhdag.models.rows import ROWS
 from rmhdag.models.table import Row
-from rmhdag.store.comparison import plan_migration
+from rmhdag.store.comparison import ACTOR_SETTING, plan_migration
 from rmhdag.store.connection import connect
 from rmhdag.store.plan import BATCH_PAGES, Backfill, ConcurrentChange, MigrationRefused, Plan, Step
 from rmhdag.store.plan import MigrationFailed as MigrationFailed
@@ -47,13 +47,17 @@ def apply(
     *,
     rows: Sequence[type[Row]] = ROWS,
     give_up_seconds: float = GIVE_UP_SECONDS,
+    actor: str | None = None,
 ) -> Plan:
     """Plan under the migration lock and take every step; returns the plan that was applied.
 
-    `on_step` is called before each step with the step, its number and the number of steps.
+    `on_step` is called before each step with the step, its number and the number of steps. `actor` stands in the audit
+    trail; without it, the role does.
     """
     check_schema_name(schema)
     with _open(dsn) as conn, _migration_lock(conn, schema, give_up_seconds):
+        if actor is not None:
+            conn.execute("SELECT set_config(%s, %s, false)", [ACTOR_SETTING, actor])
         made = plan_migration(conn, schema, rows)
         apply_plan(conn, made, on_step, give_up_seconds=give_up_seconds)
         left = plan_migration(conn, schema, rows) if made.steps else made

@@ -19,6 +19,7 @@ from rmhdag.models.history import JobEvent
 from rmhdag.models.table import Table
 from rmhdag.models.tasks import TaskLog
 from rmhdag.store.crash_points import commit_site
+from rmhdag.store.day_functions import DROP_DAY
 from rmhdag.store.partitions import default_partition_name
 from rmhdag.store.retention import Bite, oldest_job, try_lock
 
@@ -96,7 +97,7 @@ def drop_day_if_unneeded(conn: Conn, schema: str, old: OldDay) -> Drop:
             if oldest is not None and oldest < old.is_needed_from and not _is_empty(conn, schema, old):
                 return Drop.NEEDED
             conn.execute(f"SET LOCAL lock_timeout = {DROP_PATIENCE_MS}".encode())
-            conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(schema, old.partition)))
+            conn.execute(sql.SQL("SELECT {}(%s)").format(sql.Identifier(schema, DROP_DAY)), [old.partition])
     except errors.LockNotAvailable:
         return Drop.BUSY
     return Drop.DONE

@@ -15,6 +15,7 @@ import psycopg
 
 from rmhdag.models.rows import ROWS
 from rmhdag.models.table import Row, Table
+from rmhdag.store.day_functions import MAKE_DAY
 
 DAYS_AHEAD = 7
 
@@ -29,26 +30,9 @@ class DayPartition:
     def name(self) -> str:
         return f"{self.table.name}_{self.day:%Y%m%d}"
 
-    @property
-    def bounds(self) -> tuple[str, str]:
-        return f"{self.day} 00:00:00+00", f"{self.day + timedelta(days=1)} 00:00:00+00"
-
-    def ddl(self) -> list[str]:
-        """Made beside the table and then attached, which lets writers go on; `PARTITION OF` would shut them out."""
-        column, (first, end) = self.table.partition_by, self.bounds
-        inside = f"{column} >= '{first}' AND {column} < '{end}'"
-        whole = f"{self.schema}.{self.table.name}"
-        catch_all = f"{self.schema}.{default_partition_name(self.table)}"
-        part, check = f"{self.schema}.{self.name}", f"{self.name}_day"
-        like = f"LIKE {whole} INCLUDING ALL, CONSTRAINT {check} CHECK ({inside})"
-        moved = f"DELETE FROM {catch_all} WHERE {inside} RETURNING *"
-        return [
-            f"CREATE TABLE {part} ({like}){storage_clause(self.table)}",
-            f"LOCK TABLE {catch_all} IN ACCESS EXCLUSIVE MODE",
-            f"WITH moved AS ({moved}) INSERT INTO {part} SELECT * FROM moved",
-            f"ALTER TABLE {whole} ATTACH PARTITION {part} FOR VALUES FROM ('{first}') TO ('{end}')",
-            f"ALTER TABLE {part} DROP CONSTRAINT {check}",
-        ]
+    def ddl(self) -> str:
+        """A call: who works with the rows may make days, but change no tables."""
+        return f"SELECT {self.schema}.{MAKE_DAY}('{self.table.name}', '{self.day}')"
 
 
 def default_partition_name(table: Table) -> str:
@@ -97,7 +81,6 @@ def ensure_partitions(
             conn.execute("SELECT pg_advisory_xact_lock(hashtextextended('rmhdag partitions of ' || %s, 0))", [schema])
             # Somebody else may have made it while we waited.
             if partition in missing_partitions(conn, schema, days_ahead, rows):
-                for statement in partition.ddl():
-                    conn.execute(statement.encode())
+                conn.execute(partition.ddl().encode())
                 made.append(partition.name)
     return made

@@ -79,7 +79,7 @@ WHERE q.worker_id IS NOT NULL AND q.namespace = %(namespace)s
 SELECT count(DISTINCT workflow_id) FROM dag_workflows WHERE namespace = %(namespace)s
 
 -- name: count_handlers
-SELECT count(*) FROM dag_handlers WHERE serves_namespace = %(namespace)s
+SELECT count(*) FROM dag_namespace_handlers WHERE namespace = %(namespace)s
 
 -- name: count_keys
 SELECT count(*) FROM dag_api_keys

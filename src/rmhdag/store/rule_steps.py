@@ -5,6 +5,7 @@ from __future__ import annotations
 from rmhdag.models.table import Row, quote
 from rmhdag.store.catalogue import TableFacts
 from rmhdag.store.column_steps import filled_check_name
+from rmhdag.store.day_functions import DAY_FUNCTIONS
 from rmhdag.store.partitions import default_partition_ddl, default_partition_name, missing_partitions
 from rmhdag.store.schema import (
     TOUCH_FUNCTION,
@@ -39,6 +40,10 @@ def plan_types(survey: Survey) -> None:
                 survey.notice(f"label {label} of type {name} is not in the models")
     if survey.live.functions.get(TOUCH_FUNCTION) != survey.wished.functions[TOUCH_FUNCTION]:
         survey.change(f"create function {TOUCH_FUNCTION}", function_ddl(survey.schema))
+    for function in DAY_FUNCTIONS:
+        if survey.live.functions.get(function.name) != survey.wished.functions[function.name]:
+            made = function.ddl(survey.schema), function.closing_ddl(survey.schema)
+            survey.change(f"create function {function.name}", *made)
 
 
 def plan_rules(survey: Survey) -> None:
@@ -111,4 +116,4 @@ def plan_partitions(survey: Survey, days_ahead: int) -> None:
                 f"create partition {default_partition_name(row.table)}", default_partition_ddl(survey.schema, row.table)
             )
     for partition in missing_partitions(survey.conn, survey.schema, days_ahead, tuple(survey.rows.values())):
-        survey.change(f"create partition {partition.name}", *partition.ddl())
+        survey.change(f"create partition {partition.name}", partition.ddl())

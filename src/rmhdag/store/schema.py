@@ -14,6 +14,7 @@ from sqlalchemy.types import TypeEngine
 
 from rmhdag.models.rows import ROWS
 from rmhdag.models.table import Check, Column, Index, Row, columns_of, enum_type_name, quote
+from rmhdag.store.day_functions import DAY_FUNCTIONS
 from rmhdag.store.partitions import default_partition_ddl
 
 DEFAULT_SCHEMA = "dagapp"
@@ -175,6 +176,8 @@ def ddl(schema: str = DEFAULT_SCHEMA, rows: Sequence[type[Row]] = ROWS) -> str:
     statements = [f"CREATE SCHEMA IF NOT EXISTS {schema}"]
     statements += [enum_ddl(schema, name, enum) for name, enum in enums_of(rows).items()]
     statements.append(function_ddl(schema))
+    for function in DAY_FUNCTIONS:
+        statements += [function.ddl(schema), function.closing_ddl(schema)]
     for row in rows:
         statements += create_table_ddl(schema, row, metadata.tables[f"{schema}.{row.table.name}"])
     return "".join(f"{statement};\n\n" for statement in statements)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
-from psycopg import sql
+from psycopg import errors, sql
 
 from rmhdag.models.registry import SchemaMeta
 from rmhdag.models.rows import SCHEMA_VERSION
@@ -22,12 +22,13 @@ class SchemaMismatch(Exception):
 
 def check_version(conn: psycopg.Connection[Any], schema: str, *, code_version: int = SCHEMA_VERSION) -> None:
     """Raise SchemaMismatch unless a program of this version may work with the database."""
-    table = sql.Identifier(schema, SchemaMeta.table.name)
-    found = conn.execute("SELECT to_regclass(%s)", [table.as_string()]).fetchone()
-    meta = None
-    if found and found[0] is not None:
-        query = sql.SQL("SELECT schema_version, oldest_code_version FROM {}").format(table)
-        meta = conn.execute(query).fetchone()
+    try:
+        meta = _recorded(conn, schema)
+    except errors.InsufficientPrivilege:
+        raise SchemaMismatch(
+            f"role {conn.info.user} has no rights in schema {schema}",
+            "run `rmhdag db migrate` and then `rmhdag db roles`, as the owner of the schema",
+        ) from None
     if meta is None:
         raise SchemaMismatch(f"schema {schema} is not set up in this database", "run `rmhdag db migrate`")
     version, oldest = meta
@@ -39,3 +40,12 @@ def check_version(conn: psycopg.Connection[Any], schema: str, *, code_version: i
         raise SchemaMismatch(
             f"schema {schema} takes programs of version {oldest} or newer, this one is {code_version}", "update rmhdag"
         )
+
+
+def _recorded(conn: psycopg.Connection[Any], schema: str) -> tuple[int, int] | None:
+    table = sql.Identifier(schema, SchemaMeta.table.name)
+    found = conn.execute("SELECT to_regclass(%s)", [table.as_string()]).fetchone()
+    if not found or found[0] is None:
+        return None
+    query = sql.SQL("SELECT schema_version, oldest_code_version FROM {}").format(table)
+    return conn.execute(query).fetchone()

@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from rmhdag.models.references import SECRET_MEDIA_TYPE
-from rmhdag.store.vault import Vault
+from rmhdag.store.vault import Vault, use_for_inputs, vault_of_inputs
 
 if TYPE_CHECKING:
     import psycopg
 
     Conn = psycopg.Connection[Any]
 PLACE = "secret input"
-_vaults = [Vault()]
 
 
 def use_key(passphrase: str | None) -> None:
-    """The key of this process, from its settings; None: values are stored as they are."""
-    _vaults[0] = Vault(passphrase)
+    """The key of this process; None: values are stored as they are."""
+    use_for_inputs(Vault(passphrase))
 
 
 def seal_inputs(conn: Conn, namespace: str, names: Collection[str], params: dict[str, Any]) -> dict[str, Any]:
@@ -39,7 +38,7 @@ def seal_inputs(conn: Conn, namespace: str, names: Collection[str], params: dict
         value = params.get(name)
         if isinstance(value, str):
             # Salted: the same value twice is two payloads, and a hash tells nothing about the value.
-            content = {"secret": _vaults[0].seal(value, namespace, PLACE), "salt": secrets.token_hex(16)}
+            content = {"secret": vault_of_inputs().seal(value, namespace, PLACE), "salt": secrets.token_hex(16)}
             text = orjson.dumps(content)
             sealed[name] = payloads.write_json(conn, namespace, None, text, SECRET_MEDIA_TYPE).as_json()
     return sealed
@@ -47,4 +46,4 @@ def seal_inputs(conn: Conn, namespace: str, names: Collection[str], params: dict
 
 def open_secret(namespace: str, text: bytes) -> str:
     """The value. Raises SecretUnreadable."""
-    return _vaults[0].unseal(orjson.loads(text)["secret"], namespace, PLACE)
+    return vault_of_inputs().unseal(orjson.loads(text)["secret"], namespace, PLACE)

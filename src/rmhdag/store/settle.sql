@@ -212,7 +212,17 @@ FROM jsonb_array_elements(%(children)s::jsonb) AS r
 JOIN dag_jobs AS j ON j.job_id = r->>0 AND num_nulls(j.completed_at) = 1 AND jsonb_typeof(r) = 'array'
 
 -- name: answer_commands
-UPDATE dag_job_commands AS c
-SET applied_at = %(now)s, outcome = (r->>1)::command_outcome, reason = r->>2
-FROM jsonb_array_elements(%(answers)s::jsonb) AS r
-WHERE c.command_id = r->>0 AND num_nulls(c.applied_at) = 1 AND jsonb_typeof(r) = 'array'
+-- An approval that is decided stands in the audit trail from the moment it counts.
+WITH answered AS (
+    UPDATE dag_job_commands AS c
+    SET applied_at = %(now)s, outcome = (r->>1)::command_outcome, reason = r->>2
+    FROM jsonb_array_elements(%(answers)s::jsonb) AS r
+    WHERE c.command_id = r->>0 AND num_nulls(c.applied_at) = 1 AND jsonb_typeof(r) = 'array'
+    RETURNING c.namespace, c.job_id, c.kind, c.outcome, c.issued_by, c.body
+)
+INSERT INTO dag_audit (namespace, actor, action, subject, after, reason)
+SELECT
+    namespace, issued_by, 'approval.decide', 'job ' || job_id || ', node ' || (body->>'node_id'),
+    jsonb_build_object('approved', body->'approved'), left(body->>'reason', 2000)
+FROM answered
+WHERE kind = 'decide' AND outcome = 'applied'

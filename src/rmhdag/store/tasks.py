@@ -201,9 +201,10 @@ def count_held(conn: Conn, worker_id: str) -> int:
     return 0 if row is None else int(row[0])
 
 
-def queues_with_waiting(conn: Conn, queues: Sequence[str]) -> set[str]:
-    rows = conn.execute(SQL["queues_with_waiting"], {"queues": list(queues)}, prepare=True).fetchall()
-    return {row[0] for row in rows}
+def waiting_namespaces(conn: Conn, queues: Sequence[str], limit: int = 1_000) -> set[tuple[str, str | None]]:
+    """(queue, namespace) of tasks that wait; (queue, None) if so many wait that anybody's may be among them."""
+    rows = conn.execute(SQL["waiting_namespaces"], {"queues": list(queues), "limit": limit}, prepare=True).fetchall()
+    return {(queue, namespace) for queue, namespace in rows}
 
 
 def first_waiting(conn: Conn, queue: str, after: int) -> int | None:

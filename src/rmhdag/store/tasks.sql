@@ -410,13 +410,20 @@ WHERE t.worker_id = %(worker_id)s AND t.status IN ('completed', 'failed', 'cance
 -- name: count_held
 SELECT count(*) FROM dag_queue_messages WHERE worker_id = %(worker_id)s
 
--- name: queues_with_waiting
--- Suspects count as well: somebody may take them.
-SELECT queue FROM unnest(%(queues)s::text[]) AS given (queue)
-WHERE EXISTS (
-    SELECT FROM dag_queue_messages AS q
-    WHERE q.queue = given.queue AND q.worker_id IS NULL AND q.available_at IS NULL
-)
+-- name: waiting_namespaces
+-- By queue, whose tasks are among the first that wait, and null if there are more. Suspects count as well: somebody may
+-- take them.
+SELECT given.queue, waiting.namespace
+FROM unnest(%(queues)s::text[]) AS given (queue)
+CROSS JOIN LATERAL (
+    SELECT DISTINCT CASE WHEN f.number < %(limit)s THEN f.namespace END AS namespace
+    FROM (
+        SELECT q.namespace, row_number() OVER () AS number
+        FROM dag_queue_messages AS q
+        WHERE q.queue = given.queue AND q.worker_id IS NULL AND q.available_at IS NULL
+        LIMIT %(limit)s
+    ) AS f
+) AS waiting
 
 -- name: first_waiting
 SELECT order_key FROM dag_queue_messages

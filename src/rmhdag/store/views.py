@@ -341,12 +341,14 @@ def workers_for(
     return {(line.queue, line.handler): line for line in _read(conn, WorkersFor, "workers_for", given)}
 
 
-def orchestrators(conn: Conn) -> list[OrchestratorLine]:
-    return _read(conn, OrchestratorLine, "orchestrators", {})
+def orchestrators(conn: Conn, namespace: str | None = None) -> list[OrchestratorLine]:
+    """With the jobs that they own, of one namespace or of all."""
+    return _read(conn, OrchestratorLine, "orchestrators", {"namespace": namespace})
 
 
-def workers(conn: Conn) -> list[WorkerLine]:
-    return _read(conn, WorkerLine, "workers", {})
+def workers(conn: Conn, namespace: str | None = None) -> list[WorkerLine]:
+    """Those that serve a namespace, with the tasks of it that they hold; or all."""
+    return _read(conn, WorkerLine, "workers", {"namespace": namespace})
 
 
 def with_configured(found: Sequence[QueueLine], configured: Iterable[str]) -> list[QueueLine]:
@@ -368,7 +370,7 @@ class KnownHandler(NamedTuple):
 
 
 def handlers(conn: Conn, namespace: str | None) -> list[KnownHandler]:
-    """What workers have registered for one namespace, or at all."""
+    """What workers have registered for all namespaces, and for this one."""
     return _read(conn, KnownHandler, "handlers", {"namespace": namespace})
 
 

@@ -230,7 +230,11 @@ GROUP BY 1, 2
 SELECT
     o.owner_id, o.host, o.process_id, o.version, o.stopping, o.started_at, o.heartbeat_at, o.stats,
     EXTRACT(EPOCH FROM clock_timestamp() - o.heartbeat_at)::float8 AS silent_seconds,
-    (SELECT count(*) FROM dag_jobs AS j WHERE j.owner_id = o.owner_id AND j.completed_at IS NULL) AS jobs_owned
+    (
+        SELECT count(*) FROM dag_jobs AS j
+        WHERE j.owner_id = o.owner_id AND j.completed_at IS NULL
+            AND j.namespace = COALESCE(%(namespace)s::text, j.namespace)
+    ) AS jobs_owned
 FROM dag_orchestrators AS o
 ORDER BY o.started_at
 
@@ -238,19 +242,43 @@ ORDER BY o.started_at
 SELECT
     w.worker_id, w.host, w.process_id, w.version, w.slots, w.draining, w.started_at, w.heartbeat_at, w.queues, w.stats,
     EXTRACT(EPOCH FROM clock_timestamp() - w.heartbeat_at)::float8 AS silent_seconds,
-    (SELECT count(*) FROM dag_queue_messages AS q WHERE q.worker_id = w.worker_id) AS tasks_held
+    (
+        SELECT count(*) FROM dag_queue_messages AS q
+        WHERE q.worker_id = w.worker_id AND q.namespace = COALESCE(%(namespace)s::text, q.namespace)
+    ) AS tasks_held
 FROM dag_workers AS w
+WHERE %(namespace)s::text IS NULL OR w.serves_namespace IS NULL OR w.serves_namespace = %(namespace)s::text
 ORDER BY w.started_at
 
 -- name: handlers
-SELECT handler, aliases, queue, params_schema, output_schema, serves_namespace IS NULL AS is_shared FROM dag_handlers
-WHERE serves_namespace IS NULL OR serves_namespace = COALESCE(%(namespace)s::text, serves_namespace)
-ORDER BY handler
+-- What all namespaces have comes first; then the namespace's own, of which older versions kept some in the same table.
+SELECT DISTINCT ON (handler) handler, aliases, queue, params_schema, output_schema, place = 0 AS is_shared
+FROM (
+    SELECT
+        handler, aliases, queue, params_schema, output_schema,
+        CASE WHEN serves_namespace IS NULL THEN 0 ELSE 2 END AS place
+    FROM dag_handlers
+    WHERE serves_namespace IS NULL OR serves_namespace = %(namespace)s::text
+    UNION ALL
+    SELECT handler, aliases, queue, params_schema, output_schema, 1 FROM dag_namespace_handlers
+    WHERE namespace = %(namespace)s::text
+) AS h
+ORDER BY handler, place
 
 -- name: handler_lines
-SELECT handler, queue, version, description, aliases, params_schema, output_schema, registered_at FROM dag_handlers
-WHERE serves_namespace IS NULL OR serves_namespace = %(namespace)s
-ORDER BY handler
+SELECT DISTINCT ON (handler)
+    handler, queue, version, description, aliases, params_schema, output_schema, registered_at
+FROM (
+    SELECT *, CASE WHEN serves_namespace IS NULL THEN 0 ELSE 2 END AS place
+    FROM dag_handlers
+    WHERE serves_namespace IS NULL OR serves_namespace = %(namespace)s
+    UNION ALL
+    SELECT
+        handler, queue, namespace, version, description, aliases, params_schema, output_schema, registered_at, updated_at, 1
+    FROM dag_namespace_handlers
+    WHERE namespace = %(namespace)s
+) AS h
+ORDER BY handler, place
 
 -- name: workflows
 SELECT w.workflow_id, w.version, w.hash, w.registered_by, w.registered_at, w.retired_at, w.retired_by,

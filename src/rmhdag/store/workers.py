@@ -85,12 +85,10 @@ def registration(conn: Conn, worker_id: str) -> Registration | None:
     return None if row is None else Registration(*row)
 
 
-def register_handlers(conn: Conn, manifests: Sequence[dict[str, Any]], *, namespace: str | None = None) -> list[str]:
-    """For all namespaces, or for one, which changes nothing that others have: those names that another one has."""
-    conn.execute(SQL["register_handlers"], {"handlers": _json(list(manifests)), "namespace": namespace})
-    names = [one["handler"] for one in manifests]
-    found = conn.execute(SQL["handlers_of_others"], {"handlers": names, "namespace": namespace}).fetchall()
-    return [row[0] for row in found]
+def register_handlers(conn: Conn, manifests: Sequence[dict[str, Any]], *, namespace: str | None = None) -> None:
+    """For all namespaces, or for one, which changes nothing that others have."""
+    query = SQL["register_handlers" if namespace is None else "register_namespace_handlers"]
+    conn.execute(query, {"handlers": _json(list(manifests)), "namespace": namespace})
 
 
 def beat_if_registered(conn: Conn, worker_id: str, stats: dict[str, Any], *, draining: bool) -> BeatAnswer:

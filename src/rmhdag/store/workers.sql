@@ -12,31 +12,41 @@ ON CONFLICT (worker_id) DO NOTHING
 SELECT registered_by, slots, queues, handlers FROM dag_workers WHERE worker_id = %(worker_id)s
 
 -- name: register_handlers
--- Workers start often and change little: a row that would stay the same is not written. A namespace changes only what
--- it has registered itself; what all namespaces share takes the place of anything.
+-- Workers start often and change little: a row that would stay the same is not written.
 INSERT INTO dag_handlers AS h (
-    handler, queue, serves_namespace, version, description, aliases, params_schema, output_schema
+    handler, queue, version, description, aliases, params_schema, output_schema
 )
 SELECT
-    r->>'handler', r->>'queue', %(namespace)s::text, r->>'version', r->>'description', r->'aliases', r->'params_schema',
+    r->>'handler', r->>'queue', r->>'version', r->>'description', r->'aliases', r->'params_schema',
     COALESCE(r->'output_schema', '{}'::jsonb)
 FROM jsonb_array_elements(%(handlers)s::jsonb) AS r
 ORDER BY r->>'handler'
 ON CONFLICT (handler) DO UPDATE SET
-    queue = EXCLUDED.queue, serves_namespace = EXCLUDED.serves_namespace, version = EXCLUDED.version,
-    description = EXCLUDED.description, aliases = EXCLUDED.aliases, params_schema = EXCLUDED.params_schema,
-    output_schema = EXCLUDED.output_schema, updated_at = clock_timestamp()
-WHERE (EXCLUDED.serves_namespace IS NULL OR EXCLUDED.serves_namespace = h.serves_namespace)
-    AND (
-        h.queue, h.serves_namespace, h.version, h.description, h.aliases, h.params_schema, h.output_schema
-    ) IS DISTINCT FROM (
-        EXCLUDED.queue, EXCLUDED.serves_namespace, EXCLUDED.version, EXCLUDED.description, EXCLUDED.aliases,
-        EXCLUDED.params_schema, EXCLUDED.output_schema
+    queue = EXCLUDED.queue, serves_namespace = NULL, version = EXCLUDED.version, description = EXCLUDED.description,
+    aliases = EXCLUDED.aliases, params_schema = EXCLUDED.params_schema, output_schema = EXCLUDED.output_schema,
+    updated_at = clock_timestamp()
+WHERE h.serves_namespace IS NOT NULL
+    OR (h.queue, h.version, h.description, h.aliases, h.params_schema, h.output_schema) IS DISTINCT FROM (
+        EXCLUDED.queue, EXCLUDED.version, EXCLUDED.description, EXCLUDED.aliases, EXCLUDED.params_schema,
+        EXCLUDED.output_schema
     )
 
--- name: handlers_of_others
-SELECT handler FROM dag_handlers WHERE handler = ANY(%(handlers)s) AND serves_namespace <> %(namespace)s::text
-ORDER BY handler
+-- name: register_namespace_handlers
+INSERT INTO dag_namespace_handlers AS h (
+    namespace, handler, queue, version, description, aliases, params_schema, output_schema
+)
+SELECT
+    %(namespace)s, r->>'handler', r->>'queue', r->>'version', r->>'description', r->'aliases', r->'params_schema',
+    COALESCE(r->'output_schema', '{}'::jsonb)
+FROM jsonb_array_elements(%(handlers)s::jsonb) AS r
+ORDER BY r->>'handler'
+ON CONFLICT (namespace, handler) DO UPDATE SET
+    queue = EXCLUDED.queue, version = EXCLUDED.version, description = EXCLUDED.description, aliases = EXCLUDED.aliases,
+    params_schema = EXCLUDED.params_schema, output_schema = EXCLUDED.output_schema, updated_at = clock_timestamp()
+WHERE (h.queue, h.version, h.description, h.aliases, h.params_schema, h.output_schema) IS DISTINCT FROM (
+        EXCLUDED.queue, EXCLUDED.version, EXCLUDED.description, EXCLUDED.aliases, EXCLUDED.params_schema,
+        EXCLUDED.output_schema
+    )
 
 -- name: beat
 UPDATE dag_workers

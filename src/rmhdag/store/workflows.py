@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 import psycopg
 
+from rmhdag.store.audit import add_audit
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
@@ -116,14 +117,22 @@ def keep_definition(conn: Conn, namespace: str, workflow: StoredWorkflow, regist
 
 def retire_workflow(conn: Conn, namespace: str, workflow_id: str, by: str) -> bool:
     """Take no new jobs of any of its versions. False if there is no such workflow."""
-    given = {"namespace": namespace, "workflow_id": workflow_id, "by": by}
-    return conn.execute(SQL["retire_workflow"], given).rowcount > 0
+    return _change(conn, "workflow.retire", namespace, workflow_id, by)
 
 
-def restore_workflow(conn: Conn, namespace: str, workflow_id: str) -> bool:
+def restore_workflow(conn: Conn, namespace: str, workflow_id: str, by: str) -> bool:
     """Take jobs again. False if there is no such workflow."""
-    given = {"namespace": namespace, "workflow_id": workflow_id}
-    return conn.execute(SQL["restore_workflow"], given).rowcount > 0
+    return _change(conn, "workflow.restore", namespace, workflow_id, by)
+
+
+def _change(conn: Conn, action: str, namespace: str, workflow_id: str, by: str) -> bool:
+    given = {"namespace": namespace, "workflow_id": workflow_id, "by": by}
+    query = SQL["retire_workflow" if action == "workflow.retire" else "restore_workflow"]
+    with conn.transaction():
+        is_there = conn.execute(query, given).rowcount > 0
+        if is_there:
+            add_audit(conn, namespace, by, action, f"workflow {workflow_id}")
+    return is_there
 
 
 def list_workflows(conn: Conn, namespace: str) -> list[tuple[Any, ...]]:

@@ -9,7 +9,11 @@ LIMIT 1
 -- name: current_heads
 -- 0 workflow_id, 1 version or null
 SELECT
-    (r->>1)::int AS asked, w.workflow_id, w.version, w.hash, (SELECT max(updated_at) FROM dag_handlers) AS handlers_at,
+    (r->>1)::int AS asked, w.workflow_id, w.version, w.hash,
+    GREATEST(
+        (SELECT max(updated_at) FROM dag_handlers),
+        (SELECT max(updated_at) FROM dag_namespace_handlers WHERE namespace = %(namespace)s)
+    ) AS handlers_at,
     w.retired_at
 FROM jsonb_array_elements(%(wanted)s::jsonb) AS r
 CROSS JOIN LATERAL (

@@ -151,7 +151,7 @@ def test_the_system_s_resolver_is_not_believed_either(sink: Sink) -> None:
 
 
 def test_a_name_nobody_knows_is_a_failure() -> None:
-    assert post("http://nobody.invalid/").error == "the host has no address"
+    assert post("http://nobody.invalid/").error == "the host has no public address"
 
 
 def certificate(folder: Path, name: str) -> tuple[Path, Path]:

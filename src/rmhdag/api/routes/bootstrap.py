@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from rmhdag.api.context import ApiContext
-from rmhdag.api.identity import Administrator
+from rmhdag.api.identity import PlatformOperator
 from rmhdag.api.problems import Problem
 from rmhdag.models.api.bootstrap import MigrationPlan, MigrationRefusal, MigrationStep
 from rmhdag.observability.logs import get_logger
@@ -21,17 +21,17 @@ GIVE_UP_SECONDS = 25.0
 
 
 @router.get("/ddl")
-def show_ddl(caller: Administrator, api: ApiContext) -> MigrationPlan:
+def show_ddl(caller: PlatformOperator, api: ApiContext) -> MigrationPlan:
     """What the database lacks, as SQL. Nothing is changed."""
     # Here and below: SQLAlchemy takes half a second, and most servers are never asked.
     from rmhdag.store import migration
 
-    return as_model(migration.plan(api.settings.dsn, api.settings.schema_name), applied=False)
+    return as_model(migration.plan(api.settings.owner_dsn or api.settings.dsn, api.settings.schema_name), applied=False)
 
 
 @router.post("/migrate")
 def migrate(
-    caller: Administrator,
+    caller: PlatformOperator,
     api: ApiContext,
     confirm: Annotated[str | None, Query(max_length=10, description="`yes`, or nothing is done")] = None,
 ) -> MigrationPlan:
@@ -48,7 +48,12 @@ def migrate(
 
     log.info("migration_asked_for", by=caller.name)
     try:
-        made = migration.apply(api.settings.dsn, api.settings.schema_name, give_up_seconds=GIVE_UP_SECONDS)
+        made = migration.apply(
+            api.settings.owner_dsn or api.settings.dsn,
+            api.settings.schema_name,
+            give_up_seconds=GIVE_UP_SECONDS,
+            actor=caller.name,
+        )
     except MigrationRefused as error:
         raise Problem(
             409,

@@ -58,7 +58,7 @@ def list_endpoints(
 @router.post("/callback-endpoints", status_code=201)
 def create_endpoint(body: EndpointRequest, api: ApiContext, caller: Administrator) -> EndpointMade:
     """Set an endpoint up before the first callback goes there. Its secret is shown this once."""
-    url = endpoint_url(api, body.url)
+    url = endpoint_url(api, caller.namespace, body.url)
     secret = chosen_secret(body.secret)
     with api.connection() as conn:
         sealed = vault(api).seal(secret, caller.namespace, url)
@@ -133,9 +133,9 @@ def facts(endpoint: StoredEndpoint) -> dict[str, Any]:
     return {name: value for name, value in endpoint._asdict().items() if name not in HIDDEN}
 
 
-def endpoint_url(api: Api, given: str) -> str:
+def endpoint_url(api: Api, namespace: str, given: str) -> str:
     try:
-        url = check_callback_url(given, api.settings.callbacks.rules)
+        url = check_callback_url(given, api.settings.callbacks.rules.for_namespace(namespace))
     except CallbackRefused as error:
         raise callback_refused(error, "/url") from None
     return url.partition("?")[0]
@@ -151,7 +151,7 @@ def chosen_secret(given: str | None) -> str:
 
 
 def vault(api: Api) -> Vault:
-    return Vault(api.settings.callbacks.secret_key)
+    return api.settings.callbacks.vault()
 
 
 def checked_id(text: str) -> str:

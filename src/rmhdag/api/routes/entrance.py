@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -10,7 +9,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 import rmhdag
 from rmhdag.api.context import ApiContext
-from rmhdag.api.identity import Reader, note_refusal, session_cookie
+from rmhdag.api.identity import Reader, is_loopback, note_refusal, session_cookie
 from rmhdag.api.problems import Problem
 from rmhdag.store import api_keys
 
@@ -66,15 +65,6 @@ def is_near(request: Request) -> bool:
     if "x-forwarded-for" in request.headers or "forwarded" in request.headers:
         return False
     return is_loopback(request.client.host if request.client else "") and is_loopback(request.url.hostname or "")
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @router.get("/")

@@ -17,6 +17,7 @@ from rmhdag.store import api_keys, quotas
 
 router = APIRouter(prefix="/api/v1/keys", tags=["keys"])
 
+TEMPORARY_MAKERS_DAYS = 90.0
 KeyId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-f]+$")]
 
 
@@ -50,7 +51,7 @@ def create_key(caller: Administrator, api: ApiContext, request: KeyRequest) -> K
             frozenset(request.scopes),
             created_by=caller.name,
             namespace=caller.namespace,
-            days=request.expires_days,
+            days=default_days(caller) if request.expires_days is None else request.expires_days,
         )
         return show_once(conn, caller.namespace, made)
 
@@ -67,6 +68,7 @@ def rotate_key(caller: Administrator, api: ApiContext, key_id: KeyId, request: R
                 created_by=caller.name,
                 overlap_hours=request.overlap_hours,
                 days=request.expires_days,
+                default_days=default_days(caller),
                 allow=lambda scopes: check_scopes(caller, scopes),
             )
         except api_keys.KeyUnknown:
@@ -82,9 +84,16 @@ def revoke_key(caller: Administrator, api: ApiContext, key_id: KeyId) -> KeyView
     """End a key or a session at once."""
     with api.connection() as conn:
         try:
-            return KeyView.model_validate(api_keys.revoke_key(conn, caller.namespace, key_id)._asdict())
+            return KeyView.model_validate(
+                api_keys.revoke_key(conn, caller.namespace, key_id, revoked_by=caller.name)._asdict()
+            )
         except api_keys.KeyUnknown:
             raise unknown() from None
+
+
+def default_days(caller: Caller) -> float | None:
+    """What somebody makes who is only here for hours must not stay for ever."""
+    return TEMPORARY_MAKERS_DAYS if caller.is_temporary else None
 
 
 def check_scopes(caller: Caller, scopes: frozenset[Scope]) -> None:

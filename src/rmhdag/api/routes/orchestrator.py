@@ -14,7 +14,6 @@ from rmhdag.models.api.orchestrator_figures import (
     OrchestratorStatsList,
     OrchestratorStatusList,
 )
-from rmhdag.models.scopes import Scope
 
 router = APIRouter(prefix="/api/v1/orchestrator", tags=["orchestrators"])
 
@@ -23,26 +22,24 @@ All = Annotated[bool, Query(alias="all", description="Of all orchestrators inste
 
 @router.get("/status", summary="What the orchestrator does now")
 def orchestrator_status(caller: Reader, api: ApiContext, everyone: All = False) -> OrchestratorStatusList:
-    """Phase, jobs, backlog and last error, as of its last heartbeat."""
+    """Phase and jobs, as of its last heartbeat; with the scope `platform` also backlog and last error."""
     with api.connection() as conn:
-        lines = views.find_orchestrators(conn, everyone=everyone)
-    found = [views.status_of(line, api.settings.orphan_seconds, with_error=caller.may(Scope.ADMIN)) for line in lines]
-    return OrchestratorStatusList(orchestrators=found)
+        lines = views.find_orchestrators(conn, caller.sees, everyone=everyone)
+    return OrchestratorStatusList(orchestrators=[views.status_of(line, api.settings.orphan_seconds) for line in lines])
 
 
 @router.get("/stats", summary="What the orchestrator has done")
 def orchestrator_stats(caller: Reader, api: ApiContext, everyone: All = False) -> OrchestratorStatsList:
-    """Counted since it started."""
+    """Counted since it started; figures of all namespaces together need the scope `platform`."""
     with api.connection() as conn:
-        lines = views.find_orchestrators(conn, everyone=everyone)
-    return OrchestratorStatsList(
-        orchestrators=[views.stats_of(line, with_error=caller.may(Scope.ADMIN)) for line in lines]
-    )
+        lines = views.find_orchestrators(conn, caller.sees, everyone=everyone)
+    return OrchestratorStatsList(orchestrators=[views.stats_of(line) for line in lines])
 
 
 @router.get("/activity", summary="What has lately ended and what fails")
 def orchestrator_activity(caller: Reader, api: ApiContext, everyone: All = False) -> OrchestratorActivity:
     """The last completions and failures of the namespace, failing handlers and queues, events of orchestrators."""
     with api.connection() as conn:
-        owners = None if everyone else [line.owner_id for line in views.find_orchestrators(conn, everyone=False)]
-        return views.activity_of(conn, caller.namespace, owners)
+        own = [] if everyone else views.find_orchestrators(conn, caller.sees, everyone=False)
+        owners = None if everyone else [line.owner_id for line in own]
+        return views.activity_of(conn, caller.namespace, owners, with_errors=caller.sees is None)

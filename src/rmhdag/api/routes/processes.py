@@ -27,16 +27,20 @@ def queue_status(caller: Reader, api: ApiContext) -> QueueStatusList:
 
 @router.get("/workers")
 def list_workers(caller: Reader, api: ApiContext) -> WorkerList:
-    """Workers, with their queues, what they hold and when they were last heard."""
+    """Workers that serve the namespace, with their queues, what they hold of it and when they were last heard. With the
+    scope `platform`, all workers.
+    """
     with api.connection() as conn:
-        return processes.workers(conn, api.settings.orphan_seconds)
+        return processes.workers(conn, api.settings.orphan_seconds, caller.sees)
 
 
 @router.get("/orchestrators")
 def list_orchestrators(caller: Reader, api: ApiContext) -> OrchestratorList:
-    """Orchestrators, with the jobs that they own and when they were last heard."""
+    """Orchestrators, with the namespace's jobs that they own and when they were last heard. With the scope `platform`,
+    all jobs count, and figures and errors are shown.
+    """
     with api.connection() as conn:
-        return processes.orchestrators(conn, api.settings.orphan_seconds)
+        return processes.orchestrators(conn, api.settings.orphan_seconds, caller.sees)
 
 
 @router.post("/workers/{worker_id}/drain")

@@ -12,6 +12,7 @@ from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import Reader
 from rmhdag.api.views.exposition import take_snapshot
 from rmhdag.api.views.memory import Memory
+from rmhdag.models.scopes import Scope
 
 router = APIRouter(tags=["metrics"])
 FRESH_SECONDS = 1.0
@@ -26,11 +27,16 @@ class MetricsText(Response):
 
 @router.get("/metrics", summary="Metrics for Prometheus", response_class=MetricsText, status_code=200)
 def metrics(request: Request, caller: Reader, api: ApiContext) -> MetricsText:
-    """Of the caller's namespace, of all processes, of the database, and of this API; a second old at most."""
-    known: Memory[str, tuple[float, bytes]] = request.app.state.snapshots
-    found = known.recall(caller.namespace)
+    """Of the caller's namespace and the processes that serve it, a second old at most; with the scope `platform` also
+    of all namespaces together, of the database, and of this API.
+    """
+    known: Memory[tuple[str, bool], tuple[float, bytes]] = request.app.state.snapshots
+    of_platform = caller.may(Scope.PLATFORM)
+    key = (caller.namespace, of_platform)
+    found = known.recall(key)
     if found is None or time.monotonic() - found[0] > FRESH_SECONDS:
         with api.connection() as conn:
-            snapshot = take_snapshot(conn, api.settings, caller.namespace)
-        found = known.keep(caller.namespace, (time.monotonic(), generate_latest(snapshot)))
-    return MetricsText(found[1] + generate_latest(request.app.state.meters.registry))
+            snapshot = take_snapshot(conn, api.settings, caller.namespace, of_platform=of_platform)
+        found = known.keep(key, (time.monotonic(), generate_latest(snapshot)))
+    own = generate_latest(request.app.state.meters.registry) if of_platform else b""
+    return MetricsText(found[1] + own)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from rmhdag.api.context import ApiContext
-from rmhdag.api.identity import Administrator
+from rmhdag.api.identity import PlatformOperator
 from rmhdag.api.views.retention import prune, read_preview
 from rmhdag.models.api.retention import Pruned, PrunePreview
 
@@ -15,14 +15,14 @@ PRUNE_SECONDS = 2.0
 
 
 @router.get("", summary="What retention would delete now")
-def preview_retention(caller: Administrator, api: ApiContext) -> PrunePreview:
+def preview_retention(caller: PlatformOperator, api: ApiContext) -> PrunePreview:
     """Rows by table, each with the reason, and the jobs that are old enough and have to stay. Nothing is changed."""
     with api.connection() as conn:
         return read_preview(conn, api.settings.retention)
 
 
 @router.post("/prune", summary="Delete now what retention would delete")
-def prune_now(caller: Administrator, api: ApiContext) -> Pruned:
+def prune_now(caller: PlatformOperator, api: ApiContext) -> Pruned:
     """For a few seconds; `has_more` says that it is worth calling it again. Orchestrators do the same by themselves."""
     with api.connection() as conn:
         return prune(conn, api.settings.schema_name, api.settings.retention, PRUNE_SECONDS)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -18,7 +20,7 @@ from rmhdag.api.moments import AnyMoment
 from rmhdag.api.problems import Problem, not_found, respond, unavailable
 from rmhdag.api.streams.chunks import Chunk, chunk_of_all, chunk_of_job
 from rmhdag.api.streams.hub import Audience
-from rmhdag.api.streams.listener import Backlog, Listener
+from rmhdag.api.streams.listener import Backlog, Listener, StreamLimits
 from rmhdag.api.streams.responses import Entry, EventStream, talk
 from rmhdag.api.strict_requests import check_query
 from rmhdag.models.events import EventType
@@ -87,7 +89,7 @@ def stream_events(
         return Backlog(chunk_of_all(place, page), page.is_last)
 
     read = partial(api.streams.reads.read, audience, page_after=page_after)
-    listener = Listener(place, read, api.settings.stream_limits)
+    listener = Listener(place, read, _limits(api, caller))
     return EventStream(listener, partial(_enter(api, caller, listener), audience=audience))
 
 
@@ -122,7 +124,7 @@ def _follow_job(api: Api, caller: Caller, job_id: str, after: int) -> tuple[List
         if "\0" in job_id or not streams.has_job(conn, caller.namespace, job_id):
             raise not_found("job with this id", remedy="`GET /api/v1/jobs` lists them.")
     read = partial(api.streams.reads.read, (caller.namespace, job_id), page_after=page_after)
-    listener = Listener(after, read, api.settings.stream_limits)
+    listener = Listener(after, read, _limits(api, caller))
     return listener, partial(_enter(api, caller, listener), job_id=job_id)
 
 
@@ -130,6 +132,14 @@ def _enter(api: Api, caller: Caller, listener: Listener[Any]) -> Callable[..., A
     """The listener's place among all of its key and namespace; a 429 if there is none."""
     most = api.quotas.limits(caller.namespace).listeners
     return partial(api.streams.listening, listener, _key(caller), caller.namespace, most)
+
+
+def _limits(api: Api, caller: Caller) -> StreamLimits:
+    """A token is checked once, when the stream begins; so the stream ends with it."""
+    limits = api.settings.stream_limits
+    if caller.expires_at is None:
+        return limits
+    return replace(limits, token_seconds=max(0.0, caller.expires_at - time.time()))
 
 
 def _key(caller: Caller) -> str:

@@ -41,12 +41,12 @@ async def claim_tasks(body: ClaimTasks, request: Request, api: ApiContext, calle
     loop = asyncio.get_running_loop()
     deadline = loop.time() + body.wait_seconds
     while True:
-        place = api.bells.place(body.queues)
+        place = api.bells.place(caller.namespace, body.queues)
         found = await run_in_threadpool(_claim, api, caller, body)
         left = deadline - loop.time()
         if found.tasks or left <= 0:
             return found
-        await _wait(api, body.queues, place, left)
+        await _wait(api, caller, body.queues, place, left)
         if await request.is_disconnected():
             return TasksToRun(tasks=[], suspect_waits=False)
 
@@ -75,13 +75,13 @@ def claim_suspect(body: ClaimSuspect, api: ApiContext, caller: WorkerCaller) -> 
 @router.post("/wait")
 async def wait_for_tasks(body: WaitForTasks, api: ApiContext, caller: WorkerCaller) -> Rang:
     """Wait until there may be something to claim. Nothing is claimed: the wait may be broken off at any moment."""
-    rang = await _wait(api, body.queues, body.after or "", body.wait_seconds)
-    return Rang(rang=rang, place=api.bells.place(body.queues))
+    rang = await _wait(api, caller, body.queues, body.after or "", body.wait_seconds)
+    return Rang(rang=rang, place=api.bells.place(caller.namespace, body.queues))
 
 
-async def _wait(api: Api, queues: list[str], after: str, seconds: float) -> bool:
+async def _wait(api: Api, caller: Caller, queues: list[str], after: str, seconds: float) -> bool:
     try:
-        return await api.bells.wait(queues, after, seconds)
+        return await api.bells.wait(caller.namespace, queues, after, seconds)
     except TooManyWait:
         raise Problem(
             503, "too_many_wait", "too many workers wait here", headers={"Retry-After": str(RETRY_SECONDS)}

@@ -45,8 +45,7 @@ def register_worker(body: RegisterWorker, api: ApiContext, caller: WorkerCaller)
         if found is None or found.registered_by != holder:
             raise _taken("worker_id")
         manifests = [one.model_dump() for one in body.handlers]
-        if others := workers.register_handlers(conn, manifests, namespace=caller.namespace):
-            raise _of_others(next(place for place, one in enumerate(manifests) if one["handler"] == others[0]))
+        workers.register_handlers(conn, manifests, namespace=caller.namespace)
         most = api.quotas.limits(caller.namespace).handlers
         # Nothing of this registration stays if it is too much.
         if (used := quotas.count_handlers(conn, caller.namespace)) > most:
@@ -75,16 +74,6 @@ def leave(worker_id: WorkerIdPath, api: ApiContext, caller: WorkerCaller) -> Res
             raise unknown_worker()
         workers.unregister_worker(at.conn, worker_id)
     return Response(status_code=204)
-
-
-def _of_others(place: int) -> Problem:
-    return Problem(
-        409,
-        "handler_taken",
-        "workers of another namespace offer a handler of this name",
-        remedy="Give it a name of your own, as `namespace.handler`.",
-        pointer=f"/handlers/{place}/handler",
-    )
 
 
 def _taken(field: str) -> Problem:

@@ -210,7 +210,7 @@ def retire_workflow(caller: Operator, api: ApiContext, workflow_id: WorkflowName
 def restore_workflow(caller: Operator, api: ApiContext, workflow_id: WorkflowName) -> WorkflowSummary:
     """Take jobs of a retired workflow again."""
     with api.connection() as conn:
-        workflows.restore_workflow(conn, caller.namespace, workflow_id)
+        workflows.restore_workflow(conn, caller.namespace, workflow_id, caller.name)
         return newest_version(conn, caller.namespace, workflow_id)
 
 

@@ -32,6 +32,8 @@ class StreamLimits:
     send_seconds: float = 30.0
     # Then the client comes back with its token, which may have expired meanwhile, and perhaps to another server.
     most_seconds: float = 600.0
+    # Until the token ends with which it was opened.
+    token_seconds: float | None = None
 
 
 class Alarm:

@@ -142,6 +142,8 @@ async def _wait_until_closed(websocket: WebSocket, listener: Listener[int]) -> N
 async def limited(listener: Listener[Any]) -> AsyncIterator[None]:
     """Closes the listener when its time is over; not for all at the same moment who came at the same moment."""
     seconds = listener.limits.most_seconds * random.uniform(0.8, 1.2)
+    if listener.limits.token_seconds is not None:
+        seconds = min(seconds, listener.limits.token_seconds)
     timer = asyncio.get_running_loop().call_later(seconds, listener.close)
     try:
         yield

@@ -49,18 +49,18 @@ class Snapshot:
         return self._families
 
 
-def take_snapshot(conn: Conn, settings: ApiSettings, namespace: str) -> Snapshot:
-    """Jobs and queues are those of the namespace; processes and the database are everybody's."""
-    return Snapshot(
-        [
-            *_jobs(conn, namespace),
-            *_queues(conn, settings, namespace),
-            *_processes(conn, settings),
-            *_backlogs(conn, namespace),
-            *_database(conn),
-            gauge("rmhdag_build_info", "Version of this API", 1, version=rmhdag.__version__),
-        ]
-    )
+def take_snapshot(conn: Conn, settings: ApiSettings, namespace: str, *, of_platform: bool) -> Snapshot:
+    """Jobs, queues and workers are those of the namespace. What counts for all of them together only the platform's own
+    operators see.
+    """
+    orchestrators = views.orchestrators(conn, None if of_platform else namespace)
+    workers = views.workers(conn, None if of_platform else namespace)
+    families = [*_jobs(conn, namespace), *_queues(conn, settings, namespace)]
+    families += _processes(settings, orchestrators, workers)
+    if of_platform:
+        families += [*_orchestrators(settings, orchestrators), *_backlogs(conn, namespace), *_database(conn)]
+    families.append(gauge("rmhdag_build_info", "Version of this API", 1, version=rmhdag.__version__))
+    return Snapshot(families)
 
 
 def gauge(name: str, text: str, value: float | None, **labels: str) -> GaugeMetricFamily:
@@ -161,8 +161,9 @@ def _queues(conn: Conn, settings: ApiSettings, namespace: str) -> Iterator[Metri
     )
 
 
-def _processes(conn: Conn, settings: ApiSettings) -> Iterator[Metric]:
-    orchestrators, workers = views.orchestrators(conn), views.workers(conn)
+def _processes(
+    settings: ApiSettings, orchestrators: Sequence[views.OrchestratorLine], workers: Sequence[views.WorkerLine]
+) -> Iterator[Metric]:
     for name, silences in (
         ("orchestrators", [line.silent_seconds for line in orchestrators]),
         ("workers", [line.silent_seconds for line in workers]),
@@ -173,6 +174,10 @@ def _processes(conn: Conn, settings: ApiSettings) -> Iterator[Metric]:
         )
     yield gauge("rmhdag_worker_slots", "Tasks that all workers can run", sum(line.slots for line in workers))
     yield gauge("rmhdag_worker_tasks", "Tasks that workers hold", sum(line.tasks_held for line in workers))
+    yield gauge("rmhdag_jobs_owned", "Jobs that orchestrators own", sum(line.jobs_owned for line in orchestrators))
+
+
+def _orchestrators(settings: ApiSettings, orchestrators: Sequence[views.OrchestratorLine]) -> Iterator[Metric]:
     yield gauge(
         "rmhdag_orchestrator_backlog",
         "Inputs read and not handled yet",
@@ -204,7 +209,6 @@ def _processes(conn: Conn, settings: ApiSettings) -> Iterator[Metric]:
         family.add_metric([name], count)
     yield family
     yield from _retention([line.stats for line in orchestrators if line.silent_seconds < settings.orphan_seconds])
-    yield gauge("rmhdag_jobs_owned", "Jobs that orchestrators own", sum(line.jobs_owned for line in orchestrators))
 
 
 def _retention(stats: Sequence[dict[str, Any]]) -> Iterator[Metric]:

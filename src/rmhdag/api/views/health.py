@@ -279,7 +279,7 @@ def _check_age(name: str, rows: int, seconds: float | None, limit: float, remedy
 
 
 def check_workers(conn: Conn, settings: ApiSettings, namespace: str) -> Iterator[HealthCheck]:
-    lines = views.workers(conn)
+    lines = views.workers(conn, namespace)
     alive = [line for line in lines if line.silent_seconds < settings.orphan_seconds]
     queues = views.queues(conn, namespace, settings.orphan_seconds)
     waiting = sum(line.waiting for line in queues)

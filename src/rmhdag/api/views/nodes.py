@@ -58,7 +58,7 @@ def _spec(definition: WorkflowDefinition, node_id: str) -> TaskSpec | None:
 
 
 def kinds_of(conn: Conn, job: dict[str, Any]) -> NodeKinds:
-    return NodeKinds(read_definition(conn, job), handler_queues(conn))
+    return NodeKinds(read_definition(conn, job), handler_queues(conn, job["namespace"]))
 
 
 def warnings_of(conn: Conn, rows: Sequence[NodeRow]) -> dict[str, list[dict[str, Any]]]:
@@ -213,7 +213,7 @@ def nodes_across_jobs(
 ) -> tuple[list[NodeSummary], NodePlace | None]:
     """Those of the newest jobs first, without the children of fan-outs; and where to go on, if there may be more."""
     only_open = bool(statuses) and not set(statuses) & NODE_TERMINAL
-    queues = handler_queues(conn)
+    queues = handler_queues(conn, namespace)
     found: list[NodeSummary] = []
     for _ in range(MOST_LOOKS):
         until = None if after is None else (after.created_at, after.job_id)

@@ -30,16 +30,28 @@ Conn = psycopg.Connection[Any]
 COUNTS = ("cycles", "jobs_claimed", "jobs_reclaimed", "jobs_ended", "tasks_dispatched", "results_processed")
 
 
-def find_orchestrators(conn: Conn, *, everyone: bool) -> list[views.OrchestratorLine]:
-    lines = views.orchestrators(conn)
+# What an orchestrator says of itself that tells nothing of anybody's jobs.
+HARMLESS = frozenset({"phase", "cycles", "cycle_ms_avg", "cycle_ms_p99", "orphan_scan_age_seconds"})
+HIDDEN = dict.fromkeys(("backlog", "errors", "last_error", *(name for name in COUNTS if name not in HARMLESS)))
+
+
+def find_orchestrators(conn: Conn, namespace: str | None, *, everyone: bool) -> list[views.OrchestratorLine]:
+    """As a namespace sees them, or with all that they count and the words of their errors, which may quote anybody."""
+    lines = views.orchestrators(conn, namespace)
+    if namespace is not None:
+        lines = [without_secrets(line) for line in lines]
     if everyone or not lines:
         return lines
     here = platform.node()[:64]
     return [max(lines, key=lambda line: (line.host == here, line.heartbeat_at))]
 
 
-def status_of(line: views.OrchestratorLine, orphan_seconds: float, *, with_error: bool) -> OrchestratorStatus:
-    """`with_error`: the words of an error may quote any namespace's values, so only administrators see them."""
+def without_secrets(line: views.OrchestratorLine) -> views.OrchestratorLine:
+    """What is left out is None, so that nobody takes it for zero."""
+    return line._replace(stats=HIDDEN | {name: value for name, value in line.stats.items() if name in HARMLESS})
+
+
+def status_of(line: views.OrchestratorLine, orphan_seconds: float) -> OrchestratorStatus:
     stats = line.stats
     return OrchestratorStatus(
         owner_id=line.owner_id,
@@ -55,12 +67,12 @@ def status_of(line: views.OrchestratorLine, orphan_seconds: float, *, with_error
         jobs_owned=line.jobs_owned,
         backlog=stats.get("backlog", 0),
         errors=stats.get("errors", 0),
-        last_error=stats.get("last_error") if with_error else None,
+        last_error=stats.get("last_error"),
         last_orphan_scan_at=_scanned_at(line),
     )
 
 
-def stats_of(line: views.OrchestratorLine, *, with_error: bool) -> OrchestratorStats:
+def stats_of(line: views.OrchestratorLine) -> OrchestratorStats:
     stats = line.stats
     return OrchestratorStats(
         owner_id=line.owner_id,
@@ -70,14 +82,14 @@ def stats_of(line: views.OrchestratorLine, *, with_error: bool) -> OrchestratorS
         jobs_owned=line.jobs_owned,
         backlog=stats.get("backlog", 0),
         errors=stats.get("errors", 0),
-        last_error=stats.get("last_error") if with_error else None,
+        last_error=stats.get("last_error"),
         last_heartbeat_at=line.heartbeat_at,
         last_orphan_scan_at=_scanned_at(line),
         **{name: stats.get(name, 0) for name in COUNTS},
     )
 
 
-def activity_of(conn: Conn, namespace: str, owners: Sequence[str] | None) -> OrchestratorActivity:
+def activity_of(conn: Conn, namespace: str, owners: Sequence[str] | None, *, with_errors: bool) -> OrchestratorActivity:
     handlers = [FailingHandler(**row) for row in activity.failing_handlers(conn, namespace)]
     queues: Counter[str] = Counter()
     for handler in handlers:
@@ -88,7 +100,7 @@ def activity_of(conn: Conn, namespace: str, owners: Sequence[str] | None) -> Orc
         failures=[EndedJob(**row) for row in activity.last_failures(conn, namespace)],
         failing_handlers=handlers,
         failing_queues=[FailingQueue(queue=queue, failures=count) for queue, count in queues.most_common()],
-        events=[_event(row) for row in activity.orchestrator_events(conn, namespace, owners)],
+        events=[_event(row) for row in activity.orchestrator_events(conn, namespace, owners, with_errors)],
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 
+from rmhdag.api.views.orchestrator_figures import without_secrets
 from rmhdag.models.api.processes import (
     HandlerList,
     HandlerSummary,
@@ -23,15 +24,19 @@ from rmhdag.workflow import shipped_handlers
 Conn = psycopg.Connection[Any]
 
 
-def workers(conn: Conn, alive_seconds: float) -> WorkerList:
-    found = views.workers(conn)
+def workers(conn: Conn, alive_seconds: float, namespace: str | None = None) -> WorkerList:
+    """Those that serve the namespace; None: all."""
+    found = views.workers(conn, namespace)
     return WorkerList(
         workers=[WorkerSummary(alive=line.silent_seconds < alive_seconds, **line._asdict()) for line in found]
     )
 
 
-def orchestrators(conn: Conn, alive_seconds: float) -> OrchestratorList:
-    found = views.orchestrators(conn)
+def orchestrators(conn: Conn, alive_seconds: float, namespace: str | None = None) -> OrchestratorList:
+    """As the namespace sees them; None: with all jobs and all figures."""
+    found = views.orchestrators(conn, namespace)
+    if namespace is not None:
+        found = [without_secrets(line) for line in found]
     return OrchestratorList(
         orchestrators=[
             OrchestratorSummary(alive=line.silent_seconds < alive_seconds, **line._asdict()) for line in found

@@ -41,7 +41,7 @@ def explain_nodes(
     if job["owner_id"] is None:
         reason = not_started(conn, alive_seconds)
         return {node_id: reason.model_copy(update={"node_id": node_id}) for node_id in node_ids}
-    found = ask_engine(conn, job["job_id"], job["owner_id"], handler_queues(conn), node_ids)
+    found = ask_engine(conn, job["job_id"], job["owner_id"], handler_queues(conn, job["namespace"]), node_ids)
     pairs = {(one.queue, one.handler) for one in found.values() if one.queue is not None and one.handler is not None}
     served = views.workers_for(conn, job["namespace"], alive_seconds, pairs) if pairs else {}
     return {

@@ -33,7 +33,7 @@ def list_tasks(
 ) -> tuple[list[TaskSummary], TaskPlace | None]:
     """A page, and where to go on if there may be more: a look finds what it finds, and has an end."""
     found: list[TaskSummary] = []
-    queues = handler_queues(conn)
+    queues = handler_queues(conn, namespace)
     for _ in range(MOST_LOOKS):
         queued = queued_tasks(conn, before, job_id, ROWS_PER_LOOK) if not statuses or set(statuses) & IN_FLIGHT else []
         reported = (

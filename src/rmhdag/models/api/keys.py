@@ -25,7 +25,10 @@ class KeyRequest(BaseModel):
 
     name: KeyName = Field(description="Who will hold it; stands in `submitted_by` and the like")
     scopes: list[Scope] = Field(min_length=1, max_length=len(Scope))
-    expires_days: Days | None = Field(default=None, description="Without it the key lives until it is revoked")
+    expires_days: Days | None = Field(
+        default=None,
+        description="Without it the key lives until it is revoked; if a token or a browser's session makes it, 90 days",
+    )
 
 
 class RotationRequest(BaseModel):
@@ -51,6 +54,7 @@ class KeyView(BaseModel):
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    revoked_by: str | None = Field(default=None, description="Null if nobody has, or an older version did not note it")
     last_used_at: datetime | None = Field(description="To the minute")
 
 

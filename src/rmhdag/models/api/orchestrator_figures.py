@@ -22,9 +22,9 @@ class OrchestratorStatus(BaseModel):
     last_heartbeat_at: datetime
     phase: str = Field(description="idle, inbox, deciding or writing, at its last heartbeat")
     jobs_owned: int
-    backlog: int = Field(description="Inputs that it had read and not handled yet")
-    errors: int
-    last_error: str | None = Field(description="For administrators only")
+    backlog: int | None = Field(description="Inputs that it had read and not handled yet; with the scope `platform`")
+    errors: int | None = Field(description="With the scope `platform` only")
+    last_error: str | None = Field(description="With the scope `platform` only")
     last_orphan_scan_at: datetime | None
 
 
@@ -33,7 +33,7 @@ class OrchestratorStatusList(BaseModel):
 
 
 class OrchestratorStats(BaseModel):
-    """Counted since it started."""
+    """Counted since it started. What is null counts for all namespaces together, and needs the scope `platform`."""
 
     owner_id: str
     uptime_seconds: float
@@ -41,14 +41,14 @@ class OrchestratorStats(BaseModel):
     cycle_ms_avg: float | None = Field(description="Of the last 1,000 cycles")
     cycle_ms_p99: float | None
     jobs_owned: int
-    jobs_claimed: int
-    jobs_reclaimed: int
-    jobs_ended: int
-    tasks_dispatched: int
-    results_processed: int
-    backlog: int
-    errors: int
-    last_error: str | None = Field(description="For administrators only")
+    jobs_claimed: int | None
+    jobs_reclaimed: int | None
+    jobs_ended: int | None
+    tasks_dispatched: int | None
+    results_processed: int | None
+    backlog: int | None
+    errors: int | None = Field(description="With the scope `platform` only")
+    last_error: str | None = Field(description="With the scope `platform` only")
     last_heartbeat_at: datetime
     last_orphan_scan_at: datetime | None
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 MOST_CHARACTERS = 512
+NO_PUBLIC_ADDRESS = "the host has no public address"
 LOWEST_FREE_PORT = 1024
 WEB_PORTS = {"http": 80, "https": 443}
 # Databases, caches, brokers and control planes that take a line of text from anybody who connects.
@@ -56,10 +57,18 @@ class CallbackRefused(ValueError):
 
 @dataclass(frozen=True)
 class Rules:
-    """`hosts` are trusted: their addresses are not looked at. One with a port, as `sink.internal:9000`, opens it."""
+    """`hosts` are trusted: their addresses are not looked at. One with a port, as `sink.internal:9000`, opens it.
+
+    `namespace_hosts` are (namespace, host), trusted for that namespace alone.
+    """
 
     hosts: frozenset[str] = frozenset()
     refused_ports: frozenset[int] = REFUSED_PORTS
+    namespace_hosts: frozenset[tuple[str, str]] = frozenset()
+
+    def for_namespace(self, namespace: str) -> Rules:
+        own = frozenset(host for owner, host in self.namespace_hosts if owner == namespace)
+        return Rules(self.hosts | own, self.refused_ports)
 
 
 PUBLIC_ONLY = Rules()
@@ -124,11 +133,12 @@ def read_destination(text: str, rules: Rules) -> Destination:
 
 
 def check_addresses(addresses: Collection[str]) -> None:
-    """All of them: of several, a resolver's next answer or the system's choice could be the bad one."""
-    if not addresses:
-        raise CallbackRefused("the host has no address")
-    if not all(is_public(ip_address(address.partition("%")[0])) for address in addresses):
-        raise CallbackRefused("the host has an address that is not public")
+    """All of them: of several, a resolver's next answer or the system's choice could be the bad one.
+
+    A name that means nothing and one of our own network get the same sentence: nobody can ask us for names.
+    """
+    if not addresses or not all(is_public(ip_address(address.partition("%")[0])) for address in addresses):
+        raise CallbackRefused(NO_PUBLIC_ADDRESS)
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
@@ -183,4 +193,4 @@ def _check_host(host: str) -> None:
         except OSError:
             raise CallbackRefused("the host is neither a name nor an address") from None
     elif host == "localhost" or host.endswith(".localhost"):
-        raise CallbackRefused("the host has an address that is not public")
+        raise CallbackRefused(NO_PUBLIC_ADDRESS)

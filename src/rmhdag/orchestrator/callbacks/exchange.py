@@ -19,6 +19,7 @@ from typing import NamedTuple
 import h11
 
 from rmhdag.orchestrator.callbacks.destinations import (
+    NO_PUBLIC_ADDRESS,
     CallbackRefused,
     Destination,
     Rules,
@@ -69,11 +70,13 @@ class Exchange:
         """Not before it is needed: reading all authorities takes longer than starting an orchestrator should."""
         return self._given_tls or ssl.create_default_context()
 
-    async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> Answer:
+    async def post(
+        self, url: str, headers: Sequence[tuple[str, str]], body: bytes, namespace: str = "default"
+    ) -> Answer:
         """Never raises for anything that the other side, the network or the URL is to blame for."""
         try:
             async with asyncio.timeout(self._total_seconds) as limit:
-                destination = read_destination(url, self._rules)
+                destination = read_destination(url, self._rules.for_namespace(namespace))
                 reader, writer = await self._connect(destination)
                 try:
                     deadline = limit.when()
@@ -91,7 +94,7 @@ class Exchange:
         except h11.RemoteProtocolError:
             return Answer(None, "the answer was not HTTP, or its head was too large")
         except socket.gaierror:
-            return Answer(None, "the host has no address")
+            return Answer(None, NO_PUBLIC_ADDRESS)
         except OSError as error:
             return Answer(None, f"no connection: {type(error).__name__}")
 

@@ -29,9 +29,9 @@ class Sender:
         self._thread: threading.Thread | None = None
 
     @property
-    def under_way(self) -> Counter[str]:
-        """How many tries there are by host, answered ones included until they are taken."""
-        return Counter(claimed.host for claimed in self._under_way.values())
+    def under_way(self) -> Counter[tuple[str, str]]:
+        """How many tries there are by namespace and host, answered ones included until they are taken."""
+        return Counter((claimed.namespace, claimed.host) for claimed in self._under_way.values())
 
     def send(self, claimed: ClaimedCallback, headers: Sequence[tuple[str, str]], body: bytes) -> None:
         self._under_way[claimed.callback_id, claimed.lease_epoch] = claimed
@@ -60,7 +60,7 @@ class Sender:
 
     async def _try(self, claimed: ClaimedCallback, headers: Sequence[tuple[str, str]], body: bytes) -> None:
         try:
-            answer = await self._exchange.post(claimed.url, headers, body)
+            answer = await self._exchange.post(claimed.url, headers, body, claimed.namespace)
         except Exception as error:  # ours to mend; the callback must not wait for the end of its lease meanwhile
             log.error("callback_broke", callback_id=claimed.callback_id, exc_info=error)
             answer = Answer(None, "it could not be sent")

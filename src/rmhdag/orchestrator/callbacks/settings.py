@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rmhdag.orchestrator.callbacks.destinations import Rules
+from rmhdag.store.vault import KeyFile, Vault
 
 MINUTE, HOUR = 60.0, 3600.0
 # Of Standard Webhooks: at once, and then after each of these.
@@ -23,17 +24,23 @@ SCHEDULE_SECONDS = (
 
 @dataclass(frozen=True)
 class CallbackSettings:
-    """`secret_key` seals the secrets of endpoints; `public_url` stands before `result_url`."""
+    """`secret_key`, else the key file, seals the secrets of endpoints; `public_url` stands before `result_url`."""
 
     rules: Rules = field(default_factory=Rules)
     schedule_seconds: tuple[float, ...] = SCHEDULE_SECONDS
     jitter: float = 0.1
     most_retry_after_seconds: float = 24 * HOUR
     total_seconds: float = 15.0
-    concurrency: int = 32
+    concurrency: int = 64
+    # No namespace takes more of them, however many hosts it names.
+    per_namespace: int = 32
     per_host: int = 8
     public_url: str = ""
     secret_key: str | None = field(default=None, repr=False)
+    key_file: KeyFile | None = None
+
+    def vault(self) -> Vault:
+        return Vault(self.secret_key, self.key_file)
 
     @property
     def lease_seconds(self) -> float:

@@ -56,7 +56,7 @@ class Delivery:
     def __post_init__(self) -> None:
         exchange = self.exchange or Exchange(self.settings.rules, self.settings.total_seconds)
         self.sender = Sender(exchange, self.woken)
-        self.vault = Vault(self.settings.secret_key)
+        self.vault = self.settings.vault()
 
     def stop(self, conn: Conn | None) -> None:
         """What has no answer yet is for the others, at once if we can still tell them."""
@@ -79,6 +79,7 @@ def run_once(conn: Conn, delivery: Delivery) -> int:
         under_way,
         limit=free,
         per_host=delivery.settings.per_host,
+        per_namespace=delivery.settings.per_namespace,
         lease_seconds=delivery.settings.lease_seconds,
     )
     endpoints: dict[tuple[str, str], StoredEndpoint] = {}

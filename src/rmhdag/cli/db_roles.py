@@ -1,0 +1,67 @@
+"""`rmhdag db roles`: roles with no more rights than their processes need, made or shown as SQL."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.options import JsonOption, SchemaOption, UrlOption
+from rmhdag.cli.output import emit, emit_json, say
+
+MEANINGS = {
+    "app": "orchestrators, workers, API and commands (RMHDAG_DATABASE_URL): reads and writes rows",
+    "reader": "reports and dashboards: reads every table",
+    "gateway": "a gateway in front of the API: reads the view dag_gateway_requests",
+}
+
+
+def roles(
+    print_only: Annotated[bool, typer.Option("--print", help="Show the SQL and change nothing.")] = False,
+    prefix: Annotated[
+        str, typer.Option("--prefix", metavar="NAME", help="Roles are called NAME_app, NAME_reader, NAME_gateway.")
+    ] = "rmhdag",
+    as_json: JsonOption = False,
+    database_url: UrlOption = None,
+    schema: SchemaOption = None,
+) -> None:
+    """Create the database roles app, reader and gateway, and grant them what they need. Safe to run twice.
+
+    \b
+    Examples:
+      rmhdag db roles
+      rmhdag db roles --print > roles.sql
+      RMHDAG_OWNER_DATABASE_URL=postgresql://rmhdag_owner@… rmhdag db roles
+
+    Run it as the owner of the schema, who also runs `rmhdag db migrate`; the owner needs CREATEROLE, or an
+    administrator runs what --print shows. New roles may log in but have no password: give each one with
+    `\\password ROLE` in psql. None of them can create, change or drop tables, and app cannot change the audit
+    trail.
+    """
+    from rmhdag.cli.settings import load_settings
+    from rmhdag.store.roles import role_names, script
+
+    settings = load_settings({"database_url": database_url, "schema_name": schema}).settings
+    try:
+        names = role_names(prefix)
+    except ValueError as error:
+        raise CommandFailed(str(error), code=ExitCode.USAGE) from None
+    if print_only:
+        emit(script(settings.schema_name, names))
+        return
+    from rmhdag.cli.platform import who
+    from rmhdag.cli.schema_owner import grant_roles
+    from rmhdag.cli.server import name_server, opened_server
+
+    with opened_server(settings) as server:
+        created = grant_roles(server, settings.schema_name, names, actor=who(None))
+        where = name_server(server)
+    if as_json:
+        emit_json({"database": where, "schema": settings.schema_name, "roles": names._asdict(), "created": created})
+        return
+    for kind, role in names._asdict().items():
+        emit(f"{role}{' (new)' if role in created else ''}: {MEANINGS[kind]}\n")
+    if created:
+        say("New roles have no password yet: give each one with `\\password ROLE` in psql.")

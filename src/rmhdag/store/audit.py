@@ -1,0 +1,69 @@
+"""Who did what to keys, approvals, assets, workflows and the schema. Rows are only added, never changed.
+
+A row is written in the transaction of the action that it records: there is neither without the other.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import orjson
+import psycopg
+
+from rmhdag.store.queries import load_queries
+
+SQL = load_queries(__file__)
+Conn = psycopg.Connection[Any]
+NEWEST = 2**63 - 1
+
+
+class AuditLine(NamedTuple):
+    seq: int
+    namespace: str
+    actor: str
+    action: str
+    subject: str
+    before: dict[str, Any]
+    after: dict[str, Any]
+    reason: str | None
+    at: datetime
+
+
+def add_audit(
+    conn: Conn,
+    namespace: str,
+    actor: str,
+    action: str,
+    subject: str,
+    *,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+    reason: str | None = None,
+) -> None:
+    """Call it in the transaction of the action."""
+    given = {
+        "namespace": namespace,
+        "actor": actor,
+        "action": action,
+        "subject": subject,
+        "before": orjson.dumps(before or {}, default=str).decode(),
+        "after": orjson.dumps(after or {}, default=str).decode(),
+        "reason": reason,
+    }
+    conn.execute(SQL["add_audit"], given)
+
+
+def list_audit(
+    conn: Conn,
+    namespace: str | None,
+    *,
+    action: str | None = None,
+    subject: str | None = None,
+    below: int = NEWEST,
+    limit: int,
+) -> list[AuditLine]:
+    """Newest first; of one namespace, or of all. `action` is a whole name or the part before its dot."""
+    given = {"namespace": namespace, "action": action, "subject": subject, "below": below, "limit": limit}
+    query = SQL["list_audit_of_all" if namespace is None else "list_audit"]
+    return [AuditLine(*row) for row in conn.execute(query, given)]
