@@ -19,7 +19,8 @@ from rmhdag.workflow.catalogue import HandlerEntry, shipped_handlers
 from rmhdag.workflow.checker import Surroundings, find_problems
 from rmhdag.workflow.inputs import InvalidInputs, complete_declared
 from rmhdag.workflow.layout import layout
-from rmhdag.workflow.loader import definition_hash, definition_json, make_definition
+from rmhdag.workflow.loader import make_definition
+from rmhdag.workflow.stored_form import definition_hash, definition_json
 
 # Kind of check, seconds of processor time, and the lengths of its parts.
 HEAD = struct.Struct("!cdIII")
