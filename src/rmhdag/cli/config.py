@@ -27,8 +27,9 @@ def show_settings(as_json: Annotated[bool, typer.Option("--json", help="One JSON
     """
     import sys
 
+    from rmhdag.cli.credentials import show
     from rmhdag.cli.machine_settings import MachineSettings
-    from rmhdag.cli.settings import load_settings, show, variables_of
+    from rmhdag.cli.settings import load_settings, variables_of
 
     settings, origins, warnings, _ = load_settings()
     rows = []

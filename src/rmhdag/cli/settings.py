@@ -22,10 +22,11 @@ from pydantic_settings import (
 )
 
 from rmhdag.cli.access_settings import AccessSettings
+from rmhdag.cli.credentials import find_shown_password, find_withheld
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.machine_settings import MachineSettings
-from rmhdag.cli.output import mask_url, warn
+from rmhdag.cli.output import warn
 from rmhdag.cli.setting_types import (
     Algorithm,
     Days,
@@ -47,20 +48,18 @@ from rmhdag.cli.setting_types import (
     WebUrl,
     split_names,
 )
-from rmhdag.cli.settings_files import CONFIG_VARIABLE, LOCAL_FILE, ReadFile, read_files, untrusted_files
+from rmhdag.cli.settings_files import CONFIG_VARIABLE, ReadFile, read_files, untrusted_files
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.quotas import Quotas, read_quotas
 from rmhdag.models.records import Zone
 from rmhdag.models.scopes import Scope
 from rmhdag.storage.namespaces import check_shares
 from rmhdag.storage.settings import (
-    OPEN_OPTIONS,
     OPTIONS_VARIABLE,
     ROOT_VARIABLE,
     SHARES_VARIABLE,
     ZONE_VARIABLES,
     StorageSettings,
-    split_option,
 )
 from rmhdag.store.vault import KeyFile, Vault, use_for_inputs
 
@@ -68,8 +67,6 @@ if TYPE_CHECKING:
     from rmhdag.store.retention import RetentionDays
 
 PREFIX = "RMHDAG_"
-# What lets us in, and where it is sent.
-SENT_TO = {"key": "url", "postgis_password": "postgis_host"}
 KEY_FILE = "secret.key"
 # Read by others: the tests, the scripts, the command line itself.
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "RMHDAG_TEST_PROCESSES"})
@@ -562,30 +559,6 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> Loaded:
     return Loaded(settings, origins, [*unsafe, *find_misspelt()], withheld)
 
 
-def find_withheld(origins: Mapping[str, str]) -> dict[str, str]:
-    """A file in the current folder may be anybody's: what comes from elsewhere is not sent to where it points."""
-    if os.environ.get(CONFIG_VARIABLE):
-        return {}
-    local = f"file {LOCAL_FILE}"
-    return {
-        secret: f"{place} comes from {LOCAL_FILE} in the current folder and {secret} from elsewhere "
-        f"({origins[secret]}), so {secret} is not sent"
-        for secret, place in SENT_TO.items()
-        if origins[place] == local and origins[secret] not in (local, "default")
-    }
-
-
-def find_shown_password(flags: Mapping[str, Any]) -> list[str]:
-    url = str(flags.get("database_url", ""))
-    if mask_url(url) == url:
-        return []
-    warning = (
-        "the password in --database-url can be read in the list of processes and in the shell's history; give the URL "
-        "by RMHDAG_DATABASE_URL or a settings file, or put the password into ~/.pgpass"
-    )
-    return [warning]
-
-
 def variables_of(field: str) -> list[str]:
     alias = Settings.model_fields[field].validation_alias
     return [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else []
@@ -616,14 +589,3 @@ def find_misspelt() -> list[str]:
         close = get_close_matches(name, known, n=1)
         warnings.append(f"{name} is set but means nothing to rmhdag" + (f"; did you mean {close[0]}?" if close else ""))
     return warnings
-
-
-def show(field: str, value: object) -> object:
-    """A value as it may appear on a screen."""
-    if value is None:
-        return None
-    if field == "storage_options" and isinstance(value, dict):
-        return {name: text if split_option(name)[1] in OPEN_OPTIONS else "***" for name, text in value.items()}
-    if field == "key" or any(word in field for word in ("password", "secret", "token", "connection_string")):
-        return "***"
-    return mask_url(str(value)) if isinstance(value, str | Path) else value

@@ -85,7 +85,7 @@ class NamespaceRow(Row):
         storage={"fillfactor": "50"},
     )
 
-    namespace: Namespace
+    namespace: Namespace = "default"
     is_watched: Flag = False
     running_tasks: Attempt | None = None
     running_share: Share = 100
