@@ -1,4 +1,4 @@
-"""Which credentials are not used, because they would go where somebody else points, and what of settings may be shown."""
+"""Which credentials are not used because somebody else says where they go, and what of settings may be shown."""
 
 from __future__ import annotations
 
