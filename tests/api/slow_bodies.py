@@ -33,11 +33,14 @@ class Answer(NamedTuple):
     kind: str
     size_bytes: int
     milliseconds: float
+    # Of the server and the caller, without the database and the processes that check.
+    cpu_milliseconds: float
     status: int
 
     def line(self) -> str:
         size = f"{self.size_bytes / 1000:,.0f} KB"
-        return f"{self.operation:48} {self.kind:26} {size:>10} {self.milliseconds:7,.0f} ms  {self.status}"
+        times = f"{self.milliseconds:7,.0f} ms ({self.cpu_milliseconds:,.0f} ms of processor)"
+        return f"{self.operation:44} {self.kind:40} {size:>10} {times:>38}  {self.status}"
 
 
 @dataclass
@@ -157,13 +160,13 @@ def send_slow_bodies(
             answers.left_out += 1
             continue
         content = body()
-        begun = time.perf_counter()
+        begun, begun_cpu = time.perf_counter(), time.process_time()
         try:
             status = client.request(method, path, content=content, headers={"Content-Type": media_type}).status_code
         except httpx.TransportError:
             status = NO_ANSWER
-        milliseconds = (time.perf_counter() - begun) * 1000
-        answers.all.append(Answer(f"{method} {_short(path, known)}", kind, len(content), milliseconds, status))
+        spent = [(time.perf_counter() - begun) * 1000, (time.process_time() - begun_cpu) * 1000]
+        answers.all.append(Answer(f"{method} {_short(path, known)}", kind, len(content), *spent, status))
     return answers
 
 
@@ -236,5 +239,5 @@ def _filled(name: str, make: Callable[[], Any], known: Mapping[str, list[str]]) 
 def _short(path: str, known: Mapping[str, list[str]]) -> str:
     for name, found in known.items():
         for one in found:
-            path = path.replace(f"/{one}", f"/{{{name}}}")
+            path = re.sub(rf"/{re.escape(one)}(?=/|$)", f"/{{{name}}}", path)
     return path.removeprefix("/api/v1")
