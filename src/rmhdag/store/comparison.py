@@ -105,12 +105,13 @@ def _audited(survey: Survey) -> list[str]:
     """At this point the table is there, whatever the steps before have made."""
     if AuditRecord.table.name not in survey.rows:
         return []
-    return [
+    statement = (
         f"INSERT INTO {survey.schema}.{AuditRecord.table.name} (namespace, actor, action, subject, after) "
         f"VALUES ('default', COALESCE(NULLIF(current_setting('{ACTOR_SETTING}', true), ''), session_user), "
         f"'schema.migrate', 'schema {survey.schema}', "
         f"jsonb_build_object('schema_version', {SCHEMA_VERSION}, 'steps', {len(survey.plan.steps)}))"
-    ]
+    )
+    return [statement]
 
 
 def _refuse_other_partitioning(survey: Survey) -> None:
