@@ -97,12 +97,21 @@ def _record_version(survey: Survey) -> None:
         "ON CONFLICT (meta_id) DO UPDATE SET schema_version = excluded.schema_version, "
         "oldest_code_version = excluded.oldest_code_version, migrated_by = excluded.migrated_by, "
         "migrated_at = excluded.migrated_at",
-        # At this point the table is there, whatever the steps before have made.
+        *_audited(survey),
+    )
+
+
+def _audited(survey: Survey) -> list[str]:
+    """At this point the table is there, whatever the steps before have made."""
+    if AuditRecord.table.name not in survey.rows:
+        return []
+    statement = (
         f"INSERT INTO {survey.schema}.{AuditRecord.table.name} (namespace, actor, action, subject, after) "
         f"VALUES ('default', COALESCE(NULLIF(current_setting('{ACTOR_SETTING}', true), ''), session_user), "
         f"'schema.migrate', 'schema {survey.schema}', "
-        f"jsonb_build_object('schema_version', {SCHEMA_VERSION}, 'steps', {len(survey.plan.steps)}))",
+        f"jsonb_build_object('schema_version', {SCHEMA_VERSION}, 'steps', {len(survey.plan.steps)}))"
     )
+    return [statement]
 
 
 def _refuse_other_partitioning(survey: Survey) -> None:
