@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import re
@@ -280,6 +281,9 @@ def main() -> int:
 
 
 def fuzz_slowly(given: argparse.Namespace) -> int:
+    # As a server does that has a process of its own.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     with EmbeddedPostgres.temporary() as server:
         dsn = server.create_database("fuzz")
         apply(dsn)

@@ -128,6 +128,20 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
 }
 
 
+RATES = (
+    "",
+    "## Rates and time",
+    "",
+    "| what | limit | above it |",
+    "|---|---|---|",
+    "| requests with one key, per API process | `RMHDAG_REQUESTS_PER_SECOND`, 1,000 | 429 with Retry-After |",
+    "| jobs submitted with one key, per API process | `RMHDAG_SUBMITS_PER_SECOND`, 2,000 | 429 with Retry-After |",
+    "| checking a workflow or large parameters | 0.7 s of processor time, 10 s with `Prefer: wait=10` | 422 |",
+    "| evaluating the parameters of a node | 50 ms, as counted | `template_error`: the node fails |",
+    "| all expressions that follow from one event of a job | 500 ms, as counted | `template_error`: the node fails |",
+)
+
+
 def render_page() -> str:
     lines = [
         "# Limits",
@@ -140,7 +154,7 @@ def render_page() -> str:
     for part, limits in LIMITS.items():
         lines += ["", f"## {part}", "", "| what | limit | above it |", "|---|---|---|"]
         lines += [f"| {limit.what} | {_shown(limit)} | {limit.above} |" for limit in limits]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *RATES]) + "\n"
 
 
 def _shown(limit: Limit) -> str:
