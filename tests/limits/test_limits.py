@@ -436,6 +436,13 @@ def _(place: Place, count: int) -> bool:
     return answer_to(place, body) != 413
 
 
+@limit("HTTP", "lists and objects in a body")
+def _(place: Place, count: int) -> bool:
+    """Three of them are the submission and what is around; those in the list hold something each."""
+    body = b'{"workflow_id":"w","input_params":{"items":[' + b",".join([b"[1]"] * (count - 3)) + b"]}}"
+    return answer_to(place, body) != 413
+
+
 @limit("HTTP", "address and headers")
 def _(place: Place, size: int) -> bool:
     request = place.client.build_request("GET", "/api/v1/health", headers={"X-Filling": ""})

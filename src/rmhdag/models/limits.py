@@ -62,6 +62,7 @@ TASK_LOG_BYTES = MB
 BODY_BYTES = 10 * MB
 HEADER_BYTES = 32 * KB
 BODY_VALUES = 1_000_000
+BODY_CONTAINERS = 400_000
 JOBS_IN_A_BATCH = 1_000
 REASON_CHARACTERS = 1_000
 URL_CHARACTERS = 512
@@ -116,6 +117,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
     "HTTP": (
         Limit("a body", BODY_BYTES, "bytes", "413"),
         Limit("values in a body", BODY_VALUES, "", "413"),
+        Limit("lists and objects in a body", BODY_CONTAINERS, "", "413"),
         Limit("address and headers", HEADER_BYTES, "bytes", "431"),
         Limit("the depth of a body", JSON_DEPTH, "levels", "400"),
         Limit("jobs in one submission", JOBS_IN_A_BATCH, "", "422"),
