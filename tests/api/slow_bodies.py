@@ -165,8 +165,8 @@ def send_slow_bodies(
             status = client.request(method, path, content=content, headers={"Content-Type": media_type}).status_code
         except httpx.TransportError:
             status = NO_ANSWER
-        spent = [(time.perf_counter() - begun) * 1000, (time.process_time() - begun_cpu) * 1000]
-        answers.all.append(Answer(f"{method} {_short(path, known)}", kind, len(content), *spent, status))
+        spent, spent_cpu = (time.perf_counter() - begun) * 1000, (time.process_time() - begun_cpu) * 1000
+        answers.all.append(Answer(f"{method} {_short(path, known)}", kind, len(content), spent, spent_cpu, status))
     return answers
 
 

@@ -34,7 +34,7 @@ def test_a_drained_worker_finishes_its_task_and_ends_with_0(cluster: Cluster, tm
     job_id = cluster.submit(gated(tmp_path / "gate"))
     cluster.wait_for(lambda: running(cluster, job_id), "the task runs")
     worker_id = cluster.one("SELECT worker_id FROM dag_workers")
-    assert processes.drain_worker(cluster.conn, worker_id, **BY_ANN, only_of_namespace=True)
+    assert processes.drain_worker(cluster.conn, worker_id, **BY_ANN)
     assert cluster.one("SELECT draining FROM dag_workers"), "seen at once"
     other = cluster.submit(sleeper(0))
     asked = "SELECT drain_requested_at FROM dag_workers"
@@ -61,7 +61,7 @@ def test_a_task_that_outlives_the_stop_time_goes_to_another_worker(cluster: Clus
     worker_id = cluster.one("SELECT worker_id FROM dag_workers")
     cluster.worker()
     cluster.wait_for(lambda: cluster.one(STARTED) == 2, "another one is there")
-    assert processes.drain_worker(cluster.conn, worker_id, **BY_ANN, only_of_namespace=True)
+    assert processes.drain_worker(cluster.conn, worker_id, **BY_ANN)
     assert worker.wait(30) == 0, cluster.logs()
     assert cluster.wait_for_end(job_id) == ["completed"]
     assert cluster.one("SELECT max(attempt) FROM dag_node_states") == 1, "no attempt is used up"
@@ -77,7 +77,7 @@ def test_a_drained_orchestrator_hands_its_jobs_over_and_ends_with_0(cluster: Clu
     assert before is not None
     cluster.orchestrator()
     cluster.wait_for(lambda: cluster.one("SELECT count(*) FROM dag_orchestrators") == 2, "another one is there")
-    assert processes.drain_orchestrator(cluster.conn, before, **BY_ANN, only_of_namespace=True)
+    assert processes.drain_orchestrator(cluster.conn, before, **BY_ANN)
     assert first.wait(30) == 0, cluster.logs()
     cluster.wait_for(lambda: owner(cluster, job_id) not in (None, before), "the other one has the job")
     assert cluster.wait_for_end(job_id) == ["completed"]

@@ -260,6 +260,6 @@ Submitter = Annotated[Caller, Depends(needs(Scope.SUBMIT))]
 Operator = Annotated[Caller, Depends(needs(Scope.OPERATE))]
 Administrator = Annotated[Caller, Depends(needs(Scope.ADMIN))]
 # One of the two is enough: `admin` for the own namespace, `platform` for all.
-AuditReader = Annotated[Caller, Depends(needs(Scope.ADMIN, Scope.PLATFORM))]
+NamespaceOrPlatform = Annotated[Caller, Depends(needs(Scope.ADMIN, Scope.PLATFORM))]
 PlatformOperator = Annotated[Caller, Depends(needs(Scope.PLATFORM))]
 WorkerCaller = Annotated[Caller, Depends(needs(Scope.WORKER))]

@@ -449,15 +449,11 @@ class LocalPlatform(LocalAccess, Platform):
 
     def drain_worker(self, worker_id: str) -> bool:
         namespace, actor = self._namespace, self._name
-        return process_rows.drain_worker(
-            self.conn, worker_id, namespace=namespace, actor=actor, only_of_namespace=False
-        )
+        return process_rows.drain_worker(self.conn, worker_id, namespace=namespace, actor=actor)
 
     def drain_orchestrator(self, owner_id: str) -> bool:
         namespace, actor = self._namespace, self._name
-        return process_rows.drain_orchestrator(
-            self.conn, owner_id, namespace=namespace, actor=actor, only_of_namespace=False
-        )
+        return process_rows.drain_orchestrator(self.conn, owner_id, namespace=namespace, actor=actor)
 
     def dead_letters(self, *, settled_too: bool = False, limit: int) -> list[DeadLetterSummary]:
         found = dead_letters.dead_letters(self.conn, self._namespace, settled_too=settled_too, limit=limit)

@@ -53,8 +53,8 @@ def change(
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Set limits for one namespace; they hold within a few seconds. On a server this needs an admin key of the
-    namespace `default`. RMHDAG_QUOTAS sets the limits of all namespaces that have none of their own.
+    """Set limits for one namespace; they hold within a few seconds. On a server this needs the scope
+    `platform`. RMHDAG_QUOTAS sets the limits of all namespaces that have none of their own.
 
     \b
     Examples:

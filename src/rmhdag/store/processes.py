@@ -33,18 +33,18 @@ def beat_answer(row: tuple[bool] | None) -> BeatAnswer:
     return BeatAnswer.DRAIN if row[0] else BeatAnswer.GO_ON
 
 
-def drain_worker(conn: Conn, worker_id: str, *, namespace: str, actor: str, only_of_namespace: bool) -> bool:
+def drain_worker(conn: Conn, worker_id: str, *, namespace: str, actor: str, among: str | None = None) -> bool:
     """Ask it to finish and end; it hears so with its next heartbeat. False if there is no such worker.
 
-    `only_of_namespace`: one of another namespace counts as not there. One that serves all of them is of `default`.
+    `among`: only one that serves this namespace alone; any other counts as not there.
     """
-    given = {"worker_id": worker_id, "namespace": namespace, "actor": actor, "only": only_of_namespace}
+    given = {"worker_id": worker_id, "namespace": namespace, "actor": actor, "among": among}
     return conn.execute(SQL["drain_worker"], given).rowcount == 1
 
 
-def drain_orchestrator(conn: Conn, owner_id: str, *, namespace: str, actor: str, only_of_namespace: bool) -> bool:
-    """Ask it to hand its jobs over and end. False if there is no such orchestrator, as above."""
-    given = {"owner_id": owner_id, "namespace": namespace, "actor": actor, "only": only_of_namespace}
+def drain_orchestrator(conn: Conn, owner_id: str, *, namespace: str, actor: str) -> bool:
+    """Ask it to hand its jobs over and end. False if there is no such orchestrator."""
+    given = {"owner_id": owner_id, "namespace": namespace, "actor": actor}
     return conn.execute(SQL["drain_orchestrator"], given).rowcount == 1
 
 

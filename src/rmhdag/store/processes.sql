@@ -7,11 +7,10 @@ UPDATE dag_orchestrators SET heartbeat_at = clock_timestamp(), stats = %(stats)s
 RETURNING drain_requested_at IS NOT NULL
 
 -- name: drain_worker
--- Processes that serve all namespaces belong to those who run the platform, in the namespace `default`.
 WITH drained AS (
     UPDATE dag_workers
     SET draining = true, drain_requested_at = COALESCE(drain_requested_at, clock_timestamp())
-    WHERE worker_id = %(worker_id)s AND (NOT %(only)s OR COALESCE(serves_namespace, 'default') = %(namespace)s)
+    WHERE worker_id = %(worker_id)s AND (%(among)s::text IS NULL OR serves_namespace = %(among)s)
     RETURNING worker_id, host, process_id
 )
 INSERT INTO dag_audit (namespace, actor, action, subject, after)
@@ -22,7 +21,7 @@ FROM drained
 WITH drained AS (
     UPDATE dag_orchestrators
     SET stopping = true, drain_requested_at = COALESCE(drain_requested_at, clock_timestamp())
-    WHERE owner_id = %(owner_id)s AND (NOT %(only)s OR %(namespace)s = 'default')
+    WHERE owner_id = %(owner_id)s
     RETURNING owner_id, host, process_id
 )
 INSERT INTO dag_audit (namespace, actor, action, subject, after)

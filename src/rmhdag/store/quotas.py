@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 import psycopg
 
+from rmhdag.store.audit import add_audit
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -77,9 +78,12 @@ def list_namespaces(conn: Conn) -> dict[str, NamespaceUse]:
 def set_quotas(conn: Conn, namespace: str, quotas: Mapping[str, int | None], changed_by: str) -> dict[str, Any]:
     """Change some; None gives the platform's default back. Returns all of the namespace's own."""
     given = {"namespace": namespace, "quotas": orjson.dumps(dict(quotas)).decode(), "changed_by": changed_by}
-    row = conn.execute(SQL["set_quotas"], given).fetchone()
-    assert row is not None
-    own: dict[str, Any] = row[0]
+    with conn.transaction():
+        before = find_namespace(conn, namespace).quotas
+        row = conn.execute(SQL["set_quotas"], given).fetchone()
+        assert row is not None
+        own: dict[str, Any] = row[0]
+        add_audit(conn, namespace, changed_by, "quotas.change", f"namespace {namespace}", before=before, after=own)
     return own
 
 
@@ -107,6 +111,11 @@ def count_keys(conn: Conn, namespace: str) -> int:
 
 def unfinished_bytes(conn: Conn, namespace: str) -> int:
     return _number(conn, "unfinished_bytes", {"namespace": namespace})
+
+
+def is_counting_due(conn: Conn, seconds: float) -> bool:
+    """Whether nobody has counted what is stored for so long."""
+    return bool(_number(conn, "counting_due", {"seconds": seconds}))
 
 
 def count_stored(conn: Conn) -> list[StoredUse]:

@@ -90,6 +90,9 @@ WHERE namespace = %(namespace)s AND kind = 'key' AND revoked_at IS NULL
 SELECT COALESCE(sum(octet_length(data)), 0)::bigint FROM dag_payloads
 WHERE namespace = %(namespace)s AND media_type = 'unfinished'
 
+-- name: counting_due
+SELECT COALESCE(max(counted_at) < clock_timestamp() - %(seconds)s * interval '1 second', true)::int FROM dag_namespaces
+
 -- name: count_stored
 -- Sizes on disk, which PostgreSQL knows without reading the values.
 SELECT

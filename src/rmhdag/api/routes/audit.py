@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from rmhdag.api.context import ApiContext
-from rmhdag.api.identity import AuditReader
+from rmhdag.api.identity import NamespaceOrPlatform
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
 from rmhdag.models.api.audit import AuditPage, AuditView
 from rmhdag.store.audit import NEWEST, list_audit
@@ -17,7 +17,7 @@ router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
 
 @router.get("", summary="Who did what")
 def read_audit(
-    caller: AuditReader,
+    caller: NamespaceOrPlatform,
     api: ApiContext,
     action: Annotated[
         str | None,

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from rmhdag.api.context import ApiContext
-from rmhdag.api.identity import Administrator, Reader
+from rmhdag.api.identity import NamespaceOrPlatform, PlatformOperator, Reader
 from rmhdag.api.problems import not_found
 from rmhdag.api.views import processes
 from rmhdag.models.api.processes import DrainAnswer, HandlerList, HandlerSummary, OrchestratorList, WorkerList
@@ -44,24 +44,22 @@ def list_orchestrators(caller: Reader, api: ApiContext) -> OrchestratorList:
 
 
 @router.post("/workers/{worker_id}/drain")
-def drain_worker(caller: Administrator, api: ApiContext, worker_id: ProcessId) -> DrainAnswer:
+def drain_worker(caller: NamespaceOrPlatform, api: ApiContext, worker_id: ProcessId) -> DrainAnswer:
     """Let a worker take no more tasks, finish or give back what it has within its stop time, and end.
 
-    One that serves all namespaces is drained by administrators of the namespace `default`.
+    `admin` is enough for workers of the own namespace alone; those that others use as well need the scope `platform`.
     """
     with api.connection() as conn:
-        actor, namespace = caller.name, caller.namespace
-        if not store.drain_worker(conn, worker_id, namespace=namespace, actor=actor, only_of_namespace=True):
+        if not store.drain_worker(conn, worker_id, namespace=caller.namespace, actor=caller.name, among=caller.sees):
             raise not_found("such worker", "`GET /api/v1/workers` lists them.")
     return DrainAnswer(process=worker_id, draining=True)
 
 
 @router.post("/orchestrators/{owner_id}/drain")
-def drain_orchestrator(caller: Administrator, api: ApiContext, owner_id: ProcessId) -> DrainAnswer:
-    """Let an orchestrator hand its jobs over to the others, and end. For administrators of the namespace `default`."""
+def drain_orchestrator(caller: PlatformOperator, api: ApiContext, owner_id: ProcessId) -> DrainAnswer:
+    """Let an orchestrator hand its jobs over to the others, and end."""
     with api.connection() as conn:
-        actor, namespace = caller.name, caller.namespace
-        if not store.drain_orchestrator(conn, owner_id, namespace=namespace, actor=actor, only_of_namespace=True):
+        if not store.drain_orchestrator(conn, owner_id, namespace=caller.namespace, actor=caller.name):
             raise not_found("such orchestrator", "`GET /api/v1/orchestrators` lists them.")
     return DrainAnswer(process=owner_id, draining=True)
 

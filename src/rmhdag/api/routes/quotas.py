@@ -7,15 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from rmhdag.api.context import ApiContext
-from rmhdag.api.identity import Administrator, Reader
-from rmhdag.api.problems import Problem
+from rmhdag.api.identity import PlatformOperator, Reader
 from rmhdag.api.views.quotas import read_quotas_of
 from rmhdag.models.api.quotas import QuotaChanges, QuotaList
 from rmhdag.store import quotas
 
 router = APIRouter(prefix="/api/v1/quotas", tags=["processes"])
 
-OPERATORS = "default"
 NamespacePath = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
@@ -28,15 +26,8 @@ def get_quotas(caller: Reader, api: ApiContext) -> QuotaList:
 
 
 @router.post("/{namespace}")
-def change_quotas(namespace: NamespacePath, body: QuotaChanges, caller: Administrator, api: ApiContext) -> QuotaList:
-    """Change quotas of a namespace. It needs an admin key of the namespace `default`: nobody raises their own."""
-    if caller.namespace != OPERATORS:
-        raise Problem(
-            403,
-            "not_the_operator",
-            f"quotas are changed with an admin key of the namespace `{OPERATORS}`",
-            remedy="Ask the operator of the platform.",
-        )
+def change_quotas(namespace: NamespacePath, body: QuotaChanges, caller: PlatformOperator, api: ApiContext) -> QuotaList:
+    """Change quotas of a namespace. It needs the scope `platform`: nobody raises their own."""
     with api.connection() as conn:
         quotas.set_quotas(conn, namespace, body.quotas, caller.name)
         return read_quotas_of(conn, namespace, api.settings.quotas)
