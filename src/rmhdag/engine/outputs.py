@@ -74,33 +74,40 @@ def _dotted(path: Path) -> str:
 
 
 class JobScope:
-    """Names that mean the same for every node of a job."""
+    """Names that mean the same for every node of a job.
 
-    __slots__ = ("run", "shared", "sizes", "work")
+    It holds parts of the run, never the run: in a cycle, a job that was dropped would keep its values in memory until
+    the garbage collector comes round, and it is told to come rarely.
+    """
+
+    __slots__ = ("_env", "_input_params", "_nodes", "_outputs", "_slots", "shared", "sizes", "work")
 
     def __init__(self, run: JobRun, sizes: dict[int, tuple[Any, int]] | None = None) -> None:
-        self.run = run
+        self._input_params = run.input_params
+        self._env = run.env
+        self._outputs = run.outputs
+        self._nodes = run.plan.by_id
+        self._slots = run.slots
         self.sizes = {} if sizes is None else sizes
         self.shared: Shared | None = None
         self.work = 0  # of expressions, since somebody began to count
 
     def lookup(self, root: str, path: Path) -> Any:
-        run = self.run
         if root == "nodes":
-            if path in run.outputs:
-                return run.outputs[path]
+            if path in self._outputs:
+                return self._outputs[path]
             return self._other(path)
         if root == "inputs":
-            return resolve_path(run.input_params, path)
+            return resolve_path(self._input_params, path)
         if root == "env":
-            return resolve_path(run.env, path)
+            return resolve_path(self._env, path)
         raise Missing(f"{root!r} has a meaning only inside a fan-out")
 
     def _other(self, path: Path) -> Any:
-        plan = self.run.plan.by_id.get(str(path[0]))
+        plan = self._nodes.get(str(path[0]))
         if plan is None:
             raise Missing(f"there is no node {path[0]!r}")
-        slot = self.run.slots[plan.index]
+        slot = self._slots[plan.index]
         if path[1:] == ("status",):
             return str(STATUSES[slot.status])
         if slot.status != COMPLETED:
