@@ -1,4 +1,4 @@
-"""What an orchestrator has of a job is gone with its end, without the help of the garbage collector, which comes rarely."""
+"""What an orchestrator has of a job is gone with its end, without the garbage collector, which comes rarely."""
 
 from __future__ import annotations
 
