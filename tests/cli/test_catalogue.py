@@ -53,7 +53,8 @@ def test_items_are_taken_out(cli: RunCli, platform: Platform) -> None:
     whole = cli("catalogue", "remove", "c", "--all")
     assert "2 items of c were taken out of the catalogue; 1 that assets show stay" in whole.stdout + whole.stderr
     assert left(platform) == ["owned"]
-    rows = platform.conn.execute("SELECT subject, reason FROM dag_audit ORDER BY seq").fetchall()
+    noted = "SELECT subject, reason FROM dag_audit WHERE action = 'catalogue.remove' ORDER BY seq"
+    rows = platform.conn.execute(noted).fetchall()
     assert rows == [("c/with space", "clouds"), ("c", None)]
 
 

@@ -47,7 +47,9 @@ def listed(shown: StaticCatalogue, collection_id: str = "c") -> list[str]:
 
 
 def audits(platform: Platform) -> list[Any]:
-    query = "SELECT actor, action, subject, before, reason FROM dag_audit ORDER BY seq"
+    query = (
+        "SELECT actor, action, subject, before, reason FROM dag_audit WHERE action = 'catalogue.remove' ORDER BY seq"
+    )
     return platform.conn.execute(query).fetchall()
 
 

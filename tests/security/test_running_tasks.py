@@ -59,7 +59,7 @@ class Tenants:
 
 @pytest.fixture
 def tenants(platform: Platform) -> Tenants:
-    return Tenants(platform, platform.seat())
+    return Tenants(platform, platform.seat(OrchestratorSettings(quotas=Quotas(running_share=75))))
 
 
 WAYS = pytest.mark.parametrize("more", [{}, {"handlers": frozenset({"echo"}), "by_handler": True}], ids=str)

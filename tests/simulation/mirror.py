@@ -186,10 +186,13 @@ class MirroredStore(Store):
 
     def sweep_inbox(self) -> None:
         me = self.acting
+        self._go_on()
+        # What a transaction that is open now writes is found by the next sweep.
+        sees_all = self._lanes.open is None
         self._perform(lambda conn: jobs.adopt_strays(conn, me), lambda _: set())
         self._perform(lambda conn: jobs.discard_inbox_of_ended_jobs(conn, me), lambda _: set())
         self.compare()
-        if self._lanes.open is None and any(
+        if sees_all and any(
             row.owner_id != me
             for row in self.inbox.values()
             if self.jobs[row.job_id].owner_id == me and not self._has_ended(row.job_id)

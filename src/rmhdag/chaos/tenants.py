@@ -31,7 +31,7 @@ from rmhdag.chaos.growth import process_figures
 from rmhdag.chaos.workflows import QUEUE
 from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.models.scopes import Scope
-from rmhdag.store import api_keys, migration
+from rmhdag.store import api_keys, migration, quotas
 from rmhdag.store.connection import connect
 
 SCHEMA = "dagapp"
@@ -110,6 +110,9 @@ class _Drill:
                 api_keys.create_key(conn, f"alpha-{n}", [Scope.ADMIN], created_by="chaos", namespace="alpha").key
                 for n in range(PEOPLE)
             ]
+            # As an operator would who lets tenants run tasks of any length on shared workers.
+            for namespace in ("alpha", "beta"):
+                quotas.set_quotas(conn, namespace, {"running_share": 75}, "chaos")
             worker = api_keys.create_key(conn, "alpha-w", [Scope.WORKER], created_by="chaos", namespace="alpha").key
             scopes = [Scope.READ, Scope.SUBMIT, Scope.OPERATE]
             victim = api_keys.create_key(conn, VICTIM, scopes, created_by="chaos", namespace="beta").key

@@ -12,7 +12,7 @@ from rmhdag.cli.output import emit, say
 
 
 def register(app: typer.Typer) -> None:
-    app.command("schema")(show_schema)
+    app.command("schema", short_help="Show the JSON Schema of workflow files.")(show_schema)
 
 
 def show_schema(

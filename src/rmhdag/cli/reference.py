@@ -50,7 +50,7 @@ NODE = (
 
 KEY = (
     "key_id, namespace, name, kind, state, scopes, rotated_from, created_by, created_at, expires_at, revoked_at, "
-    "last_used_at"
+    "revoked_by, last_used_at"
 )
 ASSET = (
     "asset_id, platform_id, platform_refs, kind, processing_status, latest_revision, current_revision, "

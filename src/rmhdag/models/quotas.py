@@ -24,8 +24,9 @@ class Quotas:
     """Generous for one laptop, and such that some tens of namespaces can live together on one platform."""
 
     running_tasks: int = quota(10_000, "tasks that shared workers hold at the same time", least=1)
+    # Off unless somebody asks for it: it counts what a worker has in store as well, so short tasks become slow.
     running_share: int = quota(
-        75, "percent of the shared workers' slots of a queue, while there are other namespaces", most=100, least=1
+        100, "percent of the shared workers' slots of a queue, while there are other namespaces", most=100, least=1
     )
     open_jobs: int = quota(100_000, "jobs that have not ended")
     stored_bytes: int = quota(50 * GB, "bytes of parameters, results and stored values of jobs")

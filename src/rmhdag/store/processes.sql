@@ -14,7 +14,7 @@ WITH drained AS (
     RETURNING worker_id, host, process_id
 )
 INSERT INTO dag_audit (namespace, actor, action, subject, after)
-SELECT %(namespace)s, %(actor)s, 'drain_worker', worker_id, jsonb_build_object('host', host, 'process_id', process_id)
+SELECT %(namespace)s, %(actor)s, 'worker.drain', worker_id, jsonb_build_object('host', host, 'process_id', process_id)
 FROM drained
 
 -- name: drain_orchestrator
@@ -25,7 +25,7 @@ WITH drained AS (
     RETURNING owner_id, host, process_id
 )
 INSERT INTO dag_audit (namespace, actor, action, subject, after)
-SELECT %(namespace)s, %(actor)s, 'drain_orchestrator', owner_id, jsonb_build_object('host', host, 'process_id', process_id)
+SELECT %(namespace)s, %(actor)s, 'orchestrator.drain', owner_id, jsonb_build_object('host', host, 'process_id', process_id)
 FROM drained
 
 -- name: remove_orchestrators

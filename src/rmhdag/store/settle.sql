@@ -222,7 +222,7 @@ WITH answered AS (
 )
 INSERT INTO dag_audit (namespace, actor, action, subject, after, reason)
 SELECT
-    namespace, issued_by, 'approval.decide', 'job ' || job_id || ', node ' || (body->>'node_id'),
+    namespace, issued_by, 'approval.decide', concat('job ', job_id, ', node ', body->>'node_id'),
     jsonb_build_object('approved', body->'approved'), left(body->>'reason', 2000)
 FROM answered
 WHERE kind = 'decide' AND outcome = 'applied'

@@ -20,7 +20,7 @@ def read_quotas_of(conn: Conn, namespace: str, defaults: Quotas, listeners: int 
         "running_tasks": quotas.count_running(conn, namespace),
         "open_jobs": quotas.count_open_jobs(conn, namespace, limits.open_jobs + 1),
         "stored_bytes": found.used.get("stored_bytes"),
-        "upload_bytes": quotas.unfinished_bytes(conn, namespace),
+        "upload_bytes": found.used.get("upload_bytes"),
         "workflows": quotas.count_workflows(conn, namespace),
         "handlers": quotas.count_handlers(conn, namespace),
         "keys": quotas.count_keys(conn, namespace),
