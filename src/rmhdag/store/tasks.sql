@@ -1,12 +1,4 @@
--- name: claim_tasks
--- SKIP LOCKED lets many workers claim at once; the mark spares the scan the dead rows of tasks already claimed.
--- Suspects, which are few, are passed over: they are claimed one by one (suspects.sql). So are tasks whose handler the
--- worker does not have: `handlers` is an object whose keys are their names, which is searched faster than an array.
--- Namespaces near their quota of running tasks are watched, and get no more than they have room for: `room`. As long as
--- there are none, which one look at an empty index tells, nothing of that is executed. Two claims at the same moment do
--- not see each other: then it is one batch more, for once. A worker of a namespace's own runs what it can. Full ones are
--- looked up in an object, because of an array the planner would expect that it leaves no row.
--- The last column is how many were picked: more than are returned if a namespace had no more room.
+-- part: room
 WITH watched AS MATERIALIZED (
     SELECT namespace, running_tasks, running_share
     FROM dag_namespaces
@@ -32,6 +24,31 @@ room AS MATERIALIZED (
         WHERE w.serves_namespace IS NULL AND jsonb_exists(w.queues, %(queue)s) AND EXISTS (SELECT FROM watched)
     ) AS s
 ),
+
+-- part: picked_within_room
+WHERE q.task_id = ANY(CASE
+    WHEN EXISTS (SELECT FROM watched) THEN ARRAY(
+        SELECT p.task_id
+        FROM (
+            SELECT task_id, namespace, row_number() OVER (PARTITION BY namespace ORDER BY order_key) AS place
+            FROM picked
+        ) AS p
+        LEFT JOIN room AS r ON r.namespace = p.namespace
+        WHERE r.tasks IS NULL OR p.place <= r.tasks
+    )
+    ELSE ARRAY(SELECT task_id FROM picked)
+END)
+
+-- name: claim_tasks
+-- SKIP LOCKED lets many workers claim at once; the mark spares the scan the dead rows of tasks already claimed.
+-- Suspects, which are few, are passed over: they are claimed one by one (suspects.sql). So are tasks whose handler the
+-- worker does not have: `handlers` is an object whose keys are their names, which is searched faster than an array.
+-- Namespaces near their quota of running tasks are watched, and get no more than they have room for: `room`. As long as
+-- there are none, which one look at an empty index tells, nothing of that is executed. Two claims at the same moment do
+-- not see each other: then it is one batch more, for once. A worker of a namespace's own runs what it can. Full ones are
+-- looked up in an object, because of an array the planner would expect that it leaves no row.
+-- The last column is how many were picked: more than are returned if a namespace had no more room.
+-- include: room
 picked AS MATERIALIZED (
     SELECT task_id, namespace, order_key
     FROM dag_queue_messages
@@ -47,18 +64,7 @@ picked AS MATERIALIZED (
 )
 UPDATE dag_queue_messages AS q
 SET worker_id = %(worker_id)s, claimed_at = clock_timestamp(), lease_epoch = q.lease_epoch + 1
-WHERE q.task_id = ANY(CASE
-    WHEN EXISTS (SELECT FROM watched) THEN ARRAY(
-        SELECT p.task_id
-        FROM (
-            SELECT task_id, namespace, row_number() OVER (PARTITION BY namespace ORDER BY order_key) AS place
-            FROM picked
-        ) AS p
-        LEFT JOIN room AS r ON r.namespace = p.namespace
-        WHERE r.tasks IS NULL OR p.place <= r.tasks
-    )
-    ELSE ARRAY(SELECT task_id FROM picked)
-END)
+-- include: picked_within_room
 RETURNING
     q.task_id, q.job_id, q.node_id, q.queue, q.handler, q.params, q.timeout_seconds, q.attempt, q.lease_epoch,
     q.lease_losses, q.priority, q.checkpoint_phase, q.checkpoint_data, q.trace_parent, q.order_key, q.namespace,
@@ -69,31 +75,7 @@ RETURNING
 -- front. The first tasks of each handler are looked at; a few more than wanted, because others claim at the same time.
 -- An equal handler is written as a range: then only the index over handlers has the order that is asked for, and the
 -- planner cannot choose the one over the whole queue instead, whatever it knows about the table.
-WITH watched AS MATERIALIZED (
-    SELECT namespace, running_tasks, running_share
-    FROM dag_namespaces
-    WHERE is_watched AND %(namespace)s::text IS NULL
-),
-held AS MATERIALIZED (
-    SELECT h.namespace, count(*) AS everywhere, count(*) FILTER (WHERE jsonb_exists(w.queues, %(queue)s)) AS here
-    FROM dag_workers AS w,
-        LATERAL (SELECT t.namespace FROM dag_queue_messages AS t WHERE t.worker_id = w.worker_id OFFSET 0) AS h
-    WHERE w.serves_namespace IS NULL AND EXISTS (SELECT FROM watched)
-    GROUP BY h.namespace
-),
-room AS MATERIALIZED (
-    SELECT n.namespace, LEAST(
-        n.running_tasks - COALESCE(h.everywhere, 0),
-        CASE WHEN n.running_share < 100 THEN
-            GREATEST(1, COALESCE(s.slots, 0) * n.running_share / 100) - COALESCE(h.here, 0) END) AS tasks
-    FROM watched AS n
-    LEFT JOIN held AS h ON h.namespace = n.namespace
-    CROSS JOIN (
-        SELECT sum(w.slots) AS slots
-        FROM dag_workers AS w
-        WHERE w.serves_namespace IS NULL AND jsonb_exists(w.queues, %(queue)s) AND EXISTS (SELECT FROM watched)
-    ) AS s
-),
+-- include: room
 nearest AS MATERIALIZED (
     SELECT c.task_id, c.order_key
     FROM jsonb_object_keys(%(handlers)s::jsonb) AS h (handler),
@@ -122,18 +104,7 @@ picked AS MATERIALIZED (
 )
 UPDATE dag_queue_messages AS q
 SET worker_id = %(worker_id)s, claimed_at = clock_timestamp(), lease_epoch = q.lease_epoch + 1
-WHERE q.task_id = ANY(CASE
-    WHEN EXISTS (SELECT FROM watched) THEN ARRAY(
-        SELECT p.task_id
-        FROM (
-            SELECT task_id, namespace, row_number() OVER (PARTITION BY namespace ORDER BY order_key) AS place
-            FROM picked
-        ) AS p
-        LEFT JOIN room AS r ON r.namespace = p.namespace
-        WHERE r.tasks IS NULL OR p.place <= r.tasks
-    )
-    ELSE ARRAY(SELECT task_id FROM picked)
-END)
+-- include: picked_within_room
 RETURNING
     q.task_id, q.job_id, q.node_id, q.queue, q.handler, q.params, q.timeout_seconds, q.attempt, q.lease_epoch,
     q.lease_losses, q.priority, q.checkpoint_phase, q.checkpoint_data, q.trace_parent, q.order_key, q.namespace,
