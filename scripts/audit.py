@@ -28,15 +28,22 @@ def audit(kind: str) -> int:
     try:
         packages = json.loads(done.stdout)["dependencies"]
     except (ValueError, KeyError):
-        print(f"{file.name}: no database of vulnerabilities could be asked: {done.stderr.strip()[-300:]}")
+        print(f"{file.name}: nothing was audited: no database could be asked: {done.stderr.strip()[-300:]}")
         return 0
+    skipped = [package["name"] for package in packages if "skip_reason" in package]
+    if len(skipped) == len(packages):
+        # A mirror that hands out packages may know nothing of their vulnerabilities.
+        print(f"{file.name}: nothing was audited: the database that was asked knows none of {len(packages)} packages")
+        return 0
+    if skipped:
+        print(f"{file.name}: not audited: {', '.join(skipped)}")
     found = [(package, one) for package in packages for one in package.get("vulns", [])]
     for package, one in found:
         repaired = ", ".join(one.get("fix_versions", [])) or "no version yet"
         print(
             f"{file.name}: {package['name']} {package['version']}: {one['id']}, repaired in {repaired}", file=sys.stderr
         )
-    print(f"{file.name}: {len(packages)} packages, {len(found)} known vulnerabilities")
+    print(f"{file.name}: {len(packages) - len(skipped)} packages, {len(found)} known vulnerabilities")
     return 1 if found else 0
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
-import sys
 from collections import deque
 from datetime import UTC, datetime
 from statistics import median
@@ -17,7 +17,6 @@ from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.workflow.definition import AnyNode, FanInNode, FanOutNode, TaskNode, TaskSpec, WorkflowDefinition
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-ROUNDS = 7
 CHAIN_LENGTH = 500
 CHAINS = 20
 SIZES = (100, 1_000, 10_000, 100_000)
@@ -76,11 +75,11 @@ def run_job(plan: Plan, params: dict[str, object]) -> tuple[int, float]:
     return results, seconds
 
 
-def measure() -> dict[str, object]:
+def measure(rounds: int) -> dict[str, object]:
     chain, fan = chain_plan(), fan_plan()
     chain_rates: list[float] = []
     fan_costs: dict[int, list[float]] = {size: [] for size in SIZES}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         results, seconds = map(sum, zip(*(run_job(chain, {"x": 1}) for _ in range(CHAINS)), strict=True))
         chain_rates.append(results / seconds)
         for size in SIZES:
@@ -90,7 +89,7 @@ def measure() -> dict[str, object]:
     ratios = [large / small for small, large in zip(fan_costs[100], fan_costs[100_000], strict=True)]
     return {
         "python": platform.python_version(),
-        "rounds": ROUNDS,
+        "rounds": rounds,
         "chain_results_per_second": round(median(chain_rates)),
         "fan_out_microseconds_per_result": {str(size): round(median(costs), 2) for size, costs in fan_costs.items()},
         "cost_at_100000_relative_to_100": round(median(ratios), 3),
@@ -98,8 +97,12 @@ def measure() -> dict[str, object]:
 
 
 def main() -> None:
-    figures = measure()
-    if "--json" in sys.argv:
+    parser = argparse.ArgumentParser(prog="scripts/bench-engine", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds (default: 7)")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    arguments = parser.parse_args()
+    figures = measure(arguments.rounds)
+    if arguments.json:
         print(json.dumps(figures))
         return
     print(f"chains of {CHAIN_LENGTH}: {figures['chain_results_per_second']:,} results/s (at least 40,000 wanted)")

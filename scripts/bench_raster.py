@@ -27,9 +27,9 @@ import numpy as np
 import rasterio
 
 import rmhdag
-from rmhdag.bench.platform import Platform, Server, open_server
 from rmhdag.handlers import HandlerContext, HandlerSpec, StopReason, load_handlers
 from rmhdag.handlers.running import run_async, run_plain
+from rmhdag.lab.bench.rig import Rig, Server, open_server
 from rmhdag.models.blobs import BlobAddress
 from rmhdag.models.records import Zone
 from rmhdag.storage import Storage, StorageSettings, open_storage
@@ -150,16 +150,16 @@ def take_turns(number: int, turns: Sequence[tuple[list[float], Callable[[], None
 class Bench:
     """Two storages that hold the same files, a platform on one of them and a plain script on the other."""
 
-    def __init__(self, server: Server, platform: Platform, ours: Storage, theirs: Storage) -> None:
+    def __init__(self, server: Server, rig: Rig, ours: Storage, theirs: Storage) -> None:
         self._folder = server.folder
-        self._platform = platform
+        self._rig = rig
         self._storages = (ours, theirs)
         self._plain = PlainScript(theirs)
 
     def _run(self, definition: WorkflowDefinition, count: int, params: dict[str, Any]) -> None:
-        stored = self._platform.register(definition)
-        job_ids = self._platform.submit(stored, count, validate_inputs(definition, params))
-        self._platform.wait_for(job_ids, timeout_seconds=1_200)
+        stored = self._rig.register(definition)
+        job_ids = self._rig.submit(stored, count, validate_inputs(definition, params))
+        self._rig.wait_for(job_ids, timeout_seconds=1_200)
 
     def add_file(self, name: str, size: int, seed: int, container: str = CONTAINER) -> None:
         path = write_raster(self._folder / "made.tif", size, seed)
@@ -240,9 +240,9 @@ def opened(children: int) -> Iterator[Bench]:
             "scratch_root": str(server.folder / "scratch"),
             "handler_modules": MODULES,
         }
-        with Platform(server, concurrency=children, worker=worker) as platform:
+        with Rig(server, concurrency=children, worker=worker) as rig:
             storages = [open_storage(StorageSettings(place), "default") for place in (ours, theirs)]
-            bench = Bench(server, platform, *storages)
+            bench = Bench(server, rig, *storages)
             bench.warm_up()
             yield bench
 

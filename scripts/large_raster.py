@@ -16,7 +16,7 @@ from rasterio.windows import Window
 from rio_cogeo.cogeo import cog_validate
 
 import rmhdag
-from rmhdag.bench.platform import Platform, open_server
+from rmhdag.lab.bench.rig import Rig, open_server
 from rmhdag.models.blobs import BlobAddress, BlobRef
 from rmhdag.models.records import Zone
 from rmhdag.storage import StorageSettings, open_storage
@@ -121,8 +121,8 @@ def main() -> int:
             "scratch_root": str(server.folder / "scratch"),
             "handler_modules": ["rmhdag.handlers.raster", "rmhdag.handlers.stac"],
         }
-        with Platform(server, concurrency=arguments.concurrency, worker=worker) as platform:
-            stored = platform.register(definition)
+        with Rig(server, concurrency=arguments.concurrency, worker=worker) as rig:
+            stored = rig.register(definition)
             params = {
                 "container_name": SOURCE.container,
                 "blob_name": SOURCE.path,
@@ -130,14 +130,14 @@ def main() -> int:
                 "datetime": "2024-05-01T00:00:00Z",
                 "tiled_above_pixels": 0,
             }
-            assert platform.worker is not None
-            with MemoryWatch(platform.worker.pid) as watch:
+            assert rig.worker is not None
+            with MemoryWatch(rig.worker.pid) as watch:
                 began = time.perf_counter()
-                (job_id,) = platform.submit(stored, 1, validate_inputs(definition, params))
-                platform.wait_for([job_id], timeout_seconds=3_600)
+                (job_id,) = rig.submit(stored, 1, validate_inputs(definition, params))
+                rig.wait_for([job_id], timeout_seconds=3_600)
                 seconds = time.perf_counter() - began
-            row = platform.conn.execute("SELECT result_data FROM dag_jobs WHERE job_id = %s", [job_id]).fetchone()
-            nodes = platform.conn.execute(
+            row = rig.conn.execute("SELECT result_data FROM dag_jobs WHERE job_id = %s", [job_id]).fetchone()
+            nodes = rig.conn.execute(
                 """
                 SELECT coalesce(parent_node_id, node_id), count(*),
                        extract(epoch FROM max(completed_at) - min(coalesce(started_at, dispatched_at)))

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from license_expression import ExpressionError, get_spdx_licensing
 
+from rmhdag.serving.environment import environment_folder
 from scripts.third_party import Package, licence_of, pinned
 
 KINDS = ("bootstrap", "core", "geo", "dev", "build")
@@ -21,7 +23,7 @@ ALLOWED = frozenset(
 
 
 def main() -> int:
-    packages = pinned(*KINDS)
+    packages = [*pinned(*KINDS), *pinned("services", folder=services_folder())]
     problems = [problem for package in packages if (problem := problem_of(package))]
     absent = [package.name for package in packages if package.distribution is None]
     for problem in problems:
@@ -30,6 +32,11 @@ def main() -> int:
     if absent:
         print(f"not installed here, so not judged: {', '.join(absent)}")
     return 1 if problems else 0
+
+
+def services_folder() -> Path:
+    """The packages of the environment of `rmhdag serve`; a folder that does not exist if it is not installed."""
+    return next(environment_folder().glob("ready/lib/python3*/site-packages"), environment_folder() / "missing")
 
 
 def problem_of(package: Package) -> str | None:

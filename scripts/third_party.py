@@ -18,7 +18,10 @@ WORDS = {
     "3-clause bsd license": "BSD-3-Clause",
     "isc license": "ISC",
     "mit license": "MIT",
+    "mit or afl-2.1": "MIT OR AFL-2.1",
 }
+# Of licence files, for packages that say nothing else.
+TEXTS = {"permission is hereby granted, free of charge, to any person obtaining a copy": "MIT"}
 BEGINNINGS = {
     "apache license": "Apache-2.0",
     "bsd 3-clause license": "BSD-3-Clause",
@@ -41,24 +44,29 @@ class Package:
     name: str
     version: str
     hashes: tuple[str, ...]
+    # Where packages of another environment are.
+    folder: Path | None = None
 
     @property
     def distribution(self) -> metadata.Distribution | None:
         """None where another system, or another kind of environment, would have it."""
         try:
-            found = metadata.distribution(self.name)
-        except metadata.PackageNotFoundError:
+            if self.folder is None:
+                found = metadata.distribution(self.name)
+            else:
+                found = next(iter(metadata.distributions(name=self.name, path=[str(self.folder)])))
+        except (metadata.PackageNotFoundError, StopIteration):
             return None
         return found if found.version == self.version else None
 
 
-def pinned(*kinds: str) -> list[Package]:
+def pinned(*kinds: str, folder: Path | None = None) -> list[Package]:
     found = {}
     for kind in kinds:
         for block in re.split(r"\n(?=\S)", (REQUIREMENTS / f"{kind}.txt").read_text(encoding="utf-8")):
             pin = PIN.match(block)
             if pin is not None:
-                found[pin[1]] = Package(pin[1], pin[2], tuple(HASH.findall(block)))
+                found[pin[1]] = Package(pin[1], pin[2], tuple(HASH.findall(block)), folder)
     return sorted(found.values(), key=lambda package: package.name)
 
 
@@ -80,11 +88,14 @@ def licence_of(distribution: metadata.Distribution) -> str:
         for line in about.get_all("Classifier") or []
         if line.startswith("License ::") and (name := line.rpartition(" :: ")[2]) in CLASSIFIERS
     ]
-    return " AND ".join(dict.fromkeys(classified))
+    if classified:
+        return " AND ".join(dict.fromkeys(classified))
+    texts = [" ".join(text.split()).lower() for _, text in licence_texts(distribution)]
+    return next((name for begin, name in TEXTS.items() if any(text.startswith(begin) for text in texts)), "")
 
 
 def licence_texts(distribution: metadata.Distribution) -> list[tuple[str, str]]:
-    """The files that a package brings for whoever passes it on."""
+    """The licence files that a package contains."""
     found = []
     for file in distribution.files or []:
         if LICENCE_FILE.search(str(file)) and ".dist-info" in str(file):

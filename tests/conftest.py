@@ -3,10 +3,12 @@
 import atexit
 import os
 import signal
+import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
+from pathlib import Path
 from typing import LiteralString
 
 import hypothesis
@@ -51,6 +53,16 @@ def settings_from_outside_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
+@pytest.fixture(autouse=True)
+def commands_leave_no_key_behind() -> Iterator[None]:
+    """A command that runs inside the test says by which key inputs are sealed; the next test may have another one."""
+    vault = sys.modules.get("rmhdag.store.vault")
+    before = None if vault is None else vault.vault_of_inputs()
+    yield
+    if vault is not None:
+        vault.use_for_inputs(before)
+
+
 def required_binaries(name: str) -> ServerBinaries:
     """The binaries behind the parameter ids `wheel18` and `debian15`."""
     if name == "wheel18":
@@ -63,11 +75,74 @@ def required_binaries(name: str) -> ServerBinaries:
     return found
 
 
-@pytest.fixture(scope="session", params=["wheel18", "debian15"])
-def postgres(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    """A running server, once per process and kind; tests that use it run on both kinds."""
-    with EmbeddedPostgres.temporary(binaries=required_binaries(request.param)) as server:
-        yield server
+# The kinds of server differ in SQL, not in what is decided with it. These run on both: every named query is prepared
+# (store), the operations of the simulation and of these modules are executed, rights and locks are checked. All other
+# tests run on the newer one.
+ON_BOTH = (
+    "store/",
+    "messaging/",
+    "lab/simulation/test_agreement.py",
+    "orchestrator/test_advance.py",
+    "orchestrator/test_duties.py",
+    "orchestrator/test_fairness.py",
+    "orchestrator/test_publishing.py",
+    "orchestrator/test_requests.py",
+    "orchestrator/test_retention.py",
+    "orchestrator/test_rollups.py",
+    "orchestrator/test_sql_guards.py",
+    "security/test_quotas_at_once.py",
+    "security/test_roles.py",
+    "api/test_every_route.py::test_what_belongs_to_another_namespace_is_unknown",
+)
+TESTS = Path(__file__).parent
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "postgres" in metafunc.fixturenames:
+        place = f"{metafunc.definition.path.relative_to(TESTS)}::{metafunc.function.__name__}"
+        kinds = ["wheel18", "debian15"] if place.startswith(ON_BOTH) else ["wheel18"]
+        metafunc.parametrize("postgres", kinds, indirect=True, scope="session")
+
+
+class Servers:
+    """Servers that run, one of each kind per process: to make one and to migrate it takes seconds."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._running: dict[str, EmbeddedPostgres] = {}
+        self._templates: dict[str, str] = {}
+
+    def running(self, kind: str) -> EmbeddedPostgres:
+        if kind not in self._running:
+            server = EmbeddedPostgres.temporary(binaries=required_binaries(kind))
+            self._running[kind] = self._stack.enter_context(server)
+        return self._running[kind]
+
+    def migrated_template(self, server: EmbeddedPostgres) -> str:
+        """The name of a database with the schema in it, to be copied and never to be connected to."""
+        from rmhdag.store.migration import apply
+
+        if server.dsn() not in self._templates:
+            name = f"template_{uuid.uuid4().hex}"
+            apply(server.create_database(name))
+            self._templates[server.dsn()] = name
+        return self._templates[server.dsn()]
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    made = Servers()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def postgres(servers: Servers, request: pytest.FixtureRequest) -> EmbeddedPostgres:
+    """A running server; tests of SQL run on both kinds (`ON_BOTH`)."""
+    return servers.running(request.param)
 
 
 class Databases:
@@ -102,13 +177,8 @@ def database(postgres: EmbeddedPostgres) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def migrated_template(postgres: EmbeddedPostgres) -> str:
-    """The name of a database with the schema in it, to be copied and never to be connected to."""
-    from rmhdag.store.migration import apply
-
-    name = f"template_{uuid.uuid4().hex}"
-    apply(postgres.create_database(name))
-    return name
+def migrated_template(servers: Servers, postgres: EmbeddedPostgres) -> str:
+    return servers.migrated_template(postgres)
 
 
 @pytest.fixture
@@ -116,3 +186,19 @@ def migrated_database(postgres: EmbeddedPostgres, migrated_template: str) -> Ite
     """The DSN of a database of the test's own with the schema `dagapp` in it."""
     with databases(postgres).another(migrated_template) as dsn:
         yield dsn
+
+
+@pytest.fixture(scope="session")
+def postgis_dsn() -> Iterator[str]:
+    """The DSN of a data database, for a role that owns its schemas and nothing else."""
+    binaries = required_binaries("debian15")
+    require(binaries.has_postgis, "Debian's postgresql-15-postgis-3 is not installed")
+    with EmbeddedPostgres.temporary(binaries=binaries) as server:
+        dsn = server.create_database("data")
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            conn.execute("CREATE EXTENSION postgis")
+            conn.execute("CREATE ROLE geo LOGIN PASSWORD 'geo'")
+            conn.execute("CREATE ROLE reader")
+            conn.execute("GRANT CREATE ON DATABASE data TO geo")
+        port = psycopg.conninfo.conninfo_to_dict(dsn)["port"]
+        yield f"postgresql://geo:geo@127.0.0.1:{port}/data"

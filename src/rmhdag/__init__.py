@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """The client is imported by whoever uses it: the command line starts without it."""
+        """The client is imported on first use: the command line starts without it."""
         if name in __all__:
             from importlib import import_module
 

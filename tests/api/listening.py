@@ -9,12 +9,9 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import httpx
-import psycopg
 from psycopg.types.json import Jsonb
 
-from rmhdag.store.connection import connect
-
-Conn = psycopg.Connection[Any]
+from rmhdag.store.connection import Conn, connect
 
 
 class Heard(NamedTuple):

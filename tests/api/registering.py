@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from rmhdag.picture.layout import layout
 from rmhdag.store import workflows
 from rmhdag.store.connection import connect, enter_schema
 from rmhdag.workflow import definition_hash, definition_json
 from rmhdag.workflow.definition import WorkflowDefinition
-from rmhdag.workflow.layout import layout
 
 
 def register(dsn: str, definition: WorkflowDefinition, namespace: str = "default") -> None:

@@ -44,7 +44,7 @@ RELEASE = """\
 workflow_id: release
 name: Waits for somebody
 nodes:
-  ask: {type: approval, message: "Release {{ 1 + 1 }} maps?", approvers: [data-stewards], next: last}
+  ask: {type: approval, message: "Release {{ 1 + 1 }} maps?", approvers: [data-stewards, ada], next: last}
   last: {handler: echo, queue: light, params: {done: true}}
 """
 SLOW = """\

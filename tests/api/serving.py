@@ -15,6 +15,7 @@ from rmhdag.api.application import build
 from rmhdag.api.context import Api, ApiSettings
 from rmhdag.api.server import ApiServer
 from rmhdag.cli.run_api import address_of, listen
+from rmhdag.models.quotas import Quotas
 from rmhdag.models.scopes import Scope
 from rmhdag.store import api_keys
 from rmhdag.store.connection import connect, enter_schema
@@ -59,6 +60,7 @@ class ServedHere(Served):
         self.readers = api.readers
         self.checks = api.checks
         self.pool = api.pool
+        self.body_room = api.body_room
         self._server = server
 
     def stop(self) -> None:
@@ -87,8 +89,10 @@ def served(
     **settings: Any,
 ) -> Iterator[ServedHere]:
     listener = listener or listen("127.0.0.1", 0)
-    # On a machine that does other things a connection may take its time.
-    patient = {"patience_seconds": 30.0, "requests_per_second": 1e6, **settings}
+    # On a machine that does other things a connection may take its time. Tests call as fast as they can, for several
+    # namespaces at once: the share of one is for the tests of shares.
+    whole = Quotas().with_overrides({"processor_share": 10_000})
+    patient = {"patience_seconds": 30.0, "requests_per_second": 1e6, "quotas": whole, **settings}
     given = ApiSettings(dsn=dsn, queues=frozenset(queues), job_queue_name="jobs", **patient)
     app = build(given)
     server = ApiServer(app)

@@ -9,12 +9,13 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import httpx
 import orjson
 
-from rmhdag.models.limits import BODY_BYTES, FILE_BYTES
+from rmhdag.models.limits import BODY_BYTES, BODY_CONTAINERS, BODY_VALUES, FILE_BYTES, SMALL_BODY_BYTES
 from rmhdag.models.scopes import Scope
 from tests.api.serving import Served
 
@@ -22,7 +23,7 @@ JSON, YAML = "application/json", "application/yaml"
 MOST_SECONDS = 1.0
 SHOWN = 10
 NO_ANSWER = 599
-# A body has at most ten megabytes and a million values; the rest is for what is around.
+# The rest is for what is around.
 BYTES = BODY_BYTES - 200_000
 INPUT = 8_000_000
 PATTERN = "^(?:[ab]*a[ab]{400}|x)$"
@@ -71,15 +72,23 @@ class Answers:
 def values(size: int) -> dict[str, Callable[[], Any]]:
     """JSON values of about this size, by what is hostile about them."""
     share = size / BYTES
+    most, containers = int(0.97 * BODY_VALUES * share), int(0.97 * BODY_CONTAINERS * share)
     return {
         "a long text": lambda: "x" * size,
         "letters outside ASCII": lambda: "é" * (size // 2),
-        "a long list of numbers": lambda: [1] * int(900_000 * share),
-        "many texts": lambda: ["abcdefg"] * int(900_000 * share),
-        "many empty objects": lambda: [{}] * int(900_000 * share),
+        "a long list of numbers": lambda: [1] * most,
+        "many fractions": lambda: [1.5] * most,
+        "many texts": lambda: ["abcdefg"] * most,
+        "many empty objects": lambda: [{}] * containers,
+        "many objects": lambda: [{"a": 1}] * containers,
+        "many lists": lambda: [[1]] * containers,
+        "objects of six members": lambda: [
+            {"a": 1, "b": "text", "c": 2.5, "d": None, "e": True, "f": 6} for _ in range(most // 7)
+        ],
+        "too many empty objects": lambda: [{}] * int(900_000 * share),
         "many keys": lambda: {f"key_{n}": n for n in range(int(480_000 * share))},
         "long keys": lambda: {"k" * 9_000 + str(n): n for n in range(int(1_000 * share))},
-        "deep and wide": lambda: [nested(30)] * int(28_000 * share),
+        "deep and wide": lambda: [nested(30)] * (containers // 30),
     }
 
 
@@ -145,6 +154,43 @@ def parameters() -> dict[str, Callable[[], Any]]:
     return values(INPUT)
 
 
+def special(path: str) -> dict[str, Callable[[], Any]]:
+    """Bodies for one route: lists of what has a model, and many jobs at once."""
+    if path.endswith("/jobs/batch"):
+        return {f"a batch of {kind}": lambda make=make: {"jobs": make()} for kind, make in batches().items()}  # type: ignore[misc]
+    if path.endswith("/task-result"):
+        result = {"task_id": "a", "lease_epoch": 1, "status": "completed"}
+        wrong = {"kind": "blob", "zone": 1, "container": 2, "path": 3, "size_bytes": "x"}
+        records = [{"records": [record] * 60_000} for record in ({}, {"kind": "unknown"}, wrong)]
+        kinds: dict[str, Callable[[], list[Any]]] = {
+            f"records {n}": partial(list, [result | more]) for n, more in enumerate(records)
+        }
+        kinds["warnings"] = lambda: [result | {"warnings": [{"code": 1, "message": 2}] * 50}] * 1_000
+        kinds["unknown members"] = lambda: [result | {f"m{n}": 1 for n in range(90)}] * 1_000
+        return {kind: lambda make=make: {"worker_id": "a" * 32, "results": make()} for kind, make in kinds.items()}  # type: ignore[misc]
+    if path.endswith("/register"):
+        handlers = [{"handler": 1, **{f"m{n}": 1 for n in range(90)}}] * 2_000
+        return {"handlers": lambda: {"worker_id": "a" * 32, "queues": ["q"], "slots": 1, "handlers": handlers}}
+    return {}
+
+
+def batches() -> dict[str, Callable[[], list[Any]]]:
+    def jobs(count: int = 1_000, **more: Any) -> Callable[[], list[Any]]:
+        return lambda: [{"workflow_id": "under_test", **more}] * count
+
+    return {
+        "unknown parameters": jobs(input_params={f"name_{n}": 1 for n in range(300)}),
+        "unknown members": jobs(**{f"name_{n}": 1 for n in range(90)}),
+        "wrong values": jobs(version="x", priority=-1, correlation_id={}, fairness_key=[], callback_url=1),
+        "numbers": lambda: [1] * 1_000,
+        "unknown workflows": lambda: [{"workflow_id": f"under_tes{n}"} for n in range(1_000)],
+        "good jobs": jobs(input_params={"items": [1] * 700}),
+        "good texts": jobs(input_params={"items": "x" * 9_000}),
+        "large jobs": jobs(9, input_params={"items": [[1]] * 20_000}),
+        "bad callbacks": jobs(callback_url="http://127.0.0.1:1/"),
+    }
+
+
 def send_slow_bodies(
     api: Served, known: Mapping[str, list[str]], document: Mapping[str, Any], *, operations: str, deadline: float
 ) -> Answers:
@@ -186,7 +232,9 @@ def bodies(document: Mapping[str, Any], known: Mapping[str, list[str]]) -> Itera
             if JSON not in operation["requestBody"]["content"]:
                 yield verb, place, "application/octet-stream", "bytes", lambda: b"x" * 1_000_000
                 continue
-            for kind, make in values(BYTES).items():
+            for kind, make in {**values(BYTES), "just small": lambda: [[1]] * (SMALL_BODY_BYTES // 5)}.items():
+                yield verb, place, JSON, kind, lambda make=make: orjson.dumps(make())  # type: ignore[misc]
+            for kind, make in special(place).items():
                 yield verb, place, JSON, kind, lambda make=make: orjson.dumps(make())  # type: ignore[misc]
             fields = _fields(document, operation["requestBody"]["content"][JSON]["schema"])
             for kind, make in parameters().items() if fields else ():
@@ -228,9 +276,6 @@ def _filled(name: str, make: Callable[[], Any], known: Mapping[str, list[str]]) 
         value = make()
         if name == "input_params" and not isinstance(value, dict):
             value = {"items": value}  # an input that the workflow has
-        if name == "jobs":
-            jobs = [{"workflow_id": "under_test", "input_params": {f"name_{n}": 1 for n in range(300)}}] * 1_000
-            return orjson.dumps({"jobs": jobs})
         return orjson.dumps({"workflow_id": "under_test", name: value})
 
     return body

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from rmhdag.models.scopes import Scope
-from rmhdag.orchestrator import commands
-from rmhdag.store import approvals, poison
+from rmhdag.services import commands
+from rmhdag.store import poison
+from rmhdag.views import approvals
 from rmhdag.workflow.definition import ApprovalNode, WorkflowDefinition
 from tests.api.serving import ServedHere
 from tests.engine.definitions import task, workflow
@@ -40,14 +41,14 @@ def waiting(api: ServedHere, **query: Any) -> list[dict[str, Any]]:
 
 def test_an_approval_is_listed_until_somebody_decides(api: ServedHere, platform: Platform) -> None:
     seat = platform.seat()
-    job_id = platform.submit(asking(approvers=("data-stewards",), timeout_seconds=600))
+    job_id = platform.submit(asking(approvers=("data-stewards", "otto"), timeout_seconds=600))
     seat.work()
     (found,) = waiting(api)
     assert (found["kind"], found["job_id"], found["node_id"]) == ("job_node", job_id, "ask")
-    assert (found["message"], found["approvers"]) == ("Release 2 maps?", ["data-stewards"])
+    assert (found["message"], found["approvers"]) == ("Release 2 maps?", ["data-stewards", "otto"])
     assert found["waiting_since"] < found["deadline_at"]
     assert found["command"] == f"rmhdag decide {job_id} ask approve"
-    decided = api.client(Scope.OPERATE).post(found["decide_path"], json={"decision": "approve"})
+    decided = api.client(Scope.OPERATE, name="otto").post(found["decide_path"], json={"decision": "approve"})
     assert decided.status_code in (200, 202), decided.text
     seat.work()
     assert waiting(api) == []

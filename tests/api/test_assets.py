@@ -174,7 +174,7 @@ def test_a_deleted_asset_is_not_listed_and_comes_back_with_its_next_revision(
 
 def test_assets_are_listed_page_by_page_and_by_what_they_are(http: httpx.Client, platform: Platform) -> None:
     platform.register(raster_workflow("make_vector", "vector"))
-    made = [order(http, platform_refs={**REFS, "version_id": str(number)})["asset_id"] for number in range(5)]
+    made = [order(http, platform_refs={**REFS, "resource_id": str(number)})["asset_id"] for number in range(5)]
     other = order(
         http, workflow_id="make_vector", platform_id="arcgis", platform_refs={"item_id": "é", "layer_idx": "0"}
     )["asset_id"]
@@ -192,7 +192,7 @@ def test_assets_are_listed_page_by_page_and_by_what_they_are(http: httpx.Client,
         return [one["asset_id"] for one in get(http, "assets", **query)["assets"]]
 
     assert ids(platform_id="arcgis") == ids(kind="vector") == ids(ref="item_id=é") == [other]
-    assert ids(ref=["version_id=3", "dataset_id=0038272"]) == [made[3]]
+    assert ids(ref=["resource_id=3", "dataset_id=0038272"]) == [made[3]]
     assert len(ids(processing_status="pending")) == 6
     assert ids(processing_status="failed") == []
     assert problem(http.get("/api/v1/assets", params={"cursor": "WzFd"}), 400)["code"] == "invalid_cursor"

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from rmhdag.models.scopes import Scope
-from rmhdag.orchestrator.callbacks.settings import CallbackSettings
-from rmhdag.orchestrator.callbacks.signing import check_secret, new_secret
+from rmhdag.services.callbacks.settings import CallbackSettings
+from rmhdag.services.callbacks.signing import check_secret, new_secret
 from rmhdag.store.connection import connect, enter_schema
 from rmhdag.store.identity import new_id
 from tests.api.serving import Served, served

@@ -8,7 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from rmhdag.models.leases import ReturnedLease
 from rmhdag.models.scopes import Scope
+from rmhdag.store import tasks
 from rmhdag.workflow.definition import RetryRule, WorkflowDefinition, WorkflowNode
 from tests.api.serving import Served
 from tests.engine.definitions import AT_ONCE, fan, task, workflow
@@ -120,6 +122,28 @@ def test_a_node_that_waits_for_its_next_attempt_says_why(client: httpx.Client, p
     assert node["error"] == cause("STORAGE_UNAVAILABLE")
     state = get(client, f"jobs/{job_id}/graph")["states"]["one"]
     assert (state["attempt"], state["error_message"]) == (2, "a.tif names no CRS")
+
+
+def test_a_task_that_asked_to_be_called_again_does_not_wait_for_a_worker(
+    client: httpx.Client, platform: Platform
+) -> None:
+    seat = platform.seat()
+    job_id = platform.submit(workflow(one=task()))
+    seat.work()
+    [claimed] = platform.claim()
+    later = ReturnedLease(claimed.task_id, claimed.lease_epoch, 3600.0)
+    tasks.release_tasks(platform.conn, platform.worker_id, [later])
+    seat.work()
+    platform.conn.execute("UPDATE dag_workers SET queues = '[\"light\"]'")
+    for reason in (get(client, f"jobs/{job_id}")["reason"], get(client, f"jobs/{job_id}/nodes/one")["reason"]):
+        assert reason["reason_code"] == "waits_for_due_time"
+        assert re.search(
+            r"^Its handler asked to be called again at [0-9-]{10}T[0-9:.]+\+00:00\.$", reason["reason_text"]
+        )
+        assert reason["hint"] == f"`rmhdag logs {job_id} --node one` may say why."
+    # Nobody is there who could run it when it is due: that is what to know first.
+    platform.conn.execute("UPDATE dag_workers SET queues = '[\"heavy\"]'")
+    assert get(client, f"jobs/{job_id}")["reason"]["reason_code"] == "waits_for_worker"
 
 
 def test_a_node_in_its_next_attempt_says_why_there_is_one(client: httpx.Client, platform: Platform) -> None:

@@ -55,6 +55,8 @@ def test_an_expired_key_opens_nothing(api: Served) -> None:
 
 def test_an_unknown_route_is_a_problem(api: Served) -> None:
     problem(api.client(Scope.READ).get("/api/v1/nothing"), 404, "not_found")
+    guess = api.client(Scope.READ).get("/openapi.json").json()
+    assert guess["remedy"] == "`GET /api/v1/openapi.json` lists all paths."
     problem(api.anonymous().get("/api/v1/nothing"), 401, "no_key")
     problem(api.anonymous().put("/livez"), 405, "method_not_allowed")
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from rmhdag.api.views.health import judge_dead_rows, judge_server
 from rmhdag.models.api.health import HealthStatus
 from rmhdag.models.scopes import Scope
 from rmhdag.store.connection import connect
 from rmhdag.store.server_health import DeadRows, Server
+from rmhdag.views.health import judge_dead_rows, judge_server
 from tests.api.serving import Served, served
 from tests.engine.definitions import task, workflow
 from tests.orchestrator.platform import Platform

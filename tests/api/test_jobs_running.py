@@ -100,13 +100,13 @@ def test_what_a_job_waits_for_is_said(up: Running) -> None:
     up.wait_for_node(job_id, "ask", "running")
     reason = up.get(f"jobs/{job_id}")["reason"]
     assert reason["reason_code"] == "waits_for_approval"
-    assert reason["reason_text"].endswith("(approvers: data-stewards) to approve or reject: Release 2 maps?")
+    assert reason["reason_text"].endswith("(approvers: data-stewards, ada) to approve or reject: Release 2 maps?")
     assert reason["hint"] == f"`rmhdag decide {job_id} ask approve`, or `reject`."
     asked = [event for event in up.get(f"jobs/{job_id}/timeline")["events"] if event["event_type"] == "node_running"]
     assert asked[0]["data"] == {
         "waits_for": "approval",
         "message": "Release 2 maps?",
-        "approvers": ["data-stewards"],
+        "approvers": ["data-stewards", "ada"],
     }
     assert up.get(f"jobs/{job_id}/nodes/last")["reason"]["reason_code"] == "waits_for_dependencies"
     lonely = up.submit("lonely")

@@ -4,8 +4,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from rmhdag.api.views import exposition
 from rmhdag.models.scopes import Scope
+from rmhdag.views import exposition
 from tests.api.promlint import lint
 from tests.api.serving import Served
 from tests.engine.definitions import ONCE, fan, task, workflow
@@ -123,6 +123,7 @@ def test_prometheus_reads_it(api: Served, platform: Platform) -> None:
     assert found["rmhdag_database_connections", ""] >= 1
     assert found["rmhdag_backlog_rows", "outbox"] == 0
     assert found["rmhdag_backlog_rows", "callbacks"] == 0
+    assert found["rmhdag_backlog_rows", "service_calls"] == found["rmhdag_backlog_rows", "file_deletions"] == 0
 
 
 def test_promtool_would_find_nothing_wrong(api: Served, platform: Platform) -> None:

@@ -6,12 +6,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from rmhdag.api.views.fan_outs import ChildCounts
 from rmhdag.models.leases import TaskProgress
 from rmhdag.models.scopes import Scope
 from rmhdag.orchestrator.duties import rollups
-from rmhdag.store import views, workers
+from rmhdag.store import workers
 from rmhdag.store.connection import connect, enter_schema
+from rmhdag.views import fan_outs, pictures, progress, timeline
+from rmhdag.views.fan_outs import ChildCounts
 from tests.api.serving import Served
 from tests.engine.definitions import fan, task, workflow
 from tests.orchestrator.platform import Platform
@@ -123,21 +124,22 @@ ANALYZE dag_node_states, dag_job_events, dag_queue_messages;
 @pytest.mark.parametrize(
     ("query", "index"),
     [
-        ("child_counts", "dag_node_states_children_idx"),
-        ("nodes", "dag_node_states_pkey"),
-        ("node_progress", "dag_node_states_pkey"),
-        ("current_tasks", "dag_queue_messages_job_idx"),
-        ("timeline", r"dag_job_events_\d+_pkey"),
-        ("timeline_summary", r"dag_job_events_\d+_pkey"),
+        (fan_outs.SQL["child_counts"], "dag_node_states_children_idx"),
+        (pictures.SQL["nodes"], "dag_node_states_pkey"),
+        (progress.SQL["node"], "dag_node_states_pkey"),
+        (progress.SQL["current_tasks"], "dag_queue_messages_job_idx"),
+        (timeline.SQL["timeline"], r"dag_job_events_\d+_pkey"),
+        (timeline.SQL["timeline_summary"], r"dag_job_events_\d+_pkey"),
     ],
 )
-def test_only_rows_of_the_job_are_read(migrated_database: str, query: str, index: str) -> None:
-    node_id = "split__7" if query == "node_progress" else None
+def test_only_rows_of_the_job_are_read(migrated_database: str, query: bytes, index: str) -> None:
+    node_id = "split__7" if query == progress.SQL["node"] else None
     given = {"job_id": "big", "node_id": node_id, "after": 0, "event_types": None, "limit": 100, "nodes": ["split"]}
+    given |= {"namespace": "default", "alive_seconds": 10, "conditionals": ["if"], "workflows": ["other"]}
     with connect(migrated_database, "test", autocommit=True) as conn:
         enter_schema(conn, "dagapp")
         conn.execute(FILL.encode())
-        plan = explain(conn, views.SQL[query], given)
+        plan = explain(conn, query, given)
     # Days without events are empty tables, which are read as they are.
     assert re.search(rf"(using|on) {index}", plan), plan
     assert "Seq Scan on dag_node_states" not in plan

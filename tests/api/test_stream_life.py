@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -15,10 +16,12 @@ import pytest
 import websockets.exceptions
 from websockets.sync.client import ClientConnection, connect
 
+from rmhdag.api.server import STREAM_BUFFER_BYTES
 from rmhdag.api.streams.chunks import Chunk, Message
 from rmhdag.api.streams.listener import Backlog, Listener, StreamLimits
 from rmhdag.models.scopes import Scope
-from tests.api.listening import Conn, Listening, add_events, add_job, all_events, end_job, open_connection
+from rmhdag.store.connection import Conn
+from tests.api.listening import Listening, add_events, add_job, all_events, end_job, open_connection
 from tests.api.serving import ServedHere, served
 from tests.api.test_foundation import problem
 from tests.store.waiting import wait_until
@@ -171,6 +174,53 @@ def test_a_listener_that_does_not_read_keeps_its_place_and_little_memory(api: Se
     assert 0 < max(waiting) <= 2
     assert heard == all_events(conn)
     assert quick.reader.names == all_events(conn)
+
+
+@pytest.mark.parametrize("stream_limits", [StreamLimits(send_seconds=0.2)])
+def test_a_listener_that_never_reads_is_cut_off(api: ServedHere, conn: Conn) -> None:
+    """Its connection too: to close it would be to keep what it has not read for as long as it likes."""
+    key = api.key(Scope.READ)
+    host, port = api.url.removeprefix("http://").split(":")
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        slow.connect((host, int(port)))
+        slow.sendall(f"GET {ALL} HTTP/1.0\r\nHost: x\r\nX-API-Key: {key}\r\n\r\n".encode())
+        wait_until(lambda: api.hub.listeners == 1)
+        for number in range(1, 11):
+            add_events(conn, f"j{number}", 1, 100, text="x" * 5_000)
+        wait_until(lambda: not api.hub.listeners)
+        wait_until(lambda: api.open_connections() == 0)
+
+
+def test_the_system_keeps_little_for_a_stream(api: ServedHere, conn: Conn) -> None:
+    """By default up to 4 MB for each client that does not read."""
+    other = api.client(Scope.READ)
+    assert other.get("/api/v1/me").status_code == 200
+    sizes = [peer.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) for peer in api.peers()]
+    assert min(sizes) > 2 * STREAM_BUFFER_BYTES
+    other.close()
+    with Listening(api.client(Scope.READ), ALL):
+        wait_until(lambda: api.hub.listeners == 1)
+        sizes = [peer.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) for peer in api.peers()]
+    assert min(sizes) == 2 * STREAM_BUFFER_BYTES
+
+
+def test_what_is_sent_is_kept_by_nobody_else() -> None:
+    """A client that does not read would else keep its page as objects and as text."""
+
+    async def read(place: int) -> Backlog[int]:
+        return Backlog(chunk(place + 1, place + 10), is_last=False)
+
+    async def play() -> None:
+        listener = Listener(0, read, StreamLimits())
+        listener.greet()
+        async for taken in listener.chunks():
+            watched = weakref.ref(taken)
+            del taken
+            assert watched() is None
+            return
+
+    asyncio.run(play())
 
 
 @pytest.mark.parametrize("stream_limits", [StreamLimits(ping_seconds=0.1)])

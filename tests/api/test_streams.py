@@ -8,9 +8,9 @@ import pytest
 
 from rmhdag.models.scopes import Scope
 from rmhdag.store import streams
+from rmhdag.store.connection import Conn
 from rmhdag.store.streams import Place
 from tests.api.listening import (
-    Conn,
     Listening,
     add_events,
     add_job,

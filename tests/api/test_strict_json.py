@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmhdag.api.problems import Problem
-from rmhdag.api.strict_json import MOST_VALUES, parse, read_carefully, read_quickly
+from rmhdag.api.strict_json import MOST_CONTAINERS, MOST_VALUES, parse, read_carefully, read_quickly
 from rmhdag.models.json_values import MAX_DEPTH
 
 TEXT = st.text(max_size=5) | st.sampled_from(["", ":", '":', "a", "b", "\0", "\\u0000", "{[,", "1" * 19])
@@ -83,7 +83,7 @@ def test_a_body_has_a_bounded_number_of_values() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b'["' + b"a,[{" * MOST_VALUES + b'\\",\\""]', b"[" + b"[ ],{}," * (MOST_VALUES // 2 - 1) + b"0]"],
+    [b'["' + b"a,[{" * MOST_VALUES + b'\\",\\""]', b"[" + b"[ ],{}," * (MOST_CONTAINERS // 2 - 1) + b"0]"],
     ids=["in a text", "empty lists"],
 )
 def test_what_looks_like_many_values_is_counted(body: bytes) -> None:

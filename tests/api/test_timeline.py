@@ -3,8 +3,8 @@
 import httpx
 import pytest
 
-from rmhdag.api.views.timeline import Summaries
 from rmhdag.models.scopes import Scope
+from rmhdag.views.timeline import Summaries
 from tests.api.serving import Served
 from tests.engine.definitions import AT_ONCE, fan, task, workflow
 from tests.orchestrator.platform import Platform

@@ -17,7 +17,7 @@ import pytest
 
 from rmhdag.models.references import RESERVED_KEY
 from rmhdag.models.scopes import Scope
-from rmhdag.orchestrator.registrations import handler_queues
+from rmhdag.services.registrations import handler_queues
 from rmhdag.store import payloads, workers
 from tests.api.serving import Served
 from tests.api.test_foundation import problem
@@ -25,6 +25,7 @@ from tests.worker.conftest import JOB, QUEUE, Desk
 
 CALLBACKS = "/api/v1/callbacks"
 GONE = "a" * 32
+LISTENING = b"SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"
 JSON = {"Content-Type": "application/json"}
 
 
@@ -80,7 +81,7 @@ def lease(task: dict[str, Any], **more: Any) -> dict[str, Any]:
 def test_a_waiting_claim_is_woken_by_the_bell(station: Station, desk: Desk) -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(station.claim, wait_seconds=30)
-        desk.wait(lambda: desk.conn.execute("SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%%'").fetchone())
+        desk.wait(lambda: desk.conn.execute(LISTENING).fetchone())
         task_id = desk.add("echo", {"a": 1})
         (task,) = waiting.result(timeout=20)
     assert (task["task_id"], task["lease_epoch"], task["params"]) == (task_id, 1, {"a": 1})
@@ -93,7 +94,7 @@ def test_a_hundred_that_wait_hold_neither_threads_nor_connections(api: Served, d
         waiting = [pool.submit(stations[n % 4].claim, 1, 20) for n in range(100)]
         query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         # Who waits has asked once and found nothing: then all connections but the listener's are idle.
-        desk.wait(lambda: desk.conn.execute("SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%%'").fetchone())
+        desk.wait(lambda: desk.conn.execute(LISTENING).fetchone())
         row = desk.conn.execute(query.encode()).fetchone()
         assert row is not None
         assert row[0] <= 20

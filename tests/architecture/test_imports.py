@@ -44,6 +44,10 @@ def test_names_say_something() -> None:
     assert [problem for path in FILES for problem in rules.check_name(path)] == []
 
 
+def test_local_names_are_nouns() -> None:
+    assert [problem for path in PYTHON for problem in rules.check_local_names(path, read(path))] == []
+
+
 def test_nothing_names_a_machine_or_a_registry() -> None:
     assert [problem for path in FILES for problem in rules.check_machine(path, read(path))] == []
 
@@ -68,8 +72,14 @@ def test_no_package_is_empty() -> None:
         ("src/rmhdag/engine/graph.py", "def f() -> None:\n    from rmhdag.store import pool"),
         ("src/rmhdag/engine/deep/graph.py", "from ...store import pool"),
         ("src/rmhdag/engine/graph.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import rmhdag.cli"),
+        ("src/rmhdag/workflow/parser.py", "from rmhdag.picture import layout"),
+        ("src/rmhdag/storage/zones.py", "from rmhdag.catalogue import static"),
+        ("src/rmhdag/catalogue/static.py", "from rmhdag.store import pgstac"),
         ("src/rmhdag/store/schema.py", "from rmhdag.workflow import parser"),
-        ("src/rmhdag/simulation/world.py", "import rmhdag.store.schema"),
+        ("src/rmhdag/lab/simulation/world.py", "import rmhdag.store.schema"),
+        ("src/rmhdag/lab/simulation/world.py", "from rmhdag.lab.bench import run"),
+        ("src/rmhdag/lab/bench/run.py", "from rmhdag.lab import chaos"),
+        ("src/rmhdag/orchestrator/loop.py", "from rmhdag.lab.bench import run"),
         ("src/rmhdag/embedded/launcher.py", "from rmhdag.models import states"),
         ("src/rmhdag/observability/logs.py", "from rmhdag.models import states"),
         ("src/rmhdag/unheard_of/thing.py", ""),
@@ -85,7 +95,9 @@ def test_a_forbidden_import_is_found(path: str, source: str) -> None:
         ("src/rmhdag/cli/main.py", "from rmhdag.engine import graph\nimport rmhdag.embedded"),
         ("src/rmhdag/engine/graph.py", "from rmhdag import __version__\nfrom rmhdag.models import states"),
         ("src/rmhdag/engine/graph.py", "from rmhdag.engine import effects\nfrom . import inputs"),
-        ("src/rmhdag/simulation/world.py", "import random\nfrom rmhdag.engine import graph"),
+        ("src/rmhdag/lab/simulation/world.py", "import random\nfrom rmhdag.engine import graph"),
+        ("src/rmhdag/lab/chaos/campaign.py", "from rmhdag.lab.bench.run import run\nfrom rmhdag.lab import bench"),
+        ("src/rmhdag/cli/chaos.py", "from rmhdag.lab.chaos.campaign import run"),
         ("tests/engine/test_graph.py", "from rmhdag.store import schema"),
     ],
 )
@@ -117,7 +129,7 @@ def test_an_allowed_import_is_left_alone(path: str, source: str) -> None:
         "x = __import__('ti' + 'me')",
     ],
 )
-@pytest.mark.parametrize("package", ["engine", "workflow", "assets"])
+@pytest.mark.parametrize("package", ["engine", "workflow", "assets", "picture"])
 def test_impurity_is_found(package: str, source: str) -> None:
     assert rules.check_purity(PurePosixPath(f"src/rmhdag/{package}/thing.py"), source) != []
 
@@ -173,6 +185,34 @@ def test_an_empty_name_is_found(path: str) -> None:
 
 def test_a_telling_name_is_left_alone() -> None:
     assert rules.check_name(PurePosixPath("src/rmhdag/store/database.py")) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f() -> None:\n    found = 1",
+        "def f(given: int) -> None: ...",
+        "def f(**wanted: int) -> None: ...",
+        "async def f() -> None:\n    for one in (): ...",
+        "def f() -> list[int]:\n    return [one for one in ()]",
+        "f = lambda told: 1",
+        "def f() -> None:\n    with open('x') as made: ...",
+        "def f() -> None:\n    if (left := 1): ...",
+        "def f() -> None:\n    try: ...\n    except OSError as said: ...",
+        "def f(x: object) -> None:\n    match x:\n        case [known]: ...",
+        "class A:\n    def f(self) -> None:\n        def seen() -> None: ...",
+    ],
+)
+def test_a_participle_as_a_local_name_is_found(source: str) -> None:
+    assert len(rules.check_local_names(PurePosixPath("src/rmhdag/engine/thing.py"), source)) == 1
+    assert rules.check_local_names(PurePosixPath("src/rmhdag/unheard_of/thing.py"), source) == []
+
+
+def test_a_noun_as_a_local_name_is_left_alone() -> None:
+    places = "def f(top: int) -> int:\n    left = 1\n    return left"
+    public = "class A:\n    found: int\n    def told(self) -> int:\n        return self.found"
+    for source in (places, public, "found = 1", "def f() -> int:\n    row = 1\n    return row"):
+        assert rules.check_local_names(PurePosixPath("src/rmhdag/engine/thing.py"), source) == []
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmhdag.assets.identity import (
+    InvalidPlatform,
     InvalidReferences,
     Platform,
     Platforms,
     asset_id_of,
     canonical,
+    check_platform,
     compose,
+    identity_change,
     read_platforms,
 )
 
@@ -86,18 +89,80 @@ def test_all_that_is_wrong_is_told_with_its_place(platform_id: str, refs: dict[s
 
 
 def test_references_are_kept_composed() -> None:
-    assert Platforms().check("arcgis", {"item_id": "e\u0301", "layer_idx": "0"}) == {"item_id": "é", "layer_idx": "0"}
+    references = Platforms().check("arcgis", {"item_id": "e\u0301", "layer_idx": "0"})
+    assert references.refs == references.identity == {"item_id": "é", "layer_idx": "0"}
 
 
 def test_other_platforms_come_by_registration() -> None:
-    found = read_platforms(" geonode = dataset, layer? ; ckan=package;")
-    assert found == (Platform("geonode", ("dataset",), ("layer",)), Platform("ckan", ("package",)))
+    found = read_platforms(" geonode = dataset, layer? ; ckan=package, release:version;")
+    assert found == (
+        Platform("geonode", ("dataset",), ("layer",)),
+        Platform("ckan", ("package",), version_ref="release"),
+    )
     assert Platforms(found).names == ["arcgis", "ckan", "ddh", "geonode"]
-    assert Platforms(found).check("geonode", {"dataset": "d"}) == {"dataset": "d"}
+    assert Platforms(found).check("geonode", {"dataset": "d"}).refs == {"dataset": "d"}
+
+
+def test_the_version_label_is_no_part_of_the_identity() -> None:
+    references = Platforms().check("ddh", {**DDH, "version_id": "3"})
+    assert (references.version_label, references.identity) == ("3", DDH)
+    assert references.asset_id == Platforms().check("ddh", DDH).asset_id == asset_id_of("ddh", DDH)
+    assert references.id_with_version == asset_id_of("ddh", {**DDH, "version_id": "3"})
+    assert Platforms().check("ddh", DDH).id_with_version is None
+
+
+def test_an_inactive_platform_takes_no_orders() -> None:
+    with pytest.raises(InvalidReferences, match="'ddh' is inactive and takes no orders"):
+        Platforms([Platform("ddh", ("dataset_id",), active=False)]).check("ddh", {"dataset_id": "d"})
+
+
+A = Platform("p", ("a", "b"), ("c",), "v")
+CHANGES: list[tuple[Platform, str | None]] = [
+    (Platform("p", ("b", "a"), ("c", "d"), "v"), None),
+    (Platform("p", ("a", "b"), (), "c"), None),
+    (Platform("p", ("a", "b"), ("c",)), None),
+    (Platform("p", ("a",), ("c",), "v"), "its identity references are a, b"),
+    (Platform("p", ("a", "b"), (), "v"), "assets may have the optional reference 'c'"),
+    (Platform("p", ("a", "b"), ("c", "v")), "'v' names versions and identifies no asset"),
+]
+
+
+@pytest.mark.parametrize(("after", "reason"), CHANGES)
+def test_which_change_of_a_platform_loses_assets(after: Platform, reason: str | None) -> None:
+    assert identity_change(A, after) == reason
 
 
 @pytest.mark.parametrize(
-    "text", ["geonode", "geonode=", "=a", "Geo=a", "geo=a,a", "geo=a?", "ddh=x", "a=b;a=c", "a=b c"]
+    ("platform", "places"),
+    [
+        (Platform("P", ("a",)), ["/platform_id"]),
+        (Platform("p", ()), ["/identity_refs"]),
+        (Platform("p", ("a", "B"), ("c d",), "é"), ["/identity_refs/1", "/optional_refs/0", "/version_ref"]),
+        (Platform("p", ("a",), ("a",)), ["/identity_refs"]),
+        (Platform("p", tuple(f"r{n}" for n in range(21))), ["/identity_refs"]),
+    ],
+)
+def test_a_platform_that_contradicts_itself_is_refused(platform: Platform, places: list[str]) -> None:
+    with pytest.raises(InvalidPlatform) as refused:
+        check_platform(platform)
+    assert [place.pointer for place in refused.value.places] == places
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "geonode",
+        "geonode=",
+        "=a",
+        "Geo=a",
+        "geo=a,a",
+        "geo=a?",
+        "geo=a,b:version,c:version",
+        "geo=a:version",
+        "ddh=x",
+        "a=b;a=c",
+        "a=b c",
+    ],
 )
 def test_a_registration_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="platform"):

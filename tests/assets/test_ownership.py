@@ -13,7 +13,7 @@ from rmhdag.store.queries import load_queries
 
 FOLDER = Path(rmhdag.store.__file__).parent
 # Files whose statements run for people; all others run for jobs.
-COMMANDS = {"assets"}
+COMMANDS = {"assets", "unpublishing"}
 TABLES = {"dag_geospatial_assets": ASSET_FIELDS, "dag_asset_revisions": REVISION_FIELDS}
 UPDATE = re.compile(r"UPDATE (dag_\w+)(?: AS \w+)?\s+SET\s(.*?)\n(?:FROM|WHERE)", re.DOTALL)
 COLUMN = re.compile(r"^    (\w+) = |(?<=, )(\w+) = |^(\w+) = ", re.MULTILINE)

@@ -14,8 +14,6 @@ from typing import Protocol
 import pytest
 
 from rmhdag.cli.main import hoist_global_flags, run
-from rmhdag.embedded import EmbeddedPostgres
-from tests.conftest import required_binaries
 
 
 class RunCli(Protocol):
@@ -31,22 +29,6 @@ def home() -> Iterator[Path]:
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[EmbeddedPostgres]:
-    """One kind of server is enough here: what differs between them is tested with the store."""
-    with EmbeddedPostgres.temporary(binaries=required_binaries("wheel18")) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def migrated_template(postgres: EmbeddedPostgres) -> str:
-    """On the server above; the fixture of all tests may be on another one in the same process."""
-    from rmhdag.store.migration import apply
-
-    apply(postgres.create_database("cli_template"))
-    return "cli_template"
 
 
 @pytest.fixture

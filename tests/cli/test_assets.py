@@ -69,8 +69,10 @@ def test_from_an_order_to_a_rollback(cli: RunCli, platform: Platform) -> None:
 
 def test_a_workflow_that_makes_no_asset_is_not_ordered_for_a_platform(cli: RunCli, platform: Platform) -> None:
     platform.register(raster_workflow("plain", produces=None))
-    refused = cli("submit", "plain", *ORDER[2:])
-    assert (refused.returncode, "makes no asset" in refused.stderr) == (ExitCode.INVALID, True)
+    # Also without references, or with those of nobody.
+    for words in (ORDER[2:], ["--platform", "ddh"], ["--platform", "ddh", "--ref", "nobodys=1"]):
+        refused = cli("submit", "plain", *words)
+        assert (refused.returncode, "makes no asset" in refused.stderr) == (ExitCode.INVALID, True), refused.stderr
 
 
 def test_a_deleted_asset_is_no_longer_shown_and_comes_back_with_an_order(cli: RunCli, platform: Platform) -> None:
@@ -123,3 +125,26 @@ def test_what_is_refused(cli: RunCli) -> None:
     assert (other.returncode, "with other parameters" in other.stderr) == (ExitCode.CONFLICT, True)
     assert "order it with --supersede" in other.stderr
     assert cli(*ORDER, "n=2", "--supersede").returncode == 0
+
+
+def test_a_dry_run_says_what_an_order_would_do(cli: RunCli, platform: Platform) -> None:
+    labelled = (*ORDER, "--ref", "version_id=2")
+    preview = read(cli, "submit --dry-run --platform", *labelled, "--dry-run")
+    assert (preview["outcome"], preview["revision"], preview["version_label"]) == ("create", 1, "2")
+    assert platform.count("dag_jobs") == 0
+    read(cli, "submit --platform", *labelled)
+    joined = cli(*labelled, "--dry-run")
+    assert (joined.returncode, "join" in joined.stdout) == (0, True)
+    other = cli(*labelled, "n=5", "--dry-run")
+    assert (other.returncode, "with other parameters" in other.stdout) == (ExitCode.CONFLICT, True)
+    wrong = cli(*ORDER[:-2], "--dry-run")
+    assert (wrong.returncode, "needs the reference 'resource_id'" in wrong.stdout) == (ExitCode.INVALID, True)
+    assert platform.count("dag_jobs") == 1
+
+
+def test_versions_are_shown(cli: RunCli, platform: Platform) -> None:
+    made = read(cli, "submit --platform", *ORDER, "--ref", "version_id=2024")
+    platform.finish(platform.seat())
+    shown = cli("asset", made["asset_id"]).stdout
+    assert "2024" in shown
+    assert read(cli, "asset", "asset", made["asset_id"])["latest_version"] == "2024"

@@ -48,10 +48,10 @@ def test_items_are_taken_out(cli: RunCli, platform: Platform) -> None:
     assert done == {"collection_id": "c", "removed": 1, "kept": 0, "item_ids": ["with space"], "dry_run": False}
     assert left(platform) == ["a", "b", "owned"]
     tried = cli("catalogue", "remove", "c", "--all", "--dry-run")
-    assert (tried.returncode, "2 items of c would be taken out" in tried.stdout + tried.stderr) == (0, True)
+    assert (tried.returncode, "2 items of c would be removed" in tried.stdout + tried.stderr) == (0, True)
     assert left(platform) == ["a", "b", "owned"]
     whole = cli("catalogue", "remove", "c", "--all")
-    assert "2 items of c were taken out of the catalogue; 1 that assets show stay" in whole.stdout + whole.stderr
+    assert "2 items of c were removed from the catalogue; 1 that belong to assets stay" in whole.stdout + whole.stderr
     assert left(platform) == ["owned"]
     noted = "SELECT subject, reason FROM dag_audit WHERE action = 'catalogue.remove' ORDER BY seq"
     rows = platform.conn.execute(noted).fetchall()

@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
 import rmhdag
-from rmhdag.cli.app import COMMANDS, build_app, command_of
+from rmhdag.cli.app import build_app, command_of
+from rmhdag.cli.commands import COMMANDS
 from rmhdag.cli.exit_codes import MEANINGS, ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.main import hoist_global_flags, run
@@ -82,8 +85,22 @@ def test_only_the_command_that_runs_is_built() -> None:
     assert command_of(["--no-color", "graph", "x"]) == "graph"
     assert command_of(["--help"]) is None
     assert command_of(["grph"]) is None
-    names = [command.name or command.callback.__name__ for command in build_app(only="graph").registered_commands]  # type: ignore[union-attr]
+    names = [command.name or command.callback.__name__ for command in build_app(("graph",)).registered_commands]  # type: ignore[union-attr]
     assert names == ["graph"]
+
+
+def test_the_table_of_commands_is_that_of_the_commands() -> None:
+    """`rmhdag --help` prints the table and imports none of them."""
+    group = get_command(build_app())
+    assert isinstance(group, TyperGroup)
+    assert {name: command.get_short_help_str(limit=200) for name, command in group.commands.items()} == {
+        name: command.help for name, command in COMMANDS.items()
+    }
+
+
+def test_help_lists_the_commands_in_the_order_of_the_table(run_cli: RunCli) -> None:
+    listed = run_cli("--help").stdout.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.split(None, 1) for line in listed] == [[name, command.help] for name, command in COMMANDS.items()]
 
 
 def test_an_unexpected_error_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from rmhdag.api.views.overviews import read_overview
 from rmhdag.cli.exit_codes import ExitCode
-from rmhdag.cli.live_view import draw
+from rmhdag.cli.live_view import PlainLines, draw
 from rmhdag.cli.reference import JSON_OBJECTS
 from rmhdag.models.scopes import Scope
-from rmhdag.store import views
+from rmhdag.models.states import NodeStatus
+from rmhdag.views.jobs import find_job
+from rmhdag.views.overviews import read_overview
 from rmhdag.workflow.definition import FanOutNode, RetryRule, WorkflowDefinition, WorkflowNode
 from tests.api.serving import served
 from tests.cli.conftest import RunCli
@@ -58,17 +60,44 @@ def test_a_node_that_is_tried_again_says_why(cli: RunCli, platform: Platform) ->
     assert "Attempt 1 failed: a.tif names no CRS. Attempt 2 is due at 2" in shown
     waited = cli("job", job_id, "--wait", "--timeout", "0")
     assert waited.returncode == ExitCode.WAIT_TIMEOUT
-    assert "one: attempt 1 of 3 failed: a.tif names no CRS; it is tried again in " in waited.stderr
+    assert "one: attempt 1 of 3 failed: a.tif names no CRS; next try in " in waited.stderr
     node = cli("job", job_id, "--node", "one").stdout
-    assert "STORAGE_UNAVAILABLE (service_unavailable): Nothing to do: it is tried again." in node
+    assert "STORAGE_UNAVAILABLE (service_unavailable): Nothing: the platform retries." in node
 
 
 def test_a_node_in_its_next_attempt_says_why_there_is_one(cli: RunCli, platform: Platform) -> None:
     job_id = retrying(platform, AT_ONCE)
     waited = cli("job", job_id, "--wait", "--timeout", "0")
-    assert "one: attempt 1 of 3 failed: a.tif names no CRS; it is tried again" in waited.stderr
+    assert "one: attempt 1 of 3 failed: a.tif names no CRS; trying again" in waited.stderr
     assert "one: dispatched attempt 2 of 3\n" in waited.stderr
     assert "Attempt 1 failed: a.tif names no CRS. Waiting for a free worker" in cli("job", job_id).stdout
+
+
+def test_plain_lines_say_why_a_node_starts_again(platform: Platform, capsys: pytest.CaptureFixture[str]) -> None:
+    seat = platform.seat()
+    job_id = platform.submit(workflow(one=task()))
+    seat.work()
+    row = find_job(platform.conn, "default", job_id)
+    assert row is not None
+    overview = read_overview(platform.conn, row, alive_seconds=10)
+    lines = PlainLines()
+
+    def show(status: NodeStatus, **columns: Any) -> str:
+        node = overview.nodes[0].model_copy(update={"status": status, **columns})
+        lines.show(overview.model_copy(update={"nodes": [node]}))
+        return capsys.readouterr().err
+
+    assert show(NodeStatus.DISPATCHED) == "one: dispatched\n"
+    assert show(NodeStatus.RUNNING) == "one: running\n"
+    assert show(NodeStatus.DISPATCHED, lease_losses=1) == (
+        "one: its worker was lost; another worker takes over\none: dispatched\n"
+    )
+    assert show(NodeStatus.RUNNING, lease_losses=1) == "one: running\n"
+    assert show(NodeStatus.DISPATCHED, lease_losses=1) == (
+        "one: its worker returned it; it continues later or on another worker\none: dispatched\n"
+    )
+    failed = show(NodeStatus.FAILED, lease_losses=1, error_message="no luck", started_at=None)
+    assert failed == "one: failed: no luck\n"
 
 
 def test_the_live_view_shows_the_last_error_and_that_there_are_warnings(platform: Platform) -> None:
@@ -79,7 +108,7 @@ def test_the_live_view_shows_the_last_error_and_that_there_are_warnings(platform
     succeed(platform, claimed["one"], warning(count=2), warning("CRS_OVERRIDE"))
     fail(platform, claimed["two"], cause("STORAGE_UNAVAILABLE"))
     seat.work()
-    row = views.job(platform.conn, "default", job_id)
+    row = find_job(platform.conn, "default", job_id)
     assert row is not None
     lines = draw(read_overview(platform.conn, row, alive_seconds=10), 20)
     assert "dispatched attempt 2 of 3 a.tif names no CRS" in lines[2]

@@ -72,7 +72,7 @@ def test_nobody_to_ask_is_a_wrong_command_line(call_cli: RunCli, database: str) 
     done = call_cli("db", "migrate", "--database-url", database)
     assert done.returncode == 2
     assert "  create schema dagapp\n" in done.stderr
-    assert "there is nobody to ask" in done.stderr
+    assert "there is no terminal to ask" in done.stderr
     assert not has_schema(database)
 
 
@@ -129,7 +129,7 @@ def test_a_wrong_password(call_cli: RunCli, database: str) -> None:
     wrong = database.replace(secret_of(database), "wrong")
     done = call_cli("db", "status", "--database-url", wrong)
     assert done.returncode == 5
-    assert "does not let us in" in done.stderr
+    assert "refuses the login" in done.stderr
 
 
 def test_the_embedded_server_from_nothing_to_stopped(run_cli: RunCli, call_cli: RunCli, home: Path) -> None:
@@ -175,6 +175,6 @@ def test_a_data_folder_that_cannot_be_made(call_cli: RunCli, home: Path) -> None
     (home / "data").write_text("in the way")
     done = call_cli("db", "migrate", "--yes")
     assert done.returncode == 69
-    assert "cannot make the data folder" in done.stderr
+    assert "cannot create the data folder" in done.stderr
     started = call_cli("db", "start")
     assert started.returncode == 69

@@ -20,6 +20,7 @@ ALWAYS = [
     "retention",
     "disk",
     "storage",
+    "services",
     "ports",
     "postgresql",
     "connection",
@@ -67,7 +68,7 @@ def test_as_text_with_remedies(call_cli: RunCli, database: str) -> None:
     settings = next(number for number, line in enumerate(lines) if " settings " in line)
     assert lines[settings].startswith("warning  settings        RMHDAG_SCHEMAA is set but means nothing")
     assert lines[settings + 1].strip().startswith("Correct the name")
-    assert done.stderr == "2 of 18 checks failed\n"
+    assert done.stderr == "2 of 19 checks failed\n"
 
 
 def test_the_embedded_server_that_is_not_made_yet_is_only_a_warning(call_cli: RunCli, home: Path) -> None:
@@ -91,7 +92,7 @@ def test_storage_is_tried_and_left_as_it_was(tmp_path: Path, monkeypatch: pytest
     assert bad.status == "failed"
     assert bad.value.startswith("gold: ")
     nested = check_storage(Settings(storage=str(tmp_path), storage_gold=str(tmp_path / "silver" / "gold")))
-    assert "lie in one another" in nested.value
+    assert "are nested" in nested.value
 
 
 def test_a_server_that_is_not_there(call_cli: RunCli) -> None:

@@ -102,14 +102,14 @@ def test_commands_that_need_the_database_say_so(command: str, call_cli: RunCli) 
     queues = {"JOB_QUEUE_NAME": "jobs", "DAG_WORKER_QUEUE": "light", "WORKER_QUEUE": "heavy"}
     done = call_cli(*command.split(), RMHDAG_URL="http://127.0.0.1:1", **queues)
     assert done.returncode == ExitCode.INVALID, done.stderr
-    assert "works on the database" in done.stderr
+    assert "needs a database connection" in done.stderr
     assert "RMHDAG_DATABASE_URL" in done.stderr
 
 
 def test_doctor_says_so_too(call_cli: RunCli) -> None:
     checks = json.loads(call_cli("doctor", "--json", RMHDAG_URL="http://127.0.0.1:1").stdout)["checks"]
     (found,) = [check for check in checks if check["name"] == "postgresql"]
-    assert (found["status"], "works on the database" in found["value"]) == ("failed", True)
+    assert (found["status"], "needs a database connection" in found["value"]) == ("failed", True)
 
 
 def test_the_settings_show_the_server_and_mask_the_key(call_cli: RunCli) -> None:

@@ -9,13 +9,13 @@ import pytest
 
 from rmhdag.cli.picture import Direction, draw_svg_text
 from rmhdag.cli.workflow_files import EveryName
+from rmhdag.picture.dot import draw_dot
+from rmhdag.picture.mermaid import draw_mermaid
+from rmhdag.picture.outline import outline, outline_folded
+from rmhdag.picture.terminal import FITS, draw_terminal
+from rmhdag.picture.text_width import cut
 from rmhdag.workflow import load_file, shipped_handlers
 from rmhdag.workflow.checker import Surroundings, find_problems
-from rmhdag.workflow.drawing.dot import draw_dot
-from rmhdag.workflow.drawing.mermaid import draw_mermaid
-from rmhdag.workflow.drawing.terminal import FITS, draw_terminal
-from rmhdag.workflow.outline import outline, outline_folded
-from rmhdag.workflow.text_width import cut
 from tests.cli.conftest import RunCli
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rmhdag.bench.montage import NAME_CHARACTERS, montage
 from rmhdag.embedded import EmbeddedPostgres
+from rmhdag.lab.bench.montage import NAME_CHARACTERS, montage
 from tests.cli.conftest import RunCli
 from tests.cli.running import Up
 

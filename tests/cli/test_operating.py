@@ -15,6 +15,7 @@ import pytest
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.reference import JSON_OBJECTS
+from rmhdag.embedded import wheel_binaries
 from rmhdag.models.scopes import Scope
 from tests.api.serving import served
 from tests.cli.conftest import RunCli, plain_environment
@@ -102,11 +103,11 @@ def test_a_retired_workflow_takes_no_jobs_until_it_is_restored(cli: RunCli, plat
     assert read(cli, "workflows", "workflows")["workflows"] == []
     assert [one["workflow_id"] for one in read(cli, "workflows", "workflows", "list", "--all")["workflows"]] == [name]
     assert "(retired)" in cli("workflows", "list", "--all").stdout
-    assert "takes no new jobs" in cli("workflows", "show", name).stdout
+    assert "accepts no new jobs" in cli("workflows", "show", name).stdout
     for words in (("submit", name), ("submit", name, "--dry-run")):
         refused = cli(*words)
         assert refused.returncode == ExitCode.CONFLICT
-        assert "is retired and takes no new jobs" in refused.stderr
+        assert "is retired and accepts no new jobs" in refused.stderr
         assert "rmhdag workflows restore" in refused.stderr
     platform.finish(platform.seat())
     assert platform.job(job_id)["status"] == "completed", "what was under way goes on"
@@ -172,7 +173,11 @@ def test_a_backup_is_made_and_restored_as_the_page_says(migrated_database: str, 
         conn.execute("INSERT INTO dagapp.dag_dead_letters (dead_letter_id, reason, raw) VALUES ('kept', 'r', 'x')")
     # Servers of this test stand for those of the two data folders.
     script = backup.replace("$(rmhdag db start)", migrated_database) + restore.replace("$(rmhdag db start)", database)
-    script = script.replace("rmhdag db stop\n", "")
+    binaries = wheel_binaries()
+    assert binaries is not None
+    script = script.replace("$(rmhdag db tools)", str(binaries.bin_folder))
+    # Roles belong to the whole server, which other tests share.
+    script = script.replace("rmhdag db stop\n", "").replace("rmhdag db roles\n", "")
     environment = plain_environment(home) | {"RMHDAG_DATABASE_URL": database}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     done = subprocess.run(

@@ -30,15 +30,23 @@ COMMANDS = {
 WITH_ROWS = {"dead-letters list", "dead-letters requeue", "dead-letters discard"}
 # Compared in test_keys.
 OF_KEYS = {"keys create", "keys list", "keys rotate", "keys revoke"}
-WITH_ROWS |= {"callbacks list", "callbacks redeliver"}
+WITH_ROWS |= {"callbacks list", "callbacks redeliver", "attention", "search"}
 # Compared in test_assets.
 WITH_ROWS |= {"assets", "asset", "asset delete", "asset delete --dry-run", "rollback", "submit --platform"}
+WITH_ROWS |= {"submit --dry-run --platform"}
+# Compared in test_platforms.
+WITH_ROWS |= {"platforms list", "platforms show", "platforms set", "platforms deactivate"}
+# Compared in tests/lifecycle/test_interfaces.
+WITH_ROWS |= {"asset approve", "asset reject", "asset revoke", "asset clear"}
 # Compared in test_operating.
 WITH_ROWS |= {"workflows retire", "workflows restore", "prune", "prune --dry-run"}
 # Compared in test_storage.
 WITH_ROWS |= {"storage ls", "storage ls, without a container", "storage put", "storage get"}
 # Compared in test_catalogue.
 WITH_ROWS |= {"catalogue remove"}
+# Compared in test_outside.
+WITH_ROWS |= {"unpublish", "promoted", "promoted promote", "promoted demote", "promoted gallery"}
+WITH_ROWS |= {"services", "services set", "services delete", "services calls", "services retry"}
 # Compared in test_sample_data and test_demo.
 WITH_ROWS |= {"sample-data --to-storage", "demo"}
 # Compared in test_runtime_up.

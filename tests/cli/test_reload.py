@@ -47,6 +47,9 @@ outputs: {answer: "{{ nodes.first.output.answer }}", version: "{{ nodes.last.out
 """
 
 
+BROKEN = "workflow_id: broken\nname: Broken\nnodes:\n  one: {handler: mine.anwser}\n"
+
+
 class Project:
     """A folder with handlers and workflows, and `up --reload` on it."""
 
@@ -58,6 +61,7 @@ class Project:
             "workflow_id: nap\nname: Nap\nnodes:\n"
             "  one: {handler: sleep, queue: light-tasks, params: {seconds: 0}, retries: 0}\n"
         )
+        (home / "flows" / "broken.yaml").write_text(BROKEN)
         self.up = Up(home, "--reload", "--workflows", "flows", RMHDAG_HANDLERS="mine", PYTHONPATH=str(home))
         self._read = 0
 
@@ -90,7 +94,17 @@ def project(home: Path) -> Iterator[Project]:
 
 @pytest.mark.timeout(300)
 def test_edits_take_effect_and_mistakes_do_not(project: Project) -> None:
-    assert "following changes of" in project.up.told()
+    assert "watching" in project.up.told()
+    # One file with a problem does not keep the others from being registered, and counts once it is corrected.
+    assert "broken.yaml:4:" in project.up.told()
+    assert (
+        "broken.yaml: nothing was registered: fix the problems above first; it is registered once it is correct"
+        in project.up.told()
+    )
+    assert project.result("nap") == {"one": {"slept_seconds": 0}}
+    project.edit("flows/broken.yaml", "anwser", "answer")
+    project.wait_for("registered broken v1 from broken.yaml")
+    assert project.result("broken") == {"one": {"answer": 1}}
     (project.home / "flows" / "ask.yaml").write_text(ANSWER)
     project.wait_for("registered ask v1 from ask.yaml")
     assert project.result("ask") == {"one": {"answer": 1}}
@@ -100,14 +114,14 @@ def test_edits_take_effect_and_mistakes_do_not(project: Project) -> None:
     assert project.result("ask") == {"one": {"answer": 2}}
 
     project.edit("mine.py", "ANSWER = 2", "ANSWER = = 3")
-    said = project.wait_for("the handlers before this change stay")
+    said = project.wait_for("the previous handlers stay active")
     assert "mine.py:5:" in said
     assert "ANSWER = = 3" in said
     # Light handlers share a process, which the worker starts only now: it cannot load the code, and others step in.
     assert project.result("nap") == {"one": {"slept_seconds": 0}}
     assert project.result("ask") == {"one": {"answer": 2}}
     project.edit("mine.py", "ANSWER = = 3", "import no_such_library")
-    said = project.wait_for("the handlers before this change stay")
+    said = project.wait_for("the previous handlers stay active")
     assert "the new worker cannot load the handlers" in said
     assert "no_such_library" in said
     assert project.result("ask") == {"one": {"answer": 2}}

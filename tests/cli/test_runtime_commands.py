@@ -232,7 +232,7 @@ def test_a_version_has_one_content(cli: RunCli, home: Path, way: str) -> None:
     [
         ("orchestrator", {}, "JOB_QUEUE_NAME, DAG_WORKER_QUEUE, WORKER_QUEUE"),
         ("orchestrator", {"JOB_QUEUE_NAME": "jobs", "WORKER_QUEUE": "heavy"}, "DAG_WORKER_QUEUE"),
-        ("worker", {"JOB_QUEUE_NAME": "jobs"}, "WORKER_QUEUE or DAG_WORKER_QUEUE"),
+        ("worker", {"JOB_QUEUE_NAME": "jobs"}, "neither WORKER_QUEUE nor DAG_WORKER_QUEUE is set"),
         ("workflows register typed.yaml", {}, "DAG_WORKER_QUEUE and WORKER_QUEUE"),
     ],
 )
@@ -343,3 +343,11 @@ def test_a_callback_url_inside_our_network_is_refused(cli: RunCli, way: str) -> 
     assert "RMHDAG_CALLBACK_HOSTS" in refused.stderr
     if way == "near":
         assert cli(*inside, RMHDAG_CALLBACK_HOSTS="sink.internal, 169.254.169.254").returncode == 0
+
+
+def test_attention_and_search_print_what_the_reference_says(cli: RunCli) -> None:
+    job_id = submit(cli)
+    compare(json.loads(cli("attention", "--json").stdout), JSON_OBJECTS["attention"])
+    hits = json.loads(cli("search", job_id, "--json").stdout)
+    compare(hits, JSON_OBJECTS["search"])
+    assert job_id in json.dumps(hits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -128,6 +129,16 @@ def test_outputs_that_stand_apart_are_shown(cli: RunCli) -> None:
     assert show(cli, facts["job_id"])["result_data"] == facts["result_data"]
     shown = json.loads(cli("job", facts["job_id"], "--node", "first", "--json").stdout)
     assert shown["output"] == {"echoed_params": {"text": text}}
+    screen = cli("job", facts["job_id"]).stdout
+    assert re.search(r"^first +\{1 member\}$", screen, re.M)
+    assert screen.endswith("(--json shows outputs in full)\n")
+
+
+def test_a_long_result_takes_a_line_per_output(cli: RunCli) -> None:
+    facts = json.loads(cli("submit", "fan_out_test", f"items={','.join('a' * 20)}", "--wait", "--json").stdout)
+    screen = cli("job", facts["job_id"]).stdout
+    assert len(screen.splitlines()) < 30
+    assert screen.endswith("(--json shows outputs in full)\n")
 
 
 def test_three_items_make_eight_nodes(cli: RunCli) -> None:
@@ -199,7 +210,7 @@ def test_a_running_job_is_cancelled(cli: RunCli) -> None:
     facts = show(cli, job_id)
     assert node(facts, "last")["reason"]["reason_text"] == "Waiting for nap (running)."
     assert "why                  Waiting for nap (running)." in cli("job", job_id, "--node", "last").stdout
-    assert "would stop 1 nodes under way; 1 finished" in cli("cancel", job_id, "--dry-run").stderr
+    assert "would stop 1 running nodes; 1 finished" in cli("cancel", job_id, "--dry-run").stderr
     asked = cli("cancel", job_id[:16], "--reason", "enough")
     assert asked.returncode == 0, asked.stderr
     assert "the job is being cancelled" in asked.stderr
@@ -230,7 +241,7 @@ def test_waiting_may_be_limited_and_interrupted_without_hurting_the_job(
         watcher.send_signal(signal.SIGINT)
         told = watcher.stderr.read()
     assert watcher.wait(30) == 130
-    assert f"detached; job {job_id} goes on" in told
+    assert f"detached; job {job_id} continues" in told
     assert show(cli, job_id)["status"] == "running"
     assert cli("cancel", job_id).returncode == 0
 

@@ -104,7 +104,8 @@ def test_processes_by_themselves_end_well(
     assert json.loads(done.stdout) == {"greet": {"greeting": "Hi, Eve"}}
 
     with psycopg.connect(migrated_database, autocommit=True) as conn:
-        listening = conn.execute("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%%'").fetchone()
+        query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+        listening = conn.execute(query).fetchone()
     assert listening == (0,)
     job_id = call_cli("submit", "mine.yaml", **environment).stdout.strip()
     for process in (worker, orchestrator):

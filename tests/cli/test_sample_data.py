@@ -10,6 +10,7 @@ import rasterio
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.reference import JSON_OBJECTS
+from rmhdag.sampledata.vector_kinds import VECTOR_SAMPLES
 from tests.cli.conftest import RunCli
 from tests.cli.test_reference import compare
 
@@ -36,6 +37,20 @@ def test_storage_gets_the_same_bytes(call_cli: RunCli, home: Path) -> None:
     content = (home / "files" / "bronze" / "samples" / "landcover.tif").read_bytes()
     assert made["sha256"] == hashlib.sha256(content).hexdigest()
     assert content == (home / "here" / "landcover.tif").read_bytes()
+
+
+def test_vector_layers_are_written_too(call_cli: RunCli, home: Path) -> None:
+    done = call_cli("sample-data", "layers", "--kind", "vector", "--features", "50", "--json")
+    assert done.returncode == 0, done.stderr
+    files = json.loads(done.stdout)["files"]
+    assert [Path(file["path"]).name for file in files] == [sample.name for sample in VECTOR_SAMPLES]
+    assert all((home / file["path"]).stat().st_size == file["size_bytes"] > 0 for file in files)
+    place = ["--to-storage", "--kind", "vector", "--features", "50", "--container", "layers"]
+    stored = call_cli("sample-data", *place, RMHDAG_STORAGE=str(home / "files"))
+    assert stored.returncode == 0, stored.stderr
+    for sample in VECTOR_SAMPLES:
+        content = (home / "files" / "bronze" / "layers" / sample.name).read_bytes()
+        assert content == (home / "layers" / sample.name).read_bytes()
 
 
 def test_what_cannot_be_done_is_explained(call_cli: RunCli, home: Path) -> None:

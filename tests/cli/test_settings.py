@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from rmhdag.cli.credentials import show
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import mask_url
 from rmhdag.cli.run_worker import worker_settings
-from rmhdag.cli.settings import Settings, load_settings, variables_of
+from rmhdag.cli.settings import GROUPS, Settings, load_settings, variables_of
 from rmhdag.handlers.raster_limits import RasterLimits
 from rmhdag.models.records import Zone
 from rmhdag.storage import StorageSettings
@@ -56,6 +57,20 @@ def test_every_setting_of_ours_has_its_name_in_the_environment() -> None:
     }
     for name in Settings.model_fields.keys() - foreign:
         assert f"RMHDAG_{name.upper()}" in variables_of(name)
+
+
+def test_each_setting_is_declared_by_one_package() -> None:
+    names = [name for group in GROUPS.values() for name in group.model_fields]
+    assert sorted(names) == sorted(Settings.model_fields), "GROUPS are the bases of Settings, and share no name"
+    packages = [group.__module__.removesuffix(".configuration") for group in GROUPS.values()]
+    assert all(group.__module__.endswith(".configuration") for group in GROUPS.values())
+    assert "rmhdag.worker" in packages
+
+
+def test_a_name_that_only_sounds_secret_is_shown() -> None:
+    assert show("oidc_token_types", "at+jwt") == "at+jwt"
+    assert show("secret_key_file", "/etc/rmhdag/key") == "/etc/rmhdag/key"
+    assert show("postgis_password", "hunter2") == "***"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +148,7 @@ def test_config_show_tells_origins_and_hides_secrets(call_cli: RunCli) -> None:
         "value": None,
         "origin": "default",
         "variables": ["RMHDAG_WORKER_QUEUE", "WORKER_QUEUE"],
-        "description": "Queue for heavy tasks; an orchestrator does not start without it",
+        "description": "Queue for heavy tasks; required by orchestrators",
     }
     assert shown["warnings"] == [
         "RMHDAG_DATABSE_URL is set but means nothing to rmhdag; did you mean RMHDAG_DATABASE_URL?"
@@ -153,7 +168,7 @@ def test_config_show_as_text(call_cli: RunCli) -> None:
         ({"RMHDAG_SCHEMA": "Bad Name"}, "schema_name (environment RMHDAG_SCHEMA): "),
         ({"RMHDAG_RETENTION_DAYS": "0"}, "retention_days (environment RMHDAG_RETENTION_DAYS): "),
         ({"RMHDAG_RETENTION_PAYLOAD_DAYS": "0.001"}, "retention_payload_days (environment RMHDAG_RETENTION_PAYLOAD"),
-        ({"RMHDAG_SCHEMA": "pg_mine"}, "keeps names that begin with pg_"),
+        ({"RMHDAG_SCHEMA": "pg_mine"}, "reserves names that begin with pg_"),
         ({"RMHDAG_DATABASE_URL": "mysql://me:secret@x"}, "database_url (environment RMHDAG_DATABASE_URL): "),
         ({"WORKER_QUEUE": "a b"}, "worker_queue (environment WORKER_QUEUE): "),
         ({"RMHDAG_OIDC_ISSUER": "http://issuer.example"}, "only https is safe here"),

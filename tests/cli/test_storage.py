@@ -46,6 +46,8 @@ def test_a_file_goes_there_and_comes_back(cli: RunCli, read: Callable[..., dict[
     assert read("storage get", "get", "uploads/2026/renamed.tif", "back.tif")["file"] == "back.tif"
     assert (home / "back.tif").read_bytes() == b"others"
     assert "scene.tif" in cli("storage", "ls", "uploads").stdout
+    assert "`rmhdag storage ls silver:` lists the zone" in cli("storage", "ls", "silver").stderr
+    assert "`rmhdag storage ls` lists containers" in cli("storage", "ls", "nothing").stderr
 
 
 def test_nothing_is_replaced_without_force(cli: RunCli, home: Path) -> None:
@@ -59,7 +61,7 @@ def test_nothing_is_replaced_without_force(cli: RunCli, home: Path) -> None:
     assert cli("storage", "get", "uploads/scene.tif", "--force").returncode == 0
     assert file.read_bytes() == b"first"
     refused = cli("storage", "get", "uploads/scene.tif")
-    assert (refused.returncode, "is there already" in refused.stderr) == (ExitCode.CONFLICT, True)
+    assert (refused.returncode, "already exists" in refused.stderr) == (ExitCode.CONFLICT, True)
     file.write_bytes(b"second")
     assert cli("storage", "put", file, "uploads/", "--force").returncode == 0
     assert cli("storage", "get", "uploads/scene.tif", "copy.tif").returncode == 0

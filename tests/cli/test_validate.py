@@ -145,6 +145,7 @@ def test_modules_are_loaded_by_name(call_cli: RunCli, files: Path) -> None:
         (OWN.replace("mine.clip", "echo"), "handler 'echo' is declared twice: by rmhdag.handlers.examples.echo"),
         (OWN.replace('queue="light"', "light=True"), "handler 'mine.clip', mine.clip ("),
         ("import os\nos._exit(7)\n", "the process that imported them ended with exit code 7"),
+        ("import os\nos.kill(os.getpid(), 11)\n", "the process that imported them was killed by SIGSEGV"),
     ],
 )
 def test_a_mistake_in_a_module_is_a_matter_of_its_author(source: str, said: str, call_cli: RunCli, files: Path) -> None:
@@ -202,7 +203,7 @@ def test_annotations_for_github(call_cli: RunCli, files: Path) -> None:
 
 def test_what_is_not_there(call_cli: RunCli, home: Path) -> None:
     (home / "empty").mkdir()
-    for name, words in (("nowhere.yaml", "nowhere.yaml does not exist"), ("empty", "empty holds no workflow files")):
+    for name, words in (("nowhere.yaml", "nowhere.yaml does not exist"), ("empty", "empty contains no workflow files")):
         done = call_cli("validate", name)
         assert (done.returncode, done.stdout) == (4, "")
         assert words in done.stderr
@@ -230,7 +231,7 @@ def test_hostile_text_cannot_steer_the_terminal() -> None:
 def test_the_caret_stands_under_the_place_in_long_wide_and_tabbed_lines() -> None:
     def caret(line: str, column: int) -> str:
         quoted, marker = quote_line(Problem("f", 1, column, "", "", ""), line.encode())
-        from rmhdag.workflow.text_width import columns
+        from rmhdag.picture.text_width import columns
 
         prefix = marker.index("^")
         taken = ""

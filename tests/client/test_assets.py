@@ -65,3 +65,26 @@ def test_the_other_side(api: ServedHere) -> None:
             return (await client.request("r-1")).status
 
     assert asyncio.run(order()) == "pending"
+
+
+def test_platforms_and_dry_runs(api: ServedHere, platform: Platform) -> None:
+    with Client(api.url, api.key(Scope.ADMIN, Scope.PLATFORM, name="ada")) as client:
+        assert [line.platform_id for line in client.platforms()] == ["arcgis", "ddh"]
+        view = client.set_platform("geonode", ["dataset"], optional_refs=["layer"], review="required")
+        assert (client.platform("geonode"), view.review) == (view, "required")
+        preview = client.preview_request("make_raster", platform_id="geonode", platform_refs={"dataset": "d"})
+        assert (preview.outcome, preview.revision, preview.waits_for_review) == ("create", 1, True)
+        assert not client.deactivate_platform("geonode").active
+        refused = client.preview_request("make_raster", platform_id="geonode", platform_refs={"dataset": "d"})
+        assert (refused.valid, refused.problems[0].refusal) == (False, "invalid_references")
+        assert client.preview("make_raster", {"n": 2}).input_params == {"n": 2}
+        assert client.preview("make_raster", {"n": "x"}).problems[0].pointer == "/input_params/n"
+        with pytest.raises(NotFound):
+            client.platform("nobodys")
+    assert platform.count("dag_jobs") == 0
+
+    async def ask() -> tuple[int, bool]:
+        async with AsyncClient(api.url, api.key(Scope.READ, Scope.SUBMIT)) as client:
+            return len(await client.platforms()), (await client.preview("make_raster")).valid
+
+    assert asyncio.run(ask()) == (3, True)

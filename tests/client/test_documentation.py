@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rmhdag.cli.registration import HEAVY, LIGHT, in_queues, shipped_folder
+from rmhdag.cli.shipped_workflows import HEAVY, LIGHT, in_queues, shipped_folder
 from rmhdag.workflow import load
 from tests.api.registering import register
 from tests.api.running import Running
@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "python-client.md"
 def test_the_snippets_run(up: Running, admin_key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("hello_world", "fan_out_test"):
         text = (shipped_folder() / f"{name}.yaml").read_text(encoding="utf-8")
-        register(up.api.dsn, in_queues(load(text).definition, {LIGHT: "light", HEAVY: "light"}))
+        register(up.api.dsn, load(in_queues(text, {LIGHT: "light", HEAVY: "light"})).definition)
     monkeypatch.setenv("RMHDAG_URL", up.api.url)
     monkeypatch.setenv("RMHDAG_KEY", admin_key)
     page = PAGE.read_text(encoding="utf-8")

@@ -121,7 +121,7 @@ def test_somebody_decides(client: Client, up: Running) -> None:
     job = client.submit("release")
     up.wait_for_node(job.job_id, "ask", "running")
     (waiting,) = [one for one in client.approvals() if one.job_id == job.job_id]
-    assert (waiting.node_id, waiting.message, waiting.approvers) == ("ask", "Release 2 maps?", ["data-stewards"])
+    assert (waiting.node_id, waiting.message, waiting.approvers) == ("ask", "Release 2 maps?", ["data-stewards", "ada"])
     job.decide("ask", approve=True, reason="fine")
     assert job.wait(60).outputs == {"last": {"echoed_params": {"done": True}}}
     assert job.job_id not in [one.job_id for one in client.approvals()]

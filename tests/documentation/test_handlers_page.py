@@ -19,7 +19,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "architecture" / "handler
 
 def test_the_example_is_a_handler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     examples = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
-    (example,) = (text for text in examples if "@handler(" in text)
+    (example,) = (text for text in examples if "my.measure" in text)
     (tmp_path / "handler_of_the_page.py").write_text(example, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     spec = load_handlers(["handler_of_the_page"]).find("my.measure")

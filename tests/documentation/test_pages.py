@@ -24,6 +24,20 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in relative if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_headings_lead_to_one(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]*\.md|)#([^)]+)\)", page.read_text(encoding="utf-8"))
+    inside = [(link, heading) for link, heading in links if "://" not in link]
+    assert [link for link in inside if link[1] not in headings(page.parent / link[0] if link[0] else page)] == []
+
+
+def headings(page: Path) -> set[str]:
+    """As a link names them: small letters, hyphens for spaces, nothing else but letters and digits."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-")) for heading in found}
+
+
 def test_every_mechanism_is_in_the_index() -> None:
     folder = ROOT / "docs" / "architecture"
     index = (folder / "README.md").read_text(encoding="utf-8")
@@ -48,7 +62,7 @@ def test_the_first_workflow_is_valid_and_can_be_drawn(tmp_path: Path) -> None:
 
 
 def test_the_table_of_commands_was_found() -> None:
-    from rmhdag.cli.app import COMMANDS as REGISTERED
+    from rmhdag.cli.commands import COMMANDS as REGISTERED
 
     explained_elsewhere = {"config", "version"}
     assert {command.split()[0] for command in COMMANDS} == set(REGISTERED) - explained_elsewhere

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import os
+import json
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,16 +16,18 @@ from rmhdag.cli.settings import Settings, variables_of
 from rmhdag.cli.workflow_files import check_file
 from rmhdag.sampledata.files import write_sample
 from rmhdag.sampledata.kinds import DEFAULT_SEED, SAMPLES, Kind
-from tests.cli.conftest import plain_environment
-from tests.cli.running import SHORT_LEASES
+from tests.documentation.fences import fences_of
+from tests.documentation.terminal import open_terminal
 from tests.handlers.raster.rasters import Bench
 from tests.store.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "raster-pipeline.md").read_text(encoding="utf-8")
+NAME = "docs/raster-pipeline.md"
+PAGE = (ROOT / NAME).read_text(encoding="utf-8")
 HANDLER = next(block for block in re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S) if "@handler" in block)
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.split("## A raster handler of your own")[1], re.M | re.S)
-COMMANDS = [line for language, block in BLOCKS if not language for line in block.splitlines()]
+AT_THE_HANDLER = PAGE.count("\n", 0, PAGE.index("## A raster handler of your own"))
+BEFORE_THE_HANDLER = [fence for fence in fences_of(NAME, "sh") if fence.line < AT_THE_HANDLER]
+OF_THE_HANDLER = [fence for fence in fences_of(NAME, "sh") if fence.line > AT_THE_HANDLER]
 (WORKFLOW,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.M | re.S)
 
 
@@ -62,55 +60,34 @@ def test_the_handler_of_your_own_runs(tmp_path: Path) -> None:
     assert [record.type for record in done.records] == ["blob", "lineage"]
 
 
-@pytest.fixture
-def shell() -> Iterator[Shell]:
-    folder = Path(tempfile.mkdtemp(prefix="rmhdag-home-"))
-    folder.chmod(0o755)
-    made = Shell(folder)
-    try:
-        yield made
-    finally:
-        made.close()
-        shutil.rmtree(folder)
-
-
-def test_its_commands_do_what_the_page_says(shell: Shell) -> None:
+def test_its_commands_do_what_the_page_says() -> None:
     """As printed, one after the other, in a folder that has nothing but the two files."""
-    (shell.folder / "greenness.py").write_text(HANDLER, encoding="utf-8")
-    (shell.folder / "greenness.yaml").write_text(WORKFLOW, encoding="utf-8")
-    told = [shell.run(line) for line in COMMANDS]
-    assert [line.split("rmhdag ")[1].split()[0] for line in COMMANDS] == ["validate", "up", "sample-data", "submit"]
-    assert "greenness.yaml: valid (greenness v1, 3 nodes)" in told[0]
-    assert "greenness v1" in told[1]
-    assert '"cog": {' in told[3]
+    check, submit = OF_THE_HANDLER
+    with open_terminal() as terminal:
+        (terminal.folder / "greenness.py").write_text(HANDLER, encoding="utf-8")
+        (terminal.folder / "greenness.yaml").write_text(WORKFLOW, encoding="utf-8")
+        valid, up = terminal.run(check)
+        assert "greenness.yaml: valid (greenness v1, 3 nodes)" in valid
+        assert "greenness v1" in up
+        *_, submitted = terminal.run(submit)
+    assert '"cog": {' in submitted
 
 
-class Shell:
-    """A terminal: what does not end by itself goes on in the background once it is ready."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._stay: list[subprocess.Popen[bytes]] = []
-        programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self._environment = plain_environment(folder) | SHORT_LEASES | {"PATH": programs, "RMHDAG_API_PORT": "0"}
-
-    def run(self, line: str) -> str:
-        if " rmhdag up " not in line:
-            done = subprocess.run(["bash", "-c", line], cwd=self.folder, env=self._environment, capture_output=True)
-            assert done.returncode == 0, f"{line}: {done.stderr.decode()}"
-            return done.stdout.decode()
-        messages = self.folder / "up.messages"
-        with messages.open("wb") as stream:
-            process = subprocess.Popen(["bash", "-c", line], cwd=self.folder, env=self._environment, stderr=stream)
-        self._stay.append(process)
-        wait_until(lambda: process.poll() is not None or "Ctrl-C stops everything" in messages.read_text(), 90)
-        assert process.poll() is None, messages.read_text()
-        return messages.read_text()
-
-    def close(self) -> None:
-        for process in self._stay:
-            process.terminate()
-            assert process.wait(60) == 0
+def test_the_commands_before_it_do_what_the_page_says() -> None:
+    """From the first `rmhdag up` to the assets, in one folder; the catalogue is read where storage is."""
+    up, one, container, remove, order = BEFORE_THE_HANDLER
+    (catalogue,) = (fence for fence in fences_of(NAME, "python") if "pystac" in fence.text)
+    with open_terminal() as terminal:
+        terminal.run(up)
+        assert json.loads(terminal.run(one)[-1])["cog"]["container"] == "cogs"
+        assert json.loads(terminal.run(container)[-1])["registered"] == 9
+        gold = terminal.folder / "data" / "storage" / "gold"
+        wait_until(lambda: len(list(gold.glob("catalogue/survey/items/*.json"))) == 9 or None)
+        assert len(terminal.run_python(catalogue, gold.parent).splitlines()) >= 9
+        terminal.run(remove)
+        assert "8 items" in terminal.messages
+        *_, assets = terminal.run(order)
+    assert "ddh" in assets
 
 
 def test_settings_exist_and_have_these_defaults() -> None:

@@ -13,6 +13,8 @@ import pytest
 import rmhdag.testing
 from rmhdag.handlers.contract import HandlerContext
 from rmhdag.handlers.reference import FIELDS, NOT_FOR_HANDLERS, reference
+from tests.documentation.fences import fences_of
+from tests.documentation.terminal import open_terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
@@ -30,7 +32,16 @@ def test_the_project_of_the_page_passes_its_tests(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stdout
-    assert "10 passed" in done.stdout
+    assert "11 passed" in done.stdout
+
+
+def test_the_project_of_the_page_can_be_edited_under_up() -> None:
+    (reload,) = fences_of("docs/testing.md", "sh")
+    with open_terminal() as terminal:
+        for name, content in FILES.items():
+            (terminal.folder / name).write_text(content, encoding="utf-8")
+        (up,) = terminal.run(reload)
+    assert "ndvi v1" in up
 
 
 @pytest.mark.parametrize("name", sorted({name for name in rmhdag.testing.__all__ if name[0].islower()}))

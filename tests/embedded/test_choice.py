@@ -35,7 +35,7 @@ def test_a_named_server_comes_first(tmp_path: Path) -> None:
 
 def test_else_it_is_the_wheel_on_the_data_folder(tmp_path: Path) -> None:
     required_binaries("wheel18")
-    server = find_server(ServerSettings(data_dir=tmp_path))
+    server = find_server(ServerSettings(data_dir=tmp_path, postgis=False))
     assert isinstance(server, EmbeddedPostgres)
     assert server.folder == tmp_path / "postgres"
     assert server.binaries == wheel_binaries()
@@ -46,6 +46,18 @@ def test_postgis_makes_it_debians_where_it_has_it(tmp_path: Path) -> None:
     server = find_server(ServerSettings(data_dir=tmp_path, postgis=True))
     assert isinstance(server, EmbeddedPostgres)
     assert server.binaries == (debian if debian.has_postgis else wheel_binaries())
+
+
+def test_a_new_folder_has_postgis_if_it_is_installed_and_an_old_one_keeps_its_server(tmp_path: Path) -> None:
+    debian = required_binaries("debian15")
+    new = find_server(ServerSettings(data_dir=tmp_path))
+    assert isinstance(new, EmbeddedPostgres)
+    assert new.binaries == (debian if debian.has_postgis else wheel_binaries())
+    (tmp_path / "postgres" / "data").mkdir(parents=True)
+    (tmp_path / "postgres" / "data" / "PG_VERSION").write_text("18\n")
+    old = find_server(ServerSettings(data_dir=tmp_path))
+    assert isinstance(old, EmbeddedPostgres)
+    assert old.binaries == wheel_binaries()
 
 
 def test_the_default_folder_is_not_in_roots_home(monkeypatch: pytest.MonkeyPatch) -> None:

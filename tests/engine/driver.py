@@ -42,9 +42,9 @@ from rmhdag.engine.plan import Plan
 from rmhdag.engine.reducer import ReduceError, Reducer
 from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.engine.slots import STATUSES
+from rmhdag.lab.simulation.reads import compact_children
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.states import NODE_TERMINAL, JobEnding, JobStatus, NodeStatus
-from rmhdag.simulation.reads import compact_children
 from rmhdag.workflow.definition import WorkflowDefinition
 
 START_OF_TIME = datetime(2026, 3, 1, tzinfo=UTC)

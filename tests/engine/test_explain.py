@@ -148,11 +148,11 @@ def unknown() -> tuple[Job, str]:
         (max_parallel, ReasonCode.WAITS_FOR_MAX_PARALLEL, "max_parallel is 1"),
         (queued, ReasonCode.WAITS_FOR_WORKER, "queue light"),
         (running, ReasonCode.RUNS, "worker"),
-        (approval, ReasonCode.WAITS_FOR_APPROVAL, "Waiting for somebody to approve or reject."),
+        (approval, ReasonCode.WAITS_FOR_APPROVAL, "Waiting for a person to approve or reject."),
         (
             approval_with_message,
             ReasonCode.WAITS_FOR_APPROVAL,
-            "Waiting for somebody (approvers: data-stewards, ada) to approve or reject: Merge 2 tiles?",
+            "Waiting for a person (approvers: data-stewards, ada) to approve or reject: Merge 2 tiles?",
         ),
         (child_job, ReasonCode.WAITS_FOR_CHILD_JOB, "child job"),
         (children, ReasonCode.WAITS_FOR_CHILDREN, "0 of 1 children settled"),

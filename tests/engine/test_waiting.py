@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rmhdag.engine.effects import ApprovalRequested, ChildJobCancelled
+from rmhdag.engine.effects import ApprovalDecided, ApprovalRequested, ChildJobCancelled, CommandAnswered
 from rmhdag.engine.inputs import ChildJobEnded, Decided, Output, Timer
 from rmhdag.models.limits import CHILD_DEPTH
 from rmhdag.models.states import JobStatus
@@ -23,9 +23,9 @@ def approval(**more: Any) -> Job:
 
 
 def test_an_approval_waits_and_goes_on() -> None:
-    job = approval(approvers=("ops",))
+    job = approval(approvers=("ops", "ann"))
     (asked,) = [effect for effect in job.effects if isinstance(effect, ApprovalRequested)]
-    assert (asked.message, asked.params, asked.approvers) == ("Publish 3?", {"n": 3}, ("ops",))
+    assert (asked.message, asked.params, asked.approvers) == ("Publish 3?", {"n": 3}, ("ops", "ann"))
     assert job.rows["ask"].status == "running"
     job.wait(1_000_000)
     assert job.due("ask", Timer.DEADLINE) == []
@@ -36,6 +36,31 @@ def test_an_approval_waits_and_goes_on() -> None:
     assert not job.answers()[-1].applied, "only one decision"
     job.apply(Decided("after", True, "bob"))
     assert not job.answers()[-1].applied
+
+
+def test_only_those_whom_the_workflow_names_decide() -> None:
+    job = approval(approvers=("ops", "ann"))
+    for approved in (True, False):
+        job.apply(Decided("ask", approved, "bob"))
+        assert job.answers()[-1] == CommandAnswered(False, "bob may not decide ask; ops, ann may")
+        assert job.rows["ask"].status == "running"
+    job.apply(Decided("ask", True, "ann", clearance="public"))
+    (decided,) = [effect for effect in job.effects if isinstance(effect, ApprovalDecided)]
+    assert decided == ApprovalDecided(True, "ann", None, "public")
+    output = {"decision": "approved", "decided_by": "ann", "reason": None, "clearance": "public"}
+    assert job.queued["after"].params == {"by": output}
+
+
+def test_a_gate_ends_when_another_branch_has_failed() -> None:
+    """It never waits for ever: whether it waits already, or has not begun."""
+    fails = task(retry=RetryRule(max_attempts=1))
+    waits = Job(workflow(ask=ApprovalNode(), other=fails)).begin()
+    assert waits.rows["ask"].status == "running"
+    waits.fail("other")
+    assert (waits.state, waits.rows["ask"].status) == ("failed", "cancelled")
+    behind = Job(workflow(other=fails.model_copy(update={"next": ("ask",)}), ask=ApprovalNode())).begin()
+    behind.fail("other")
+    assert (behind.state, behind.rows["ask"].status) == ("failed", "skipped")
 
 
 def test_a_rejection_fails_the_job_or_is_routed() -> None:

@@ -6,23 +6,19 @@ from pathlib import Path
 import pytest
 
 from rmhdag.embedded import EmbeddedPostgres
-from tests.conftest import required_binaries
+from tests.conftest import Servers
 from tests.faults.processes import Cluster
 
 
 @pytest.fixture(scope="session")
-def fault_server() -> Iterator[EmbeddedPostgres]:
+def fault_server(servers: Servers) -> EmbeddedPostgres:
     """One kind of server is enough here: the SQL runs on both kinds in tests/orchestrator and tests/store."""
-    with EmbeddedPostgres.temporary(binaries=required_binaries("wheel18")) as server:
-        yield server
+    return servers.running("wheel18")
 
 
 @pytest.fixture(scope="session")
-def fault_template(fault_server: EmbeddedPostgres) -> str:
-    from rmhdag.store.migration import apply
-
-    apply(fault_server.create_database("fault_template"), "dagapp")
-    return "fault_template"
+def fault_template(servers: Servers, fault_server: EmbeddedPostgres) -> str:
+    return servers.migrated_template(fault_server)
 
 
 @pytest.fixture

@@ -16,12 +16,12 @@ import httpx
 import psycopg
 
 from rmhdag.models.scopes import Scope
-from rmhdag.orchestrator.submissions import submit
+from rmhdag.services.submissions import submit
 from rmhdag.store import workflows
 from rmhdag.store.api_keys import create_key
 from rmhdag.store.connection import connect
 from rmhdag.workflow import definition_hash, definition_json
-from rmhdag.workflow.definition import WorkflowDefinition
+from rmhdag.workflow.definition import RetryRule, TaskNode, TaskSpec, WorkflowDefinition
 from tests.store.waiting import wait_until
 
 PATIENCE_SECONDS = 45.0
@@ -79,7 +79,7 @@ class Cluster:
 
     def worker(self, *options: str, **variables: str) -> subprocess.Popen[bytes]:
         """With the database; or, once `over_http` was said, with nothing but the API and a key."""
-        given = ("--concurrency", "2", *options)
+        given = ("--concurrency", "2", "--handlers", "tests.worker.fault_handlers", *options)
         if self._api_url is None:
             return self.start("worker", *given, **variables)
         only = {"RMHDAG_DATABASE_URL": "", "RMHDAG_API_KEY": self._key, **variables}
@@ -92,6 +92,11 @@ class Cluster:
         self._api_url = f"http://127.0.0.1:{port}"
         _, self._key = create_key(self.conn, "workers", [Scope.WORKER], created_by="test")
         return self.api()
+
+    @property
+    def api_address(self) -> str:
+        assert self._api_url is not None
+        return self._api_url
 
     def api(self) -> subprocess.Popen[bytes]:
         """The same one again, if there was one."""
@@ -122,6 +127,27 @@ class Cluster:
             f"--- {path.name}\n{path.read_text(errors='replace')[-1500:]}"
             for path in sorted(self._folder.glob("*.log"))
         )
+
+    @property
+    def released(self) -> Path:
+        """The tasks of held jobs run until this file exists."""
+        return self._folder / "released"
+
+    def submit_held(self) -> str:
+        """
+        A job whose task runs until `release`, and has one attempt only: what happens to its worker is not its failure.
+
+        A task that naps for a second or two is over before a busy machine has started the process that it waits for.
+        """
+        hold = TaskSpec(
+            handler="test.hold", queue="light", params={"until": str(self.released)}, retry=RetryRule(max_attempts=1)
+        )
+        after = TaskSpec(handler="echo", queue="light", params={})
+        nodes = {"nap": TaskNode(task=hold, next=("after",)), "after": TaskNode(task=after)}
+        return self.submit(WorkflowDefinition(workflow_id="held", name="Held", nodes=dict(nodes)))
+
+    def release(self) -> None:
+        self.released.touch()
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rmhdag.orchestrator.callbacks.destinations import Rules
-from rmhdag.orchestrator.submissions import submit
+from rmhdag.services.callbacks.destinations import Rules
+from rmhdag.services.submissions import submit
 from rmhdag.store import workflows
 from rmhdag.workflow import definition_hash, definition_json
 from tests.engine.definitions import task, workflow

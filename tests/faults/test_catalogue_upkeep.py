@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from rmhdag.catalogue.json_files import FileDamaged
+from rmhdag.catalogue.static import StaticCatalogue
 from rmhdag.models.blobs import BlobAddress
 from rmhdag.models.records import Zone
 from rmhdag.sampledata.files import write_sample
 from rmhdag.sampledata.kinds import SAMPLES, Kind
 from rmhdag.storage import StorageSettings, open_storage
-from rmhdag.storage.catalogue import StaticCatalogue
-from rmhdag.storage.json_files import FileDamaged
 from rmhdag.workflow import load_file
 from rmhdag.workflow.definition import TaskNode, TaskSpec, WorkflowDefinition
 from tests.faults.processes import Cluster

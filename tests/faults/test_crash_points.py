@@ -45,7 +45,17 @@ ELSEWHERE = {
     "keep_entries": "tests/orchestrator/test_catalogue.py",
     "settle_entries": "tests/orchestrator/test_catalogue.py",
     "settle_entries_in_pgstac": "tests/orchestrator/test_pgstac.py",
+    "unpublish": "tests/orchestrator/test_unpublishing.py",
+    "claim_deletions": "tests/orchestrator/test_unpublishing.py",
+    "settle_deletions": "tests/orchestrator/test_unpublishing.py",
+    **dict.fromkeys(
+        ("claim_places", "settle_places", "outlive_tables", "claim_drops", "settle_drop"),
+        "tests/orchestrator/test_data_tables.py",
+    ),
+    "claim_calls": "tests/orchestrator/outside/test_messages.py",
+    "settle_calls": "tests/orchestrator/outside/test_pipelines.py",
     "remove_from_catalogue": "tests/orchestrator/test_catalogue_removals.py",
+    "decide_review": "tests/lifecycle/test_crashes.py",
 }
 
 

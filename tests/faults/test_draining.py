@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from rmhdag.models.scopes import Scope
 from rmhdag.store import processes
-from rmhdag.workflow.definition import WorkflowDefinition
 from tests.api.serving import served
 from tests.faults.processes import Cluster
-from tests.faults.test_processes import owner, running, sleeper, task
+from tests.faults.test_processes import owner, running, sleeper
 
 BY_ANN = {"namespace": "default", "actor": "ann"}
 STARTED = "SELECT count(*) FROM dag_workers"
 
 
-def gated(gate: Path) -> WorkflowDefinition:
-    os.mkfifo(gate)
-    nodes = {"wait": task("test.gate", {"gate": str(gate)})}
-    return WorkflowDefinition(workflow_id="gated", name="Gated", nodes=dict(nodes))
-
-
 @pytest.mark.parametrize("way", ["database", "http"])
-def test_a_drained_worker_finishes_its_task_and_ends_with_0(cluster: Cluster, tmp_path: Path, way: str) -> None:
+def test_a_drained_worker_finishes_its_task_and_ends_with_0(cluster: Cluster, way: str) -> None:
     cluster.orchestrator()
     if way == "http":
         cluster.over_http()
-    worker = cluster.worker("--handlers", "tests.worker.fault_handlers", "--stop-seconds", "60")
+    worker = cluster.worker("--stop-seconds", "60")
     cluster.wait_for(lambda: cluster.one(STARTED), "the worker is there")
-    job_id = cluster.submit(gated(tmp_path / "gate"))
+    job_id = cluster.submit_held()
     cluster.wait_for(lambda: running(cluster, job_id), "the task runs")
     worker_id = cluster.one("SELECT worker_id FROM dag_workers")
     assert processes.drain_worker(cluster.conn, worker_id, **BY_ANN)
@@ -40,13 +30,13 @@ def test_a_drained_worker_finishes_its_task_and_ends_with_0(cluster: Cluster, tm
     asked = "SELECT drain_requested_at FROM dag_workers"
     cluster.wait_for(lambda: cluster.one(f"SELECT heartbeat_at > ({asked}) + interval '1 s' FROM dag_workers"), "beats")
     assert worker.poll() is None, "its task has time"
-    with (tmp_path / "gate").open("w") as opened:
-        opened.write("go")
+    cluster.release()
     assert worker.wait(30) == 0, cluster.logs()
-    assert cluster.wait_for_end(job_id) == ["completed"]
+    finished = "SELECT status::text FROM dag_task_results WHERE job_id = %s AND node_id = 'nap'"
+    assert cluster.one(finished, job_id) == "completed"
     assert cluster.one(STARTED) == 0
     cluster.worker()
-    assert cluster.wait_for_end(other) == ["completed"]
+    assert cluster.wait_for_end(job_id, other) == ["completed", "completed"]
     noted = "SELECT actor || ' ' || subject FROM dag_audit WHERE action = 'worker.drain'"
     assert cluster.one(noted) == f"ann {worker_id}"
     cluster.check_rows()
@@ -55,13 +45,14 @@ def test_a_drained_worker_finishes_its_task_and_ends_with_0(cluster: Cluster, tm
 def test_a_task_that_outlives_the_stop_time_goes_to_another_worker(cluster: Cluster) -> None:
     cluster.orchestrator()
     worker = cluster.worker("--stop-seconds", "3")
-    job_id = cluster.submit(sleeper(6))
+    job_id = cluster.submit_held()
     cluster.wait_for(lambda: running(cluster, job_id), "the task runs")
     worker_id = cluster.one("SELECT worker_id FROM dag_workers")
     cluster.worker()
     cluster.wait_for(lambda: cluster.one(STARTED) == 2, "another one is there")
     assert processes.drain_worker(cluster.conn, worker_id, **BY_ANN)
     assert worker.wait(30) == 0, cluster.logs()
+    cluster.release()
     assert cluster.wait_for_end(job_id) == ["completed"]
     assert cluster.one("SELECT max(attempt) FROM dag_node_states") == 1, "no attempt is used up"
     cluster.check_rows()
@@ -70,7 +61,7 @@ def test_a_task_that_outlives_the_stop_time_goes_to_another_worker(cluster: Clus
 def test_a_drained_orchestrator_hands_its_jobs_over_and_ends_with_0(cluster: Cluster) -> None:
     first = cluster.orchestrator()
     cluster.worker()
-    job_id = cluster.submit(sleeper(4))
+    job_id = cluster.submit_held()
     cluster.wait_for(lambda: running(cluster, job_id), "the task runs")
     before = owner(cluster, job_id)
     assert before is not None
@@ -79,6 +70,7 @@ def test_a_drained_orchestrator_hands_its_jobs_over_and_ends_with_0(cluster: Clu
     assert processes.drain_orchestrator(cluster.conn, before, **BY_ANN)
     assert first.wait(30) == 0, cluster.logs()
     cluster.wait_for(lambda: owner(cluster, job_id) not in (None, before), "the other one has the job")
+    cluster.release()
     assert cluster.wait_for_end(job_id) == ["completed"]
     cluster.check_rows()
 

@@ -55,9 +55,10 @@ def test_f1_a_worker_is_killed_in_the_middle_of_a_task(cluster: Cluster, over_ht
     if over_http:
         cluster.over_http()
     doomed = cluster.worker()
-    job_id = cluster.submit(sleeper(2))
+    job_id = cluster.submit_held()
     cluster.wait_for(lambda: running(cluster, job_id), "the task runs")
     cluster.kill(doomed)
+    cluster.release()
     cluster.worker()
     assert cluster.wait_for_end(job_id) == ["completed"]
     query = "SELECT lease_losses, attempt FROM dag_node_states WHERE job_id = %s AND node_id = 'nap'"
@@ -71,9 +72,10 @@ def test_f5_a_frozen_worker_wakes_and_its_report_is_refused(cluster: Cluster, ov
     if over_http:
         cluster.over_http()
     frozen = cluster.worker()
-    job_id = cluster.submit(sleeper(1))
+    job_id = cluster.submit_held()
     cluster.wait_for(lambda: running(cluster, job_id), "the task runs")
     freeze(frozen)
+    cluster.release()
     cluster.worker()
     assert cluster.wait_for_end(job_id) == ["completed"]
     workers = cluster.one("SELECT count(*) FROM dag_workers")
@@ -114,12 +116,13 @@ def test_f8_all_orchestrators_die_and_others_start(cluster: Cluster) -> None:
 
 def test_f9_a_graceful_stop_hands_over_and_burns_nothing(cluster: Cluster) -> None:
     leaving, worker = cluster.orchestrator(), cluster.worker()
-    job_id = cluster.submit(sleeper(1.5))
+    job_id = cluster.submit_held()
     cluster.wait_for(lambda: running(cluster, job_id), "the task runs")
     cluster.orchestrator()
     cluster.wait_for(lambda: cluster.one("SELECT count(*) FROM dag_orchestrators") == 2, "the second one is there")
     leaving.send_signal(signal.SIGTERM)
     assert leaving.wait(30) == 0
+    cluster.release()
     assert cluster.wait_for_end(job_id) == ["completed"]
     assert cluster.one("SELECT count(*) FROM dag_job_events WHERE event_type = 'node_lost'") == 0
     worker.send_signal(signal.SIGTERM)
@@ -148,7 +151,7 @@ def test_f11_f12_the_database_is_killed_and_comes_back(folder_of_a_server: Path,
         try:
             cluster.orchestrator()
             cluster.worker()
-            jobs = [cluster.submit(mixed()), cluster.submit(sleeper(2))]
+            jobs = [cluster.submit(mixed()), cluster.submit_held()]
             cluster.wait_for(lambda: running(cluster, jobs[1]), "a task runs")
             assert server.process_id is not None
             os.kill(server.process_id, signal.SIGKILL)
@@ -158,6 +161,7 @@ def test_f11_f12_the_database_is_killed_and_comes_back(folder_of_a_server: Path,
             assert cluster.dsn == dsn, "the port stays, so that everybody finds it again"
             cluster.conn.close()
             cluster.conn = cluster.connect()
+            cluster.release()
             assert cluster.wait_for_end(*jobs) == ["completed", "completed"], cluster.logs()
             cluster.check_rows()
         finally:
@@ -250,7 +254,7 @@ def test_f38_a_task_that_kills_its_worker_ends_as_a_dead_letter(cluster: Cluster
     good: list[str] = []
     for _ in range(6):
         good.extend(cluster.submit(sleeper(seconds)) for seconds in (0.1, 1.5))
-        worker = cluster.worker("--handlers", "tests.worker.fault_handlers")
+        worker = cluster.worker()
         cluster.wait_for(
             lambda worker=worker: worker.poll() is not None or cluster.status(bad) == "failed",  # type: ignore[misc]
             "the worker dies of it, or it is given up",
@@ -266,10 +270,11 @@ def test_f38_a_task_that_kills_its_worker_ends_as_a_dead_letter(cluster: Cluster
 def test_f42_a_job_keeps_the_version_it_began_with(cluster: Cluster) -> None:
     cluster.orchestrator()
     cluster.worker()
-    job_id = cluster.submit(sleeper(1.5))
+    job_id = cluster.submit_held()
     cluster.wait_for(lambda: running(cluster, job_id), "the task runs")
-    changed = WorkflowDefinition(workflow_id="sleeper", name="Changed", nodes={"other": task("fail", {})})
+    changed = WorkflowDefinition(workflow_id="held", name="Changed", nodes={"other": task("fail", {})})
     newer = cluster.submit(changed)
+    cluster.release()
     assert cluster.wait_for_end(job_id, newer) == ["completed", "failed"]
     nodes = cluster.conn.execute("SELECT node_id FROM dag_node_states WHERE job_id = %s", [job_id]).fetchall()
     assert {row[0] for row in nodes} == {"nap", "after"}
@@ -279,13 +284,13 @@ def test_f42_a_job_keeps_the_version_it_began_with(cluster: Cluster) -> None:
 def test_the_heir_dies_too(cluster: Cluster, moment: str) -> None:
     first = cluster.orchestrator()
     cluster.worker()
-    job_id = cluster.submit(sleeper(1))
+    job_id = cluster.submit_held()
     cluster.wait_for(lambda: owner(cluster, job_id), "the job has an owner")
     heir = cluster.orchestrator(RMHDAG_CRASH_AT=f"claim_orphaned_jobs.{moment}_commit")
     cluster.wait_for(lambda: cluster.one("SELECT count(*) FROM dag_orchestrators") == 2, "the heir is there")
     cluster.kill(first)
-    if cluster.status(job_id) != "completed":
-        assert heir.wait(30) == 137
+    assert heir.wait(30) == 137
+    cluster.release()
     cluster.orchestrator()
     assert cluster.wait_for_end(job_id) == ["completed"]
     cluster.check_rows()
@@ -295,10 +300,11 @@ def test_the_heir_dies_too(cluster: Cluster, moment: str) -> None:
 def test_a_leaving_orchestrator_dies(cluster: Cluster, moment: str) -> None:
     leaving = cluster.orchestrator(RMHDAG_CRASH_AT=f"release_jobs.{moment}_commit")
     cluster.worker()
-    job_id = cluster.submit(sleeper(1))
+    job_id = cluster.submit_held()
     cluster.wait_for(lambda: owner(cluster, job_id), "the job has an owner")
     leaving.send_signal(signal.SIGTERM)
     assert leaving.wait(30) == 137
+    cluster.release()
     cluster.orchestrator()
     assert cluster.wait_for_end(job_id) == ["completed"]
     cluster.check_rows()
@@ -308,10 +314,11 @@ def test_a_leaving_orchestrator_dies(cluster: Cluster, moment: str) -> None:
 def test_whoever_finds_a_dead_worker_dies(cluster: Cluster, moment: str) -> None:
     finder = cluster.orchestrator(RMHDAG_CRASH_AT=f"report_lost_tasks.{moment}_commit")
     worker = cluster.worker()
-    job_id = cluster.submit(sleeper(1))
+    job_id = cluster.submit_held()
     cluster.wait_for(lambda: running(cluster, job_id), "the task runs")
     cluster.kill(worker)
     assert finder.wait(30) == 137
+    cluster.release()
     cluster.orchestrator()
     cluster.worker()
     assert cluster.wait_for_end(job_id) == ["completed"]
@@ -321,7 +328,7 @@ def test_whoever_finds_a_dead_worker_dies(cluster: Cluster, moment: str) -> None
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_worker_dies_when_it_takes_a_suspect(cluster: Cluster, moment: str) -> None:
     cluster.orchestrator()
-    job_id = cluster.submit(sleeper(4))
+    job_id = cluster.submit_held()
     losses = "SELECT lease_losses FROM dag_node_states WHERE node_id = 'nap'"
     runs = "SELECT true FROM dag_node_states WHERE node_id = 'nap' AND lease_losses = %s AND status = 'running'"
     for number in range(2):
@@ -329,6 +336,7 @@ def test_a_worker_dies_when_it_takes_a_suspect(cluster: Cluster, moment: str) ->
         cluster.wait_for(partial(cluster.one, runs, number), "the task runs")
         cluster.kill(killed)
     assert cluster.worker(RMHDAG_CRASH_AT=f"claim_suspect.{moment}_commit").wait(30) == 137
+    cluster.release()
     cluster.worker()
     assert cluster.wait_for_end(job_id) == ["completed"]
     assert cluster.one(losses) == 2, "it did not run"

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 from stac_pydantic import Item as IndependentItem
 
+from rmhdag.catalogue.static import StaticCatalogue
 from rmhdag.handlers.stac.validation import find_faults
 from rmhdag.models.blobs import BlobAddress
 from rmhdag.models.records import Zone
 from rmhdag.sampledata.files import write_sample
 from rmhdag.sampledata.kinds import SAMPLES, Kind
 from rmhdag.storage import StorageSettings, open_storage
-from rmhdag.storage.catalogue import StaticCatalogue
 from rmhdag.workflow import load_file
 from tests.faults.processes import Cluster
 from tests.handlers.raster.hostile_files import nan_nodata

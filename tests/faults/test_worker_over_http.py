@@ -40,7 +40,7 @@ def test_a_task_that_ends_while_the_api_is_away_is_reported_when_it_is_back(clus
     """The outage is shorter than the silence that makes a worker dead: its lease is still its own."""
     cluster.orchestrator(ORPHAN_THRESHOLD_SEC="30")
     api = cluster.over_http()
-    cluster.worker("--handlers", "tests.worker.fault_handlers")
+    cluster.worker()
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     nodes = {"wait": task("test.gate", {"gate": str(gate)})}
@@ -61,13 +61,14 @@ def test_a_frozen_api_costs_the_worker_its_leases_and_nothing_else(cluster: Clus
     cluster.orchestrator()
     api = cluster.over_http()
     cluster.worker()
-    job_id = cluster.submit(sleeper(1))
+    job_id = cluster.submit_held()
     cluster.wait_for(lambda: running(cluster, job_id), "the task runs")
     freeze(api)
     cluster.wait_for(
         lambda: cluster.one("SELECT count(*) FROM dag_job_events WHERE event_type = 'node_lost'"), "it is found lost"
     )
     thaw(api)
+    cluster.release()
     assert cluster.wait_for_end(job_id) == ["completed"]
     query = "SELECT lease_losses, attempt FROM dag_node_states WHERE job_id = %s AND node_id = 'nap'"
     assert cluster.conn.execute(query, [job_id]).fetchone() == (1, 1)
@@ -105,10 +106,11 @@ def test_a_graceful_stop_leaves_nothing_behind(cluster: Cluster) -> None:
     cluster.orchestrator()
     api = cluster.over_http()
     leaving = cluster.worker()
-    job_id = cluster.submit(sleeper(3))
+    job_id = cluster.submit_held()
     cluster.wait_for(lambda: running(cluster, job_id), "the task runs")
     leaving.send_signal(signal.SIGTERM)
     assert leaving.wait(40) == 0
+    cluster.release()
     assert cluster.one("SELECT count(*) FROM dag_workers") == 0
     cluster.worker()
     assert cluster.wait_for_end(job_id) == ["completed"]

@@ -37,7 +37,7 @@ def test_an_exception_with_a_code_fails_at_once_and_says_what_to_do() -> None:
         "code": "CRS_MISSING",
         "category": "data_quality",
         "message": "a.tif names no CRS",
-        "remediation": "Add it to the file (gdal_edit.py -a_srs EPSG:…), or give it with the order.",
+        "remediation": "Add it to the file (gdal_edit.py -a_srs EPSG:…, ogr2ogr -a_srs EPSG:…) and order again.",
         "user_fixable": True,
         "retryable": False,
         "details": {"file": "a.tif"},

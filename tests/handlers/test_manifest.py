@@ -9,7 +9,7 @@ import pytest
 from rmhdag.handlers import Registry, load_handlers
 from rmhdag.handlers.manifest import FILE, PACKAGES, RESERVED, ManifestEntry, make_manifest, shipped_manifest
 from rmhdag.handlers.registry import RegistrationError
-from rmhdag.workflow.catalogue import shipped_handlers
+from rmhdag.workflow.known_handlers import shipped_handlers
 
 
 def entry(handler: str, module: str) -> ManifestEntry:
@@ -45,8 +45,8 @@ def test_the_catalogue_lists_what_exists_and_refuses_what_is_reserved() -> None:
     assert [entry.name for entry in catalogue.entries()] == sorted(one["handler"] for one in shipped_manifest())
     registry = load_handlers([])
     assert [name for name in catalogue.names() if registry.find(name) is None] == []
-    assert len(RESERVED) == 27
-    assert {"vector.prepare", "vector_prepare", "promote_to_external"} <= catalogue.reserved
+    assert len(RESERVED) == 15
+    assert {"h3.inventory", "h3_inventory", "job_health_check"} <= catalogue.reserved
     assert catalogue.reserved.isdisjoint(catalogue.names())
 
 

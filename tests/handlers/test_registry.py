@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from rmhdag.handlers import HandlerContext, Registry, load_handlers
 from rmhdag.handlers.registry import RegistrationError, split_modules
-from rmhdag.workflow.catalogue import shipped_handlers
+from rmhdag.workflow.known_handlers import shipped_handlers
 
 
 class Bands(BaseModel):

@@ -188,6 +188,31 @@ def test_a_handler_may_ask_to_be_called_later() -> None:
             RetryLater(seconds)
 
 
+def test_why_a_handler_asks_to_be_called_later_stands_in_its_log() -> None:
+    paper = Paper()
+    assert run(raising(RetryLater(3600, "the tile server asks us to wait")), paper=paper).delay_seconds == 3600
+    assert paper.text == "asks to be called again in 3600 s: the tile server asks us to wait\n"
+    silent = Paper()
+    run(raising(RetryLater(5)), paper=silent)
+    assert silent.text == "asks to be called again in 5 s\n"
+
+
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not today")
+
+
+class FinalSpeechlessError(NonRetryableError):
+    def __str__(self) -> str:
+        raise TypeError
+
+
+@pytest.mark.parametrize("error", [SpeechlessError(), FinalSpeechlessError()])
+def test_an_error_that_cannot_be_written_as_text_is_reported_all_the_same(error: Exception) -> None:
+    outcome = run(raising(error))
+    assert outcome.error_message == f"{type(error).__name__} (its text cannot be shown: str() of it fails)"
+
+
 class Limits(BaseModel):
     low: int = Field(ge=0)
 

@@ -23,7 +23,7 @@ from rmhdag.models.limits import LIMITS, MB, PAYLOAD_CHUNK_BYTES, Limit, render_
 from rmhdag.models.records import RecordsTooLargeError, decode_records, encode_records
 from rmhdag.models.references import RESERVED_KEY, Reference
 from rmhdag.models.states import TaskStatus
-from rmhdag.orchestrator.submissions import submit
+from rmhdag.services.submissions import submit
 from rmhdag.store import tasks
 from rmhdag.worker.child import Channel, TaskLink
 from rmhdag.worker.database_transport import DatabaseTransport
@@ -32,7 +32,7 @@ from rmhdag.worker.references import UnresolvedReferenceError, resolve_reference
 from rmhdag.worker.reports import Finished, report_batch
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.workflow import InvalidInputs
-from rmhdag.workflow.definition import FanInNode, FanOutNode, WorkflowNode
+from rmhdag.workflow.definition import FanInNode, FanOutNode, InputDefinition, WorkflowNode
 from rmhdag.workflow.expressions import ExpressionError, compile_template
 from rmhdag.workflow.loader import load
 from rmhdag.workflow.parameters import ValueCheck
@@ -129,7 +129,7 @@ def _(place: Place, parts: int) -> bool:
     return pattern_fault(f"x{{{parts - 1}}}y") is None
 
 
-@limit("Workflows", "a text that a pattern is tried on")
+@limit("Workflows", "a text that a pattern is matched against")
 def _(place: Place, characters: int) -> bool:
     check = ValueCheck()
     check.value({"type": "string", "pattern": "x"}, "x" * characters, ("text",))
@@ -144,7 +144,7 @@ def _compiles(text: str) -> bool:
     return True
 
 
-@limit("Workflows", "a text that an expression makes")
+@limit("Workflows", "a text produced by an expression")
 def _(place: Place, characters: int) -> bool:
     definition = of_text(only=task(params={"made": "{{ inputs.text ~ 'abc' }}"}))
     return bool(place.run(definition, {"text": "x" * (characters - 3)})["status"] == "completed")
@@ -209,7 +209,7 @@ def _(place: Place, size: int) -> bool:
     return isinstance(result["text"], str)
 
 
-@limit("Jobs", "a stored value that expressions look into")
+@limit("Jobs", "a stored value that expressions can read")
 def _(place: Place, size: int) -> bool:
     reading = task(params={"n": "{{ nodes.made.output.n }}"})
     job_id = place.platform.submit(workflow(made=task("read"), read=reading))
@@ -423,10 +423,16 @@ def submission(**more: Any) -> dict[str, Any]:
     return {"workflow_id": "under_test", "input_params": {}, **more}
 
 
-@limit("HTTP", "a body")
+@limit("HTTP", "a body with parameters, a workflow or results of tasks")
 def _(place: Place, size: int) -> bool:
     body = orjson.dumps(submission())
     return answer_to(place, body + b" " * (size - len(body))) == 201
+
+
+@limit("HTTP", "any other body")
+def _(place: Place, size: int) -> bool:
+    job_id = place.platform.submit(of_text(only=task()))
+    return answer_to(place, b"{}" + b" " * (size - 2), f"/api/v1/jobs/{job_id}/cancel") < 300
 
 
 @limit("HTTP", "values in a body")
@@ -436,10 +442,10 @@ def _(place: Place, count: int) -> bool:
     return answer_to(place, body) != 413
 
 
-@limit("HTTP", "lists and objects in a body")
+@limit("HTTP", "lists and objects in a body, empty ones too")
 def _(place: Place, count: int) -> bool:
-    """Three of them are the submission and what is around; those in the list hold something each."""
-    body = b'{"workflow_id":"w","input_params":{"items":[' + b",".join([b"[1]"] * (count - 3)) + b"]}}"
+    """Three of them are the submission and what is around."""
+    body = b'{"workflow_id":"w","input_params":{"items":[' + b",".join([b"{}"] * (count - 3)) + b"]}}"
     return answer_to(place, body) != 413
 
 
@@ -459,6 +465,17 @@ def _(place: Place, levels: int) -> bool:
 @limit("HTTP", "jobs in one submission")
 def _(place: Place, count: int) -> bool:
     return answer_to(place, orjson.dumps({"jobs": [submission()] * count}), "/api/v1/jobs/batch") < 300
+
+
+@limit("HTTP", "their parameters with defaults, together")
+def _(place: Place, size: int) -> bool:
+    """All but the last have the default, a megabyte each; the last makes it up to the size."""
+    default = text_of(MB, around={"text": ""})
+    declared = {"text": InputDefinition(type="string", default=default)}
+    place.platform.register(workflow(only=task()).model_copy(update={"inputs": declared}))
+    last = text_of(size - (size // MB - 1) * MB, around={"text": ""})
+    jobs = [submission()] * (size // MB - 1) + [submission(input_params={"text": last})]
+    return place.client.post("/api/v1/jobs/batch", json={"jobs": jobs}).status_code < 300
 
 
 @limit("HTTP", "an idempotency key")

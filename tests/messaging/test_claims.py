@@ -3,15 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-import psycopg
 import pytest
 
 from rmhdag.messaging import claims
 from rmhdag.messaging.claims import ClaimMarks
 from rmhdag.store import tasks
-from rmhdag.store.connection import connect, enter_schema
+from rmhdag.store.connection import Conn, connect, enter_schema
 
-Conn = psycopg.Connection[Any]
 OURS = frozenset({"echo", "sleep"})
 
 

@@ -55,7 +55,7 @@ def test_another_descriptor_ends_the_wait_without_a_ring(bell: Doorbell) -> None
     os.write(write, b"x")
     began = time.monotonic()
     assert not bell.wait(30, [read])
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     os.close(read)
     os.close(write)
 
@@ -67,7 +67,8 @@ def test_its_descriptor_becomes_readable(bell: Doorbell, conn: psycopg.Connectio
 
 
 def test_a_broken_connection_counts_as_a_ring_and_is_replaced(bell: Doorbell, conn: psycopg.Connection[Any]) -> None:
-    query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'rmhdag:doorbell%'"
+    query = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name LIKE 'rmhdag:doorbell%'"""
     conn.execute(query)
     assert bell.wait(10)
     assert bell.wait(10), "what was rung while nobody listened is not missed"

@@ -108,7 +108,7 @@ def test_records_are_typed_by_their_kind_and_come_back_as_they_went() -> None:
         ({"output": {"x": float("inf")}}, "'/x'"),
         ({"metrics": {"x": "\0"}}, "'/x'"),
         ({"status": "done"}, "Extra inputs"),
-        ({"records": [{"type": "sql"}]}, "'blob', 'stac_item', 'stac_collection', 'lineage', 'promotion'"),
+        ({"records": [{"type": "sql"}]}, "'blob', 'table_claim', 'table', 'stac_item', 'stac_collection'"),
         ({"records": [RECORDS[0] | {"sha256": "x"}]}, "sha256"),
         ({"records": [RECORDS[0] | {"size_bytes": -1}]}, "size_bytes"),
         ({"records": [RECORDS[0] | {"zone": "lead"}]}, "'bronze', 'silver' or 'gold'"),

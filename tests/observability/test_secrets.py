@@ -46,6 +46,7 @@ SHAPES = {
     "sas": lambda s: f"https://x.blob.core.windows.net/c?sv=1&sig={s}&se=2",
     "jwt": lambda s: f"token was eyJhbGciOi.{s}.{s}",
     "webhook": lambda s: f"signed with whsec_{s}",
+    "local command": lambda s: f"let in by rmhdag-local-{s}",
 }
 
 

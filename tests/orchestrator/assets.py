@@ -6,11 +6,12 @@ from typing import Any
 
 from psycopg.rows import dict_row
 
-from rmhdag.orchestrator.requests import Ordered, WorkOrder, order
+from rmhdag.services.requests import Ordered, WorkOrder, order
+from rmhdag.store.connection import Conn
 from rmhdag.store.identity import new_id
 from rmhdag.workflow.definition import InputDefinition, WorkflowDefinition
 from tests.engine.definitions import task
-from tests.orchestrator.platform import Conn, Platform
+from tests.orchestrator.platform import Platform
 
 REFS = {"dataset_id": "0038272", "resource_id": "r1"}
 

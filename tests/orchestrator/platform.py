@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
-import psycopg
 
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.leases import ClaimedTask, TaskReport
@@ -16,16 +15,15 @@ from rmhdag.orchestrator.aggregation import answer_fan_in
 from rmhdag.orchestrator.context import Context, OrchestratorSettings
 from rmhdag.orchestrator.duties import claim_submissions, strays, timers
 from rmhdag.orchestrator.owned_jobs import OwnedJobs
-from rmhdag.orchestrator.submissions import submit
 from rmhdag.orchestrator.trust import SilenceWatch
+from rmhdag.services.submissions import submit
 from rmhdag.store import processes, tasks, workflows
-from rmhdag.store.connection import connect
+from rmhdag.store.connection import Conn, connect
 from rmhdag.store.identity import new_id
 from rmhdag.workflow import definition_hash, definition_json
 from rmhdag.workflow.definition import WorkflowDefinition
 
 QUEUE = "light"
-Conn = psycopg.Connection[Any]
 
 
 def open_connection(dsn: str) -> Conn:

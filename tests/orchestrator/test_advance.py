@@ -10,9 +10,9 @@ import pytest
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.jobs import CommandKind
 from rmhdag.models.leases import ClaimedTask, TaskProgress
-from rmhdag.orchestrator import reruns
 from rmhdag.orchestrator.duties import dead_workers, orphans
-from rmhdag.orchestrator.submissions import OtherSubmissionError, UnknownWorkflowError, submit
+from rmhdag.services import reruns
+from rmhdag.services.submissions import OtherSubmissionError, UnknownWorkflowError, submit
 from rmhdag.store import crash_points, jobs, poison, tasks, workflows
 from rmhdag.store.commands import Command, issue_command
 from rmhdag.store.workers import save_progress_if_held

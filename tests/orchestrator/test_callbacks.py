@@ -14,11 +14,11 @@ import pytest
 from standardwebhooks import Webhook
 
 from rmhdag.models.jobs import CommandKind
-from rmhdag.orchestrator.callbacks.destinations import CallbackRefused, Rules
-from rmhdag.orchestrator.callbacks.settings import SCHEDULE_SECONDS, CallbackSettings
-from rmhdag.orchestrator.callbacks.signing import Vault, new_secret
 from rmhdag.orchestrator.duties import callbacks as duty
 from rmhdag.orchestrator.duties.callbacks import Delivery
+from rmhdag.services.callbacks.destinations import CallbackRefused, Rules
+from rmhdag.services.callbacks.settings import SCHEDULE_SECONDS, CallbackSettings
+from rmhdag.services.callbacks.signing import Vault, new_secret
 from rmhdag.store import callback_endpoints, callbacks, poison
 from rmhdag.store.commands import Command, issue_command
 from rmhdag.store.identity import new_id
@@ -259,7 +259,7 @@ def test_a_secret_that_cannot_be_read_sends_nothing(platform: Platform, sink: Si
     ended_job(platform, sink.url(), rules(sink))
     with delivering(sink) as delivery:
         work(platform, delivery, "SELECT attempts > 0 FROM dag_callbacks")
-    assert "sealed" in only(platform)["last_error"]
+    assert "encrypted" in only(platform)["last_error"]
     assert sink.connections == 0
 
 
@@ -270,7 +270,7 @@ def test_a_row_that_makes_no_sense_holds_up_nobody(platform: Platform, sink: Sin
     with delivering(sink) as delivery:
         work(platform, delivery, ALL_SETTLED)
     bad, good = rows(platform)
-    assert (bad["status"], bad["last_error"]) == ("dead", "it could not be made ready to send")
+    assert (bad["status"], bad["last_error"]) == ("dead", "it could not be prepared for sending")
     assert good["status"] == "delivered"
 
 

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from rmhdag.catalogue.static import StaticCatalogue
 from rmhdag.models.catalogue import CatalogueKind, EntryStatus
-from rmhdag.orchestrator.dead_letters import requeue
 from rmhdag.orchestrator.duties import catalogue as relaying
 from rmhdag.orchestrator.duties.catalogue import Relay, run_once
+from rmhdag.services.dead_letters import requeue
 from rmhdag.storage import StorageSettings, open_storage
-from rmhdag.storage.catalogue import StaticCatalogue
 from rmhdag.store import crash_points
+from rmhdag.store.batch_rows import EntryChange
 from rmhdag.store.catalogue_entries import TriedEntry, claim_entries, keep_entries, settle_entries
 from rmhdag.store.dead_letters import dead_letters
-from rmhdag.store.publishing import EntryChange, put_in_catalogue
+from rmhdag.store.publishing import put_in_catalogue
 from tests.orchestrator.platform import Platform
 
 

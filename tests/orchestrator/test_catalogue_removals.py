@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from rmhdag.catalogue.static import StaticCatalogue
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.orchestrator.duties.catalogue import Relay, run_once
 from rmhdag.storage import StorageSettings, open_storage
-from rmhdag.storage.catalogue import StaticCatalogue
 from rmhdag.store import catalogue_removals, crash_points
 from rmhdag.store.catalogue_removals import NotInCatalogue, Removal, ShownByAsset, remove_from_catalogue
 from tests.orchestrator.platform import Platform

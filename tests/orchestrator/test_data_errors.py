@@ -11,8 +11,8 @@ from rmhdag.handlers import HandlerError
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.leases import ClaimedTask, TaskReport
 from rmhdag.models.states import TaskStatus
-from rmhdag.orchestrator.asset_commands import roll_back
-from rmhdag.orchestrator.reruns import plan_rerun_of, rerun_job
+from rmhdag.services.asset_commands import roll_back
+from rmhdag.services.reruns import plan_rerun_of, rerun_job
 from rmhdag.store import jobs, settle, tasks
 from rmhdag.store.settle import Writes
 from rmhdag.workflow.definition import InputDefinition, WorkflowDefinition, WorkflowNode
@@ -93,7 +93,7 @@ def test_more_warnings_than_an_inbox_row_holds_are_read_from_the_result(platform
     assert job_of(platform, job_id)["warnings"] == many
 
 
-def test_the_ordinary_case_has_no_statement_and_no_element_for_them(
+def test_the_ordinary_case_has_no_statement_and_no_error_for_them(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[Writes] = []
@@ -110,8 +110,10 @@ def test_the_ordinary_case_has_no_statement_and_no_element_for_them(
     assert job_of(platform, job_id)["warnings"] is None
     assert sent
     assert not any(writes.job_warnings for writes in sent)
-    assert {len(row) for writes in sent for row in writes.nodes} == {15}
-    assert {len(row) for writes in sent for row in writes.new_nodes} == {17}
+    assert {row.error for writes in sent for row in writes.nodes} <= {None}
+    assert {row.error for writes in sent for row in writes.new_nodes} == {None}
+    stored = platform.conn.execute("SELECT DISTINCT jsonb_typeof(error) FROM dag_node_states").fetchall()
+    assert stored == [(None,)], "not the null of JSON"
 
 
 def test_an_error_is_kept_by_result_node_and_job(platform: Platform) -> None:

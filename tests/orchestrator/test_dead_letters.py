@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from rmhdag.models.api.queues import DeadLetterSummary
 from rmhdag.models.leases import ClaimedTask
-from rmhdag.orchestrator.dead_letters import NotRequeuedError, requeue
+from rmhdag.services.dead_letters import NotRequeuedError, requeue
 from rmhdag.store import tasks
-from rmhdag.store.dead_letters import DeadLetterLine, dead_letters, settle_dead_letter
+from rmhdag.store.dead_letters import dead_letters, settle_dead_letter
 from rmhdag.store.suspects import claim_suspect
 from rmhdag.workflow.definition import Tolerance
 from tests.engine.definitions import fan, task, workflow
@@ -21,7 +22,7 @@ def lose(platform: Platform, seat: Seat, worker_id: str, claimed: ClaimedTask) -
     seat.work()
 
 
-def give_up(platform: Platform, seat: Seat) -> DeadLetterLine:
+def give_up(platform: Platform, seat: Seat) -> DeadLetterSummary:
     """Three workers die of the task that is first in the queue."""
     (first,) = tasks.claim_tasks(platform.conn, "w0", QUEUE, 1)
     lose(platform, seat, "w0", first)
@@ -58,7 +59,7 @@ def test_the_task_of_a_job_that_failed_runs_in_a_new_one(platform: Platform) -> 
     assert (settled.settled_by, settled.settled_as) == ("ann", "requeued")
     with pytest.raises(NotRequeuedError, match="requeued by ann"):
         requeue(platform.conn, "default", settled, issued_by="bob")
-    with pytest.raises(NotRequeuedError, match="somebody else was first"):
+    with pytest.raises(NotRequeuedError, match="another caller was first"):
         requeue(platform.conn, "default", letter, issued_by="bob")
     assert platform.count("dag_jobs") == 2, "the second asker started nothing"
 

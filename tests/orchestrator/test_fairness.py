@@ -1,16 +1,13 @@
 """Who comes next: nobody waits for all of somebody else's work, in the queue or in the inbox."""
 
-from typing import Any
-
-import psycopg
 import pytest
 
 from rmhdag.orchestrator.turns import STEP, Turns
 from rmhdag.orchestrator.waiting_entries import READ_AHEAD, WaitingEntries
+from rmhdag.store.connection import Conn
 from rmhdag.workflow.definition import WorkflowDefinition
 from tests.orchestrator.platform import Platform
 
-Conn = psycopg.Connection[Any]
 ME = "me"
 
 WIDE = WorkflowDefinition.model_validate(

@@ -11,7 +11,7 @@ import pytest
 
 from rmhdag.models.limits import RECORDS_BYTES
 from rmhdag.models.records import encode_records
-from rmhdag.orchestrator.asset_commands import delete_asset, roll_back
+from rmhdag.services.asset_commands import delete_asset, roll_back
 from rmhdag.store import payloads
 from rmhdag.store.bites import BITE_BYTES, in_bites
 from rmhdag.workflow.definition import FanInNode, FanOutNode, WorkflowDefinition

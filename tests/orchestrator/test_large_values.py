@@ -10,7 +10,7 @@ import pytest
 
 from rmhdag.models.limits import INLINE_BYTES, MB
 from rmhdag.models.references import RESERVED_KEY
-from rmhdag.orchestrator.reruns import plan_rerun_of, rerun_job
+from rmhdag.services.reruns import plan_rerun_of, rerun_job
 from rmhdag.store import payloads
 from rmhdag.worker.references import resolve_references
 from rmhdag.workflow.definition import FanOutNode, InputDefinition, WorkflowDefinition, WorkflowNode

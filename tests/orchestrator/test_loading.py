@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from rmhdag.engine.loading import ChildUnderWay, LoadedChildren
 from rmhdag.engine.slots import FanOutState
+from rmhdag.lab.simulation.reads import compact_children
 from rmhdag.models.states import NODE_TERMINAL, NodeStatus
 from rmhdag.orchestrator import owned_jobs
 from rmhdag.orchestrator.owned_jobs import OwnedJobs
-from rmhdag.simulation.reads import compact_children
 from rmhdag.store import jobs
+from rmhdag.store.batch_rows import PieceOfFanOut
 from rmhdag.workflow.definition import WorkflowDefinition
 from tests.conftest import databases
 from tests.engine.definitions import AT_ONCE, fan, task, workflow
@@ -269,7 +270,7 @@ def test_the_store_makes_of_rows_what_the_simulator_makes_of_them(
             )
         loaded = LoadedChildren()
         for start in range(0, 13, page):
-            (piece,) = jobs.load_children(conn, [jobs.PieceOfFanOut("j", "split", start, start + page)])
+            (piece,) = jobs.load_children(conn, [PieceOfFanOut("j", "split", start, start + page)])
             assert not piece.has_gap
             loaded.statuses += piece.statuses
             loaded.attempts += piece.attempts

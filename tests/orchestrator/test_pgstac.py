@@ -11,19 +11,24 @@ import psycopg
 import pytest
 
 from rmhdag.embedded import EmbeddedPostgres
+from rmhdag.models.assets import Classification
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.leases import ClaimedTask
-from rmhdag.models.records import Records, StacCollectionRecord, StacItemRecord
-from rmhdag.orchestrator.asset_commands import delete_asset, roll_back
+from rmhdag.models.records import ApprovalDecisionRecord, Records, StacCollectionRecord, StacItemRecord
+from rmhdag.models.scopes import Scope
 from rmhdag.orchestrator.context import OrchestratorSettings
 from rmhdag.orchestrator.duties.catalogue import Relay, run_once
-from rmhdag.orchestrator.requests import Ordered
+from rmhdag.services.asset_commands import delete_asset, roll_back
+from rmhdag.services.requests import Ordered
+from rmhdag.services.reviews import approve, revoke
 from rmhdag.storage import StorageSettings
 from rmhdag.store import crash_points
+from rmhdag.store.api_keys import create_key
+from rmhdag.store.batch_rows import EntryChange, RevisionKey
 from rmhdag.store.catalogue_removals import remove_from_catalogue
 from rmhdag.store.migration import apply
 from rmhdag.store.pgstac import has_pgstac
-from rmhdag.store.publishing import EntryChange, PublishFailed, put_in_catalogue
+from rmhdag.store.publishing import PublishFailed, put_in_catalogue
 from tests.conftest import require, required_binaries
 from tests.orchestrator.assets import place_order, raster_workflow, revisions_of
 from tests.orchestrator.platform import Platform, Seat
@@ -135,7 +140,7 @@ def test_what_pgstac_refuses_fails_the_node_and_leaves_nothing(platform: Platfor
     seat = platform.seat(SETTINGS)
     alone = platform.job(run(platform, seat, (blob(), item())))
     assert alone["status"] == "failed"
-    assert "there is no collection 'c': make it before its items" in alone["error_message"]
+    assert "there is no collection 'c': create it before its items" in alone["error_message"]
     run(platform, seat, (collection(),))
     broken = platform.job(run(platform, seat, (blob(), item(geometry={"type": "Nonsense"}))))
     assert broken["status"] == "failed"
@@ -219,7 +224,7 @@ def test_what_pgstac_refuses_fails_the_node_of_a_revision_too(platform: Platform
     report(platform, second, (blob(), item(), item(2, "broken", geometry={"type": "Nonsense"})))
     seat.work()
     missing, broken = (row["error_message"] for row in revisions_of(platform, ordered))
-    assert "there is no collection 'c': make it before its items" in missing
+    assert "there is no collection 'c': create it before its items" in missing
     assert "the database refused it" in broken
     assert ids(platform) == []
     assert platform.count("dag_blob_assets") == platform.count("dag_revision_items") == 0
@@ -264,6 +269,48 @@ def test_a_rollback_and_a_deletion_reach_pgstac_through_the_relay(platform: Plat
     delete_asset(platform.conn, "default", asset_id, issued_by="ann")
     run_once(platform.conn, relay)
     assert (ids(platform), unpublished(platform)) == ([], 0)
+
+
+def test_decisions_of_reviewers_reach_pgstac(platform: Platform) -> None:
+    """Through the relay, if they come over HTTP; in the transaction of the job, if a handler of it decides."""
+    seat = platform.seat(SETTINGS)
+    relay = Relay(CatalogueKind.PGSTAC, StorageSettings())
+    platform.register(raster_workflow().model_copy(update={"review": "required"}))
+    run(platform, seat, (collection(),))
+    for number in (1, 2):
+        ordered, claimed = begin(platform, seat, input_params={"n": number})
+        report(platform, claimed, (blob(sha=f"{number}" * 64), item(number)))
+        seat.work()
+        assert found(platform) == ([] if number == 1 else [1]), "not before its approval"
+        key = RevisionKey("default", ordered.request.asset_id or "", number)
+        if number == 1:
+            content = content_of(platform, key)
+            approve(platform.conn, key, content_hash=content, issued_by="rita", clearance=Classification.PUBLIC)
+            run_once(platform.conn, relay)
+            assert found(platform) == [1]
+    create_key(platform.conn, "ann", [Scope.REVIEWER], created_by="test")
+    decision = ApprovalDecisionRecord(
+        asset_id=key.asset_id,
+        revision=2,
+        content_hash=content_of(platform, key),
+        decision="approve",
+        clearance="public",
+    )
+    run(platform, seat, (decision,))
+    assert found(platform) == [2], "without the relay"
+    for number, left in ((2, [1]), (1, [])):
+        earlier = key._replace(revision=number)
+        revoke(platform.conn, earlier, content_hash=content_of(platform, earlier), issued_by="rita", reason="x")
+        run_once(platform.conn, relay)
+        assert found(platform) == left
+    assert unpublished(platform) == 0
+
+
+def content_of(platform: Platform, key: RevisionKey) -> str:
+    query = "SELECT content_hash FROM dag_asset_revisions WHERE asset_id = %s AND revision = %s"
+    row = platform.conn.execute(query, [key.asset_id, key.revision]).fetchone()
+    assert row is not None
+    return str(row[0])
 
 
 @pytest.mark.parametrize("point", ["settle_entries_in_pgstac.before_commit", "settle_entries_in_pgstac.after_commit"])

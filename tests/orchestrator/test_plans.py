@@ -1,16 +1,13 @@
-"""The cache of compiled definitions: least recently used ones go, and threads may share it."""
+"""The cache of compiled definitions: least recently used ones go, threads may share it, and all of a process do."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
 from rmhdag.engine.plan import Plan
-from rmhdag.orchestrator import plans
-from rmhdag.orchestrator.plans import Plans
+from rmhdag.services.plans import Plans, plan_of
 from rmhdag.workflow import definition_hash
-from rmhdag.workflow.definition import WorkflowDefinition
+from rmhdag.workflow.definition import TaskNode, TaskSpec, WorkflowDefinition
 from tests.engine.definitions import task, workflow
 from tests.orchestrator.platform import Platform, open_connection
 
@@ -22,14 +19,16 @@ def registered(platform: Platform, count: int) -> list[WorkflowDefinition]:
     return definitions
 
 
+def key_of(definition: WorkflowDefinition) -> tuple[str, str, int, str]:
+    return "default", definition.workflow_id, definition.version, definition_hash(definition)
+
+
 def ask(cache: Plans, conn: object, definition: WorkflowDefinition) -> Plan:
-    key = ("default", definition.workflow_id, definition.version, definition_hash(definition))
-    return cache.plan_for(conn, *key)  # type: ignore[arg-type]
+    return cache.plan_of(conn, *key_of(definition), lambda _: None)  # type: ignore[arg-type]
 
 
-def test_the_least_recently_used_plan_is_forgotten(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "MAX_PLANS", 2)
-    cache = Plans({})
+def test_the_least_recently_used_plan_is_forgotten(platform: Platform) -> None:
+    cache = Plans(most_kept=2)
     often, seldom, third = registered(platform, 3)
     first = ask(cache, platform.conn, often)
     forgotten = ask(cache, platform.conn, seldom)
@@ -39,10 +38,9 @@ def test_the_least_recently_used_plan_is_forgotten(platform: Platform, monkeypat
     assert ask(cache, platform.conn, seldom) is not forgotten
 
 
-def test_threads_share_the_cache(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_share_the_cache(platform: Platform) -> None:
     """One forgets what another is about to touch: with a plain dictionary that is a KeyError sooner or later."""
-    monkeypatch.setattr(plans, "MAX_PLANS", 3)
-    cache = Plans({})
+    cache = Plans(most_kept=3)
     definitions = registered(platform, 6)
 
     def ask_often(offset: int) -> int:
@@ -52,3 +50,26 @@ def test_threads_share_the_cache(platform: Platform, monkeypatch: pytest.MonkeyP
 
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(ask_often, range(4))) == [400] * 4
+
+
+def test_a_handler_that_changes_its_queue_gets_another_plan(platform: Platform) -> None:
+    cache = Plans()
+    definition = workflow(only=TaskNode(task=TaskSpec(handler="moves")), other=task())
+    platform.register(definition)
+
+    def queue_with(queue: str) -> str:
+        plan = cache.plan_of(platform.conn, *key_of(definition), {"moves": queue}.get)
+        assert plan.by_id["only"].task is not None
+        return plan.by_id["only"].task.queue
+
+    assert [queue_with("old"), queue_with("new"), queue_with("old")] == ["old", "new", "old"]
+
+
+def test_orchestrators_and_readers_have_the_same_plans(platform: Platform) -> None:
+    seat = platform.seat()
+    definition = workflow(only=task())
+    job_id = platform.submit(definition)
+    seat.work()
+    job = seat.advance.owned.get(job_id)
+    assert job is not None
+    assert job.run.plan is plan_of(platform.conn, *key_of(definition), lambda _: None)

@@ -9,8 +9,8 @@ import pytest
 
 from rmhdag.models.ids import blob_id_of, lineage_id_of
 from rmhdag.models.records import AnyRecord, LineageRecord, Records
-from rmhdag.orchestrator.asset_commands import delete_asset, roll_back
-from rmhdag.orchestrator.reruns import plan_rerun_of, rerun_job
+from rmhdag.services.asset_commands import delete_asset, roll_back
+from rmhdag.services.reruns import plan_rerun_of, rerun_job
 from rmhdag.store import crash_points
 from rmhdag.workflow.definition import FanInNode, FanOutNode, WorkflowDefinition
 from tests.orchestrator.assets import place_order, raster_workflow, revisions_of

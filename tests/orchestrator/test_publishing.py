@@ -10,7 +10,6 @@ import pytest
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.leases import ClaimedTask, TaskReport
 from rmhdag.models.records import (
-    ApprovalRequestRecord,
     BlobRecord,
     LineageRecord,
     PromotionRecord,
@@ -87,7 +86,6 @@ def test_records_of_every_kind_are_published_with_their_node(platform: Platform)
         LineageRecord(source_url="https://example.org/a.tif"),
         LineageRecord(source_asset_id="b" * 32, source_revision=2),
         PromotionRecord(asset_id=ASSET, revision=2, target="portal", url="https://example.org/portal"),
-        ApprovalRequestRecord(asset_id=ASSET, revision=3, content_hash="2" * 64, requested_by="ann"),
         collection(title="C"),
         item(properties={"n": 1}),
     )
@@ -110,7 +108,6 @@ def test_records_of_every_kind_are_published_with_their_node(platform: Platform)
         (None, "b" * 32, 2, *whose),
     ]
     assert rows(platform, "SELECT asset_id, revision, target FROM dag_promoted") == [(ASSET, 2, "portal")]
-    assert rows(platform, "SELECT state::text, content_hash FROM dag_approvals") == [("pending", "2" * 64)]
     assert entries(platform) == [("c", "", 1, "pending", {"id": "c", "title": "C"})]
     query = "SELECT asset_id, revision, job_id, node_id, collection_id, item_id, body FROM dag_revision_items"
     body = {"id": "i", "collection": "c", "properties": {"n": 1}}

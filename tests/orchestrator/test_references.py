@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from rmhdag.models.references import RESERVED_KEY
-from rmhdag.orchestrator.asset_commands import roll_back
-from rmhdag.orchestrator.submissions import submit
+from rmhdag.services.asset_commands import roll_back
+from rmhdag.services.submissions import submit
 from rmhdag.store import payloads
 from rmhdag.workflow import InvalidInputs
 from rmhdag.workflow.definition import InputDefinition, WorkflowDefinition, WorkflowNode

@@ -13,10 +13,10 @@ from rmhdag.assets.identity import InvalidReferences, asset_id_of
 from rmhdag.assets.revisions import AssetConflict, content_hash_of, status_after
 from rmhdag.models.ids import blob_id_of
 from rmhdag.models.states import JobStatus
-from rmhdag.orchestrator import commands
-from rmhdag.orchestrator.asset_commands import delete_asset, roll_back
-from rmhdag.orchestrator.requests import NoAssetError, OtherRequestError, PlatformMissingError
-from rmhdag.orchestrator.reruns import plan_rerun_of, rerun_job
+from rmhdag.services import commands
+from rmhdag.services.asset_commands import delete_asset, roll_back
+from rmhdag.services.requests import NoAssetError, OtherRequestError, PlatformMissingError
+from rmhdag.services.reruns import plan_rerun_of, rerun_job
 from rmhdag.store import poison
 from rmhdag.store.asset_states import follow_job_if_asset
 from rmhdag.store.crash_points import arm, disarm
@@ -302,7 +302,7 @@ def test_twenty_at_once_with_one_request_id_are_one_order(ready: Platform) -> No
         try:
             at_once.wait()
             # Every other one repeats it for another asset, so that not even the asset's lock orders them.
-            refs = REFS if number % 2 else {**REFS, "version_id": "2"}
+            refs = REFS if number % 2 else {**REFS, "resource_id": "r2"}
             ordered = place_order(conn, request_id="same", platform_refs=refs)
             return str(ordered.request.job_id), ordered.is_repeat
         except OtherRequestError:

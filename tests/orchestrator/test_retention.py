@@ -16,6 +16,7 @@ from rmhdag.models.tasks import TaskLog
 from rmhdag.orchestrator.context import OrchestratorSettings
 from rmhdag.orchestrator.retention import MOST_ROWS
 from rmhdag.store import crash_points, old_days, reruns, retention
+from rmhdag.store.connection import Conn
 from rmhdag.store.partitions import DayPartition
 from rmhdag.store.retention import Place
 from rmhdag.workflow.definition import ApprovalNode
@@ -23,7 +24,6 @@ from tests.engine.definitions import AT_ONCE, task, workflow
 from tests.orchestrator.platform import Platform, open_connection
 from tests.orchestrator.pruning import finish_passes, prune, retention_of
 
-Conn = psycopg.Connection[Any]
 OLD = "UPDATE dag_jobs SET completed_at = completed_at - 100 * interval '1 day' WHERE job_id = ANY(%s)"
 # Finished jobs, with nodes and results each.
 FILL = """

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from psycopg.types.json import Json
 
-from rmhdag.api.views.assets import read_revision
-from rmhdag.api.views.retention import prune, read_preview
+from rmhdag.api.pruning import prune
 from rmhdag.models.api.assets import MadeBy
 from rmhdag.models.references import HIDDEN, SECRET_MEDIA_TYPE, Reference, holder_of_revision
 from rmhdag.store import retention, retention_preview, unused_payloads
-from rmhdag.store.asset_states import RevisionKey
+from rmhdag.store.batch_rows import RevisionKey
 from rmhdag.store.retention import RetentionDays
 from rmhdag.store.retention_preview import count_of, preview
+from rmhdag.views.assets import read_revision
 from tests.orchestrator.assets import place_order, raster_workflow, revisions_of
 from tests.orchestrator.platform import Platform
 from tests.orchestrator.pruning import prune as run_retention
@@ -67,7 +67,7 @@ def test_it_says_why_and_by_which_setting(platform: Platform) -> None:
     old_platform(platform)
     for table in ("dag_orchestrator_events", "dag_dead_letters"):
         platform.conn.execute(HISTORY_ROWS[table].format(at="'2020-01-01'").encode())
-    shown = read_preview(platform.conn, RetentionDays(jobs=30, history=92, payloads=1))
+    shown = preview(platform.conn, RetentionDays(jobs=30, history=92, payloads=1))
     lines = {line.table: line for line in shown.tables}
     assert lines["dag_jobs"].reason == "of jobs that ended more than 30 days ago"
     assert lines["dag_jobs"].setting == "RMHDAG_RETENTION_DAYS"

@@ -6,17 +6,16 @@ from collections import defaultdict
 from math import ceil
 from typing import Any
 
-import psycopg
 import pytest
 
-from rmhdag.api.views import metrics as views
 from rmhdag.models.rollups import FailureRollup, JobRollup, NodeRollup, RollupMark, ThroughputRollup
 from rmhdag.orchestrator.duties import late_jobs, rollups
 from rmhdag.store import crash_points
 from rmhdag.store import rollups as store
+from rmhdag.store.connection import Conn
+from rmhdag.views import metrics as views
 from tests.orchestrator.platform import Platform, open_connection
 
-Conn = psycopg.Connection[Any]
 TABLES = tuple(row.table.name for row in (RollupMark, JobRollup, NodeRollup, FailureRollup, ThroughputRollup))
 # Jobs of four workflows over many days, with nodes, children, retries and failures; ended in no order of their ids.
 FILL = """

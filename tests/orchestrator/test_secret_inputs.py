@@ -10,9 +10,9 @@ import pytest
 from rmhdag.models.references import is_secret
 from rmhdag.models.scopes import Scope
 from rmhdag.orchestrator.context import OrchestratorSettings
-from rmhdag.orchestrator.reruns import plan_rerun_of, rerun_job
+from rmhdag.services.reruns import plan_rerun_of, rerun_job
 from rmhdag.store import payloads, secret_inputs
-from rmhdag.store.vault import SecretUnreadable
+from rmhdag.store.vault import SecretUnreadable, Vault, use_for_inputs
 from rmhdag.workflow import InvalidInputs
 from rmhdag.workflow.loader import load
 from tests.api.serving import served
@@ -34,9 +34,9 @@ DEFINITION = load(TEXT).definition
 
 @pytest.fixture
 def key() -> Iterator[str]:
-    secret_inputs.use_key("a key of sixteen or more")
+    use_for_inputs(Vault("a key of sixteen or more"))
     yield "a key of sixteen or more"
-    secret_inputs.use_key(None)
+    use_for_inputs(Vault(None))
 
 
 def text_of_all_tables(platform: Platform) -> dict[str, str]:
@@ -92,7 +92,7 @@ def test_without_a_key_only_its_payload_holds_it(platform: Platform) -> None:
 def test_another_key_does_not_open_it(platform: Platform, key: str) -> None:
     job_id = platform.submit(DEFINITION, {"token": SECRET})
     params = run_to_fetch(platform, job_id)
-    secret_inputs.use_key("another key of sixteen")
+    use_for_inputs(Vault("another key of sixteen"))
     with pytest.raises(SecretUnreadable):
         opened(platform, params["token"])
 

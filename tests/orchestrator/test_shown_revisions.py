@@ -8,10 +8,10 @@ import pytest
 
 from rmhdag.assets.revisions import AssetConflict
 from rmhdag.models.records import Records
-from rmhdag.orchestrator.asset_commands import delete_asset, roll_back
-from rmhdag.orchestrator.commands import cancel_job
-from rmhdag.orchestrator.requests import Ordered
-from rmhdag.orchestrator.reruns import plan_rerun_of, rerun_job
+from rmhdag.services.asset_commands import delete_asset, roll_back
+from rmhdag.services.commands import cancel_job
+from rmhdag.services.requests import Ordered
+from rmhdag.services.reruns import plan_rerun_of, rerun_job
 from rmhdag.workflow.definition import WorkflowDefinition, WorkflowNode
 from tests.orchestrator.assets import asset_of, place_order, raster_workflow, revisions_of
 from tests.orchestrator.platform import Platform, Seat

@@ -1,6 +1,6 @@
 """The guards in the SQL are needed, and tests see it: take any one away and somebody writes who must not.
 
-What the simulator's operations reach is also in `tests/simulation/test_agreement.py`; here are the others too.
+What the simulator's operations reach is also in `tests/lab/simulation/test_agreement.py`; here are the others too.
 
 Each case is a story that ends well; with the named words removed from the query, the same story ends badly.
 """
@@ -16,6 +16,7 @@ from rmhdag.engine.inputs import Timer, TimerDue
 from rmhdag.models.jobs import CommandKind
 from rmhdag.orchestrator.local_inputs import LocalInput
 from rmhdag.store import commands, crash_points, jobs, poison, settle, suspects, tasks
+from rmhdag.store.batch_rows import HeldJob, PieceOfFanOut
 from rmhdag.store.commands import Command, issue_command
 from rmhdag.store.identity import new_id
 from tests.engine.definitions import fan, task, workflow
@@ -29,10 +30,10 @@ Story = Callable[[Platform], bool]  # True: somebody wrote who must not
 def write(seat: Seat, job_id: str, owner_epoch: int, inbox: list[int]) -> bool:
     """Settle a job as an orchestrator would, with whatever it believes."""
     entries = [(number, job_id) for number in inbox]
-    return bool(settle_nothing(seat, [settle.HeldJob(job_id, owner_epoch)], entries).written)
+    return bool(settle_nothing(seat, [HeldJob(job_id, owner_epoch)], entries).written)
 
 
-def settle_nothing(seat: Seat, held: list[settle.HeldJob], inbox: list[tuple[int, str]]) -> settle.Settled:
+def settle_nothing(seat: Seat, held: list[HeldJob], inbox: list[tuple[int, str]]) -> settle.Settled:
     row = seat.conn.execute("SELECT clock_timestamp()").fetchone()
     assert row is not None
     return settle.settle(seat.conn, seat.me, held, inbox, row[0], lambda locked: settle.Writes())
@@ -83,7 +84,7 @@ def a_row_of_a_lost_job_is_consumed(platform: Platform) -> bool:
     platform.conn.execute("UPDATE dag_jobs SET owner_epoch = 5 WHERE job_id = %s", [lost])
     rows = platform.conn.execute("SELECT inbox_id, job_id FROM dag_inbox").fetchall()
     assert {job_id for _, job_id in rows} == {lost, kept}
-    settled = settle_nothing(seat, [settle.HeldJob(lost, 1), settle.HeldJob(kept, 1)], rows)
+    settled = settle_nothing(seat, [HeldJob(lost, 1), HeldJob(kept, 1)], rows)
     assert settled.written == {kept}
     return platform.count("dag_inbox") == 0
 
@@ -217,8 +218,8 @@ def a_finished_child_is_cancelled(platform: Platform) -> bool:
     assert row is not None
     now = platform.conn.execute("SELECT clock_timestamp()").fetchone()
     assert now is not None
-    cancelled = settle.Writes(cancelled_children=[[job_id, row[0], 0, 2]])
-    held = [settle.HeldJob(job_id, 1)]
+    cancelled = settle.Writes(cancelled_children=[PieceOfFanOut(job_id, row[0], 0, 2)])
+    held = [HeldJob(job_id, 1)]
     assert settle.settle(seat.conn, seat.me, held, [], now[0], lambda locked: cancelled).written
     return platform.conn.execute(children, [job_id]).fetchone() is None
 
@@ -279,8 +280,8 @@ GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
     (
         settle.SQL,
         "lock_jobs_and_inbox",
-        b"FROM locked, jsonb_array_elements(inbox) AS i",
-        b"FROM jsonb_array_elements(%(held)s::jsonb) AS r, jsonb_array_elements(r->3) AS i",
+        b"AND jsonb_exists((SELECT jsonb_object_agg(job_id, 0) FROM locked), i.job_id)",
+        b"",
         a_row_of_a_lost_job_is_consumed,
     ),
     (
@@ -293,13 +294,13 @@ GUARDS: list[tuple[dict[str, bytes], str, bytes, bytes, Story]] = [
     (
         settle.SQL,
         "lock_jobs_and_inbox",
-        b"DELETE FROM dag_inbox AS i\n    USING",
-        b"SELECT i.inbox_id, i.task_id FROM dag_inbox AS i,",
+        b"DELETE FROM dag_inbox AS i\nUSING",
+        b"UPDATE dag_inbox AS i SET kind = i.kind FROM",
         an_inbox_row_counts_twice,
     ),
     (tasks.SQL, "report_tasks", b"AND q.lease_epoch = g.lease_epoch", b"", a_lost_lease_reports),
     (tasks.SQL, "report_tasks", b"AND q.worker_id IS NOT DISTINCT FROM %(worker_id)s", b"", another_worker_reports),
-    (tasks.SQL, "claim_tasks", b"AND worker_id IS NULL", b"", a_held_task_is_claimed_again),
+    (tasks.SQL, "claim_unwatched_tasks", b"AND worker_id IS NULL", b"", a_held_task_is_claimed_again),
     (suspects.SQL, "claim_suspect", b"FOR UPDATE SKIP LOCKED", b"", a_suspect_is_claimed_twice_at_once),
     (suspects.SQL, "claim_suspect", b"AND worker_id IS NULL", b"", a_held_suspect_is_claimed_again),
     (

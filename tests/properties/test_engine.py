@@ -11,7 +11,7 @@ from tests.engine.driver import Job
 from tests.properties.graphs import Story, stories
 from tests.properties.reference import Reference
 
-MANY = settings(max_examples=max(400, settings().max_examples))
+MANY = settings(max_examples=max(200, settings().max_examples))
 
 
 class Pair:

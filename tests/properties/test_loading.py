@@ -11,13 +11,13 @@ from rmhdag.engine.effects import AggregationRequested, ContinueLater
 from rmhdag.engine.inputs import CancelJob, Output, RetryNode, SetWindow, Start
 from rmhdag.engine.loading import resume
 from rmhdag.engine.plan import Plan
+from rmhdag.lab.simulation.aggregates import differences
 from rmhdag.models.states import NodeStatus
-from rmhdag.simulation.aggregates import differences
 from rmhdag.workflow.definition import RetryRule, Tolerance
 from tests.engine.definitions import fan
 from tests.engine.driver import Job
 
-MANY = settings(max_examples=max(300, settings().max_examples))
+MANY = settings(max_examples=max(150, settings().max_examples))
 ACTIONS = ("succeed", "fail", "fail", "start", "lose", "due", "continue", "window", "retry", "aggregate", "cancel")
 SEEN = Counter[str]()
 SLOW = RetryRule(max_attempts=2, backoff="linear", initial_delay_seconds=30, jitter=0)

@@ -3,6 +3,8 @@
 import json
 import os
 import pwd
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,3 +101,39 @@ def test_what_belongs_to_the_platform_cannot_be_passed_on(call_cli: RunCli) -> N
         done = call_cli("config", "show", RMHDAG_TASK_ENV=name)
         assert done.returncode == 3
         assert "it belongs to the platform" in done.stderr
+
+
+WITHOUT_POSTGRES = """
+set -e
+cp -a /etc {folder}/etc
+for file in passwd shadow group gshadow; do
+    [ ! -e {folder}/etc/$file ] || sed -i '/^postgres:/d; /^rmhdag-postgres:/d' {folder}/etc/$file
+done
+mount --bind {folder}/etc /etc
+exec "$@"
+"""
+STARTED_TWICE = """
+import pwd, sys
+from pathlib import Path
+from rmhdag.embedded import EmbeddedPostgres
+assert "postgres" not in {one.pw_name for one in pwd.getpwall()}
+for _ in range(2):
+    with EmbeddedPostgres(Path(sys.argv[1]) / "pg") as server:
+        assert server.running
+        print(pwd.getpwuid((server.folder / "data").stat().st_uid).pw_name)
+"""
+
+
+def test_a_machine_without_the_user_postgres_gets_an_account(home: Path) -> None:
+    """With an /etc of its own, which nobody else on this machine sees."""
+    require(os.geteuid() == 0, "only root steps down to another account")
+    required_binaries("wheel18")
+    before = Path("/etc/passwd").read_bytes()
+    apart = ["unshare", "--mount", "sh", "-c"]
+    may_mount = subprocess.run([*apart, "mount --bind /etc /etc"], capture_output=True).returncode == 0
+    require(may_mount, "mount namespaces are not allowed here")
+    command = [*apart, WITHOUT_POSTGRES.format(folder=home), "sh", sys.executable, "-c", STARTED_TWICE, str(home)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [OWN_ACCOUNT, OWN_ACCOUNT]
+    assert Path("/etc/passwd").read_bytes() == before

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from rmhdag.catalogue.static import StaticCatalogue
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.records import AnyRecord
 from rmhdag.orchestrator.duties.catalogue import Relay, run_once
 from rmhdag.storage import StorageSettings, open_storage
-from rmhdag.storage.catalogue import StaticCatalogue
 from rmhdag.store.catalogue_removals import NotInCatalogue, remove_from_catalogue
 from rmhdag.testing import HandlerBench
 from tests.orchestrator.platform import Platform

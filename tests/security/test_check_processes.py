@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from rmhdag.api import check_pool, input_checks
 from rmhdag.api.check_pool import MOST_WAITING, CheckPool, CheckTooExpensive
 from rmhdag.api.check_process import INPUTS, WORKFLOW
 from rmhdag.api.problems import Problem
-from rmhdag.api.routes.workflows import cpu_seconds
+from rmhdag.api.routes.workflows import cpu_seconds, left_for_check
 from rmhdag.models.scopes import Scope
 from rmhdag.workflow.definition import InputDefinition
 from tests.api.serving import Served, ServedHere, served
@@ -51,6 +52,32 @@ def large() -> bytes:
     """What takes seconds to check, with no mistake in it."""
     nodes = {f"n{i}": {"handler": "echo", "queue": "light", "params": {"y": i}} for i in range(10_000)}
     return orjson.dumps({"workflow_id": "large", "nodes": nodes})
+
+
+def test_what_reading_took_is_taken_from_the_check() -> None:
+    seconds = [left_for_check(size) for size in (0, 1_000, 3_000_000, 8_000_000)]
+    assert seconds == sorted(seconds, reverse=True)
+    assert seconds[0] == check_pool.CPU_SECONDS
+    assert seconds[2] < check_pool.CPU_SECONDS - 0.1
+    assert seconds[-1] >= 0.2
+
+
+def test_nobody_waits_for_a_successor_while_another_process_is_ready(pool: CheckPool) -> None:
+    pool.warm()
+    ready = list(pool._idle)
+    with pytest.raises(CheckTooExpensive):
+        pool.check("alpha", WORKFLOW, around(), b"", large(), cpu_seconds=0.1)
+    # The last one is given out next.
+    assert pool._idle[-1] is ready[0]
+    assert pool._idle[0] not in ready
+
+
+def test_a_process_starts_no_more_urgently_than_it_checks(pool: CheckPool) -> None:
+    """Else the start of a successor would take the processor from the check beside it."""
+    pool.warm()
+    urgency = {os.getpriority(os.PRIO_PROCESS, one._process.pid) for one in pool._idle}
+    pool.check("alpha", INPUTS, b"[]", b"[]", b"[]")
+    assert urgency == {os.getpriority(os.PRIO_PROCESS, one._process.pid) for one in pool._idle}
 
 
 def test_hostile_pattern_is_refused_with_its_place(api: Served) -> None:

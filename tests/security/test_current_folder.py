@@ -165,7 +165,7 @@ def test_keys_over_plain_http_and_open_listeners_are_warned_of(capsys: pytest.Ca
         warn_of_open_listener(host)
     assert capsys.readouterr().err == ""
     warn_of_plain_http("http://dag.example.org")
-    assert "dag.example.org is reached by http" in capsys.readouterr().err
+    assert "dag.example.org uses http" in capsys.readouterr().err
     for host in ("0.0.0.0", "::", "192.0.2.1", "dag.example.org"):
         warn_of_open_listener(host)
         assert f"listens on {host} without TLS" in capsys.readouterr().err

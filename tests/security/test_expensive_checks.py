@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rmhdag.api.member_counts import refuse_many_members
+from rmhdag.api.member_counts import refuse_many_members, shape_of
 from rmhdag.api.problems import Problem
 from rmhdag.models.api.jobs import JobBatch, JobSubmission
 from rmhdag.workflow import problems
@@ -176,12 +176,14 @@ def test_handlers_pattern_that_is_too_large_is_left_to_the_handler() -> None:
 )
 def test_bodies_with_too_many_members_never_reach_their_model(value: Any) -> None:
     with pytest.raises(Problem) as refusal:
-        refuse_many_members(value, JobBatch | None)
+        refuse_many_members(value, shape_of(JobBatch | None))
     assert refusal.value.status_code == 422
     assert 1 <= len(refusal.value.body.errors) <= 10
 
 
 def test_few_unknown_members_are_the_models_to_name() -> None:
-    refuse_many_members({"workflow_id": "a", "input_params": {f"m{n}": 1 for n in range(9_000)}}, JobSubmission)
-    refuse_many_members([1, "a", None], JobSubmission)
-    refuse_many_members({"anything": 1}, dict[str, Any])
+    refuse_many_members(
+        {"workflow_id": "a", "input_params": {f"m{n}": 1 for n in range(9_000)}}, shape_of(JobSubmission)
+    )
+    refuse_many_members([1, "a", None], shape_of(JobSubmission))
+    refuse_many_members({"anything": 1}, shape_of(dict[str, Any]))

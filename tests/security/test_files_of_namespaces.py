@@ -167,7 +167,7 @@ def test_containers_are_shared_by_configuration(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shares", "sentence"),
     [
-        ({"default": {"bronze/a": "read"}}, "it needs none of them itself"),
+        ({"default": {"bronze/a": "read"}}, "which needs no share itself"),
         ({"alpha": {"bronze/a": "delete"}}, "write read or write"),
         ({"alpha": {"tin/a": "read"}}, "write ZONE/CONTAINER"),
         ({"alpha": {"bronze": "read"}}, "write ZONE/CONTAINER"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -15,7 +16,9 @@ from rmhdag.models.quotas import QUOTAS, Quotas, read_quotas
 from rmhdag.models.scopes import Scope
 from rmhdag.orchestrator.duties import namespace_usage, running_quotas
 from rmhdag.store.identity import new_id
+from rmhdag.views.quota_metrics import MOST_NAMESPACES
 from rmhdag.workflow.definition import WorkflowDefinition
+from tests.api.promlint import lint
 from tests.api.registering import register
 from tests.api.serving import ServedHere, served
 from tests.orchestrator.platform import Platform
@@ -200,6 +203,35 @@ def test_health_names_quotas_that_are_nearly_used_up(api: ServedHere) -> None:
     submitter = api.client(Scope.SUBMIT, namespace="alpha")
     assert [submit(submitter).status_code for _ in range(2)] == [201, 201]
     assert (check()["status"], check()["value"]) == ("DEGRADED", "open_jobs 2 of 2")
+
+
+def test_metrics_show_a_tenant_its_own_quotas_and_the_operator_all(api: ServedHere, platform: Platform) -> None:
+    for name in ("alpha", "beta"):
+        assert submit(api.client(Scope.SUBMIT, namespace=name)).status_code == 201
+    seat = platform.seat()
+    running_quotas.run_once(seat.context)
+    namespace_usage.run_once(seat.context)
+    tenant = api.client(Scope.ADMIN, namespace="alpha").get("/metrics").text
+    assert 'rmhdag_quota_used{namespace="alpha",quota="open_jobs"} 1.0' in tenant
+    assert 'rmhdag_quota_limit{namespace="alpha",quota="open_jobs"} 2.0' in tenant
+    assert 'rmhdag_quota_limit{namespace="alpha",quota="requests_per_second"} 500.0' in tenant
+    assert 'rmhdag_quota_used{namespace="alpha",quota="requests_per_second"}' not in tenant, "nobody counts it"
+    assert "beta" not in tenant
+    operator = api.client(Scope.READ, Scope.PLATFORM, namespace="alpha").get("/metrics").text
+    assert 'rmhdag_quota_used{namespace="beta",quota="open_jobs"} 1.0' in operator
+    assert 'rmhdag_quota_used{namespace="beta",quota="running_tasks"} 0.0' in operator
+    assert lint(operator) == []
+
+
+def test_metrics_name_no_more_namespaces_than_some(api: ServedHere, platform: Platform) -> None:
+    platform.conn.execute(
+        "INSERT INTO dag_namespaces (namespace, used)"
+        " SELECT 'n' || n, jsonb_build_object('open_jobs', n) FROM generate_series(1, 200) AS n"
+    )
+    text = api.client(Scope.READ, Scope.PLATFORM, namespace="alpha").get("/metrics").text
+    named = set(re.findall(r'rmhdag_quota_limit\{namespace="(\w+)"', text))
+    assert len(named) == MOST_NAMESPACES
+    assert {"alpha", "n200", "n152"} <= named, "its own, and those that are nearest to a limit"
 
 
 def test_only_the_operator_changes_quotas(api: ServedHere) -> None:

@@ -19,6 +19,7 @@ from rmhdag.store import api_keys
 from rmhdag.store.connection import connect, enter_schema
 from tests.api.issuing import AUDIENCE, Issuer
 from tests.api.serving import Served, served
+from tests.store.waiting import wait_until
 
 ROLES = {"Reader": frozenset({Scope.READ}), "Head": frozenset({Scope.ADMIN})}
 
@@ -52,6 +53,10 @@ AMBIGUOUS = [
     GOOD.replace(b"\r\n", b"\n"),
     GOOD.replace(b"\r\n\r\n", b"\r\n\n"),
     GOOD.replace(b"X-A: b", b"X-A: b\nTransfer-Encoding: chunked"),
+    GOOD.replace(b"X-A: b", b"X-A:\r\n b"),
+    GOOD.replace(b"X-A: b", b"X-A: b\r\n\tTransfer-Encoding: chunked"),
+    GOOD.replace(b"Host", b" Host"),
+    b"POST /livez HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     b"POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     b"POST /livez HTTP/1.1\r\nHost: a\r\ntransfer-encoding: chunked\r\ncontent-length: 0\r\n\r\n0\r\n\r\n",
 ]
@@ -164,3 +169,18 @@ def test_a_stream_ends_with_its_token(api: Served, issuer: Issuer) -> None:
         assert answer.status_code == 200
         answer.read()  # to its end
     assert time.time() >= expires_at - 1
+
+
+def test_a_client_that_does_not_read_its_answers_is_cut_off(
+    migrated_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would stay in memory for as long as it likes."""
+    monkeypatch.setattr("rmhdag.api.server.UNREAD_SECONDS", 0.2)
+    with served(migrated_database) as api, socket.socket() as client:
+        host, port = api.url.removeprefix("http://").split(":")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        client.connect((host, int(port)))
+        head = f"GET /openapi.json HTTP/1.1\r\nHost: x\r\nX-API-Key: {api.key(Scope.READ)}\r\n\r\n".encode()
+        client.sendall(head * 40)
+        wait_until(lambda: api.open_connections() > 0)
+        wait_until(lambda: api.open_connections() == 0)

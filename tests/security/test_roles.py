@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
-import psycopg
 import pytest
 from psycopg import errors, sql
 
 from rmhdag.models.history import JobEvent
 from rmhdag.models.rows import ROWS
-from rmhdag.store.connection import connect, enter_schema
+from rmhdag.store.connection import Conn, connect, enter_schema
+from rmhdag.store.gateway_views import GATEWAY_VIEWS
 from rmhdag.store.migration import apply
 from rmhdag.store.old_days import Drop, drop_day_if_unneeded, find_old_days
 from rmhdag.store.partitions import DayPartition, ensure_partitions, missing_partitions
-from rmhdag.store.roles import GATEWAY_VIEW, RolesRefused, are_granted, make_roles, role_names, script
+from rmhdag.store.roles import RolesRefused, are_granted, make_roles, role_names, script
 from rmhdag.store.schema_version import SchemaMismatch, check_version
 
-Conn = psycopg.Connection[Any]
 ROLES = role_names()
 TABLES = (
     "SELECT relname FROM pg_class WHERE relnamespace = 'dagapp'::regnamespace AND relkind IN ('r', 'p', 'v') ORDER BY 1"
@@ -94,12 +92,12 @@ def test_reader_and_gateway_write_to_no_table(owner: Conn, migrated_database: st
                 refused(conn, statement)
 
 
-def test_a_reader_reads_every_table_and_the_gateway_one_view(owner: Conn, migrated_database: str) -> None:
+def test_a_reader_reads_every_table_and_the_gateway_its_views(owner: Conn, migrated_database: str) -> None:
     with as_role(migrated_database, ROLES.reader) as reader, as_role(migrated_database, ROLES.gateway) as gateway:
         for table in tables(owner):
             query = sql.SQL("SELECT * FROM {}").format(sql.Identifier("dagapp", table))
             reader.execute(query)
-            if table == GATEWAY_VIEW:
+            if table in GATEWAY_VIEWS:
                 gateway.execute(query)
             else:
                 refused(gateway, query)
@@ -202,3 +200,27 @@ def test_a_migration_stands_in_the_audit_trail_with_who_did_it(database: str) ->
     with connect(database, "test", autocommit=True) as conn:
         rows = conn.execute("SELECT actor, action, subject FROM dagapp.dag_audit").fetchall()
     assert rows == [("ada", "schema.migrate", "schema dagapp")]
+
+
+def test_the_views_of_the_gateway_hold_no_parameters_and_no_secrets(owner: Conn, migrated_database: str) -> None:
+    with as_role(migrated_database, ROLES.gateway) as gateway:
+        columns = {
+            name: {
+                column.name for column in gateway.execute(f"SELECT * FROM {name} LIMIT 0".encode()).description or ()
+            }
+            for name in GATEWAY_VIEWS
+        }
+    everything = set().union(*columns.values())
+    assert everything.isdisjoint(
+        {"input_params", "payload", "owner_id", "callback_url", "url", "definition", "metadata"}
+    )
+    assert "secret_hash" not in set().union(*(found for name, found in columns.items() if name != "dag_gateway_keys"))
+
+
+def test_views_of_an_older_version_are_replaced(owner: Conn) -> None:
+    owner.execute("DROP VIEW dagapp.dag_gateway_requests")
+    owner.execute(
+        "CREATE VIEW dagapp.dag_gateway_requests AS SELECT request_id, namespace FROM dagapp.dag_api_requests"
+    )
+    make_roles(owner, "dagapp", ROLES, actor="test")
+    owner.execute("SELECT client_id, review_state FROM dagapp.dag_gateway_requests")

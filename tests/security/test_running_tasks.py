@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from rmhdag.messaging.claims import ClaimMarks
 from rmhdag.models.leases import ClaimedTask
 from rmhdag.models.quotas import Quotas
 from rmhdag.orchestrator.context import OrchestratorSettings
 from rmhdag.orchestrator.duties import running_quotas
-from rmhdag.store import quotas, tasks
+from rmhdag.store import quotas, suspects, tasks
 from rmhdag.store.identity import new_id
 from tests.orchestrator.platform import QUEUE, Platform, Seat
 
@@ -50,6 +54,12 @@ class Tenants:
     def look(self) -> int:
         return running_quotas.run_once(self._seat.context)
 
+    def start(self, worker_id: str) -> None:
+        """All that it holds turns out to take long."""
+        self._platform.conn.execute(
+            "UPDATE dag_queue_messages SET started_at = clock_timestamp() WHERE worker_id = %s", [worker_id]
+        )
+
     def claim(self, worker_id: str, limit: int, queue: str = QUEUE, **more: Any) -> dict[str, int]:
         """How many tasks of each namespace."""
         claimed: list[ClaimedTask] = tasks.claim_tasks(self._platform.conn, worker_id, queue, limit, **more)
@@ -72,9 +82,87 @@ def test_one_namespace_leaves_a_slot_for_another_that_comes_later(tenants: Tenan
     tenants.queue("beta", 1)
     tenants.look()
     assert tenants.claim("w", 4, **more) == {"alpha": 3, "beta": 1}
+    tenants.start("w")
     assert tenants.claim("w", 4, **more) == {}
     tenants.queue("beta", 5)
     assert tenants.claim("w", 2, **more) == {"beta": 2}
+
+
+@WAYS
+def test_short_tasks_of_several_namespaces_are_taken_in_store(tenants: Tenants, more: dict[str, Any]) -> None:
+    """Counted one by one, 300 short tasks took 45 s with two slots: a worker never had more than one at a time."""
+    tenants.worker("w", 2)
+    tenants.queue("alpha", 50)
+    tenants.queue("beta", 50)
+    tenants.look()
+    assert tenants.claim("w", 40, **more) == {"alpha": 20, "beta": 20}
+    tenants.start("w")
+    assert tenants.claim("w", 40, **more) == {}, "each has its slot, for a task that takes long"
+
+
+def test_the_only_worker_is_told_how_many_slots_a_namespace_may_use(tenants: Tenants, platform: Platform) -> None:
+    tenants.worker("w", 4)
+    tenants.queue("alpha", 50)
+    tenants.queue("beta", 1)
+    tenants.look()
+    assert {task.lanes for task in tasks.claim_tasks(platform.conn, "w", QUEUE, 8)} == {3}
+
+
+def test_a_worker_all_of_whose_slots_are_free_for_a_namespace_takes_any_number(tenants: Tenants) -> None:
+    """What it has in store needs no slots."""
+    tenants.worker("w0", 2)
+    tenants.worker("w1", 2)
+    tenants.queue("alpha", 100)
+    tenants.queue("beta", 1)
+    tenants.look()
+    assert tenants.claim("w0", 30) == {"alpha": 30}
+    assert tenants.claim("w1", 30) == {"alpha": 1, "beta": 1}
+    assert tenants.claim("w0", 30) == {"alpha": 30}
+    assert tenants.claim("w1", 30) == {}
+
+
+def test_claims_at_the_same_moment_see_each_other(tenants: Tenants, platform: Platform) -> None:
+    """Two workers that heard the same bell both took what there was room for, and all slots were one namespace's."""
+    for number in range(2):
+        tenants.worker(f"w{number}", 2)
+    tenants.queue("alpha", 8)
+    tenants.queue("beta", 1)
+    tenants.look()
+    seat, marks = platform.seat(), ClaimMarks()
+    with ThreadPoolExecutor(1) as pool:
+        with platform.conn.transaction():
+            first = tasks.claim_tasks(platform.conn, "w0", QUEUE, 2, one_by_one=True)
+            second = pool.submit(marks.claim, seat.context.conn, "w1", QUEUE, 2)
+            wait_until(
+                lambda: (
+                    platform.conn.execute(
+                        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+                        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+                    ).fetchone()
+                    == (1,)
+                )
+            )
+        names = [task.namespace for task in (*first, *second.result(30))]
+    assert sorted(names) == ["alpha", "alpha", "alpha", "beta"]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline
+
+
+def test_suspects_count_as_well(tenants: Tenants, platform: Platform) -> None:
+    tenants.worker("w0", 1)
+    tenants.worker("w1", 1)
+    tenants.queue("alpha", 2)
+    tenants.queue("beta", 1)
+    platform.conn.execute("UPDATE dag_queue_messages SET lease_losses = 2 WHERE task_id <> 't1'")
+    tenants.look()
+    assert tenants.claim("w0", 1) == {"alpha": 1}
+    suspect = suspects.claim_suspect(platform.conn, "w1", [QUEUE])
+    assert suspect is not None
+    assert suspect.namespace == "beta", "alpha has one of two slots"
 
 
 @WAYS

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rmhdag.cli.machine_settings import MachineSettings
+from rmhdag.cli.settings import Settings
 from rmhdag.machine.private_files import UnsafeFolder, make_private_folder
 from rmhdag.worker.scratch import Scratch
 from tests.cli.conftest import RunCli
@@ -77,12 +77,12 @@ def test_a_folder_in_a_place_that_everybody_can_rename_is_refused(tmp_path: Path
 
 
 def test_a_worker_uses_a_folder_in_its_data_folder(tmp_path: Path) -> None:
-    found = MachineSettings().scratch_folder(tmp_path / "data")
+    found = Settings().scratch_folder(tmp_path / "data")
     assert found == tmp_path / "data" / "scratch"
     assert stat.S_IMODE(found.stat().st_mode) == 0o700
     (tmp_path / "file").write_text("no folder")
-    assert MachineSettings().scratch_folder(tmp_path / "file" / "data") is None
-    assert MachineSettings(scratch=tmp_path / "named").scratch_folder(tmp_path) == tmp_path / "named"
+    assert Settings().scratch_folder(tmp_path / "file" / "data") is None
+    assert Settings(scratch=tmp_path / "named").scratch_folder(tmp_path) == tmp_path / "named"
 
 
 def test_the_command_says_what_is_wrong_with_the_folder(call_cli: RunCli, home: Path) -> None:

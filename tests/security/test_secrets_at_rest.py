@@ -15,20 +15,25 @@ import psycopg
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from rmhdag.cli.callback_settings import callback_rules
 from rmhdag.cli.settings import load_settings
 from rmhdag.models.callbacks import Callback
-from rmhdag.orchestrator.callbacks.destinations import (
+from rmhdag.models.scopes import Scope
+from rmhdag.services.callbacks.destinations import (
     NO_PUBLIC_ADDRESS,
     CallbackRefused,
     Rules,
     check_addresses,
     check_callback_url,
 )
-from rmhdag.store import callbacks, vault
+from rmhdag.services.callbacks.settings import CallbackSettings
+from rmhdag.store import callback_endpoints, callbacks, vault
 from rmhdag.store.connection import connect, enter_schema
-from rmhdag.store.rows import insert_rows
-from rmhdag.store.vault import KeyFile, SecretUnreadable, Vault
+from rmhdag.store.vault import KeyFile, SecretNotSealed, SecretUnreadable, Vault
+from rmhdag.workflow.definition import InputDefinition
+from tests.api.serving import served
+from tests.engine.definitions import task, workflow
+from tests.orchestrator.platform import Platform
+from tests.store.rows import insert_rows
 
 PASSPHRASE = "a passphrase of many letters"
 PLACE = ("alpha", "https://example.org/hook")
@@ -91,9 +96,7 @@ def test_a_key_file_that_is_open_or_damaged_is_refused(key_file: KeyFile, mode: 
         Vault(None, key_file).seal("whsec", *PLACE)
 
 
-def test_the_embedded_installation_makes_its_key_and_others_only_if_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_installation_makes_its_key_where_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RMHDAG_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     before = vault.vault_of_inputs()
@@ -101,9 +104,87 @@ def test_the_embedded_installation_makes_its_key_and_others_only_if_told(
         assert load_settings().settings.key_file() == KeyFile(tmp_path / "secret.key", may_make=True)
         assert vault.vault_of_inputs().seal("x", "alpha").startswith("keyed:")
         monkeypatch.setenv("RMHDAG_DATABASE_URL", "postgresql://127.0.0.1:1/elsewhere")
-        assert load_settings().settings.key_file() == KeyFile(tmp_path / "secret.key", may_make=False)
+        assert load_settings().settings.key_file() == KeyFile(tmp_path / "secret.key", may_make=True, is_shared=True)
+        assert vault.vault_of_inputs().seal("x", "alpha").startswith("keyed:")
         monkeypatch.setenv("RMHDAG_SECRET_KEY_FILE", str(tmp_path / "shared.key"))
-        assert load_settings().settings.key_file() == KeyFile(tmp_path / "shared.key", may_make=True)
+        assert load_settings().settings.key_file() == KeyFile(tmp_path / "shared.key", may_make=True, is_shared=True)
+        monkeypatch.delenv("RMHDAG_DATABASE_URL")
+        monkeypatch.setenv("RMHDAG_URL", "http://127.0.0.1:1")
+        monkeypatch.delenv("RMHDAG_SECRET_KEY_FILE")
+        assert not load_settings().settings.key_file().may_make
+    finally:
+        vault.use_for_inputs(before)
+
+
+def unwritable(tmp_path: Path) -> KeyFile:
+    """Below a file: nobody can make it, not even root."""
+    (tmp_path / "home").write_text("", encoding="ascii")
+    return KeyFile(tmp_path / "home" / "secret.key", may_make=True, is_shared=True)
+
+
+def test_secrets_that_cannot_be_sealed_are_refused_unless_a_setting_allows_it(tmp_path: Path) -> None:
+    file = unwritable(tmp_path)
+    with pytest.raises(SecretNotSealed) as refusal:
+        Vault(None, file).seal("whsec", *PLACE)
+    for words in (str(file.path), "RMHDAG_SECRET_KEY_FILE", "RMHDAG_PLAIN_SECRETS", "every machine"):
+        assert words in str(refusal.value)
+    assert Vault(None, file, allow_plain=True).seal("whsec", *PLACE) == "plain:whsec"
+    assert Vault(PASSPHRASE, file).seal("whsec", *PLACE).startswith("scrypt:")
+
+
+def test_a_second_machine_does_not_make_a_second_key(conn: psycopg.Connection[Any], tmp_path: Path) -> None:
+    first, second = (KeyFile(tmp_path / name, may_make=True, is_shared=True) for name in ("first", "second"))
+    sealer = Vault(None, first)
+    sealer.prepare(conn)
+    callback_endpoints.create_endpoint(conn, "alpha", PLACE[1], sealer.seal("whsec", *PLACE), "test")
+    sealer.prepare(conn)
+    with pytest.raises(SecretNotSealed, match=r"copy .* from") as refusal:
+        Vault(None, second).prepare(conn)
+    assert "RMHDAG_SECRET_KEY_FILE" in str(refusal.value)
+    assert not second.path.exists()
+    Vault(PASSPHRASE, second).prepare(conn)
+    second.path.write_bytes(first.path.read_bytes())
+    second.path.chmod(0o600)
+    Vault(None, second).prepare(conn)
+    assert Vault(None, second).unseal(Vault(None, first).seal("x", *PLACE), *PLACE) == "x"
+
+
+def test_another_key_than_that_of_the_others_is_refused(conn: psycopg.Connection[Any], tmp_path: Path) -> None:
+    first, second = (KeyFile(tmp_path / name, may_make=True, is_shared=True) for name in ("first", "second"))
+    callback_endpoints.create_endpoint(conn, "alpha", PLACE[1], Vault(None, first).seal("whsec", *PLACE), "test")
+    second.read_or_make()
+    with pytest.raises(SecretNotSealed, match="another key"):
+        Vault(None, second).prepare(conn)
+
+
+def test_api_and_command_say_what_to_do(
+    platform: Platform, tmp_path: Path, call_cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = {"token": InputDefinition(type="string", secret=True)}
+    platform.register(workflow(a=task()).model_copy(update={"inputs": inputs}))
+    file = unwritable(tmp_path)
+    before = vault.vault_of_inputs()
+    given = {"RMHDAG_DATABASE_URL": platform.dsn, "RMHDAG_SECRET_KEY_FILE": str(file.path)}
+    submit = ("submit", "under_test", "token=very-secret")
+    try:
+        done = call_cli(*submit, **given)
+        assert done.returncode != 0
+        assert "RMHDAG_SECRET_KEY_FILE" in done.stderr
+        assert "Traceback" not in done.stderr
+        settings = CallbackSettings(key_file=file, rules=Rules(frozenset({"127.0.0.1:9000"})))
+        vault.use_for_inputs(Vault(None, file))
+        with served(platform.dsn, callbacks=settings) as api:
+            client = api.client(Scope.ADMIN)
+            answers = [
+                client.post("/api/v1/callback-endpoints", json={"url": "http://127.0.0.1:9000/"}),
+                client.post("/api/v1/jobs", json={"workflow_id": "under_test", "input_params": {"token": "abcdefgh"}}),
+            ]
+        for answer in answers:
+            assert (answer.status_code, answer.json()["code"]) == (503, "secrets_not_sealed")
+            assert str(file.path) not in answer.text
+            assert "operator" in answer.json()["remedy"]
+        assert platform.count("dag_jobs") == 0
+        assert call_cli(*submit, **given, RMHDAG_PLAIN_SECRETS="1").returncode == 0
     finally:
         vault.use_for_inputs(before)
 
@@ -120,7 +201,7 @@ def test_names_without_an_address_and_of_our_network_get_the_same_sentence() -> 
 def test_a_trusted_host_is_trusted_for_its_namespace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RMHDAG_HOME", str(tmp_path))
     monkeypatch.setenv("RMHDAG_CALLBACK_HOSTS", "127.0.0.1:9000, beta=127.0.0.2, *=127.0.0.3")
-    rules = callback_rules(load_settings().settings)
+    rules = load_settings().settings.callback_rules()
 
     def is_allowed(namespace: str, host: str) -> bool:
         try:

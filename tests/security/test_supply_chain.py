@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.licences import ALLOWED, is_allowed
+from scripts.licences import ALLOWED, KINDS, is_allowed
 from scripts.sbom import main as write_bill
 from scripts.third_party import licence_of, pinned
 
@@ -51,7 +51,7 @@ def test_expressions_are_judged_as_a_whole(expression: str, allowed: bool) -> No
 
 def test_nothing_under_the_gpl_is_allowed_or_pinned() -> None:
     assert not any(name.startswith(("GPL", "AGPL")) for name in ALLOWED)
-    assert "plpygis" not in {package.name for package in pinned("core", "geo", "dev", "build", "bootstrap", "pgstac")}
+    assert "plpygis" not in {package.name for package in pinned(*KINDS, "pgstac", "services")}
     assert licence_of(metadata.distribution("psycopg")) == "LGPL-3.0-only"
 
 
@@ -90,15 +90,23 @@ AUDITS = {
     "vulnerable": (
         '{"dependencies": [{"name": "x", "version": "1", "vulns": [{"id": "CVE-1", "fix_versions": []}]}]}',
         1,
+        "1 packages, 1 known vulnerabilities",
     ),
-    "clean": ('{"dependencies": [{"name": "x", "version": "1", "vulns": []}]}', 0),
-    "unreachable": ("", 0),
+    "clean": ('{"dependencies": [{"name": "x", "version": "1", "vulns": []}]}', 0, "1 packages, 0 known"),
+    "unreachable": ("", 0, "nothing was audited"),
+    # What a mirror without such a database answers.
+    "all skipped": ('{"dependencies": [{"name": "x", "skip_reason": "not found"}]}', 0, "nothing was audited"),
+    "some skipped": (
+        '{"dependencies": [{"name": "x", "skip_reason": "not found"}, {"name": "y", "version": "1", "vulns": []}]}',
+        0,
+        "not audited: x",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", AUDITS)
 def test_an_audit_fails_for_vulnerabilities_only(tmp_path: Path, name: str) -> None:
-    answer, code = AUDITS[name]
+    answer, code, words = AUDITS[name]
     program = tmp_path / "pip-audit"
     program.write_text(f"#!/bin/sh\necho asked >>{tmp_path}/calls\necho '{answer}'\necho 'no route' >&2\nexit 1\n")
     program.chmod(0o755)
@@ -110,6 +118,8 @@ def test_an_audit_fails_for_vulnerabilities_only(tmp_path: Path, name: str) -> N
     done = subprocess.run(command, cwd=ROOT, env=environment | {"AUDIT": "1"}, capture_output=True, text=True)
     assert done.returncode == code, done.stdout + done.stderr
     assert (tmp_path / "calls").exists()
+    assert words in done.stdout
+    assert ("0 known" in done.stdout) == (name in ("clean", "some skipped"))
 
 
 def test_every_check_that_bandit_leaves_out_has_a_reason() -> None:

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from rmhdag.chaos.attacks import HOSTILE_PATTERN, LONG_ENUM, QUADRATIC, WORKFLOWS
 from rmhdag.embedded import wheel_binaries
+from rmhdag.lab.chaos.attacks import HOSTILE_PATTERN, LONG_ENUM, QUADRATIC, WORKFLOWS
 from rmhdag.workflow.yaml_reader import read_yaml
 from tests.conftest import require
 

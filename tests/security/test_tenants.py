@@ -11,11 +11,13 @@ import httpx
 import pytest
 
 from rmhdag.api.context import ApiSettings
-from rmhdag.api.views.exposition import take_snapshot
 from rmhdag.models.scopes import Scope
-from rmhdag.orchestrator.registrations import handler_queues, known_handlers, register_definition
-from rmhdag.orchestrator.submissions import submit
+from rmhdag.picture.layout import layout
+from rmhdag.services.registrations import handler_queues, known_handlers, stored_form
+from rmhdag.services.submissions import submit
 from rmhdag.store import tasks, workers
+from rmhdag.store.workflows import register_workflow
+from rmhdag.views.exposition import take_snapshot
 from rmhdag.workflow.definition import WorkflowDefinition
 from tests.api.serving import Served, served
 from tests.engine.definitions import task, workflow
@@ -55,7 +57,8 @@ def register(api: Served, namespace: str, *handlers: dict[str, Any], host: str =
 
 
 def submit_in(platform: Platform, namespace: str, definition: WorkflowDefinition) -> None:
-    register_definition(platform.conn, definition, namespace, "test", development=True)
+    drawn = layout(definition).as_json()
+    register_workflow(platform.conn, namespace, stored_form(definition), "test", drawn, development=True)
     submit(platform.conn, definition.workflow_id, {}, submitted_by="ann", namespace=namespace)
 
 

@@ -19,7 +19,7 @@ import pytest
 from psycopg import sql
 from pydantic import TypeAdapter, ValidationError
 
-from rmhdag.cli.app import COMMANDS
+from rmhdag.cli.commands import COMMANDS
 from rmhdag.cli.output import emit_json, show
 from rmhdag.cli.tables import lay_out, lay_out_facts
 from rmhdag.models.api.assets import WorkOrderBody
@@ -31,7 +31,7 @@ from rmhdag.models.plain_text import DECEIVING, DECEIVING_IN_LINE
 from rmhdag.models.scopes import Scope
 from rmhdag.store import api_keys
 from tests.api.serving import served
-from tests.cli.conftest import RunCli, migrated_template, plain_environment, postgres  # noqa: F401
+from tests.cli.conftest import RunCli, plain_environment
 from tests.engine.definitions import task, workflow
 from tests.orchestrator.platform import QUEUE, Platform
 
@@ -40,7 +40,7 @@ HOSTILE = "\x1b]0;PWNED\x07\x1b[2J\x9b31m\r\x08\x7f\u202etxt\u2066\u200b\U000e00
 KEPT = {"node_id", "namespace", "workflow_id", "handler", "queue", "queue_name", "status", "type", "key_hash", "kind"}
 # Commands that show nothing that others wrote, or that run until they are stopped.
 SILENT = {"up", "demo", "orchestrator", "worker", "api", "validate", "graph", "schema", "sample-data", "simulate"}
-SILENT |= {"bench", "chaos", "prune", "db", "doctor", "config", "version", "rollback", "catalogue"}
+SILENT |= {"bench", "chaos", "prune", "db", "doctor", "config", "version", "rollback", "catalogue", "gateway", "serve"}
 
 
 def is_deceiving(character: str) -> bool:
@@ -114,6 +114,9 @@ def commands(job: str) -> list[list[str]]:
         ["keys", "list"],
         ["approvals"],
         ["audit"],
+        ["attention"],
+        ["search", "under"],
+        ["footprints"],
         ["quotas", "show"],
         ["workflows"],
         ["workflows", "show", "under_test"],
@@ -124,6 +127,11 @@ def commands(job: str) -> list[list[str]]:
         ["cancel", job],
         ["decide", job, "only", "approve"],
         ["storage", "ls", "bronze:c"],
+        ["platforms", "list"],
+        ["clients", "list"],
+        ["services", "list"],
+        ["promoted", "list"],
+        ["unpublish", "0" * 32],
     ]
 
 

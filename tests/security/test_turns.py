@@ -1,18 +1,15 @@
 """No tenant can take turns away from another one: not by its name, its number of jobs or keys, or its priority."""
 
-from typing import Any
-
-import psycopg
 import pytest
 
 from rmhdag.engine.inputs import Start
 from rmhdag.orchestrator.local_inputs import LocalInput, LocalInputs
 from rmhdag.orchestrator.turns import MOST_LEFT_BEHIND, STEP, Turns
 from rmhdag.orchestrator.waiting_entries import WaitingEntries
+from rmhdag.store.connection import Conn
 from rmhdag.workflow.definition import WorkflowDefinition
 from tests.orchestrator.platform import Platform
 
-Conn = psycopg.Connection[Any]
 ME = "me"
 
 TASK = {"type": "task", "task": {"handler": "echo", "queue": "light"}}

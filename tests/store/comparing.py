@@ -1,9 +1,9 @@
-"""Two schemas compared by every fact of the catalogue."""
+"""Two schemas compared by every fact that PostgreSQL knows of them."""
 
-from rmhdag.store.catalogue import Catalogue, TableFacts
+from rmhdag.store.schema_facts import SchemaFacts, TableFacts
 
 
-def assert_same_schema(found: Catalogue, wanted: Catalogue) -> None:
+def assert_same_schema(found: SchemaFacts, wanted: SchemaFacts) -> None:
     assert found.enums == wanted.enums
     assert found.functions == wanted.functions
     assert found.tables.keys() == wanted.tables.keys()

@@ -14,19 +14,24 @@ from rmhdag.models.assets import (
     AssetRevision,
     BlobAsset,
     BlobState,
+    Classification,
     DatasetRef,
     GeospatialAsset,
 )
 from rmhdag.models.callbacks import Callback, CallbackEndpoint, CallbackStatus
 from rmhdag.models.catalogue import CatalogueEntry
 from rmhdag.models.columns import BooleanType, BytesType, FloatType, IntegerType, JsonType, TextType, TimestampType
+from rmhdag.models.data_tables import DataTable, TablePlace, TableState
 from rmhdag.models.history import JobEvent
 from rmhdag.models.jobs import Job, JobCommand, NodeState
+from rmhdag.models.promoted import PromotedEntry
 from rmhdag.models.queues import DeadLetter, InboxRow, OutboxRow, OutboxStatus, QueueMessage
 from rmhdag.models.registry import SchemaMeta
+from rmhdag.models.service_calls import CallStatus, ServiceCall
 from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, JobStatus, NodeStatus, TaskStatus
 from rmhdag.models.table import Column, Row, columns_of
 from rmhdag.models.tasks import Checkpoint, Payload, TaskLog, TaskResult
+from rmhdag.models.unpublishing import DeletionStatus, FileDeletion, Unpublishing, UnpublishingStatus
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
@@ -37,6 +42,20 @@ JSON = st.recursive(
     st.none() | st.booleans() | NUMBERS | st.text(TEXT, max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(TEXT, max_size=8), inner, max_size=4),
     max_leaves=8,
+)
+LISTS = frozenset(
+    {
+        "aliases",
+        "approvers",
+        "queues",
+        "scopes",
+        "catalogue",
+        "warnings",
+        "handlers",
+        "identity_refs",
+        "optional_refs",
+        "tags",
+    }
 )
 
 
@@ -60,9 +79,9 @@ def values_of(column: Column) -> st.SearchStrategy[Any]:
     else:
         assert isinstance(kind, JsonType)
         made = JSON
-        if column.name in ("aliases", "approvers", "queues", "scopes", "catalogue", "warnings", "handlers"):
+        if column.name in LISTS:
             made = st.lists(JSON, max_size=3)
-        elif not column.nullable or column.name in ("result_data", "body", "error"):
+        elif not column.nullable or column.name in ("result_data", "body", "error", "subscriber"):
             made = st.dictionaries(st.text(TEXT, max_size=8), JSON, max_size=3)
     return st.none() | made if column.nullable else made
 
@@ -159,6 +178,15 @@ def _of_asset(row: dict[str, Any]) -> None:
     row["revision"] = 1 if row["asset_id"] else None
 
 
+def _data_table(row: dict[str, Any]) -> None:
+    _of_asset(row)
+    row["dropped_at"] = NOW if row["state"] is TableState.DROPPED else None
+
+
+def _table_place(row: dict[str, Any]) -> None:
+    row["version"] = max(1, row["version"])
+
+
 def _blob(row: dict[str, Any]) -> None:
     _of_asset(row)
     row["deleted_at"] = NOW if row["state"] is BlobState.DELETED else None
@@ -176,7 +204,24 @@ def _entry(row: dict[str, Any]) -> None:
 
 
 def _approval(row: dict[str, Any]) -> None:
-    row["decided_at"] = NOW if row["state"] in (ApprovalState.APPROVED, ApprovalState.REJECTED) else None
+    row["decided_at"] = None if row["state"] in (ApprovalState.NONE, ApprovalState.PENDING_REVIEW) else NOW
+
+
+def _service_call(row: dict[str, Any]) -> None:
+    row["settled_at"] = None if row["status"] is CallStatus.PENDING else NOW
+
+
+def _promoted(row: dict[str, Any]) -> None:
+    row["classification"] = Classification.PUBLIC
+
+
+def _unpublishing(row: dict[str, Any]) -> None:
+    row["completed_at"] = None if row["status"] is UnpublishingStatus.PENDING else NOW
+
+
+def _deletion(row: dict[str, Any]) -> None:
+    is_open = row["status"] in (DeletionStatus.PENDING, DeletionStatus.DELETING)
+    row["settled_at"] = None if is_open else NOW
 
 
 FITTING: dict[type[Row], Callable[[dict[str, Any]], None]] = {
@@ -199,9 +244,15 @@ FITTING: dict[type[Row], Callable[[dict[str, Any]], None]] = {
     AssetRevision: _revision,
     ApiRequest: _of_asset,
     BlobAsset: _blob,
+    DataTable: _data_table,
+    TablePlace: _table_place,
     DatasetRef: _lineage,
     Approval: _approval,
     CatalogueEntry: _entry,
+    ServiceCall: _service_call,
+    PromotedEntry: _promoted,
+    Unpublishing: _unpublishing,
+    FileDeletion: _deletion,
 }
 
 

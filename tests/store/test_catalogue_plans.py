@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from rmhdag.store import catalogue_entries, revision_items
-from rmhdag.store.connection import connect, enter_schema
-from tests.store.test_hot_plans import Conn, Hot, explain, prepare, scanned
+from rmhdag.store.connection import Conn, connect, enter_schema
+from tests.store.test_hot_plans import Hot, explain, prepare, scanned
 
 ASSETS = 20_000
 ITEMS = 5

@@ -6,20 +6,35 @@ and tables may grow faster than anybody analyses them. So each statement is look
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import psycopg
+import orjson
 import pytest
 from psycopg import sql
 
+from rmhdag.models.leases import ReturnedLease
+from rmhdag.models.states import JobStatus, NodeStatus, TaskStatus
 from rmhdag.store import inbox, jobs, processes, reruns, retention, settle, tasks, unused_payloads, upkeep
-from rmhdag.store.connection import connect, enter_schema
+from rmhdag.store.batch_rows import (
+    ChildCancellation,
+    CommandAnswer,
+    HeldJob,
+    JobChange,
+    JobWarnings,
+    LeaseKey,
+    NodeChange,
+    ParentNotice,
+    PieceOfFanOut,
+    QueuedTaskRow,
+    RequeuedTask,
+    TaskReportRow,
+    encode_rows,
+)
+from rmhdag.store.connection import Conn, connect, enter_schema
 from rmhdag.store.retention import Place
 
-Conn = psycopg.Connection[Any]
 ROWS = 200_000
 BATCH = 200
 BIG = {"dag_jobs", "dag_node_states", "dag_queue_messages", "dag_inbox", "dag_task_results", "dag_payloads"}
@@ -67,9 +82,9 @@ class Hot(NamedTuple):
     rows: int = BATCH
 
 
-def rows(*columns: Any) -> str:
-    """One JSON row per held task; a callable is given its number."""
-    return json.dumps([[column(n) if callable(column) else column for column in columns] for n in HELD])
+def rows(make: Callable[[int], tuple[Any, ...]]) -> str:
+    """One row per held task, made from its number."""
+    return encode_rows(map(make, HELD))
 
 
 def job(n: int) -> str:
@@ -80,26 +95,51 @@ def task(n: int) -> str:
     return f"t{n}"
 
 
-NODES = rows(job, "n", "completed", 1, *[None, 0], *[None] * 9)
-QUEUED = rows(lambda n: f"new{n}", job, "n", "q1", "echo", 1, 2, 0, 60, 0, "me", "default", {}, None)
-PIECES = json.dumps([["j1000", "s", 2_000, 7_000], ["j1001", "s", 15_000, 20_000]])
+NODES = rows(lambda n: NodeChange(job(n), "n", NodeStatus.COMPLETED, 1))
+QUEUED = rows(
+    lambda n: QueuedTaskRow(
+        task_id=f"new{n}",
+        job_id=job(n),
+        node_id="n",
+        queue="q1",
+        handler="echo",
+        order_key=1,
+        attempt=2,
+        lease_losses=0,
+        timeout_seconds=60,
+        priority=0,
+        fairness_key="me",
+        namespace="default",
+        params={},
+    )
+)
+REPORTS = rows(
+    lambda n: TaskReportRow(
+        task_id=task(n),
+        lease_epoch=1,
+        status=TaskStatus.COMPLETED,
+        error_kind=None,
+        error_message=None,
+        duration_ms=0,
+        output=orjson.Fragment(b"{}"),
+        metrics=None,
+        started_ms_ago=0.0,
+        payload={"ok": True},
+        position=0,
+    )
+)
+PIECES = encode_rows([PieceOfFanOut("j1000", "s", 2_000, 7_000), PieceOfFanOut("j1001", "s", 15_000, 20_000)])
 # As many names and aliases as come with rmhdag.
 OURS = tasks.as_keys(frozenset(["echo", *(f"handler.of_ours_{n}" for n in range(120))]))
 CLAIM = {"worker_id": "w", "queue": "q1", "limit": BATCH, "mark": 0, "namespace": None, "handlers": OURS}
 HOT = [
+    Hot(tasks.SQL, "claim_unwatched_tasks", CLAIM),
     Hot(tasks.SQL, "claim_tasks", CLAIM),
     Hot(tasks.SQL, "claim_tasks_by_handler", CLAIM),
     Hot(tasks.SQL, "other_handler_waits", {"queue": "q1", "handlers": OURS}, rows=1),
-    Hot(
-        tasks.SQL,
-        "report_tasks",
-        {
-            "worker_id": "w0",
-            "reports": rows(task, 1, "completed", None, None, 0, {}, None, 0, {"ok": True}, 0),
-        },
-    ),
-    Hot(tasks.SQL, "start_tasks", {"worker_id": "w0", "tasks": rows(task, 1)}),
-    Hot(tasks.SQL, "release_tasks", {"worker_id": "w0", "tasks": rows(task, 1, None)}),
+    Hot(tasks.SQL, "report_tasks", {"worker_id": "w0", "reports": REPORTS}),
+    Hot(tasks.SQL, "start_tasks", {"worker_id": "w0", "tasks": rows(lambda n: LeaseKey(task(n), 1))}),
+    Hot(tasks.SQL, "release_tasks", {"worker_id": "w0", "tasks": rows(lambda n: ReturnedLease(task(n), 1))}),
     Hot(tasks.SQL, "report_lost_tasks", {"workers": ["w0"]}),
     Hot(tasks.SQL, "current_leases", {"tasks": [task(n) for n in HELD]}),
     Hot(tasks.SQL, "offer_due_tasks", {}, rows=1),
@@ -129,16 +169,18 @@ HOT = [
         rows=10_000,
     ),
     Hot(reruns.SQL, "fan_out_totals", {"jobs": [job(n) for n in HELD], "nodes": ["n"] * BATCH}),
-    Hot(settle.SQL, "lock_jobs_and_inbox", {"me": "o0", "held": rows(job, 1, False, lambda n: [n])}),
-    Hot(settle.SQL, "update_jobs", {"jobs": rows(job, "running", None, None, None), "now": NOW}),
-    Hot(settle.SQL, "update_job_warnings", {"jobs": rows(job, [])}),
-    Hot(settle.SQL, "notify_parents", {"parents": rows(job, "n", {})}),
-    Hot(settle.SQL, "cancel_child_jobs", {"children": rows(job, {})}),
-    Hot(settle.SQL, "answer_commands", {"answers": rows(lambda n: f"c{n}", "applied", None), "now": NOW}),
+    Hot(
+        settle.SQL, "lock_jobs_and_inbox", {"me": "o0", "held": rows(lambda n: HeldJob(job(n), 1)), "inbox": list(HELD)}
+    ),
+    Hot(settle.SQL, "update_jobs", {"jobs": rows(lambda n: JobChange(job(n), JobStatus.RUNNING)), "now": NOW}),
+    Hot(settle.SQL, "update_job_warnings", {"jobs": rows(lambda n: JobWarnings(job(n), []))}),
+    Hot(settle.SQL, "notify_parents", {"parents": rows(lambda n: ParentNotice(job(n), "n", {}))}),
+    Hot(settle.SQL, "cancel_child_jobs", {"children": rows(lambda n: ChildCancellation(job(n), {}))}),
+    Hot(settle.SQL, "answer_commands", {"answers": rows(lambda n: CommandAnswer(f"c{n}", "applied", "")), "now": NOW}),
     Hot(settle.SQL, "update_nodes", {"nodes": NODES, "now": NOW}),
     Hot(settle.SQL, "insert_tasks", {"tasks": QUEUED}),
     Hot(settle.SQL, "insert_tasks_from_nodes", {"tasks": QUEUED}),
-    Hot(settle.SQL, "requeue_tasks", {"tasks": rows(task, 1, 1, 1)}),
+    Hot(settle.SQL, "requeue_tasks", {"tasks": rows(lambda n: RequeuedTask(task(n), 1, lease_losses=1, order_key=1))}),
     Hot(settle.SQL, "revoke_tasks", {"tasks": [task(n) for n in HELD]}),
     Hot(settle.SQL, "withdraw_unclaimed_tasks", {"me": "o0", "jobs": [job(n) for n in HELD]}),
     Hot(settle.SQL, "tell_tasks_to_stop", {"me": "o0", "jobs": [job(n) for n in HELD]}),

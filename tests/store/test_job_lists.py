@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psycopg
 import pytest
 from psycopg import sql
 
-from rmhdag.store.connection import connect, enter_schema
-from rmhdag.store.job_lists import LAST_LETTER, MOST_NAMED_JOBS, SQL, Cursor, JobFilters, JobLine, compose, list_jobs
+from rmhdag.models.api.jobs import JobSummary
+from rmhdag.store.connection import Conn, connect, enter_schema
+from rmhdag.views.job_lists import LAST_LETTER, MOST_NAMED_JOBS, SQL, Cursor, JobFilters, compose, list_jobs
 
-Conn = psycopg.Connection[Any]
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 MANY = 200_000
 # One job in 500 failed, one in 500 runs; the names `rare…` stand for a handful of jobs, all of them old.
@@ -44,7 +43,7 @@ def filled(conn: Conn) -> Conn:
     return conn
 
 
-def ids(lines: list[JobLine]) -> list[int]:
+def ids(lines: list[JobSummary]) -> list[int]:
     return [int(line.job_id, 16) for line in lines]
 
 

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import orjson
 import psycopg
 import pytest
 
@@ -10,8 +11,9 @@ from rmhdag.models.events import ErrorKind
 from rmhdag.models.leases import BeatAnswer, LogChunk, TaskProgress, TaskReport
 from rmhdag.models.states import TaskStatus
 from rmhdag.store import channels, processes, tasks, workers
+from rmhdag.store.batch_rows import TaskReportRow, encode_rows
+from rmhdag.store.connection import Conn
 
-Conn = psycopg.Connection[Any]
 QUEUE = "light"
 
 
@@ -276,6 +278,25 @@ def test_logs_are_kept_with_their_namespace(conn: Conn) -> None:
     workers.insert_logs(conn, chunks)
     rows = conn.execute("SELECT content, truncated, namespace FROM dag_task_logs ORDER BY chunk_index").fetchall()
     assert rows == [("line 0\n", False, "mine"), ("line 1\n", True, "mine")]
+
+
+def test_values_of_a_report_stand_in_the_fields_of_their_names() -> None:
+    values: dict[str, Any] = {name: name for name in TaskReport._fields}
+    texts = ("output", "records", "error", "warnings")
+    row = tasks._report_row(TaskReport(**values | {name: f'"{name}"'.encode() for name in texts}), position=7)
+    expected: dict[str, Any] = {name: name for name in TaskReportRow._fields} | {"position": 7}
+    assert dict(zip(row._fields, orjson.loads(encode_rows([row]))[0], strict=True)) == expected | {
+        "payload": {
+            "ok": False,
+            "ms": "duration_ms",
+            "kind": "error_kind",
+            "error": "error_message",
+            "cause": "error",
+            "out": "output",
+            "publishes": True,
+            "warnings": "warnings",
+        }
+    }
 
 
 def test_reports_find_their_rows_by_key_and_not_among_all_that_the_worker_holds(conn: Conn) -> None:

@@ -12,10 +12,10 @@ from rmhdag.models.jobs import Job
 from rmhdag.models.registry import Handler
 from rmhdag.models.rows import ROWS, SCHEMA_VERSION
 from rmhdag.models.table import Check, Index, Row
-from rmhdag.store.catalogue import read_live
 from rmhdag.store.connection import connect
 from rmhdag.store.migration import MigrationFailed, apply, plan
-from rmhdag.store.plan import MigrationRefused
+from rmhdag.store.migration_steps import MigrationRefused
+from rmhdag.store.schema_facts import read_live
 from rmhdag.store.schema_version import SchemaMismatch, check_version
 from tests.store.older_models import OLDER_ROWS, changed, reduced
 
@@ -238,7 +238,7 @@ def test_a_lock_that_is_never_free_is_named(migrated_database: str) -> None:
         with pytest.raises(MigrationFailed) as caught:
             apply(migrated_database, rows=with_handler(extended(Handler, "at", Timestamp)), give_up_seconds=0)
     assert "in schema dagapp, add column dag_handlers.at: canceling statement due to lock timeout" in str(caught.value)
-    assert "migrate again; it goes on from here" in str(caught.value)
+    assert "migrate again; it continues from here" in str(caught.value)
 
 
 def test_missing_rights_are_told_with_the_step(database: str) -> None:

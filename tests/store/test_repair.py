@@ -3,8 +3,8 @@
 import psycopg
 
 from rmhdag.models.rows import SCHEMA_VERSION
-from rmhdag.store.catalogue import read_live
 from rmhdag.store.migration import apply, plan
+from rmhdag.store.schema_facts import read_live
 from tests.store.comparing import assert_same_schema
 
 # what somebody did → the steps that make it good

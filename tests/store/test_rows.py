@@ -12,8 +12,8 @@ from rmhdag.models.jobs import Job
 from rmhdag.models.queues import InboxKind, InboxRow
 from rmhdag.models.rows import ROWS
 from rmhdag.models.table import Row
-from rmhdag.store.rows import insert_rows, read_rows, row_values
 from tests.store.row_examples import NOW, rows_of
+from tests.store.rows import insert_rows, read_rows, row_values
 
 EVERYTHING = sql.SQL("true")
 

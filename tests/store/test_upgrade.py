@@ -14,10 +14,10 @@ import psycopg
 import pytest
 
 from rmhdag.models.rows import ROWS, SCHEMA_VERSION
-from rmhdag.store.catalogue import read_live
 from rmhdag.store.connection import connect
 from rmhdag.store.migration import apply, plan
-from rmhdag.store.plan import Backfill, ConcurrentChange
+from rmhdag.store.migration_steps import Backfill, ConcurrentChange
+from rmhdag.store.schema_facts import read_live
 from tests.store.comparing import assert_same_schema
 from tests.store.older_models import OLDER_ROWS
 from tests.store.waiting import backend_is_gone, migrator_waits_for, wait_until

@@ -1,11 +1,16 @@
-"""What people read: counts, the beginnings of ids, queues and pages of logs."""
+"""What people read: counts, queues and pages of logs."""
 
 from typing import Any
 
 import psycopg
 import pytest
 
-from rmhdag.store import views
+from rmhdag.views import pictures
+from rmhdag.views.fan_outs import count_children
+from rmhdag.views.logs import LogPlace, read_page
+from rmhdag.views.pictures import NodeRow
+from rmhdag.views.processes import list_queues
+from rmhdag.views.reading import read_all
 
 FILL = """
 INSERT INTO dag_jobs (job_id, workflow_id, workflow_version, workflow_hash, fairness_key, submitted_by, root_job_id,
@@ -33,21 +38,11 @@ def filled(conn: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
 
 
 def test_children_are_counted_and_a_fan_out_says_how_many_there_will_be(filled: psycopg.Connection[Any]) -> None:
-    split, aggregate = views.nodes(filled, "j", ["split", "sum", "never"])
-    assert (split.node_id, split.total) == ("split", 10)
-    assert (aggregate.node_id, aggregate.total) == ("sum", None)
-    assert views.child_counts(filled, "j") == {"split": {"failed": 3, "ready": 4}}
-    assert views.failed_children(filled, "j", "split", limit=2) == [
-        views.FailedChild("split__0", None, "boom 0"),
-        views.FailedChild("split__1", None, "boom 1"),
-    ]
-
-
-def test_the_beginning_of_an_id(filled: psycopg.Connection[Any]) -> None:
-    assert views.find_jobs(filled, "default", f"{7:032x}") == [f"{7:032x}"]
-    assert len(views.find_jobs(filled, "default", "0" * 20)) == 3
-    assert views.find_jobs(filled, "default", "f" * 8) == []
-    assert views.find_jobs(filled, "another", "0" * 20) == []
+    names = {"nodes": ["split", "sum", "never"], "conditionals": [], "workflows": []}
+    parameters = {"job_id": "j", "namespace": "default", "alive_seconds": 10, **names}
+    nodes = {node.node_id: node.total for node in read_all(filled, NodeRow, pictures.SQL["nodes"], parameters)}
+    assert nodes == {"split": 10, "sum": None}
+    assert count_children(filled, "j") == {"split": {"failed": 3, "ready": 4}}
 
 
 def test_queues_of_rows_and_of_workers(filled: psycopg.Connection[Any]) -> None:
@@ -60,7 +55,7 @@ def test_queues_of_rows_and_of_workers(filled: psycopg.Connection[Any]) -> None:
            INSERT INTO dag_workers (worker_id, host, process_id, version, slots, queues, heartbeat_at)
            VALUES ('w', 'h', 1, '0', 4, '["b"]', now()), ('dead', 'h', 2, '0', 4, '["a"]', now() - interval '1 hour')"""
     )
-    rows, served = views.queues(filled, "default", alive_seconds=60)
+    rows, served = list_queues(filled, "default", alive_seconds=60)
     assert (rows.queue, rows.waiting, rows.delayed, rows.running, rows.workers) == ("a", 3, 1, 1, 0)
     assert rows.oldest_seconds is not None
     assert (served.queue, served.waiting, served.workers, served.slots) == ("b", 0, 1, 4)
@@ -75,9 +70,9 @@ def test_logs_of_a_job_come_in_pages_by_time(filled: psycopg.Connection[Any]) ->
     )
     found: list[str] = []
     after = None
-    while page := views.logs_of_job(filled, "aa", after, limit=4):
+    while page := read_page(filled, "aa", after=after, limit=4):
         found += [chunk.content for chunk in page]
         last = page[-1]
-        after = views.LogPlace(last.created_at, last.task_id, last.lease_epoch, last.chunk_index)
+        after = LogPlace(last.created_at, last.task_id, last.lease_epoch, last.chunk_index)
     assert found == list("012345678")
-    assert [chunk.content for chunk in views.logs(filled, ["ab-1"])] == ["1", "4", "7"]
+    assert [chunk.content for chunk in read_page(filled, "ab", tasks=["ab-1"])] == ["1", "4", "7"]

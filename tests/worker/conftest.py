@@ -17,11 +17,11 @@ import pytest
 from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.messaging.doorbell import Doorbell
 from rmhdag.models.scopes import Scope
-from rmhdag.store import migration, processes, tasks, views
+from rmhdag.store import processes, tasks
 from rmhdag.store.channels import owner_channel, queue_channel
 from rmhdag.store.connection import connect
 from tests.api.serving import served
-from tests.conftest import required_binaries
+from tests.conftest import Servers
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,16 +45,14 @@ Worker(WorkerSettings(**given)).run()
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[EmbeddedPostgres]:
+def server(servers: Servers) -> EmbeddedPostgres:
     """One kind of server: what differs between versions is SQL, and that is tested beside the store."""
-    with EmbeddedPostgres.temporary(binaries=required_binaries("wheel18")) as started:
-        yield started
+    return servers.running("wheel18")
 
 
 @pytest.fixture(scope="session")
-def template(server: EmbeddedPostgres) -> str:
-    migration.apply(server.create_database("worker_template"))
-    return "worker_template"
+def template(servers: Servers, server: EmbeddedPostgres) -> str:
+    return servers.migrated_template(server)
 
 
 class Result(NamedTuple):
@@ -143,7 +141,8 @@ class Desk:
         return self.conn.execute(query, [task_id]).fetchall()
 
     def log(self, task_id: str) -> str:
-        return "".join(chunk.content for chunk in views.logs(self.conn, [task_id]))
+        query = "SELECT content FROM dag_task_logs WHERE task_id = %s ORDER BY created_at, lease_epoch, chunk_index"
+        return "".join(content for (content,) in self.conn.execute(query, [task_id]))
 
     def worker_ids(self) -> list[str]:
         return [row[0] for row in self.conn.execute("SELECT worker_id FROM dag_workers ORDER BY worker_id")]

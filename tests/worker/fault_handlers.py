@@ -30,6 +30,7 @@ from rmhdag.models.records import Zone
 from rmhdag.worker.child import running
 
 Context = HandlerContext[dict[str, Any]]
+PAUSE_SECONDS = 0.02
 
 
 @handler("test.gate")
@@ -37,6 +38,15 @@ def wait_at_gate(ctx: Context) -> dict[str, Any]:
     """Runs until the test lets it end."""
     print("at the gate", flush=True)
     return {"said": Path(ctx.params["gate"]).read_text(), "pid": os.getpid(), "epoch": ctx.lease_epoch}
+
+
+@handler("test.hold", light=True)
+async def wait_for_file(ctx: Context) -> None:
+    """Runs until the test writes a file: also after its worker died, and when it runs again."""
+    while not Path(ctx.params["until"]).exists():
+        # Looking without a pause would take the processor from the processes that the test waits for.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), PAUSE_SECONDS)
 
 
 @handler("test.exit")

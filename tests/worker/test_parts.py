@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import orjson
 import pytest
@@ -13,7 +14,7 @@ from rmhdag.models.leases import ClaimedTask, PayloadMissingError
 from rmhdag.models.references import Reference
 from rmhdag.models.states import TaskStatus
 from rmhdag.worker.board import Board, Shown
-from rmhdag.worker.child_process import Ending
+from rmhdag.worker.child_process import Ending, task_frame
 from rmhdag.worker.frames import FrameError, FrameReader, encode
 from rmhdag.worker.lease import LOG_BYTES, Lease
 from rmhdag.worker.references import UnresolvedReferenceError, may_hold_reference, resolve_references
@@ -28,6 +29,12 @@ def task(lease_epoch: int = 1, lease_losses: int = 0) -> ClaimedTask:
     return ClaimedTask(
         "t", "j", "n", "q", "echo", {}, 60, 1, lease_epoch, lease_losses, 0, None, None, None, 1, "default"
     )
+
+
+def test_values_of_a_task_stand_in_the_fields_of_their_names() -> None:
+    values: dict[str, Any] = {name: name for name in ClaimedTask._fields}
+    frame = task_frame(ClaimedTask(**values), 7, "trace_parent")
+    assert frame._asdict() == {name: name for name in frame._fields} | {"name": "task", "key": 7}
 
 
 @given(st.lists(st.lists(JSON, min_size=1, max_size=3), max_size=5), st.lists(st.integers(0, 200), max_size=10))
@@ -53,8 +60,8 @@ def test_both_sides_see_the_same_board() -> None:
     child.begin(7, 123)
     assert parent.begun() == (7, 123)
     parent.tell(7, StopReason.TIMEOUT)
-    assert child.told(7) is StopReason.TIMEOUT
-    assert child.told(8) is None
+    assert child.stop_reason(7) is StopReason.TIMEOUT
+    assert child.stop_reason(8) is None
     parent.take_back(8, 10)
     assert [child.is_taken_back(key) for key in (7, 8, 10, 11)] == [False, True, True, False]
     parent.close()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rmhdag.workflow import HandlerCatalogue, shipped_handlers
+from rmhdag.workflow import KnownHandlers, shipped_handlers
 
 FOLDER = Path(__file__).parent.parent / "workflows"
 
@@ -24,7 +24,7 @@ class Case:
     """
 
     path: Path
-    handlers: HandlerCatalogue | None = None
+    handlers: KnownHandlers | None = None
     any_handlers: bool = False
     queues: frozenset[str] | None = None
     env_names: frozenset[str] = frozenset()

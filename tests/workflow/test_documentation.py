@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from rmhdag.testing import run_workflow
 from rmhdag.workflow import json_schema, load, shipped_handlers
+from rmhdag.workflow.check_models import CHECK_MODELS
 from rmhdag.workflow.expressions.filters import DEFAULT_FILTER, FILTERS, PRESENCE_TESTS, TESTS
 from rmhdag.workflow.parameters import FORMATS
 from rmhdag.workflow.written import NODE_MODELS, WrittenDefaults, WrittenInput, WrittenRetry, WrittenWorkflow
@@ -19,11 +21,36 @@ PAGE = (ROOT / "docs" / "workflow-language.md").read_text("utf-8")
 HEAD = "workflow_id: example\ndefaults: {queue: light-tasks}\nnodes:\n"
 EXAMPLES = re.findall(r"^```(yaml(?: nodes)?)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
+SOURCE = {"zone": "bronze", "container": "in", "path": "a.tif", "size_bytes": 5, "sha256": "0" * 64}
+VALIDATED = {"file_size_mb": 12, "source": SOURCE}
+OUTPUT = {"size": 5, "kind": "raster", "broken": False, "tiles": [{"name": "a"}], "title": "Alps", "pixels": 3}
+INPUTS: dict[str, dict[str, object]] = {
+    "raster_processing": {"container_name": "in", "blob_name": "a.tif", "item_id": "a"},
+    "with_inputs": {"blob_name": "a.tif", "area": {"name": "Alps"}},
+    "with_checks": {"file": "a.tif"},
+    "download": {"url": "https://example.org/a.tif", "token": "correct horse"},
+}
+
 
 @pytest.mark.parametrize(("kind", "text"), EXAMPLES)
 def test_example_loads(kind: str, text: str) -> None:
     whole = HEAD + textwrap.indent(text, "  ") if kind == "yaml nodes" else text
     assert load(whole, file="example.yaml", handlers=shipped_handlers()).definition.nodes
+
+
+@pytest.mark.parametrize(("kind", "text"), EXAMPLES)
+def test_example_runs(kind: str, text: str) -> None:
+    """In the engine, with outputs that let every template find its value; nothing but the handlers is a stand-in."""
+    whole = HEAD + textwrap.indent(text, "  ") if kind == "yaml nodes" else text
+    workflow_id = load(whole, handlers=shipped_handlers()).definition.workflow_id
+    job = run_workflow(
+        whole,
+        INPUTS.get(workflow_id, {}),
+        handlers={"echo": OUTPUT, "raster.validate": VALIDATED, "raster.create_cog": {}},
+        decisions={"ask": True} if "type: approval" in text else {},
+        workflows=[ROOT / "src" / "rmhdag" / "workflows" / "hello_world.yaml"] if "type: workflow" in text else [],
+    )
+    job.assert_completed()
 
 
 def test_there_are_examples_of_every_node_type() -> None:
@@ -39,6 +66,7 @@ def test_every_field_is_named() -> None:
         WrittenRetry,
         WrittenInput,
         *NODE_MODELS.values(),
+        *CHECK_MODELS.values(),
     ]
     for model in models:
         for field in model.model_fields:
@@ -69,5 +97,5 @@ def test_every_code_of_the_page_exists() -> None:
 
 @pytest.mark.parametrize("place", ["docs/workflow.schema.json", "src/rmhdag/workflow/workflow.schema.json"])
 def test_the_published_schema_is_the_current_one(place: str) -> None:
-    """Made by `rmhdag schema -o` this place."""
+    """Made by `python -m rmhdag.workflow.language_schema > PLACE`."""
     assert json.loads((ROOT / place).read_text("utf-8")) == json_schema()

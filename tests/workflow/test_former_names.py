@@ -5,7 +5,7 @@ from itertools import chain
 
 import pytest
 
-from rmhdag.workflow import HandlerCatalogue, HandlerEntry, check, shipped_handlers
+from rmhdag.workflow import HandlerEntry, KnownHandlers, check, shipped_handlers
 from rmhdag.workflow.former_names import FORMER_HANDLERS, FORMER_ROOTS, HANDLERS, FormerNames, former_names_of
 
 HANDLER_NAME = re.compile(r"`((?:raster|stac)\.[a-z_]+)`")
@@ -47,7 +47,7 @@ def test_a_remedy_that_names_a_parameter_of_the_handler_names_one_that_it_has() 
 def test_a_handler_of_another_name_has_no_former_names() -> None:
     assert former_names_of("mine.validate") == FormerNames()
     schema = {"type": "object", "properties": {"path": {}}, "additionalProperties": False}
-    known = HandlerCatalogue([HandlerEntry("mine.validate", params_schema=schema)])
+    known = KnownHandlers([HandlerEntry("mine.validate", params_schema=schema)])
     text = "workflow_id: w\ndefaults: {queue: q}\nnodes:\n  a: {handler: mine.validate, params: {local_path: x}}\n"
     _, (problem,) = check(text, handlers=known)
     assert problem.remedy == "Known are `path`"
@@ -64,8 +64,8 @@ def test_what_a_handler_declares_comes_first() -> None:
         outputs:
           size: "{{ nodes.a.output.size_mb }}"
     """
-    known = HandlerCatalogue([HandlerEntry("raster.validate", params_schema=params, output_schema=output)])
+    known = KnownHandlers([HandlerEntry("raster.validate", params_schema=params, output_schema=output)])
     assert check(text, handlers=known)[1] == []
-    known = HandlerCatalogue([HandlerEntry("raster.validate", params_schema=params, output_schema={"properties": 3})])
+    known = KnownHandlers([HandlerEntry("raster.validate", params_schema=params, output_schema={"properties": 3})])
     _, (problem,) = check(text, handlers=known)
     assert problem.remedy == "Read `file_size_mb`"

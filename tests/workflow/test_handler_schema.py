@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rmhdag.workflow import HandlerCatalogue, HandlerEntry, load
+from rmhdag.workflow import HandlerEntry, KnownHandlers, load
 from rmhdag.workflow.handler_rules import find_unfit_tasks
 from rmhdag.workflow.handler_schema import find_missing_step, find_param_faults
 
@@ -190,8 +190,8 @@ def test_a_stored_workflow_is_held_against_the_handlers_of_today() -> None:
           all: {type: fan_in, source_node: each}
     """
     definition = load(text).definition
-    known = HandlerCatalogue([HandlerEntry("mine.clip", params_schema=TILE)], reserved=["kept.name"])
-    assert find_unfit_tasks(definition, HandlerCatalogue()) == []
+    known = KnownHandlers([HandlerEntry("mine.clip", params_schema=TILE)], reserved=["kept.name"])
+    assert find_unfit_tasks(definition, KnownHandlers()) == []
     assert find_unfit_tasks(definition, known) == [
         "node `one`: handler `mine.clip` has no parameter `tlie`. Did you mean `tile`?",
         "node `one`: handler `mine.clip` needs the parameter `tile`. Add `tile` under `params`",

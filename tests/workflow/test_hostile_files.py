@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rmhdag.bench.montage import montage_of
+from rmhdag.lab.bench.montage import montage_of
 
 SECONDS = 3.0
 MEGABYTES = 200

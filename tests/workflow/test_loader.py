@@ -7,9 +7,9 @@ import pytest
 
 from rmhdag.models.states import NodeType
 from rmhdag.workflow import (
-    HandlerCatalogue,
     HandlerEntry,
     InvalidWorkflow,
+    KnownHandlers,
     LoadedWorkflow,
     check,
     load,
@@ -94,7 +94,7 @@ def test_defaults_apply_where_a_node_says_nothing() -> None:
 
 
 def test_queue_is_resolved_in_the_order_of_the_contract() -> None:
-    handlers = HandlerCatalogue([HandlerEntry(name="own", queue="of-handler"), HandlerEntry(name="plain")])
+    handlers = KnownHandlers([HandlerEntry(name="own", queue="of-handler"), HandlerEntry(name="plain")])
 
     def queue(nodes: dict[str, Any], name: str = "a", **defaults: Any) -> str | None:
         loaded = load(

@@ -143,7 +143,7 @@ def test_json_written_as_yaml_is_read_back(value: Any) -> None:
 
 
 @given(st.text() | st.lists(EXPRESSION_PIECES, max_size=25).map("".join), JSON)
-@settings(max_examples=400)
+@settings(max_examples=200)
 @example("{{ inputs['a'] }}", {"a": 1})
 def test_any_template_is_answered(text: str, data: Any) -> None:
     for compiler in (
@@ -202,7 +202,7 @@ INPUTS = load(
 
 
 @given(st.dictionaries(st.sampled_from(["s", "i", "n", "a", "o", "z"]), JSON) | JSON)
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_any_parameters_are_answered(params: Any) -> None:
     with suppress(InvalidInputs):
         once = validate_inputs(INPUTS, params)

@@ -1,7 +1,7 @@
 """Waiting for work on behalf of many: one listener, one look per second, however many wait.
 
-Who waits costs a little memory, no thread and no connection. Rings are counted per queue and namespace: whoever comes
-back and says how far it had heard misses none in between, and hears nothing of what others do.
+A waiting worker costs a little memory, no thread and no connection. Rings are counted per queue and namespace: a worker
+that comes back and names the last ring it heard misses none in between, and hears nothing of other namespaces.
 """
 
 from __future__ import annotations
@@ -64,24 +64,24 @@ class Bells:
 
     async def wait(self, namespace: str, queues: Sequence[str], after: str, seconds: float) -> bool:
         """Until one of the queues rings for the namespace, or has rung since that place; False if time is up."""
-        one = _Waiting(frozenset(queues), namespace, asyncio.get_running_loop(), asyncio.Event())
+        waiter = _Waiting(frozenset(queues), namespace, asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
             if len(self._waiting) >= MOST_WAITING:
                 raise TooManyWait
-            self._waiting.add(one)
-            self._listen_to(one.queues)
+            self._waiting.add(waiter)
+            self._listen_to(waiter.queues)
         try:
             # After it was added: a ring before this is seen in the place, a later one in the event.
             if self._is_closed or self.place(namespace, queues) != after:
                 return True
             async with asyncio.timeout(seconds):
-                await one.rung.wait()
+                await waiter.rung.wait()
             return True
         except TimeoutError:
             return False
         finally:
             with self._lock:
-                self._waiting.discard(one)
+                self._waiting.discard(waiter)
 
     def release_all(self) -> None:
         """Nobody waits any longer: the process is about to end."""
@@ -118,8 +118,8 @@ class Bells:
         wanted_at = time.monotonic()
         try:
             while not self._is_closed:
-                left = LOOK_SECONDS - (time.monotonic() - looked_at)
-                if bell.wait(max(0.0, left), [self._wake_fd]):
+                remaining = LOOK_SECONDS - (time.monotonic() - looked_at)
+                if bell.wait(max(0.0, remaining), [self._wake_fd]):
                     self._ring(self._look({queue for channel, queue in channels.items() if bell.heard(channel)}))
                 with suppress(BlockingIOError):
                     os.eventfd_read(self._wake_fd)
@@ -143,12 +143,12 @@ class Bells:
     def _look(self, queues: set[str]) -> set[tuple[str, str | None]]:
         """Rings may be missed, or not be passed on: the rows are the truth, and only they say whose a task is."""
         with self._lock:
-            wanted = {queue for one in self._waiting for queue in one.queues} & queues
-        if not wanted:
+            names = {queue for waiter in self._waiting for queue in waiter.queues} & queues
+        if not names:
             return set()
         try:
             with self._pool.connection() as conn:
-                return waiting_namespaces(conn, sorted(wanted))
+                return waiting_namespaces(conn, sorted(names))
         except (psycopg.Error, PoolTimeout, PoolClosed):
             return set()
 
@@ -163,13 +163,13 @@ class Bells:
             for place in rung:
                 self._counts[place] = self._counts.get(place, 0) + 1
             self._tell(
-                one
-                for one in self._waiting
-                if any((queue, whose) in rung for queue in one.queues for whose in (one.namespace, None))
+                waiter
+                for waiter in self._waiting
+                if any((queue, whose) in rung for queue in waiter.queues for whose in (waiter.namespace, None))
             )
 
     def _tell(self, waiting: Iterable[_Waiting]) -> None:
-        for one in waiting:
+        for waiter in waiting:
             # A loop that has ended has nobody left who waits.
             with suppress(RuntimeError):
-                one.loop.call_soon_threadsafe(one.rung.set)
+                waiter.loop.call_soon_threadsafe(waiter.rung.set)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import psycopg
 
 from rmhdag.messaging.claims import ClaimMarks
 from rmhdag.models.leases import ClaimedTask
 from rmhdag.store import tasks
+from rmhdag.store.connection import Conn
 
 # What a worker may hold beyond its slots: a shared child's light tasks, and what is sent ahead to each child.
 LIGHT_TASKS = 50
@@ -25,7 +23,7 @@ class Claims:
 
     def claim(
         self,
-        conn: psycopg.Connection[Any],
+        conn: Conn,
         worker_id: str,
         slots: int,
         namespace: str,
@@ -37,12 +35,12 @@ class Claims:
             self._marks.clear()
         marks = self._marks.setdefault(namespace, ClaimMarks(namespace))
         may_hold = LIGHT_TASKS + slots * (1 + TASKS_AHEAD)
-        left = min(limit, may_hold - tasks.count_held(conn, worker_id))
-        found: list[ClaimedTask] = []
+        room = min(limit, may_hold - tasks.count_held(conn, worker_id))
+        leases: list[ClaimedTask] = []
         for queue in queues:
-            if left <= 0:
+            if room <= 0:
                 break
-            claimed = marks.claim(conn, worker_id, queue, left, handlers)
-            left -= len(claimed)
-            found += claimed
-        return found
+            claimed = marks.claim(conn, worker_id, queue, room, handlers)
+            room -= len(claimed)
+            leases += claimed
+        return leases

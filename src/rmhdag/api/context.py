@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,24 +17,32 @@ from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool
 
 from rmhdag.api.bells import Bells
+from rmhdag.api.blob_looks import BlobLooks
+from rmhdag.api.body_room import BodyRoom, swells_connections
 from rmhdag.api.check_pool import CheckPool
 from rmhdag.api.claims import Claims
+from rmhdag.api.processor_time import Turns
 from rmhdag.api.quotas import NamespaceQuotas
 from rmhdag.api.rate_limits import REQUESTS, SUBMISSIONS, RateLimit
+from rmhdag.api.stored_files import StoredFiles
 from rmhdag.api.streams.hub import Hub
 from rmhdag.api.streams.listener import StreamLimits
 from rmhdag.api.trial_pool import TrialPool
 from rmhdag.assets.identity import Platforms
+from rmhdag.models.clients import ClientQuotas
 from rmhdag.models.limits import BODY_BYTES
 from rmhdag.models.quotas import Quotas
-from rmhdag.orchestrator.callbacks.settings import CallbackSettings
-from rmhdag.store.connection import connect, enter_schema
+from rmhdag.services.callbacks.settings import CallbackSettings
+from rmhdag.services.platforms import PlatformCache
+from rmhdag.storage.settings import StorageSettings
+from rmhdag.store.connection import Conn, connect, enter_schema
 from rmhdag.store.retention import RetentionDays
+from rmhdag.workflow.known_handlers import HandlerEntry
 
 if TYPE_CHECKING:
     from rmhdag.api.oidc import OidcSettings, TokenVerifier
+    from rmhdag.api.oidc_sign_in import OidcSignIn
 
-Conn = psycopg.Connection[Any]
 # A connection that nobody has used for so long is looked at before it is used.
 RESTED_SECONDS = 1.0
 # By then it has answered, or another one is taken.
@@ -64,20 +72,31 @@ class ApiSettings:
     template_names: frozenset[str] = frozenset()
     job_queue_name: str | None = None
     statement_seconds: float = 3.0
-    # Whoever cannot have a connection by then is told to come back: a 503 within two seconds.
+    # A request that has no connection by then gets a 503 that says when to retry: within two seconds.
     patience_seconds: float = 1.5
     max_body_bytes: int = BODY_BYTES
     body_seconds: float = 30.0
     submits_per_second: float = 2_000.0
     requests_per_second: float = 1_000.0
-    check_processes: int = 2
+    # None: workflows and parameters are checked in this process, because the caller wrote them.
+    check_processes: int | None = 2
     # A server that nobody has called yet need not have them.
     checks_ready: bool = False
     header_seconds: float = 10.0
+    # What commands on this machine present; see `models.local_callers`.
+    local_secret: str | None = field(default=None, repr=False)
+    # Handlers that no worker has registered yet, and will.
+    own_handlers: Callable[[], Iterable[HandlerEntry]] = tuple
     oidc: OidcSettings | None = None
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
+    # Those of the settings; rows of the registry replace them.
     platforms: Platforms = field(default_factory=Platforms)
+    # Where the checks of workflows look for files; without it they do not.
+    storage: StorageSettings = field(default_factory=StorageSettings)
+    # Whether there is a data database for vector tables; None: this process does not know, and nobody is refused.
+    has_postgis: bool | None = None
     quotas: Quotas = field(default_factory=Quotas)
+    client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
     retention: RetentionDays = field(default_factory=RetentionDays)
     max_listeners: int = 1_000
     max_listeners_per_key: int = 100
@@ -88,6 +107,8 @@ class ApiSettings:
     origins: frozenset[str] = frozenset()
     # Hosts, or host:port, that a browser with a cookie may name besides loopback.
     hosts: frozenset[str] = frozenset()
+    # Under which browsers reach us, behind a proxy.
+    public_url: str | None = None
 
 
 @dataclass
@@ -100,13 +121,22 @@ class Api:
     request_rate: RateLimit = field(init=False)
     checks: CheckPool = field(init=False)
     quotas: NamespaceQuotas = field(init=False)
+    platforms: PlatformCache = field(init=False)
+    blobs: BlobLooks = field(init=False)
+    files: StoredFiles = field(init=False)
+    turns: Turns = field(init=False)
+    body_room: BodyRoom = field(default_factory=BodyRoom)
     trials: TrialPool = field(default_factory=TrialPool)
     tokens: TokenVerifier | None = field(init=False, default=None)
+    # How browsers sign in at the issuer; None if they cannot.
+    sign_in: OidcSignIn | None = field(init=False, default=None)
     streams: Hub = field(init=False)
     # Workers over HTTP have connections of their own: neither they nor people can keep the others waiting.
     worker_pool: ConnectionPool[Conn] = field(init=False)
     bells: Bells = field(init=False)
     claims: Claims = field(default_factory=Claims)
+    # Digests of the keys by which gateways call: as many as the operators of the platform have made.
+    gateways: set[bytes] = field(default_factory=set)
     # Large bodies are read here, so that nobody else waits for them.
     readers: ThreadPoolExecutor = field(init=False)
 
@@ -126,11 +156,16 @@ class Api:
         self.submit_rate = RateLimit(self.settings.submits_per_second, SUBMISSIONS)
         self.request_rate = RateLimit(self.settings.requests_per_second, REQUESTS)
         self.checks = CheckPool(self.settings.check_processes)
+        # Some connections are always left to others: of eight, a namespace has six, and unknown keys have one.
+        self.turns = Turns(max(1, self.settings.connections * 3 // 4), max(1, self.settings.connections // 8))
         self.quotas = NamespaceQuotas(self.settings.quotas, self.connection)
+        self.platforms = PlatformCache(self.settings.platforms)
+        self.blobs = BlobLooks(self.settings.storage)
+        self.files = StoredFiles(self.blobs)
         if self.settings.oidc is not None:
-            from rmhdag.api.oidc import TokenVerifier
+            from rmhdag.api.oidc_sign_in import open_issuer
 
-            self.tokens = TokenVerifier(self.settings.oidc)
+            self.tokens, self.sign_in = open_issuer(self.settings.oidc)
 
     @property
     def _notify(self) -> bool:
@@ -149,6 +184,7 @@ class Api:
         self.worker_pool.close()
         self.pool.close()
         self.readers.shutdown()
+        self.blobs.close()
         self.checks.close()
 
     def _pool(self, name: str, least: int) -> ConnectionPool[Conn]:
@@ -195,7 +231,12 @@ class Api:
     def connection(self) -> Iterator[Conn]:
         """In autocommit mode; `with conn.transaction()` where several statements belong together."""
         with self.pool.connection() as conn:
-            yield conn
+            try:
+                yield conn
+            finally:
+                if swells_connections():
+                    # Eight connections that had sent 7 MB each kept 16 MB each; the pool opens another one.
+                    conn.close()
 
 
 def _note_use(conn: Any) -> None:

@@ -49,7 +49,7 @@ class BodyLimits:
                 raise Problem(408, "body_too_slow", "the body did not arrive in time") from None
             arrived += len(message.get("body", b""))
             if arrived > self._max_body_bytes:
-                raise self._too_large()
+                raise body_too_large(self._max_body_bytes)
             complete = message["type"] != "http.request" or not message.get("more_body", False)
             return message
 
@@ -59,12 +59,17 @@ class BodyLimits:
         encoding = headers.get(b"content-encoding", b"identity").strip().lower()
         if encoding not in (b"identity", b""):
             raise Problem(415, "encoding_not_supported", "bodies are sent as they are, without Content-Encoding")
-        length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length[:20]) > self._max_body_bytes:
-            raise self._too_large()
+        refuse_announced(headers.get(b"content-length", b"").decode("latin-1"), self._max_body_bytes)
 
-    def _too_large(self) -> Problem:
-        return Problem(413, "body_too_large", f"a body has at most {self._max_body_bytes} bytes")
+
+def refuse_announced(content_length: str, max_bytes: int) -> None:
+    """Before anything of it is read."""
+    if content_length.isdecimal() and int(content_length[:20]) > max_bytes:
+        raise body_too_large(max_bytes)
+
+
+def body_too_large(max_bytes: int) -> Problem:
+    return Problem(413, "body_too_large", f"a body has at most {max_bytes} bytes here")
 
 
 def _refuse_twins(names: list[bytes]) -> None:

@@ -12,11 +12,11 @@ from rmhdag.models.columns import Timestamp
 A_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:")
 
 
-def _check_moment(given: Any) -> Any:
+def _check_moment(value: Any) -> Any:
     """A number would be read as seconds or milliseconds, whichever seems likelier."""
-    if isinstance(given, str) and not A_MOMENT.match(given):
+    if isinstance(value, str) and not A_MOMENT.match(value):
         raise ValueError("not a time: write 2026-01-31T12:00:00Z")
-    return given
+    return value
 
 
 Moment = Annotated[Timestamp, BeforeValidator(_check_moment)]

@@ -1,4 +1,4 @@
-"""Tokens of an OIDC issuer: whose they are, checked with the issuer's keys, and what their roles are worth here."""
+"""Tokens of an OIDC issuer, verified with its keys: their claims give the caller's name, namespace and scopes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jwt.types import Options
 from rmhdag.models.scopes import Scope
 from rmhdag.observability.logs import get_logger
 
-# Asymmetric ones alone: with any other, whoever can check a token can make one.
+# Asymmetric ones alone: with any other, everybody who can check a token can make one.
 ALGORITHMS = frozenset("RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split())
 MOST_CHARACTERS = 16 * 1024
 MOST_KEYS = 100
@@ -56,6 +56,12 @@ class OidcSettings:
     algorithms: tuple[str, ...] = ("RS256", "ES256")
     # As in the header `typ`; `none` if it has none.
     token_types: tuple[str, ...] = ("at+jwt", "JWT")
+    # For browsers that sign in here; without a client they cannot.
+    client_id: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
+    sign_in_scopes: str = "openid"
+    sign_in_label: str = "Sign in with your organisation"
+    session_hours: float = 8.0
     leeway_seconds: float = 30.0
     keys_seconds: float = 3600.0
     retry_seconds: float = 10.0
@@ -133,13 +139,13 @@ class TokenVerifier:
         settings = self._settings
         name = find_claim(claims, settings.name_claim)
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            raise TokenRefused(f"the token names nobody in its claim {settings.name_claim}")
+            raise TokenRefused(f"the token has no name in its claim {settings.name_claim}")
         namespace = settings.namespace
         if settings.namespace_claim is not None:
-            found = find_claim(claims, settings.namespace_claim)
-            if not isinstance(found, str) or not NAMESPACE.fullmatch(found):
+            claim = find_claim(claims, settings.namespace_claim)
+            if not isinstance(claim, str) or not NAMESPACE.fullmatch(claim):
                 raise TokenRefused(f"the token names no namespace in its claim {settings.namespace_claim}")
-            namespace = found
+            namespace = claim
         roles = find_claim(claims, settings.role_claim)
         named = roles.split() if isinstance(roles, str) else roles if isinstance(roles, list) else []
         scopes = [
@@ -164,14 +170,14 @@ class IssuerKeys:
     def find(self, key_id: str, algorithm: str) -> Any:
         if key_id not in self._known[0] or time.monotonic() - self._fetched_at > self.settings.keys_seconds:
             self._refresh(key_id)
-        keys, made = self._known
+        keys, fetched_at = self._known
         if key_id not in keys:
             if not keys:
                 raise IssuerUnavailable(max(1, round(self.settings.retry_seconds)))
             raise TokenRefused("the token is signed by a key that the issuer does not show")
-        if (key_id, algorithm) not in made:
-            made[(key_id, algorithm)] = make_key(algorithm, keys[key_id])
-        return made[(key_id, algorithm)]
+        if (key_id, algorithm) not in fetched_at:
+            fetched_at[(key_id, algorithm)] = make_key(algorithm, keys[key_id])
+        return fetched_at[(key_id, algorithm)]
 
     def _refresh(self, key_id: str) -> None:
         """One thread asks. Those whose key is known do not wait for it."""
@@ -198,10 +204,10 @@ class IssuerKeys:
         keys = document.get("keys")
         if not isinstance(keys, list):
             raise ValueError("the issuer's document has no list of keys")
-        found = {key["kid"]: key for key in keys[:MOST_KEYS] if is_public_key(key)}
-        if not found:
+        by_id = {key["kid"]: key for key in keys[:MOST_KEYS] if is_public_key(key)}
+        if not by_id:
             raise ValueError("the issuer shows no key that signs")
-        return found
+        return by_id
 
     def _discover(self, client: httpx.Client) -> str:
         place = self.settings.issuer.rstrip("/") + "/.well-known/openid-configuration"
@@ -216,8 +222,8 @@ class IssuerKeys:
 
 def token_type(header: Mapping[str, Any]) -> str:
     """RFC 9068 calls an access token `at+jwt`; many issuers say `JWT`."""
-    found = header.get("typ", "none")
-    return found.lower().removeprefix("application/")[:32] if isinstance(found, str) else "unknown"
+    kind = header.get("typ", "none")
+    return kind.lower().removeprefix("application/")[:32] if isinstance(kind, str) else "unknown"
 
 
 def is_id_token(kind: str, claims: Mapping[str, Any]) -> bool:
@@ -231,10 +237,10 @@ def is_id_token(kind: str, claims: Mapping[str, Any]) -> bool:
     return named == "ID" or has_nonce or not {"at_hash", "c_hash"}.isdisjoint(claims)
 
 
-def make_key(algorithm: str, given: dict[str, Any]) -> Any:
+def make_key(algorithm: str, fields: dict[str, Any]) -> Any:
     try:
-        if given.get("alg", algorithm) == algorithm:
-            return jwt.get_algorithm_by_name(algorithm).from_jwk(given)
+        if fields.get("alg", algorithm) == algorithm:
+            return jwt.get_algorithm_by_name(algorithm).from_jwk(fields)
     except (jwt.PyJWTError, ValueError, TypeError):
         pass
     raise TokenRefused("the token is signed in a way that is not its key's")
@@ -251,10 +257,10 @@ def read_object(client: httpx.Client, url: str, timeout_seconds: float) -> dict[
             body += piece
             if len(body) > MOST_BYTES or time.monotonic() > deadline:
                 raise ValueError("the issuer's answer is too large or too slow")
-    found = orjson.loads(body)
-    if not isinstance(found, dict):
+    document = orjson.loads(body)
+    if not isinstance(document, dict):
         raise ValueError("the issuer's answer is not an object")
-    return found
+    return document
 
 
 def is_public_key(key: Any) -> bool:
@@ -282,10 +288,10 @@ def find_claim(claims: Mapping[str, Any], name: str) -> Any:
     """By its whole name first, for names may be URLs; else as a path: `realm_access.roles`."""
     if name in claims:
         return claims[name]
-    found: Any = claims
+    value: Any = claims
     for part in name.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    return found
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 def shorten_name(name: str) -> str:

@@ -6,10 +6,12 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from pydantic.json_schema import models_json_schema
 
 from rmhdag.api.problems import MEDIA_TYPE
+from rmhdag.models.api.timeline import StreamedEvent
 
-METHODS = frozenset({"get", "put", "post", "delete", "patch"})
+METHODS = frozenset({"get", "head", "put", "post", "delete", "patch"})
 
 
 def operation_name(route: APIRoute) -> str:
@@ -32,10 +34,18 @@ def describe(app: FastAPI) -> None:
                     operation["summary"] = _first_sentence(operation.get("description") or operation["summary"])
                 _name_problems(operation)
             _link(made["paths"])
+            made["components"]["schemas"] |= _stream_schemas()
             app.openapi_schema = made
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]
+
+
+def _stream_schemas() -> dict[str, Any]:
+    """What the `data` of server-sent events holds: no response has it as its body, and clients read it all the same."""
+    _, document = models_json_schema([(StreamedEvent, "serialization")], ref_template="#/components/schemas/{model}")
+    schemas: dict[str, Any] = document["$defs"]
+    return schemas
 
 
 def _first_sentence(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from re import Pattern
 from typing import Any
@@ -20,7 +20,10 @@ from rmhdag.api.security_headers import HEADERS
 from rmhdag.models.api.problems import ProblemBody as ProblemBody
 from rmhdag.models.api.problems import ProblemPlace
 from rmhdag.models.json_values import json_pointer
+from rmhdag.models.refusals import MEANINGS, Place, Refusal, kind_of
+from rmhdag.models.refusals import not_found as not_found
 from rmhdag.observability.logs import get_logger
+from rmhdag.store.vault import SecretUnreadable
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
@@ -31,8 +34,11 @@ MOST_CHARACTERS = 500
 log = get_logger(__name__)
 
 
-class Problem(HTTPException):
-    """Raised anywhere below a route."""
+class Problem(Refusal, HTTPException):
+    """A refusal of HTTP itself, or one that comes with headers. Use cases raise a plain Refusal.
+
+    FastAPI lets only its own kind of exception through from where it reads a body.
+    """
 
     def __init__(
         self,
@@ -42,41 +48,59 @@ class Problem(HTTPException):
         *,
         remedy: str | None = None,
         pointer: str | None = None,
-        places: Sequence[tuple[str, str] | ProblemPlace] = (),
+        places: Iterable[tuple[str, str] | Place] = (),
         headers: Mapping[str, str] | None = None,
+        expected: str | None = None,
     ) -> None:
-        super().__init__(status, detail, dict(headers) if headers else None)
-        found = [(pointer, detail), *places] if pointer is not None else places
-        self.body = ProblemBody(
-            type=f"urn:rmhdag:problem:{code}",
-            title=HTTPStatus(status).phrase,
-            status=status,
-            code=code,
-            detail=shorten(detail),
-            remedy=remedy,
-            errors=[place_of(place) for place in found[:MOST_ERRORS]],
+        errors = [place if isinstance(place, Place) else Place(*place) for place in places]
+        super().__init__(
+            kind_of(status, code), code, detail, remedy=remedy, places=errors, pointer=pointer, expected=expected
         )
+        HTTPException.__init__(self, status, detail, dict(headers or {}))
+        self.body = body_of(self, status)
 
 
-def place_of(place: tuple[str, str] | ProblemPlace) -> ProblemPlace:
-    if isinstance(place, ProblemPlace):
-        return place.model_copy(update={"detail": shorten(place.detail)})
-    where, what = place
-    return ProblemPlace(pointer=where, detail=shorten(what))
-
-
-def not_found(what: str, remedy: str | None = None) -> Problem:
-    """The same for what does not exist and for what belongs to another namespace."""
-    return Problem(404, "not_found", f"there is no {what}", remedy=remedy)
-
-
-def callback_refused(why: Exception, pointer: str) -> Problem:
+def problem_of(refusal: Refusal) -> Problem:
+    if isinstance(refusal, Problem):
+        return refusal
+    status = MEANINGS[refusal.kind].status
     return Problem(
-        422,
-        "callback_url_refused",
-        str(why),
-        remedy="Give a public https URL, or have the host allowed by RMHDAG_CALLBACK_HOSTS.",
-        pointer=pointer,
+        status,
+        refusal.code,
+        refusal.message,
+        remedy=refusal.remedy,
+        places=refusal.places,
+        expected=refusal.expected,
+    )
+
+
+def invalid(errors: Sequence[Mapping[str, Any]], what: str) -> Problem:
+    """What a model refuses; the first of many are named."""
+    places = [(pointer_of(error["loc"]), str(error["msg"])) for error in errors[:MOST_ERRORS]]
+    detail = places[0][1] if len(errors) == 1 else f"{len(errors)} things are wrong with {what}"
+    return Problem(422, "invalid_request", detail, places=places)
+
+
+def body_of(refusal: Refusal, status: int | None = None) -> ProblemBody:
+    status = MEANINGS[refusal.kind].status if status is None else status
+    return ProblemBody(
+        type=f"urn:rmhdag:problem:{refusal.code}",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        code=refusal.code,
+        detail=shorten(refusal.message),
+        remedy=refusal.remedy,
+        expected=refusal.expected,
+        errors=[
+            ProblemPlace(
+                pointer=place.pointer,
+                detail=shorten(place.detail),
+                line=place.line,
+                column=place.column,
+                code=place.code,
+            )
+            for place in refusal.places[:MOST_ERRORS]
+        ],
     )
 
 
@@ -90,8 +114,9 @@ def unavailable() -> Problem:
     )
 
 
-def respond(problem: Problem) -> Response:
+def respond(refusal: Refusal) -> Response:
     """With all headers, for an unexpected error is answered outside of everything that adds them."""
+    problem = problem_of(refusal)
     return Response(
         orjson.dumps(problem.body.model_dump(exclude_none=True)),
         problem.status_code,
@@ -109,22 +134,25 @@ def shorten(text: str) -> str:
 def install(app: FastAPI) -> None:
     """From here on every error of the application is a problem."""
 
-    async def on_problem(request: Request, error: Exception) -> Response:
+    async def on_refusal(request: Request, error: Exception) -> Response:
+        assert isinstance(error, Refusal)
+        return respond(error)
+
+    async def on_framework(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        if isinstance(error, Problem):
-            return respond(error)
         phrase = HTTPStatus(error.status_code).phrase
         code = phrase.lower().replace(" ", "_").replace("-", "_")
         headers = dict(error.headers or {})
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             headers["Allow"] = ", ".join(methods_of(request))
+        if error.status_code == HTTPStatus.NOT_FOUND:
+            remedy = "`GET /api/v1/openapi.json` lists all paths."
+            return respond(Problem(404, code, "there is nothing at this path", remedy=remedy, headers=headers))
         return respond(Problem(error.status_code, code, str(error.detail), headers=headers))
 
     async def on_invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        places = [(pointer_of(found["loc"]), str(found["msg"])) for found in error.errors()]
-        what = places[0][1] if len(places) == 1 else f"{len(places)} things are wrong with the request"
-        return respond(Problem(422, "invalid_request", what, places=places))
+        return respond(invalid(error.errors(), "the request"))
 
     async def on_database(request: Request, error: Exception) -> Response:
         log.warning("database_unavailable", path=request.url.path, error=type(error).__name__)
@@ -149,7 +177,7 @@ def install(app: FastAPI) -> None:
                 503,
                 "schema_mismatch",
                 "the database is not set up, or not for this version",
-                remedy="`rmhdag db migrate` brings it there.",
+                remedy="Run `rmhdag db migrate`.",
                 headers={"Retry-After": str(RETRY_SECONDS)},
             )
         )
@@ -159,6 +187,22 @@ def install(app: FastAPI) -> None:
         log.error("value_refused_by_database", path=request.url.path, method=request.method, exc_info=error)
         return respond(Problem(422, "invalid_request", "a value in the request is not one that can be stored"))
 
+    async def on_secret(request: Request, error: Exception) -> Response:
+        log.error("secrets_not_sealed", path=request.url.path, error=str(error))
+        # The cause names files and settings of the platform: it is for its operator, who runs commands on the machine.
+        caller = getattr(request.state, "caller", None)
+        is_operator = caller is not None and caller.is_local
+        return respond(
+            Problem(
+                503,
+                "secrets_not_sealed",
+                "secrets cannot be sealed here, and are not stored unsealed",
+                remedy=f"{error}."
+                if is_operator
+                else "The operator of the platform has to set up a key; the log of the API says how.",
+            )
+        )
+
     async def on_hang_up(request: Request, error: Exception) -> Response:
         """Nobody reads this; the connection is gone."""
         return respond(Problem(400, "body_incomplete", "the connection ended before the body did"))
@@ -167,7 +211,8 @@ def install(app: FastAPI) -> None:
         log.error("unexpected_error", path=request.url.path, method=request.method, exc_info=error)
         return respond(Problem(500, "unexpected_error", "something went wrong on our side; it has been logged"))
 
-    app.add_exception_handler(HTTPException, on_problem)
+    app.add_exception_handler(Refusal, on_refusal)
+    app.add_exception_handler(HTTPException, on_framework)
     app.add_exception_handler(RequestValidationError, on_invalid)
     for database in (OperationalError, PoolTimeout, PoolClosed):
         app.add_exception_handler(database, on_database)
@@ -175,6 +220,7 @@ def install(app: FastAPI) -> None:
     for missing in (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedObject, errors.InvalidSchemaName):
         app.add_exception_handler(missing, on_old_schema)
     app.add_exception_handler(DataError, on_bad_value)
+    app.add_exception_handler(SecretUnreadable, on_secret)
     app.add_exception_handler(ClientDisconnect, on_hang_up)
     app.add_exception_handler(Exception, on_anything)
 

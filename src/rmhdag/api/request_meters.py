@@ -12,7 +12,7 @@ METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
 
 
 class Meters:
-    """With a registry of their own: the library's global one belongs to whoever runs us."""
+    """They have their own registry: the library's global one belongs to the application that embeds the API."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -63,5 +63,5 @@ class RequestMeters:
 
 
 def route_of(scope: Scope) -> str:
-    found = getattr(scope.get("route"), "path", None)
-    return found if isinstance(found, str) else "unknown"
+    path = getattr(scope.get("route"), "path", None)
+    return path if isinstance(path, str) else "unknown"

@@ -1,4 +1,4 @@
-"""What every answer tells browsers: take it for what it is, keep it nowhere, load nothing from elsewhere."""
+"""Headers of every answer for browsers: no type sniffing, no caching, no content from other sites."""
 
 from __future__ import annotations
 

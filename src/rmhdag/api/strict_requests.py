@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request, Response
@@ -18,10 +19,13 @@ from fastapi.routing import APIRoute, request_response
 from pydantic import BaseModel
 
 from rmhdag.api.context import get_api
-from rmhdag.api.member_counts import refuse_many_members
+from rmhdag.api.limits import body_too_large, refuse_announced
+from rmhdag.api.member_counts import Shape, refuse_many_members, shape_of
 from rmhdag.api.problems import Problem
+from rmhdag.api.processor_time import charged, in_turn
 from rmhdag.api.strict_json import parse
 from rmhdag.models.json_values import MAX_DEPTH, json_pointer
+from rmhdag.models.limits import BODY_BYTES, SMALL_BODY_BYTES
 
 JSON_TYPES = ("application/json",)
 # To hand over what is smaller would take longer than to read it.
@@ -31,23 +35,35 @@ MOST_GUESSES = 10
 
 class StrictRequest(Request):
     max_depth = MAX_DEPTH
-    # What the body has to be.
-    annotation: Any = None
+    # What the body has to be, and how large it may be.
+    shape = Shape()
+    max_bytes = BODY_BYTES
+
+    async def body(self) -> bytes:
+        if not hasattr(self, "_body"):
+            chunks, arrived = [], 0
+            async for chunk in self.stream():
+                chunks.append(chunk)
+                arrived += len(chunk)
+                if arrived > self.max_bytes:
+                    raise body_too_large(self.max_bytes)
+            self._body = b"".join(chunks)
+        return self._body
 
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
             body = await self.body()
-            read = partial(read_body, body, self.max_depth, self.annotation)
+            read = partial(read_body, body, self.max_depth, self.shape)
             if len(body) > LARGE_BYTES:
-                self._json = await asyncio.get_running_loop().run_in_executor(get_api(self).readers, read)
+                self._json = await asyncio.get_running_loop().run_in_executor(get_api(self).readers, charged(read))
             else:
                 self._json = read()
         return self._json
 
 
-def read_body(body: bytes, max_depth: int, annotation: Any) -> Any:
+def read_body(body: bytes, max_depth: int, shape: Shape) -> Any:
     value = parse(body, max_depth=max_depth)
-    refuse_many_members(value, annotation)
+    refuse_many_members(value, shape)
     return value
 
 
@@ -60,22 +76,29 @@ class StrictRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
         handle = super().get_route_handler()
-        known = _query_parameters(self.dependant)
+        parameters = _query_parameters(self.dependant)
         takes_json = self.body_field is not None
-        annotation = None if self.body_field is None else self.body_field.field_info.annotation
+        shape = shape_of(None if self.body_field is None else self.body_field.field_info.annotation)
+        max_bytes = most_bytes(shape) if takes_json else BODY_BYTES
 
         async def strictly(request: Request) -> Response:
             if request.scope["path"] in self.others_paths:
                 raise HTTPException(405)
-            check_query(request, known)
+            check_query(request, parameters)
             _check_path(request.path_params)
             if takes_json:
                 check_media_type(request, JSON_TYPES)
+                refuse_announced(request.headers.get("content-length", ""), max_bytes)
             strict = self.request_class(request.scope, request.receive)
-            strict.annotation = annotation
+            strict.shape, strict.max_bytes = shape, max_bytes
             return await handle(strict)
 
         return strictly
+
+
+def most_bytes(shape: Shape) -> int:
+    """Small, unless a model says that it is sent parameters or results of tasks."""
+    return max((getattr(model, "max_body_bytes", SMALL_BODY_BYTES) for model in shape.models), default=BODY_BYTES)
 
 
 def make_strict(router: APIRouter) -> None:
@@ -83,6 +106,9 @@ def make_strict(router: APIRouter) -> None:
     for route in router.routes:
         if type(route) is APIRoute:
             route.__class__ = StrictRoute
+            if not iscoroutinefunction(route.endpoint):
+                # FastAPI rebuilds the dependant from the endpoint when the router is included.
+                route.endpoint = in_turn(route.endpoint)
             route.app = request_response(route.get_route_handler())
 
 
@@ -94,7 +120,7 @@ def keep_paths_apart(routes: Sequence[StrictRoute]) -> None:
             fixed.setdefault(route.path, set()).update(route.methods or ())
     for route in routes:
         if "{" in route.path:
-            route.others_paths = frozenset(
+            route.others_paths |= frozenset(
                 path
                 for path, methods in fixed.items()
                 if route.path_regex.match(path) and methods.isdisjoint(route.methods or ())
@@ -103,16 +129,16 @@ def keep_paths_apart(routes: Sequence[StrictRoute]) -> None:
 
 def check_media_type(request: Request, accepted: Sequence[str]) -> str | None:
     """The media type of the body, which is one of these; None if there is no body."""
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     has_body = "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0"
-    if given in accepted or ("application/json" in accepted and _is_json(given)):
-        return given
-    if not given and not has_body:
+    if media_type in accepted or ("application/json" in accepted and _is_json(media_type)):
+        return media_type
+    if not media_type and not has_body:
         return None
     raise Problem(
         415,
         "media_type_not_supported",
-        f"a body of type {given!r} is not understood here" if given else "the type of the body is not told",
+        f"a body of type {media_type!r} is not understood here" if media_type else "the type of the body is missing",
         remedy=f"Send it with `Content-Type: {accepted[0]}`.",
         pointer="/header/content-type",
     )
@@ -124,17 +150,17 @@ def _is_json(media_type: str) -> bool:
 
 def _query_parameters(dependant: Dependant) -> dict[str, bool]:
     """Name → whether it may be given several times; those of the route's dependencies too."""
-    known: dict[str, bool] = {}
+    names: dict[str, bool] = {}
     for dependency in dependant.dependencies:
-        known |= _query_parameters(dependency)
+        names |= _query_parameters(dependency)
     for field in dependant.query_params:
         annotation = field.field_info.annotation
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             for name, inner in annotation.model_fields.items():
-                known[inner.alias or name] = _is_list(inner.annotation)
+                names[inner.alias or name] = _is_list(inner.annotation)
         else:
-            known[field.alias] = _is_list(annotation)
-    return known
+            names[field.alias] = _is_list(annotation)
+    return names
 
 
 def _is_list(annotation: Any) -> bool:
@@ -146,32 +172,32 @@ def _is_list(annotation: Any) -> bool:
     return origin in (list, set, frozenset, tuple) or annotation in (list, set, frozenset, tuple)
 
 
-def check_query(request: HTTPConnection, known: Mapping[str, bool]) -> None:
-    given = request.query_params.multi_items()
+def check_query(request: HTTPConnection, parameters: Mapping[str, bool]) -> None:
+    items = request.query_params.multi_items()
     places: list[tuple[str, str]] = []
-    all_of_them = _all_of(known)
-    for name, times in Counter(name for name, _ in given).items():
+    all_of_them = _all_of(parameters)
+    for name, times in Counter(name for name, _ in items).items():
         pointer = json_pointer("query", name[:100])
-        if name not in known:
+        if name not in parameters:
             # To look for what was meant takes long: not for more names than somebody mistypes.
-            close = get_close_matches(name[:100], known, n=1) if len(places) < MOST_GUESSES else []
+            close = get_close_matches(name[:100], parameters, n=1) if len(places) < MOST_GUESSES else []
             hint = f"did you mean `{close[0]}`?" if close else all_of_them
             places.append((pointer, f"there is no such query parameter; {hint}"))
-        elif times > 1 and not known[name]:
+        elif times > 1 and not parameters[name]:
             places.append((pointer, "given more than once: keep one"))
     places += [
-        (json_pointer("query", name[:100]), "a NUL character: remove it") for name, text in given if "\0" in text
+        (json_pointer("query", name[:100]), "a NUL character: remove it") for name, text in items if "\0" in text
     ]
     if places:
         what = places[0][1] if len(places) == 1 else f"{len(places)} things are wrong with the query"
         raise Problem(422, "invalid_request", what, places=places)
 
 
-def _all_of(known: Mapping[str, bool]) -> str:
-    return f"there are {', '.join(f'`{name}`' for name in known)}" if known else "there are none here"
+def _all_of(parameters: Mapping[str, bool]) -> str:
+    return f"there are {', '.join(f'`{name}`' for name in parameters)}" if parameters else "there are none here"
 
 
-def _check_path(given: Mapping[str, Any]) -> None:
-    for name, text in given.items():
+def _check_path(values: Mapping[str, Any]) -> None:
+    for name, text in values.items():
         if "\0" in str(text):
             raise Problem(422, "invalid_request", "a NUL character: remove it", pointer=json_pointer("path", name))

@@ -1,4 +1,4 @@
-"""Which calls have spans, and what becomes of a caller's traceparent where this process sends none.
+"""Which calls have spans, and how a caller's traceparent is passed on if this process sends none.
 
 FastAPI opens the spans by itself as soon as a provider is set (`observability.traces`).
 """
@@ -38,8 +38,8 @@ class PassedOnTrace:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = None
+        trace_parent = None
         if scope["type"] == "http" and traces.active() is None:
-            found = next((value for name, value in scope["headers"] if name == b"traceparent"), None)
-        with traces.inside(None if found is None else found.decode("latin-1")):
+            trace_parent = next((value for name, value in scope["headers"] if name == b"traceparent"), None)
+        with traces.inside(None if trace_parent is None else trace_parent.decode("latin-1")):
             await self._app(scope, receive, send)

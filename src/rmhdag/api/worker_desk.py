@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import orjson
 import psycopg
 
-from rmhdag.api.context import Api, Conn
+from rmhdag.api.context import Api
 from rmhdag.api.identity import Caller
 from rmhdag.api.problems import Problem, not_found
 from rmhdag.models.api.worker_calls import (
@@ -27,7 +27,9 @@ from rmhdag.models.leases import Pair, TaskReport
 from rmhdag.models.limits import INLINE_BYTES
 from rmhdag.models.records import RecordsTooLargeError, encode_records
 from rmhdag.models.references import Reference
+from rmhdag.models.refusals import Refusal
 from rmhdag.store import payloads, tasks, workers
+from rmhdag.store.connection import Conn
 
 T = TypeVar("T")
 NOT_YOURS = "the lease is not this worker's, or not any more"
@@ -53,17 +55,17 @@ class Seat(NamedTuple):
 def seat(api: Api, caller: Caller, worker_id: str) -> Iterator[Seat | None]:
     """None if there is no such worker, if it was declared dead, or if another key registered it: all the same."""
     with api.worker_pool.connection() as conn:
-        found = workers.registration(conn, worker_id)
-        is_theirs = found is not None and found.registered_by == holder_of(caller)
-        if found is None or not is_theirs:
+        registration = workers.registration(conn, worker_id)
+        is_theirs = registration is not None and registration.registered_by == holder_of(caller)
+        if registration is None or not is_theirs:
             yield None
         else:
-            handlers = None if found.handlers is None else frozenset(found.handlers)
-            yield Seat(conn, worker_id, found.slots, found.queues, handlers)
+            handlers = None if registration.handlers is None else frozenset(registration.handlers)
+            yield Seat(conn, worker_id, registration.slots, registration.queues, handlers)
 
 
-def unknown_worker() -> Problem:
-    return not_found("worker of that id", remedy="It was declared dead, or never registered: register it anew.")
+def unknown_worker() -> Refusal:
+    return not_found("worker of that id", remedy="It was declared dead, or never registered: register it again.")
 
 
 def answer(items: Sequence[LeasedTask], accepted: set[str]) -> TaskOutcomes:
@@ -84,16 +86,16 @@ def outcome(item: LeasedTask, verdict: Verdict, reason: str | None = None) -> Ta
 
 def refuse_twins(items: Sequence[LeasedTask], field: str) -> None:
     """Which of two is meant cannot be known."""
-    seen: set[str] = set()
+    task_ids: set[str] = set()
     for index, item in enumerate(items):
-        if item.task_id in seen:
+        if item.task_id in task_ids:
             raise Problem(
                 422,
                 "task_given_twice",
                 f"the task {item.task_id!r} is given twice",
                 pointer=f"/{field}/{index}/task_id",
             )
-        seen.add(item.task_id)
+        task_ids.add(item.task_id)
 
 
 def record_results(at: Seat, namespace: str, items: Sequence[ReportedTask]) -> TaskOutcomes:
@@ -115,8 +117,8 @@ def record_results(at: Seat, namespace: str, items: Sequence[ReportedTask]) -> T
     def verdict(item: ReportedTask) -> TaskOutcome:
         if item.pair in refusals:
             return outcome(item, Verdict.REFUSED, refusals[item.pair])
-        known = item.task_id in accepted or item.pair in repeated
-        return outcome(item, Verdict.ACCEPTED if known else Verdict.STALE)
+        is_accepted = item.task_id in accepted or item.pair in repeated
+        return outcome(item, Verdict.ACCEPTED if is_accepted else Verdict.STALE)
 
     return TaskOutcomes(outcomes=[verdict(item) for item in items])
 
@@ -128,9 +130,9 @@ class RefusedResult(Exception):
 def _as_report(conn: Conn, namespace: str, item: ReportedTask, used: list[tuple[str, str]]) -> TaskReport:
     """The payloads that it refers to are added to those that are `used`, by task and hash."""
 
-    def kept(field: str, sent: SentPayload | None, text: bytes | None) -> bytes | None:
-        if sent is not None:
-            reference = _require_payload(conn, namespace, field, sent)
+    def stored(field: str, payload: SentPayload | None, text: bytes | None) -> bytes | None:
+        if payload is not None:
+            reference = _require_payload(conn, namespace, field, payload)
         elif text is None or len(text) <= INLINE_BYTES:
             return text
         else:
@@ -145,12 +147,12 @@ def _as_report(conn: Conn, namespace: str, item: ReportedTask, used: list[tuple[
         item.error_kind,
         item.error_message,
         item.duration_ms,
-        kept("stored_output", item.stored_output, None if item.output is None else orjson.dumps(item.output)),
+        stored("stored_output", item.stored_output, None if item.output is None else orjson.dumps(item.output)),
         item.metrics,
         item.started_ms_ago,
-        kept("stored_records", item.stored_records, _encoded_records(item)),
+        stored("stored_records", item.stored_records, _encoded_records(item)),
         None if item.error is None else orjson.dumps(item.error.model_dump(mode="json")),
-        orjson.dumps([one.model_dump() for one in item.warnings]) if item.warnings else None,
+        orjson.dumps([warning.model_dump() for warning in item.warnings]) if item.warnings else None,
     )
 
 
@@ -161,9 +163,9 @@ def _encoded_records(item: ReportedTask) -> bytes | None:
         raise RefusedResult(f"records: {error}") from None
 
 
-def _require_payload(conn: Conn, namespace: str, field: str, sent: SentPayload) -> Reference:
-    stored = payloads.keep_payload(conn, namespace, sent.sha256)
-    if stored is None or stored.size_bytes != sent.size_bytes:
+def _require_payload(conn: Conn, namespace: str, field: str, payload: SentPayload) -> Reference:
+    stored = payloads.keep_payload(conn, namespace, payload.sha256)
+    if stored is None or stored.size_bytes != payload.size_bytes:
         raise RefusedResult(f"{field}: it refers to a payload that is not there: send that first")
     return Reference(stored.sha256, stored.size_bytes)
 
@@ -171,11 +173,11 @@ def _require_payload(conn: Conn, namespace: str, field: str, sent: SentPayload) 
 def _record(at: Seat, reports: Sequence[TaskReport], refusals: dict[Pair, str]) -> set[str]:
     if not reports:
         return set()
-    said = attempt(lambda: tasks.report_tasks(at.conn, at.worker_id, reports))
-    if isinstance(said, set):
-        return said
+    answer = attempt(lambda: tasks.report_tasks(at.conn, at.worker_id, reports))
+    if isinstance(answer, set):
+        return answer
     if len(reports) == 1:
-        refusals[reports[0].task_id, reports[0].lease_epoch] = said
+        refusals[reports[0].task_id, reports[0].lease_epoch] = answer
         return set()
     middle = len(reports) // 2
     return _record(at, reports[:middle], refusals) | _record(at, reports[middle:], refusals)

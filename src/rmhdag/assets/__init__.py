@@ -1,1 +1,1 @@
-"""Pure rules of the business domain: whose an asset is, when it gets a revision, who may write what."""
+"""Pure rules of the business domain: the identity of an asset, when it gets a revision, who may write what."""

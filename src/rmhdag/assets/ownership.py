@@ -1,4 +1,4 @@
-"""Who may change which field of an asset or a revision, once it is there. A test holds all SQL against this."""
+"""Who may change which field of an existing asset or revision. A test compares all SQL with this table."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from enum import StrEnum
 
 
 class Writer(StrEnum):
-    """`command`: what people ask for (submit, roll back, delete, approve). `orchestrator`: what jobs bring about."""
+    """`command`: of people (submit, roll back, delete, approve, unpublish). `orchestrator`: results of jobs."""
 
     COMMAND = "command"
     ORCHESTRATOR = "orchestrator"
 
 
-# A command that makes a revision says which one is the newest and that it has not begun; the rest follows its job.
+# A command that creates a revision sets its number and its initial status; the rest follows from its job.
 ASSET_FIELDS = {
     "latest_revision": {Writer.COMMAND},
     "deleted_at": {Writer.COMMAND},
     "deleted_by": {Writer.COMMAND},
-    "approval_state": {Writer.COMMAND},
-    "classification": {Writer.COMMAND},
+    # An approval node of a job decides too, and a new revision begins its own review.
+    "approval_state": {Writer.COMMAND, Writer.ORCHESTRATOR},
+    "classification": {Writer.COMMAND, Writer.ORCHESTRATOR},
     "current_job_id": {Writer.ORCHESTRATOR},
     "processing_status": {Writer.ORCHESTRATOR},
-    "current_revision": {Writer.ORCHESTRATOR},
-    "content_hash": {Writer.ORCHESTRATOR},
+    "current_revision": {Writer.COMMAND, Writer.ORCHESTRATOR},
+    "content_hash": {Writer.COMMAND, Writer.ORCHESTRATOR},
     "updated_at": {Writer.COMMAND, Writer.ORCHESTRATOR},
 }
 REVISION_FIELDS = {
@@ -35,8 +36,16 @@ REVISION_FIELDS = {
     "error_message": {Writer.ORCHESTRATOR},
     "error": {Writer.ORCHESTRATOR},
     "warnings": {Writer.ORCHESTRATOR},
+    "version_label": set(),
+    "review_state": {Writer.COMMAND, Writer.ORCHESTRATOR},
+    "clearance": {Writer.COMMAND, Writer.ORCHESTRATOR},
+    "decided_by": {Writer.COMMAND, Writer.ORCHESTRATOR},
+    "decided_at": {Writer.COMMAND, Writer.ORCHESTRATOR},
+    "decision_reason": {Writer.COMMAND, Writer.ORCHESTRATOR},
     "completed_at": {Writer.ORCHESTRATOR},
-    "updated_at": {Writer.ORCHESTRATOR},
+    "updated_at": {Writer.COMMAND, Writer.ORCHESTRATOR},
+    # By a command, or by a node of a workflow that asks for it.
+    "unpublished_at": {Writer.COMMAND, Writer.ORCHESTRATOR},
 }
-# Whose asset it is never changes.
+# The identity of an asset never changes.
 IMMUTABLE = frozenset({"namespace", "asset_id", "platform_id", "platform_refs", "kind", "revision", "job_id", "source"})

@@ -1,1 +1,1 @@
-"""The command line: reads arguments and settings, wires the parts, and says what happened. Nothing imports it."""
+"""The command line: reads arguments and settings, wires the parts, and reports results. Nothing imports it."""

@@ -1,4 +1,4 @@
-"""The API as a process beside another: the socket is ours and outlives it, so that nobody is turned away in between."""
+"""The API as a child process: the listening socket is ours, so that no client is refused during a restart."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rmhdag.cli.acting_name import who
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import paint, say
 from rmhdag.cli.run_api import address_of, listen
+from rmhdag.cli.settings import Settings, load_settings
+from rmhdag.cli.supervisor import Supervisor
 from rmhdag.machine.python import python_command
-
-if TYPE_CHECKING:
-    from rmhdag.cli.settings import Settings
+from rmhdag.models.scopes import Scope
 
 PORTS_TRIED = 50
 ANSWER_SECONDS = 2.0
@@ -28,18 +29,28 @@ PATIENCE_SECONDS = 10.0
 NAMESPACE = "default"
 
 
-def api_command(parent: int, listener: socket.socket) -> list[str]:
-    return python_command("rmhdag.cli", "api", "--parent", str(parent), "--listener", str(listener.fileno()))
+def api_command(parent: int, listener: socket.socket, door: Path | None = None) -> list[str]:
+    words = ["--parent", str(parent), "--listener", str(listener.fileno())]
+    return python_command("rmhdag.cli", "api", *words, *([] if door is None else ["--door", str(door)]))
 
 
 @contextmanager
 def listening(settings: Settings, flags: Mapping[str, Any]) -> Iterator[socket.socket]:
     """On the port that is set; on the next free one if nobody has set it and the default is taken."""
-    from rmhdag.cli.settings import load_settings
-
     is_default = load_settings(flags).origins["api_port"] == "default"
     listener = listen_nearby(settings.api_host, settings.api_port, PORTS_TRIED if is_default else 1)
     with listener:
+        yield listener
+
+
+@contextmanager
+def services_listening(settings: Settings, flags: Mapping[str, Any], *, wanted: bool) -> Iterator[socket.socket | None]:
+    """The same for `rmhdag serve`; None if it is not wanted."""
+    if not wanted:
+        yield None
+        return
+    is_default = load_settings(flags).origins["serve_port"] == "default"
+    with listen_nearby(settings.serve_host, settings.serve_port, PORTS_TRIED if is_default else 1) as listener:
         yield listener
 
 
@@ -71,6 +82,14 @@ def near_address(listener: socket.socket) -> tuple[str, int] | None:
     return (host, port) if address.is_loopback else None
 
 
+def near_url(listener: socket.socket) -> str | None:
+    near = near_address(listener)
+    if near is None:
+        return None
+    host = f"[{near[0]}]" if ":" in near[0] else near[0]
+    return f"http://{host}:{near[1]}"
+
+
 @contextmanager
 def login_link(dsn: str, settings: Settings, home: Path, listener: socket.socket) -> Iterator[str | None]:
     """A link that lets one browser on this machine in. What came of it ends with us; if we were killed, with the next
@@ -79,11 +98,9 @@ def login_link(dsn: str, settings: Settings, home: Path, listener: socket.socket
     import psycopg
 
     from rmhdag.cli.database import open_connection
-    from rmhdag.cli.platform import who
-    from rmhdag.models.scopes import Scope
     from rmhdag.store import api_keys
 
-    near = near_address(listener)
+    near = near_url(listener)
     maker = "up-" + hashlib.sha256(f"{socket.gethostname()}\0{home.resolve()}".encode()).hexdigest()[:16]
     scopes = (Scope.READ, Scope.SUBMIT, Scope.OPERATE, Scope.ADMIN, Scope.PLATFORM)
     with open_connection(dsn, settings) as conn:
@@ -91,9 +108,8 @@ def login_link(dsn: str, settings: Settings, home: Path, listener: socket.socket
         token = None
         if near is not None:
             token = api_keys.create_login(conn, who(None), scopes, created_by=maker, namespace=NAMESPACE)
-    host = None if near is None else f"[{near[0]}]" if ":" in near[0] else near[0]
     try:
-        yield None if near is None else f"http://{host}:{near[1]}/login?token={token}"
+        yield None if near is None else f"{near}/login?token={token}"
     finally:
         # A database that is gone lets nobody in either.
         with suppress(psycopg.Error), open_connection(dsn, settings) as conn:
@@ -103,8 +119,6 @@ def login_link(dsn: str, settings: Settings, home: Path, listener: socket.socket
 @contextmanager
 def api_beside(settings: Settings, flags: Mapping[str, Any]) -> Iterator[None]:
     """An API process while the block runs, started again if it dies."""
-    from rmhdag.cli.supervisor import Supervisor
-
     given = {"RMHDAG_DATABASE_URL": flags["database_url"], "RMHDAG_SCHEMA": flags["schema_name"]}
     environment = os.environ | {name: value for name, value in given.items() if value is not None}
     listener = listen(settings.api_host, settings.api_port)

@@ -2,49 +2,53 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated
 
 import typer
 
+from rmhdag.cli.doors import connected
+from rmhdag.cli.listing import show_listing
 from rmhdag.cli.options import JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import say
+from rmhdag.cli.tables import cut, show_age
+from rmhdag.models.api.approvals import WaitingApproval
 
 SHOWN_MESSAGE = 60
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="List what waits for a person.")(approvals)
+    app.command(short_help="List approvals that wait for a decision.")(approvals)
 
 
 def approvals(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Maximum number of entries.")] = 100,
     namespace: NamespaceOption = None,
     as_json: JsonOption = False,
     url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """List approvals that wait for a decision now, longest first, with the command that decides each.
+    """List what waits for a decision, longest first, with the command that decides: approval nodes of jobs, and
+    revisions under review.
 
     \b
     Examples:
       rmhdag approvals
       rmhdag approvals --json
     """
-    from rmhdag.cli.listing import show_listing
-    from rmhdag.cli.platform import connected
-    from rmhdag.cli.tables import cut, show_age
-
     with connected(url, database_url, schema, namespace=namespace) as platform:
-        lines = platform.approvals(limit=limit)
+        lines = list(islice(platform.client.approvals(), limit))
     show_listing(
         "approvals",
         lines,
-        ("WAITING", "WORKFLOW", "APPROVERS", "MESSAGE", "DECIDE WITH"),
+        ("WAITING", "KIND", "WORKFLOW", "ABOUT", "APPROVERS", "MESSAGE", "DECIDE WITH"),
         lambda line: (
             show_age(line.waiting_since).removesuffix(" ago"),
-            line.workflow_id,
-            ", ".join(line.approvers) or "anybody",
+            line.kind,
+            line.workflow_id or "",
+            describe_asset(line),
+            ", ".join(line.approvers) or ("reviewers" if line.kind == "revision" else "anybody"),
             cut(line.message or "", SHOWN_MESSAGE),
             line.command,
         ),
@@ -52,4 +56,10 @@ def approvals(
         nothing="nothing waits for a decision",
     )
     if lines and not as_json:
-        say("`reject` instead of `approve` rejects; --reason TEXT says why")
+        say("use `reject` to reject, and --reason TEXT to say why")
+
+
+def describe_asset(line: WaitingApproval) -> str:
+    """What is decided about, as its platform calls it."""
+    refs = " ".join(f"{name}={value}" for name, value in sorted((line.platform_refs or {}).items()))
+    return f"{line.platform_id} {refs}, revision {line.revision}" if line.platform_id else ""

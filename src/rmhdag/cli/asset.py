@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from itertools import islice
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from rmhdag.cli import asset_reviews
+from rmhdag.cli.asset_reviews import AssetArgument
+from rmhdag.cli.data_errors import describe_warnings
+from rmhdag.cli.doors import connected
 from rmhdag.cli.options import (
     AsOption,
     DryRunOption,
@@ -16,16 +21,10 @@ from rmhdag.cli.options import (
     ServerOption,
     UrlOption,
 )
-from rmhdag.cli.output import emit, emit_json, say, show_json
-
-if TYPE_CHECKING:
-    from rmhdag.models.api.assets import AssetView, RevisionSummary
-
-AssetArgument = Annotated[str, typer.Argument(metavar="ASSET", help="An asset's id.")]
-
-
-# Longer texts and nested values of outputs are left to --json: a STAC item alone has some 200 lines.
-MOST_CHARACTERS = 80
+from rmhdag.cli.output import emit, emit_json, say
+from rmhdag.cli.short_values import in_short, lay_out_values
+from rmhdag.cli.tables import lay_out, lay_out_facts, show_moment, show_status
+from rmhdag.models.api.assets import AssetView, RevisionSummary
 
 
 class ShowByDefault(TyperGroup):
@@ -42,38 +41,38 @@ def register(app: typer.Typer) -> None:
         cls=ShowByDefault,
         no_args_is_help=True,
         rich_markup_mode=None,
-        help="Show an asset and its revisions, or delete it. `rmhdag asset ID` shows it.",
+        help="Show an asset, decide about a revision, or delete it. `rmhdag asset ID` shows it.",
     )
     group.command("show", short_help="Show an asset and its revisions.")(show_asset)
-    group.command("delete", short_help="No longer show an asset, nor its catalogue record.")(delete_asset)
+    asset_reviews.register(group)
+    group.command("delete", short_help="Delete an asset and its catalogue record.")(delete_asset)
     app.add_typer(group, name="asset")
 
 
 def show_asset(
     asset_id: AssetArgument,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many revisions.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Maximum number of revisions.")] = 20,
     namespace: NamespaceOption = None,
     as_json: JsonOption = False,
     url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Show an asset: whose it is, how it stands, its revisions, what the current one holds. --json has all of it.
+    """Show an asset: its platform and references, status, revisions, and the content of the current revision. --json
+    shows all details.
 
     \b
     Examples:
       rmhdag asset b8a9f715dbb64fd5c56e7783c6820a61
       rmhdag asset show b8a9f715dbb64fd5c56e7783c6820a61 --json
     """
-    from rmhdag.cli.platform import connected
-
     with connected(url, database_url, schema, namespace=namespace) as platform:
-        found = platform.asset(asset_id)
-        revisions = platform.revisions(asset_id, limit)
+        asset = platform.asset(asset_id)
+        revisions = list(islice(platform.client.revisions(asset_id), limit))
     if as_json:
-        emit_json({**found.model_dump(), "revisions": [one.model_dump() for one in revisions]})
+        emit_json({**asset.model_dump(), "revisions": [revision.model_dump() for revision in revisions]})
         return
-    emit(describe(found, revisions))
+    emit(describe(asset, revisions))
 
 
 def delete_asset(
@@ -86,16 +85,14 @@ def delete_asset(
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """No longer show an asset, and take its items out of the catalogue. Files, revisions and history stay, and a new
-    order for it brings it back. Exit code 6 while it is being processed.
+    """Delete an asset and remove its items from the catalogue. Files, revisions and history stay, and a new order
+    brings it back. Exit code 6 while it is being processed.
 
     \b
     Examples:
       rmhdag asset delete b8a9f715dbb64fd5c56e7783c6820a61
       rmhdag asset delete b8a9f715dbb64fd5c56e7783c6820a61 --json
     """
-    from rmhdag.cli.platform import connected
-
     with connected(url, database_url, schema, namespace=namespace, name=issued_by) as platform:
         there = platform.asset(asset_id)
         if dry_run:
@@ -105,80 +102,84 @@ def delete_asset(
             return
         deleted = platform.delete_asset(asset_id)
     emit_json(deleted.model_dump()) if as_json else say(
-        f"deleted {name_of(deleted)}; its files and history stay, and a new order for it brings it back"
+        f"deleted {name_of(deleted)}; its files and history stay, and a new order brings it back"
     )
 
 
 def name_of(asset: AssetView) -> str:
     refs = " ".join(f"{name}={value}" for name, value in sorted(asset.platform_refs.items()))
-    return f"asset {asset.asset_id} ({asset.platform_id} {refs}, {asset.latest_revision} revisions)"
+    revisions = "1 revision" if asset.latest_revision == 1 else f"{asset.latest_revision} revisions"
+    return f"asset {asset.asset_id} ({asset.platform_id} {refs}, {revisions})"
+
+
+def describe_review(asset: AssetView, revisions: list[RevisionSummary]) -> list[tuple[str, object]]:
+    """The newest review: its state, who decided, why. Nothing for an asset that needs no approval."""
+    newest = next((revision for revision in revisions if revision.review_state == asset.approval_state), None)
+    if asset.approval_state == "none" or newest is None:
+        return []
+    text = f"revision {newest.revision} is {newest.review_state}"
+    if newest.decided_at is not None:
+        text += f" by {newest.decided_by} at {show_moment(newest.decided_at)}"
+    facts: list[tuple[str, object]] = [("review", text), ("clearance", asset.classification)]
+    return [*facts, ("reason", " ".join(newest.decision_reason.split()))] if newest.decision_reason else facts
+
+
+def review_of(revision: RevisionSummary) -> str:
+    if revision.review_state == "none":
+        return ""
+    return f"{revision.review_state} {'' if revision.clearance == 'undecided' else revision.clearance}".rstrip()
 
 
 def describe(asset: AssetView, revisions: list[RevisionSummary]) -> str:
-    from rmhdag.cli.data_errors import describe_warnings
-    from rmhdag.cli.tables import lay_out, lay_out_facts, show_moment, show_status
-
+    nothing_current = "nothing is left to serve" if asset.unpublishings else "no revision is completed"
     facts: list[tuple[str, object]] = [
         ("asset", asset.asset_id),
         ("kind", asset.kind),
         ("platform", asset.platform_id),
         *[("reference", f"{name}={value}") for name, value in sorted(asset.platform_refs.items())],
         ("status", show_status(asset.processing_status)),
-        ("current", f"revision {asset.current_revision}" if asset.current_revision else "no revision is completed"),
+        ("current", f"revision {asset.current_revision}" if asset.current_revision else nothing_current),
+        ("version", asset.latest_version),
+        *describe_review(asset, revisions),
         ("content", asset.content_hash),
         ("deleted", f"{show_moment(asset.deleted_at)} by {asset.deleted_by}" if asset.deleted_at else None),
     ]
     if asset.current is not None:
         facts += [("warning", warning) for warning in describe_warnings(asset.current.warnings)]
     lines = [lay_out_facts(((name, value) for name, value in facts if value), 12)]
+    has_unpublished = any(revision.unpublished_at for revision in revisions)
     rows = [
         (
-            one.revision,
-            show_status(one.status),
-            one.source,
-            show_moment(one.created_at),
-            one.created_by,
-            (one.content_hash or "")[:16],
-            one.job_id or "",
-            " ".join((one.error_message or "").split()),
+            revision.revision,
+            show_status(revision.status),
+            revision.source,
+            review_of(revision),
+            revision.version_label or "",
+            show_moment(revision.created_at),
+            revision.created_by,
+            (revision.content_hash or "")[:16],
+            revision.job_id or "",
+            " ".join((revision.error_message or "").split()),
+            *([show_moment(revision.unpublished_at) if revision.unpublished_at else ""] if has_unpublished else []),
         )
-        for one in revisions
+        for revision in revisions
     ]
-    headers = ("REVISION", "STATUS", "SOURCE", "CREATED", "BY", "CONTENT", "JOB", "ERROR")
+    headers = ["REVISION", "STATUS", "SOURCE", "REVIEW", "VERSION", "CREATED", "BY", "CONTENT", "JOB", "ERROR"]
+    headers += ["UNPUBLISHED"] if has_unpublished else []
     lines.append("\n" + lay_out(headers, rows, right=("REVISION",)))
-    made = asset.current.made_by if asset.current is not None else None
-    if made is not None:
-        what = f"{made.workflow_id} v{made.workflow_version} for {made.submitted_by}"
-        given = " ".join(f"{name}={in_short(value)}" for name, value in made.input_params.items())
-        lines.append("\n" + lay_out_facts([("made by", what), *([("with", given)] if given else [])], 12))
+    if asset.versions:
+        versions = [
+            (line.version_label, line.revision, line.status, line.review_state, "yes" if line.served else "")
+            for line in asset.versions
+        ]
+        lines.append(
+            "\n" + lay_out(("VERSION", "REVISION", "STATUS", "REVIEW", "SERVED"), versions, right=("REVISION",))
+        )
+    origin = asset.current.made_by if asset.current is not None else None
+    if origin is not None:
+        what = f"{origin.workflow_id} v{origin.workflow_version} for {origin.submitted_by}"
+        params = " ".join(f"{name}={in_short(value)}" for name, value in origin.input_params.items())
+        lines.append("\n" + lay_out_facts([("made by", what), *([("with", params)] if params else [])], 12))
     if asset.current is not None and asset.current.outputs:
-        shown = [(name, in_short(value)) for name, value in asset.current.outputs.items()]
-        lines.append("\n" + lay_out(("OUTPUT", "VALUE"), shown))
-        if any(is_long(value) for value in asset.current.outputs.values()):
-            lines.append("(--json shows outputs in full)\n")
+        lines.append("\n" + lay_out_values(asset.current.outputs))
     return "".join(lines)
-
-
-def is_long(value: Any) -> bool:
-    return len(written(value)) > MOST_CHARACTERS
-
-
-def in_short(value: Any) -> str:
-    """A value in one line; of one that is too long, what kind of thing it is."""
-    if not is_long(value):
-        return written(value)
-    if isinstance(value, dict):
-        named = [f"{name} {value[name]}" for name in ("type", "id", "path", "href") if isinstance(value.get(name), str)]
-        members = "1 member" if len(value) == 1 else f"{len(value)} members"
-        return cut_short(", ".join([*named, f"{{{members}}}"]))
-    if isinstance(value, list):
-        return f"[{len(value)} items]"
-    return cut_short(written(value))
-
-
-def written(value: Any) -> str:
-    return value if isinstance(value, str) else show_json(value)
-
-
-def cut_short(text: str) -> str:
-    return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"

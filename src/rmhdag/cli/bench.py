@@ -12,11 +12,11 @@ from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import emit, emit_json, say
 
 if TYPE_CHECKING:
-    from rmhdag.bench.scenarios import Sizes
+    from rmhdag.lab.bench.scenarios import Sizes
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Measure throughput and latencies.")(bench)
+    app.command(short_help="Measure throughput and latency.")(bench)
 
 
 def bench(
@@ -26,28 +26,29 @@ def bench(
             "--only",
             metavar="NAME",
             help="chain, fan_out, hop, cold, crowded, poisoned; and, only by name: history, idle_jobs, pinned, "
-            "retention, api, submit, idle_api, callbacks, listeners. May be given several times.",
+            "retention, api, submit, idle_api, callbacks, listeners, gateway. May be repeated.",
         ),
     ] = None,
-    large: Annotated[bool, typer.Option("--large", help="Fan-outs of 100,000.")] = False,
+    large: Annotated[bool, typer.Option("--large", help="Use fan-outs of 100,000.")] = False,
     pairs: Annotated[int, typer.Option("--pairs", min=1, metavar="N", help="Interleaved rounds per comparison.")] = 5,
     tasks: Annotated[
-        int | None, typer.Option("--tasks", min=2_000, metavar="N", help="Tasks of `pinned`, instead of 200,000.")
+        int | None,
+        typer.Option("--tasks", min=2_000, metavar="N", help="Number of tasks of `pinned` (default: 200,000)."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the work: does it run at all?")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Do a tenth of the work, to check that it runs.")] = False,
     database_url: Annotated[
         str | None,
         typer.Option(
             "--database-url",
             metavar="URL",
-            help="A server on which databases of our own may be made, instead of an embedded one.",
+            help="A server on which the benchmark may create databases (default: an embedded one).",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Measure throughput and latencies, with orchestrator and worker as processes of their own and fsync on.
+    """Measure throughput and latency, with orchestrator and worker as separate processes and fsync on.
 
-    A figure that is compared is the median of interleaved rounds. The floor is the same SQL from one connection.
+    Compared figures are medians of interleaved rounds. The floor is the same SQL from one connection.
 
     \b
     Examples:
@@ -55,10 +56,10 @@ def bench(
       rmhdag bench --only fan_out --only crowded --large
       rmhdag bench --only pinned --tasks 200000
     """
-    from rmhdag.bench.platform import BenchFailed
-    from rmhdag.bench.run import BY_DEFAULT, BY_NAME, run_bench
+    from rmhdag.lab.bench.rig import BenchFailed
+    from rmhdag.lab.bench.run import BY_DEFAULT, BY_NAME, run_bench
 
-    # Whoever ends us by SIGTERM gets everything cleared away, as with Ctrl-C.
+    # SIGTERM clears everything away, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     names = only or []
     unknown = [name for name in names if name not in BY_NAME]
@@ -73,7 +74,7 @@ def bench(
         if not as_json:
             emit(describe(name, numbers))
 
-    say(f"measuring {', '.join(names or BY_DEFAULT)}; other work here makes it slower")
+    say(f"measuring {', '.join(names or BY_DEFAULT)}; other load on this machine makes it slower")
     try:
         results = run_bench(names, choose_sizes(quick, large, pairs, tasks), database_url, show)
     except BenchFailed as failure:
@@ -83,7 +84,7 @@ def bench(
 
 
 def choose_sizes(quick: bool, large: bool, pairs: int, tasks: int | None) -> Sizes:
-    from rmhdag.bench.scenarios import Sizes
+    from rmhdag.lab.bench.scenarios import Sizes
 
     if not quick:
         return Sizes(large=large, pairs=pairs, pinned_tasks=tasks or Sizes.pinned_tasks)
@@ -109,6 +110,8 @@ def choose_sizes(quick: bool, large: bool, pairs: int, tasks: int | None) -> Siz
         submit_seconds=1,
         callbacks=500,
         listeners=50,
+        partners=20,
+        poll_seconds=2,
     )
 
 

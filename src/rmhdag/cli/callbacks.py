@@ -1,24 +1,29 @@
-"""`rmhdag callbacks`: what was told to whom of the end of jobs; send it once more."""
+"""`rmhdag callbacks`: show callbacks and their outcomes; send one again."""
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated
 
 import typer
 
+from rmhdag.cli.doors import connected
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.listing import show_listing
 from rmhdag.cli.options import AsOption, JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit, emit_json, say
+from rmhdag.cli.tables import show_age
+from rmhdag.models.callbacks import CallbackStatus
 
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(
-        invoke_without_command=True, rich_markup_mode=None, help="Show callbacks and what became of them; send again."
+        invoke_without_command=True, rich_markup_mode=None, help="Show callbacks and their outcomes; send one again."
     )
     group.callback()(callbacks)
     group.command("list", short_help="List callbacks.")(list_callbacks)
-    group.command("redeliver", short_help="Send callbacks once more.")(redeliver)
+    group.command("redeliver", short_help="Send callbacks again.")(redeliver)
     app.add_typer(group, name="callbacks")
 
 
@@ -46,26 +51,23 @@ def list_callbacks(
     status: Annotated[
         str | None, typer.Option("--status", metavar="STATUS", help="pending, delivered, dead or disabled.")
     ] = None,
-    job: Annotated[str | None, typer.Option("--job", metavar="JOB", help="Of this job.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="At most so many.")] = 100,
+    job: Annotated[str | None, typer.Option("--job", metavar="JOB", help="Only callbacks of this job.")] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=1000, metavar="N", help="Maximum number of entries.")
+    ] = 100,
     namespace: NamespaceOption = None,
     as_json: JsonOption = False,
     url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """List callbacks, the newest first: to whom, how often it was tried, and what was answered.
+    """List callbacks, newest first: the URL, the number of tries, and the response.
 
     \b
     Examples:
       rmhdag callbacks list
       rmhdag callbacks list --status dead --json
     """
-    from rmhdag.cli.listing import show_listing
-    from rmhdag.cli.platform import connected
-    from rmhdag.cli.tables import show_age
-    from rmhdag.models.callbacks import CallbackStatus
-
     if status is not None and status not in list(CallbackStatus):
         raise CommandFailed(
             f"--status: there is no status {status!r}",
@@ -73,7 +75,7 @@ def list_callbacks(
             code=ExitCode.USAGE,
         )
     with connected(url, database_url, schema, namespace=namespace) as platform:
-        lines = platform.callbacks(status=status, job_id=job, limit=limit)
+        lines = list(islice(platform.client.callbacks(status=status, job_id=job), limit))
     show_listing(
         "callbacks",
         lines,
@@ -94,7 +96,9 @@ def list_callbacks(
 
 
 def redeliver(
-    names: Annotated[list[str], typer.Argument(metavar="CALLBACK...", help="Ids; see `rmhdag callbacks`.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="CALLBACK...", help="Callback ids, as shown by `rmhdag callbacks`.")
+    ],
     issued_by: AsOption = None,
     namespace: NamespaceOption = None,
     as_json: JsonOption = False,
@@ -102,16 +106,15 @@ def redeliver(
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Send callbacks once more, whatever became of them: the same ids and bodies, the schedule from its beginning.
+    """Send callbacks again, whatever their outcome: with the same ids and bodies, and with the schedule from its
+    beginning.
 
     \b
     Examples:
       rmhdag callbacks redeliver 0198f3c27c8b7d3a9f20c4de51b6a7e8
     """
-    from rmhdag.cli.platform import connected
-
     with connected(url, database_url, schema, namespace=namespace, name=issued_by) as platform:
         platform.redeliver(names)
         if not platform.orchestrators_alive():
-            say("no orchestrator is running, so they wait until there is one")
+            say("no orchestrator is running, so they wait until one is started")
     emit_json({"redelivered": names}) if as_json else emit("".join(f"{name}\n" for name in names))

@@ -1,13 +1,15 @@
-"""`rmhdag cancel`: stop a job; and how the answer to any command is told."""
+"""`rmhdag cancel`: cancel a job; and how the answer to a command is shown."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from rmhdag.cli.doors import connected
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.operations import Operations
 from rmhdag.cli.options import (
     AsOption,
     DryRunOption,
@@ -19,16 +21,13 @@ from rmhdag.cli.options import (
     UrlOption,
 )
 from rmhdag.cli.output import emit_json, say
+from rmhdag.models.api.jobs import CommandAnswerBody
 
-if TYPE_CHECKING:
-    from rmhdag.cli.platform import Platform
-    from rmhdag.models.api.jobs import CommandAnswerBody
-
-ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Kept with the job.")]
+ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Reason to record with the job.")]
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Stop a job.")(cancel)
+    app.command(short_help="Cancel a job.")(cancel)
 
 
 def cancel(
@@ -42,8 +41,8 @@ def cancel(
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Stop a job: running tasks are told, waiting ones never start, what is finished stays. Exit code 6 if it has
-    ended already.
+    """Cancel a job: running tasks are asked to stop, waiting tasks never start, finished results stay. Exit code 6 if
+    the job has already ended.
 
     \b
     Examples:
@@ -51,37 +50,35 @@ def cancel(
       rmhdag cancel 0198f3c2 --reason "wrong area"
       rmhdag cancel 0198f3c2 --dry-run
     """
-    from rmhdag.cli.platform import connected
-
-    told = checked_reason(reason)
+    text = checked_reason(reason)
     with connected(url, database_url, schema, namespace=namespace, name=issued_by) as platform:
         full_id = platform.find_job(job_id)
         if dry_run:
             preview(platform, full_id, as_json=as_json)
             return
-        tell_answer(platform, full_id, platform.cancel(full_id, told), as_json=as_json)
+        tell_answer(platform, full_id, platform.cancel(full_id, text), as_json=as_json)
 
 
 def checked_reason(reason: str | None) -> str | None:
     if reason is not None and (len(reason) > 1000 or "\x00" in reason):
-        raise CommandFailed("a reason has 1,000 characters at most", code=ExitCode.USAGE)
+        raise CommandFailed("a reason may have at most 1,000 characters", code=ExitCode.USAGE)
     return reason
 
 
-def preview(platform: Platform, job_id: str, *, as_json: bool) -> None:
-    found = platform.overview(job_id)
-    counts = found.node_counts
-    told, kept = counts.dispatched + counts.running, counts.completed
-    facts: dict[str, Any] = {"job_id": job_id, "status": found.status, "under_way": told, "finished": kept}
+def preview(platform: Operations, job_id: str, *, as_json: bool) -> None:
+    overview = platform.overview(job_id)
+    counts = overview.node_counts
+    running, finished = counts.dispatched + counts.running, counts.completed
+    facts: dict[str, Any] = {"job_id": job_id, "status": overview.status, "under_way": running, "finished": finished}
     if as_json:
         emit_json({**facts, "dry_run": True})
-    elif found.has_ended:
-        say(f"job {job_id} is already {found.status}; there is nothing to cancel")
+    elif overview.has_ended:
+        say(f"job {job_id} is already {overview.status}; there is nothing to cancel")
     else:
-        say(f"cancelling job {job_id} would stop {told} nodes under way; {kept} finished ones stay (--dry-run)")
+        say(f"cancelling job {job_id} would stop {running} running nodes; {finished} finished nodes stay (--dry-run)")
 
 
-def tell_answer(platform: Platform, job_id: str, answer: CommandAnswerBody, *, as_json: bool) -> None:
+def tell_answer(platform: Operations, job_id: str, answer: CommandAnswerBody, *, as_json: bool) -> None:
     """The outcome, or that it is on its way; exit code 6 if it was refused."""
     outcome = "accepted" if answer.outcome is None else answer.outcome.value
     if as_json:
@@ -94,7 +91,7 @@ def tell_answer(platform: Platform, job_id: str, answer: CommandAnswerBody, *, a
     if answer.outcome is None:
         say("accepted; the job's owner has not answered within 2 s")
         if not platform.orchestrators_alive():
-            say("no orchestrator is running: it will be done when one does (`rmhdag up`)")
+            say("no orchestrator is running: the command takes effect when one is started (`rmhdag up`)")
     else:
         say(answer.reason)
     say(f"`rmhdag job {job_id}` shows the job")

@@ -18,31 +18,44 @@ TENANTS = "tenants"
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Run real processes among real faults, from a seed.")(chaos)
+    app.command(short_help="Run real processes under real faults, from a seed.")(chaos)
 
 
 def chaos(
     minutes: Annotated[
         float | None,
-        typer.Option("--minutes", min=0.1, max=1440, metavar="M", help="How long (default: 10; with --tenants 5)."),
+        typer.Option("--minutes", min=0.1, max=1440, metavar="M", help="Duration (default: 10; with --tenants 5)."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="S", help="Which faults, in which order.")] = 1,
+    seed: Annotated[
+        int,
+        typer.Option("--seed", min=0, metavar="S", help="Seed that decides which faults happen, and in which order."),
+    ] = 1,
     lease: Annotated[
         float,
         typer.Option(
-            "--lease", min=1, max=60, metavar="SECONDS", help="Silence after which a process is considered dead."
+            "--lease",
+            min=1,
+            max=60,
+            metavar="SECONDS",
+            help="Time without a heartbeat before a process is considered dead.",
         ),
     ] = 10.0,
-    orchestrators: Annotated[int, typer.Option("--orchestrators", min=1, max=8, metavar="N", help="At once.")] = 3,
-    workers: Annotated[int, typer.Option("--workers", min=1, max=16, metavar="N", help="At once.")] = 4,
+    orchestrators: Annotated[
+        int, typer.Option("--orchestrators", min=1, max=8, metavar="N", help="Number of processes.")
+    ] = 3,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=16, metavar="N", help="Number of processes.")] = 4,
     no_faults: Annotated[
         bool,
-        typer.Option("--no-faults", help="Only load: bursts, cancels, large values, many moves; nothing goes wrong."),
+        typer.Option("--no-faults", help="Only load, without faults: bursts, cancels, large values, many moves."),
     ] = False,
     outage: Annotated[
         float | None,
         typer.Option(
-            "--outage", min=1, max=3600, metavar="SECONDS", help="Only this: the database is away once, for so long."
+            "--outage",
+            min=1,
+            max=3600,
+            metavar="SECONDS",
+            help="Only this fault: the database is away once, for this long.",
         ),
     ] = None,
     outage_grid: Annotated[
@@ -50,43 +63,46 @@ def chaos(
         typer.Option(
             "--outage-grid",
             metavar="SECONDS,…",
-            help="Only this: tasks that end in time, through outages of these lengths ('long': 2, 5, 12, 22 and 60 s).",
+            help="Only this drill: tasks that end in time, through outages of these lengths ('long': 2, 5, 12, 22 "
+            "and 60 s).",
         ),
     ] = None,
     task: Annotated[
         str,
-        typer.Option(
-            "--task", metavar="SECONDS/TIMEOUT,…", help="With --outage-grid: how long tasks take, and may take."
-        ),
+        typer.Option("--task", metavar="SECONDS/TIMEOUT,…", help="With --outage-grid: duration and timeout of tasks."),
     ] = "8/10",
     one_by_one: Annotated[
-        bool, typer.Option("--one-by-one", help="Only this: processes are killed or leave, each alone.")
+        bool, typer.Option("--one-by-one", help="Only this drill: processes are killed or leave, one at a time.")
     ] = False,
     broken_advance: Annotated[
         bool,
         typer.Option(
             "--broken-advance",
-            help="Only this: the connections by which jobs advance are ended every 200 ms; jobs must progress.",
+            help="Only this drill: the connections that advance jobs are closed every 200 ms; jobs must still "
+            "progress.",
         ),
     ] = False,
     soak: Annotated[
         bool,
-        typer.Option("--soak", help="Only a steady load and short retention; memory and tables must stay flat."),
+        typer.Option(
+            "--soak", help="Only this drill: a steady load with short retention; memory and tables must not grow."
+        ),
     ] = False,
     tenants: Annotated[
         bool,
         typer.Option(
-            "--tenants", help="Only this: one tenant attacks in every way that it can; another must hardly notice it."
+            "--tenants",
+            help="Only this drill: one tenant attacks in every possible way; another must hardly notice it.",
         ),
     ] = False,
-    small: Annotated[bool, typer.Option("--small", help="No large values.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not report each fault as it comes.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    small: Annotated[bool, typer.Option("--small", help="Use no large values.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not report each fault as it happens.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Kill, freeze and cut off orchestrators, workers and their database, while jobs of every kind run.
+    """Kill, freeze and disconnect orchestrators, workers and their database while jobs of every kind run.
 
-    Every two seconds the invariants are checked; at the end everything has to come to rest. Exit code 1 if anything
-    was lost, doubled, late or stuck; then logs and rows are kept in a folder that is named.
+    The invariants are checked every two seconds; at the end everything must come to rest. Exit code 1 if anything was
+    lost, duplicated, late or stuck; logs and rows are then kept in a folder, and its name is printed.
 
     \b
     Examples:
@@ -100,10 +116,10 @@ def chaos(
       rmhdag chaos --minutes 60 --soak
       rmhdag chaos --tenants
     """
-    from rmhdag.chaos.campaign import Drill, Plan, run_campaign
-    from rmhdag.chaos.outages import Timing
+    from rmhdag.lab.chaos.campaign import CampaignOptions, Drill, run_campaign
+    from rmhdag.lab.chaos.outages import Timing
 
-    # Whoever ends us by SIGTERM gets everything cleared away, as with Ctrl-C.
+    # SIGTERM clears everything away, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def tell(line: str) -> None:
@@ -112,7 +128,7 @@ def chaos(
             say(line)
 
     minutes = minutes or (5.0 if tenants else 10.0)
-    asked: dict[str, bool] = {
+    modes: dict[str, bool] = {
         TENANTS: tenants,
         Drill.NO_FAULTS: no_faults,
         Drill.OUTAGE: outage is not None,
@@ -121,19 +137,19 @@ def chaos(
         Drill.BROKEN_ADVANCE: broken_advance,
         Drill.SOAK: soak,
     }
-    drills = [drill for drill, is_asked in asked.items() if is_asked]
+    drills = [drill for drill, is_asked in modes.items() if is_asked]
     if len(drills) > 1:
         options = " and ".join(f"--{drill.replace('_', '-')}" for drill in drills)
         raise CommandFailed(f"{options} exclude each other", code=ExitCode.USAGE)
     if outage is not None and outage >= minutes * 60:
         raise CommandFailed("--outage is as long as all of it", remedy="Give more --minutes.", code=ExitCode.USAGE)
     if tenants:
-        from rmhdag.chaos.tenants import run_tenants
+        from rmhdag.lab.chaos.tenants import run_tenants
 
         show(run_tenants(minutes, tell), as_json=as_json)
         return
     timings = [Timing(int(seconds), int(timeout)) for seconds, timeout in numbers("--task", task, 2)]
-    plan = Plan(
+    campaign = CampaignOptions(
         minutes=minutes,
         seed=seed,
         lease_seconds=lease,
@@ -146,7 +162,7 @@ def chaos(
         retention_seconds=max(20.0, minutes * 60 / 12),
         small=small,
     )
-    show(run_campaign(plan, tell), as_json=as_json)
+    show(run_campaign(campaign, tell), as_json=as_json)
 
 
 def show(report: dict[str, Any], *, as_json: bool) -> None:
@@ -185,8 +201,8 @@ def describe(report: dict[str, Any]) -> str:
         f"  {name:<22} {value}" for name, value in report.items() if name not in ("ok", "violations", "unexpected")
     ]
     for violation in report["violations"]:
-        told = f"{violation['invariant']}: {violation['subject']}: {violation['what']}"
-        lines.append(paint(told, "31", sys.stdout))
-    lines += [paint(told, "31", sys.stdout) for told in report["unexpected"]]
+        text = f"{violation['invariant']}: {violation['subject']}: {violation['what']}"
+        lines.append(paint(text, "31", sys.stdout))
+    lines += [paint(text, "31", sys.stdout) for text in report["unexpected"]]
     verdict = "every invariant held" if report["ok"] else f"FAILED; look into {report.get('evidence')}"
     return "\n".join([f"seed {report['seed']}: {verdict}", *lines]) + "\n"

@@ -29,6 +29,7 @@ class Finding(NamedTuple):
 
 def examine(loaded: Loaded) -> list[Finding]:
     from rmhdag.cli.database_checks import check_database
+    from rmhdag.cli.service_databases import check_services
     from rmhdag.cli.storage_checks import check_storage
 
     return [
@@ -40,6 +41,7 @@ def examine(loaded: Loaded) -> list[Finding]:
         check_retention(loaded.settings),
         check_disk(loaded.settings),
         check_storage(loaded.settings),
+        check_services(loaded.settings),
         check_loopback(),
         *check_database(loaded.settings),
     ]
@@ -56,7 +58,7 @@ def check_python() -> Finding:
         judge(sys.version_info >= MIN_PYTHON),
         f"{platform.python_version()} ({sys.executable})",
         f"{wanted} or newer",
-        f"Install Python {wanted} or newer and make the environment anew.",
+        f"Install Python {wanted} or newer and create the environment again.",
     )
 
 
@@ -160,7 +162,7 @@ def check_disk(settings: Settings) -> Finding:
         judge(free >= WANTED_FREE_BYTES, "warning" if free >= MIN_FREE_BYTES else "failed"),
         f"{free / GIB:.1f} GiB free at {place}",
         f"{WANTED_FREE_BYTES / GIB:.0f} GiB",
-        "Make room, or name another data folder by RMHDAG_HOME.",
+        "Free some space, or set RMHDAG_HOME to another data folder.",
     )
 
 
@@ -170,6 +172,4 @@ def check_loopback() -> Finding:
             probe.bind(("127.0.0.1", 0))
             return Finding("ports", "ok", "127.0.0.1 has free ports")
     except OSError as error:
-        return Finding(
-            "ports", "failed", f"127.0.0.1: {error.strerror}", "a free port", "Bring up the loopback device."
-        )
+        return Finding("ports", "failed", f"127.0.0.1: {error.strerror}", "a free port", "Enable the loopback device.")

@@ -8,7 +8,7 @@ from contextlib import redirect_stderr
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from rmhdag.cli.platform import Platform
+    from rmhdag.cli.operations import Operations
 
 W = TypeVar("W")
 MOST_JOBS = 50
@@ -24,25 +24,25 @@ def complete_workflow(incomplete: str) -> list[str]:
     return ask(lambda platform: [name for name in workflow_ids(platform) if name.startswith(incomplete)])
 
 
-def workflow_ids(platform: Platform) -> list[str]:
-    return [one.workflow_id for one in platform.workflows()]
+def workflow_ids(platform: Operations) -> list[str]:
+    return [workflow.workflow_id for workflow in platform.client.workflows()]
 
 
 def complete_job(incomplete: str) -> list[tuple[str, str]]:
     """The newest, each with what it is."""
 
-    def read(platform: Platform) -> list[tuple[str, str]]:
-        from rmhdag.cli.platform import JobQuery
+    def read(platform: Operations) -> list[tuple[str, str]]:
+        from rmhdag.cli.operations import JobQuery
 
         jobs, _ = platform.jobs(JobQuery(limit=MOST_JOBS))
-        return [(one.job_id, f"{one.workflow_id} {one.status}") for one in jobs if one.job_id.startswith(incomplete)]
+        return [(job.job_id, f"{job.workflow_id} {job.status}") for job in jobs if job.job_id.startswith(incomplete)]
 
     return ask(read)
 
 
-def ask(read: Callable[[Platform], list[W]]) -> list[W]:
+def ask(read: Callable[[Operations], list[W]]) -> list[W]:
     """Nothing if that would start a server, or if anything fails: a shell has no place for an error."""
-    from rmhdag.cli.platform import connected
+    from rmhdag.cli.doors import connected
 
     try:
         with redirect_stderr(io.StringIO()):
@@ -55,12 +55,13 @@ def ask(read: Callable[[Platform], list[W]]) -> list[W]:
 
 
 def is_up() -> bool:
+    from rmhdag.cli.local_door import find_door
     from rmhdag.cli.server import choose_server
     from rmhdag.cli.settings import load_settings
     from rmhdag.embedded import EmbeddedPostgres
 
     settings = load_settings().settings
-    if settings.url is not None:
+    if settings.url is not None or find_door(settings) is not None:
         return True
     server = choose_server(settings)
     return not isinstance(server, EmbeddedPostgres) or server.attach()

@@ -14,7 +14,7 @@ def confirm(question: str, what: str) -> None:
     """End the command unless somebody agrees; `what` waits for that."""
     if not sys.stdin.isatty():
         raise CommandFailed(
-            f"{what} confirmation, and there is nobody to ask",
+            f"{what} confirmation, and there is no terminal to ask",
             remedy="Run it again with --yes, or with --dry-run to see what would be done.",
             code=ExitCode.USAGE,
         )

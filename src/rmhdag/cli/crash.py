@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
+from rmhdag.store.crash_points import arm
+
 
 def arm_crash_point() -> None:
-    wanted = os.environ.get("RMHDAG_CRASH_AT")
-    if wanted:
-        from rmhdag.store.crash_points import arm
-
-        arm(wanted)
+    point = os.environ.get("RMHDAG_CRASH_AT")
+    if point:
+        arm(point)

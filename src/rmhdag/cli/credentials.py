@@ -1,4 +1,4 @@
-"""Which credentials are not used because somebody else says where they go, and what of settings may be shown."""
+"""Credentials that are withheld because another source names their destination, and settings that may be shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from rmhdag.cli.settings_files import CONFIG_VARIABLE, LOCAL_FILE
 from rmhdag.storage.settings import OPEN_OPTIONS, split_option
 
 # What lets us in, and where it is sent.
-SENT_TO = {"key": "url", "postgis_password": "postgis_host"}
+SENT_TO = {"key": "url", "postgis_password": "postgis_host", "gateway_key": "orchestrator_url"}
+# They only sound so: kinds of tokens, and the place of a secret.
+NOT_SECRET = frozenset({"oidc_token_types", "secret_key_file"})
 
 
 def find_withheld(origins: Mapping[str, str]) -> dict[str, str]:
@@ -33,8 +35,8 @@ def find_shown_password(flags: Mapping[str, Any]) -> list[str]:
     if mask_url(url) == url:
         return []
     warning = (
-        "the password in --database-url can be read in the list of processes and in the shell's history; give the URL "
-        "by RMHDAG_DATABASE_URL or a settings file, or put the password into ~/.pgpass"
+        "the password in --database-url can be read in the list of processes and in the shell's history; set the "
+        "URL in RMHDAG_DATABASE_URL or a settings file, or put the password into ~/.pgpass"
     )
     return [warning]
 
@@ -45,6 +47,7 @@ def show(field: str, value: object) -> object:
         return None
     if field == "storage_options" and isinstance(value, dict):
         return {name: text if split_option(name)[1] in OPEN_OPTIONS else "***" for name, text in value.items()}
-    if field == "key" or any(word in field for word in ("password", "secret", "token", "connection_string")):
+    sounds_secret = any(word in field for word in ("password", "secret", "token", "connection_string"))
+    if field in ("key", "gateway_key") or (sounds_secret and field not in NOT_SECRET):
         return "***"
     return mask_url(str(value)) if isinstance(value, str | Path) else value

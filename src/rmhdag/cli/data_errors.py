@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rmhdag.cli.platform import Platform
-    from rmhdag.models.api.data_errors import ErrorView, WarningView
-    from rmhdag.models.api.overviews import JobOverview
+from rmhdag.cli.operations import Operations
+from rmhdag.models.api.data_errors import ErrorView, WarningView
+from rmhdag.models.api.overviews import JobOverview
 
 NAMED_CHILDREN = 5
 # A table or a line holds so much of a message; `--node` shows all of it.
@@ -31,9 +29,9 @@ def describe_warnings(warnings: Sequence[WarningView]) -> list[str]:
     return [f"{warning.count:,} × {warning.code}: {flat(warning.message)}" for warning in ordered]
 
 
-def describe_failed_children(platform: Platform, job: JobOverview) -> dict[str, list[tuple[str, str]]]:
+def describe_failed_children(platform: Operations, job: JobOverview) -> dict[str, list[tuple[str, str]]]:
     """By fan-out: the ids of the first failed children, each with its item and its error."""
-    found = {}
+    children = {}
     for node in job.nodes:
         if node.children is None or not node.children.failed:
             continue
@@ -43,8 +41,8 @@ def describe_failed_children(platform: Platform, job: JobOverview) -> dict[str, 
             lines.append((child.node_id, f"{child.node_id}{item}: {flat(child.error_message or 'no message')}"))
         if node.children.failed > len(lines):
             lines.append(("", f"… and {node.children.failed - len(lines):,} more"))
-        found[node.node_id] = lines
-    return found
+        children[node.node_id] = lines
+    return children
 
 
 def flat(text: str) -> str:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import psycopg
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.settings import Settings
-from rmhdag.store.connection import SearchPathError, connect, enter_schema
-
-Conn = psycopg.Connection[Any]
+from rmhdag.store.connection import Conn, SearchPathError, connect, enter_schema
 
 
 def open_connection(dsn: str, settings: Settings) -> Conn:
@@ -38,7 +35,7 @@ def migrated(settings: Settings, name: str) -> Iterator[None]:
     except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedObject) as error:
         text = " ".join(str(error).partition("LINE")[0].split())
         raise CommandFailed(
-            f"schema {settings.schema_name} in {name} is not there or not up to date: {text}",
-            remedy="`rmhdag db migrate` brings it there; `rmhdag up` does it by itself.",
+            f"schema {settings.schema_name} in {name} does not exist or is not up to date: {text}",
+            remedy="Run `rmhdag db migrate`; `rmhdag up` does it automatically.",
             code=ExitCode.CONFLICT,
         ) from error

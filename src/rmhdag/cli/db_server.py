@@ -1,27 +1,27 @@
-"""`rmhdag db status|start|stop`: whether the database is there, and the embedded one kept running in the background."""
+"""`rmhdag db status|start|stop|tools`: the state of the database, and the embedded PostgreSQL in the background."""
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import emit, emit_json, say
+from rmhdag.cli.settings import Settings, load_settings
+from rmhdag.embedded import EmbeddedPostgres
+from rmhdag.embedded.lock import FolderLock
 from rmhdag.machine.python import python_command
 
-if TYPE_CHECKING:
-    from rmhdag.cli.settings import Settings
-    from rmhdag.embedded import EmbeddedPostgres
-
 KEEPER_FILE = "keeper.pid"
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def status(
@@ -29,18 +29,16 @@ def status(
     database_url: Annotated[str | None, typer.Option("--database-url", metavar="URL")] = None,
     schema: Annotated[str | None, typer.Option("--schema", metavar="NAME")] = None,
 ) -> None:
-    """Show which database is used, whether it answers and whether its schema is up to date. Starts nothing.
+    """Show which database is used, whether it answers and whether its schema is up to date. It starts nothing.
 
     \b
-    Exit code 0 if all is well, 1 if the schema is not up to date, 69 if the database does not answer.
+    Exit code 0 if the schema is up to date, 1 if it is not, 69 if the database does not answer.
     """
     from rmhdag.cli.server import choose_server, explained, name_server
-    from rmhdag.cli.settings import load_settings
-    from rmhdag.embedded import EmbeddedPostgres
 
     settings = load_settings({"database_url": database_url, "schema_name": schema}).settings
     server = choose_server(settings)
-    found: dict[str, Any] = {
+    state: dict[str, Any] = {
         "database": name_server(server),
         "embedded": isinstance(server, EmbeddedPostgres),
         "running": not isinstance(server, EmbeddedPostgres) or server.attach(),
@@ -49,32 +47,29 @@ def status(
         "up_to_date": None,
         "pending_steps": None,
     }
-    if found["running"]:
+    if state["running"]:
         with explained(settings):
-            found |= inspect(server.owner_dsn(), settings.schema_name)
+            state |= inspect(server.owner_dsn(), settings)
     if as_json:
-        emit_json(found)
+        emit_json(state)
     else:
-        emit("".join(f"{name:<15} {show(value)}\n" for name, value in found.items()))
-    if not found["running"]:
+        emit("".join(f"{name:<15} {show(value)}\n" for name, value in state.items()))
+    if not state["running"]:
         say("the embedded PostgreSQL is not running; `rmhdag db start` starts it")
         raise typer.Exit(ExitCode.UNAVAILABLE)
-    if not found["up_to_date"]:
-        say("the schema is not up to date; `rmhdag db migrate` brings it there")
+    if not state["up_to_date"]:
+        say("the schema is not up to date; run `rmhdag db migrate`")
         raise typer.Exit(ExitCode.FAILED)
 
 
-def inspect(url: str, schema: str) -> dict[str, Any]:
-    from rmhdag.store import migration
-    from rmhdag.store.connection import connect
+def inspect(url: str, settings: Settings) -> dict[str, Any]:
+    from rmhdag.cli.schema_check import examine_schema
 
-    with connect(url, "rmhdag:status") as connection:
-        row = connection.execute("SELECT current_setting('server_version')").fetchone()
-    made = migration.plan(url, schema)
+    state = examine_schema(url, settings)
     return {
-        "server_version": row[0] if row else None,
-        "up_to_date": made.is_empty,
-        "pending_steps": len(made.steps) + len(made.refusals),
+        "server_version": state.server_version,
+        "up_to_date": state.is_up_to_date,
+        "pending_steps": state.steps + state.refusals,
     }
 
 
@@ -85,7 +80,7 @@ def show(value: object) -> str:
 
 
 def start(
-    foreground: Annotated[bool, typer.Option("--foreground", help="Stay until Ctrl-C.")] = False,
+    foreground: Annotated[bool, typer.Option("--foreground", help="Run in the foreground until Ctrl-C.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Start the embedded PostgreSQL and keep it running; show its URL.
@@ -127,9 +122,9 @@ def spawn_keeper() -> dict[str, Any]:
         if line:
             answer: dict[str, Any] = json.loads(line)
             return answer
-        told = keeper.stderr.read()
+        errors = keeper.stderr.read()
     keeper.wait()
-    return {"error": told.removeprefix("error:").strip()}
+    return {"error": errors.removeprefix("error:").strip()}
 
 
 def keep_running(settings: Settings, server: EmbeddedPostgres, *, as_json: bool) -> None:
@@ -155,8 +150,6 @@ def tell_url(server: EmbeddedPostgres, *, as_json: bool) -> None:
 
 def stop() -> None:
     """Stop the embedded PostgreSQL that `rmhdag db start` keeps running."""
-    from rmhdag.embedded.lock import FolderLock
-
     _, server = embedded_server()
     if not server.attach():
         say("nothing to do: it is not running")
@@ -177,12 +170,22 @@ def stop() -> None:
     say("stopped")
 
 
-def wait_for_end(watch: int) -> None:
-    import select
+def tools() -> None:
+    """Show the folder with the programs of the embedded PostgreSQL: pg_dump, pg_restore and others of its version.
 
+    \b
+    Examples:
+      "$(rmhdag db tools)/pg_dump" --format=custom --file=rmhdag.dump "$(rmhdag db start)"
+    """
+    _, server = embedded_server()
+    assert server.binaries is not None  # chosen with the folder
+    emit(f"{server.binaries.bin_folder}\n")
+
+
+def wait_for_end(watch: int) -> None:
     ready, _, _ = select.select([watch], [], [], 60)
     if not ready:
-        raise CommandFailed("it does not stop within 60 s", remedy="Its log is in the data folder.")
+        raise CommandFailed("it did not stop within 60 s", remedy="Its log is in the data folder.")
 
 
 def read_keeper(folder: Path) -> str:
@@ -194,8 +197,6 @@ def read_keeper(folder: Path) -> str:
 
 def embedded_server() -> tuple[Settings, EmbeddedPostgres]:
     from rmhdag.cli.server import choose_server
-    from rmhdag.cli.settings import load_settings
-    from rmhdag.embedded import EmbeddedPostgres
 
     settings = load_settings().settings
     server = choose_server(settings)

@@ -1,33 +1,40 @@
-"""`rmhdag demo`: a raster comes in, is processed before your eyes, and what became of it is shown."""
+"""`rmhdag demo`: process a sample raster and show the results."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from rmhdag.cli.doors import connected
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.operations import Operations
 from rmhdag.cli.options import JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit_json, say
+from rmhdag.cli.raster_results import results_of, show_results, wait_for_catalogue
 from rmhdag.cli.sample_data import CONTAINER, SeedOption, SizeOption, in_storage, require_geo, storage_of, wanted
+from rmhdag.cli.submit import require_orchestrator
+from rmhdag.cli.tables import show_bytes
+from rmhdag.cli.vector_demo import show_vectors
+from rmhdag.cli.waiting import watch_to_end
+from rmhdag.models.api.assets import OrderAccepted, WorkOrderBody
+from rmhdag.models.blobs import BlobRef
+from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.sampledata.kinds import DEFAULT_SEED, Kind
-
-if TYPE_CHECKING:
-    from rmhdag.cli.platform import Platform
-    from rmhdag.models.api.assets import OrderAccepted
-    from rmhdag.models.blobs import BlobRef
 
 WORKFLOW = "raster_processing"
 COLLECTION = "samples"
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Process a sample raster before your eyes.")(demo)
+    app.command(short_help="Process a sample raster and show the result.")(demo)
 
 
 def demo(
-    kind: Annotated[Kind, typer.Option("--kind", "-k", help="Which sample; of a tile-set the first.")] = Kind.DEM,
+    kind: Annotated[
+        Kind, typer.Option("--kind", "-k", help="Which sample; for a tile-set, its first file.")
+    ] = Kind.DEM,
     size: SizeOption = None,
     seed: SeedOption = DEFAULT_SEED,
     namespace: NamespaceOption = None,
@@ -37,7 +44,8 @@ def demo(
     schema: SchemaOption = None,
 ) -> None:
     """Write a sample raster into blob storage, run `raster_processing` on it, and show the COG, the STAC item, the
-    thumbnail and the asset's revision. Needs a running platform: `rmhdag up`.
+    thumbnail and the asset's revision. With PostGIS, a vector layer then becomes a table by `vector_etl`. Needs a
+    running platform: `rmhdag up`.
 
     \b
     Examples:
@@ -46,13 +54,12 @@ def demo(
       rmhdag demo --size 8192      large enough for the tiled branch
     """
     require_geo()
-    from rmhdag.cli.platform import connected
-    from rmhdag.cli.raster_results import results_of, show_results, wait_for_catalogue
-    from rmhdag.cli.submit import require_orchestrator
-    from rmhdag.cli.tables import show_bytes
-    from rmhdag.cli.waiting import watch_to_end
-    from rmhdag.models.catalogue import CatalogueKind
-
+    if kind is Kind.VECTOR:
+        raise CommandFailed(
+            "this command processes a raster, and `vector` is none",
+            remedy="Choose another kind; `rmhdag sample-data --to-storage --kind vector` writes vector layers.",
+            code=ExitCode.USAGE,
+        )
     with connected(url, database_url, schema, namespace=namespace) as platform:
         require_orchestrator(platform)
         storage = storage_of(platform.settings, platform.namespace)
@@ -63,13 +70,15 @@ def demo(
         results = results_of(platform, ended, ordered)
         if platform.settings.catalogue is CatalogueKind.STATIC:
             wait_for_catalogue(results, storage)
-        emit_json({"job_id": ordered.job_id, **results.as_facts()}) if as_json else show_results(results, storage)
+        if as_json:
+            emit_json({"job_id": ordered.job_id, **results.as_facts()})
+            return
+        show_results(results, storage)
+        show_vectors(platform, storage, seed)
 
 
-def order_raster(platform: Platform, source: BlobRef, kind: Kind, seed: int) -> OrderAccepted:
+def order_raster(platform: Operations, source: BlobRef, kind: Kind, seed: int) -> OrderAccepted:
     """As a data platform orders it: the same references are the same asset, so each time makes its next revision."""
-    from rmhdag.models.api.assets import WorkOrderBody
-
     if platform.workflow(WORKFLOW, None) is None:
         raise CommandFailed(
             f"there is no workflow {WORKFLOW}",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.registration import HEAVY, LIGHT
 from rmhdag.cli.settings import Settings, load_settings, variables_of
 from rmhdag.cli.settings_files import CONFIG_VARIABLE, development_file, read_file
+from rmhdag.cli.shipped_workflows import HEAVY, LIGHT
 from rmhdag.machine.private_files import make_home, write_private
 
 JOBS = "jobs"
@@ -51,13 +51,13 @@ def ensure_configuration(flags: dict[str, str | None], home: Path) -> tuple[Sett
 
 def find_missing(settings: Settings, home: Path) -> dict[str, object]:
     """What development needs and nobody has named."""
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     if any(getattr(settings, field) is None for field in QUEUES):
-        found |= {"development": True, **QUEUES}
-    # Whoever names a file means that one alone, and may do without a place for files.
+        values |= {"development": True, **QUEUES}
+    # A named file is used alone, and needs no place for files.
     if not settings.storage_settings().is_given and not os.environ.get(CONFIG_VARIABLE):
-        found["storage"] = str((home / STORAGE_FOLDER).resolve())
-    return found
+        values["storage"] = str((home / STORAGE_FOLDER).resolve())
+    return values
 
 
 def quote(value: object) -> str:

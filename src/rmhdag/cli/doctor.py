@@ -9,6 +9,7 @@ import typer
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.output import emit, emit_json, paint, say
+from rmhdag.cli.settings import load_settings
 
 if TYPE_CHECKING:
     from rmhdag.cli.checks import Finding
@@ -21,13 +22,14 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     database_url: Annotated[
-        str | None, typer.Option("--database-url", metavar="URL", help="Instead of RMHDAG_DATABASE_URL.")
+        str | None,
+        typer.Option("--database-url", metavar="URL", help="Database to use (default: RMHDAG_DATABASE_URL)."),
     ] = None,
 ) -> None:
-    """Check this machine, the database and blob storage: versions, settings, clock, disk, rights. Changes nothing that
-    stays; exit code 1 on a failure.
+    """Check this machine, the database and blob storage: versions, settings, clock, disk, rights. Makes no lasting
+    changes; exit code 1 if a check fails.
 
     \b
     Examples:
@@ -35,7 +37,6 @@ def doctor(
       RMHDAG_DATABASE_URL=postgresql://… rmhdag doctor --json
     """
     from rmhdag.cli.checks import examine
-    from rmhdag.cli.settings import load_settings
 
     findings = examine(load_settings({"database_url": database_url}))
     failed = [finding for finding in findings if finding.status == "failed"]

@@ -21,7 +21,7 @@ WaitOption = Annotated[
         metavar="SECONDS",
         min=0,
         max=86_400,
-        help="Wait until it has ended; exit code 8 if it has not by then.",
+        help="Wait until it has exited; exit code 8 if it takes longer.",
     ),
 ]
 
@@ -36,34 +36,34 @@ def drain(
     as_json: bool,
 ) -> None:
     """`kind` is what it is called, `ids` are those that are there, `ask` is False if it has gone meanwhile."""
-    found = find(kind, text, ids())
-    if not ask(found):
+    process_id = find(kind, text, ids())
+    if not ask(process_id):
         raise not_there(kind, text)
-    has_ended = False if wait_seconds is None else wait_for_end(found, ids, wait_seconds)
+    has_ended = False if wait_seconds is None else wait_for_end(process_id, ids, wait_seconds)
     if as_json:
-        emit_json({"process": found, "draining": True, "has_ended": has_ended})
+        emit_json({"process": process_id, "draining": True, "has_ended": has_ended})
     elif has_ended:
-        say(f"{kind} {found} was drained and has ended")
+        say(f"{kind} {process_id} was drained and has exited")
     else:
-        say(f"{kind} {found} takes no more work and ends when it has finished or given back what it has")
+        say(f"{kind} {process_id} accepts no more work and exits when it has finished or returned its work")
         say(f"`rmhdag {kind}s` shows it until then")
     if wait_seconds is not None and not has_ended:
         raise CommandFailed(
-            f"{kind} {found} has not ended within {wait_seconds:g} s",
-            remedy="It goes on draining; the time that its tasks have is RMHDAG_WORKER_STOP_SECONDS.",
+            f"{kind} {process_id} has not ended within {wait_seconds:g} s",
+            remedy="It continues to drain; RMHDAG_WORKER_STOP_SECONDS sets how long its tasks may take.",
             code=ExitCode.WAIT_TIMEOUT,
         )
 
 
 def find(kind: str, text: str, ids: Sequence[str]) -> str:
     start = text.strip().lower()
-    fitting = [one for one in ids if one == start] or [one for one in ids if one.startswith(start)]
+    fitting = [name for name in ids if name == start] or [name for name in ids if name.startswith(start)]
     if len(start) < SHORTEST_START or not fitting:
         raise not_there(kind, text)
     if len(fitting) > 1:
         raise CommandFailed(
             f"several {kind}s begin with {start}: {', '.join(fitting)}",
-            remedy="Give more of the id.",
+            remedy="Use more characters of the id.",
             code=ExitCode.CONFLICT,
         )
     return fitting[0]
@@ -72,8 +72,8 @@ def find(kind: str, text: str, ids: Sequence[str]) -> str:
 def not_there(kind: str, text: str) -> CommandFailed:
     return CommandFailed(
         f"there is no {kind} {text!r}",
-        remedy=f"`rmhdag {kind}s` lists them; the first {SHORTEST_START} characters of an id are enough if no other "
-        "begins so.",
+        remedy=f"`rmhdag {kind}s` lists them; the first {SHORTEST_START} characters of an id are enough if they are "
+        f"unique.",
         code=ExitCode.NOT_FOUND,
     )
 
@@ -81,8 +81,8 @@ def not_there(kind: str, text: str) -> CommandFailed:
 def wait_for_end(process: str, ids: Callable[[], Sequence[str]], seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     while process in ids():
-        left = deadline - time.monotonic()
-        if left <= 0:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
             return False
-        time.sleep(min(LOOK_SECONDS, left))
+        time.sleep(min(LOOK_SECONDS, remaining))
     return True

@@ -1,34 +1,19 @@
-"""What the shell is told. The numbers are part of the contract and never change their meaning."""
+"""Exit codes, in words."""
 
 from __future__ import annotations
 
-from enum import IntEnum
-
-
-class ExitCode(IntEnum):
-    OK = 0
-    FAILED = 1
-    USAGE = 2
-    INVALID = 3
-    NOT_FOUND = 4
-    AUTHENTICATION = 5
-    CONFLICT = 6
-    CANCELLED = 7
-    WAIT_TIMEOUT = 8
-    UNAVAILABLE = 69
-    INTERRUPTED = 130
-
+from rmhdag.models.refusals import ExitCode as ExitCode
 
 MEANINGS = {
-    ExitCode.OK: "it worked",
-    ExitCode.FAILED: "it failed",
+    ExitCode.OK: "the command succeeded",
+    ExitCode.FAILED: "the command or the job failed",
     ExitCode.USAGE: "the command line is wrong",
     ExitCode.INVALID: "a workflow or a setting is invalid",
-    ExitCode.NOT_FOUND: "what was named does not exist",
+    ExitCode.NOT_FOUND: "the named object does not exist",
     ExitCode.AUTHENTICATION: "not logged in, or not allowed",
-    ExitCode.CONFLICT: "something else stands in the way",
+    ExitCode.CONFLICT: "a conflict with the current state",
     ExitCode.CANCELLED: "cancelled",
-    ExitCode.WAIT_TIMEOUT: "waiting took too long",
+    ExitCode.WAIT_TIMEOUT: "the wait timed out",
     ExitCode.UNAVAILABLE: "the server or database cannot be reached",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
 }

@@ -6,7 +6,7 @@ from rmhdag.cli.exit_codes import ExitCode
 
 
 class CommandFailed(Exception):
-    def __init__(self, message: str, *, remedy: str = "", code: ExitCode = ExitCode.FAILED) -> None:
+    def __init__(self, message: str, *, remedy: str | None = None, code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(message)
         self.message = message
         self.remedy = remedy

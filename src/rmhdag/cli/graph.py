@@ -16,14 +16,18 @@ def register(app: typer.Typer) -> None:
 
 def graph(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A workflow file; - reads stdin.")],
-    svg: Annotated[bool, typer.Option("--svg", help="A picture for documents and the web.")] = False,
-    mermaid: Annotated[bool, typer.Option("--mermaid", help="Mermaid text.")] = False,
-    dot: Annotated[bool, typer.Option("--dot", help="Graphviz text.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The layout: places of nodes and edges.")] = False,
+    svg: Annotated[bool, typer.Option("--svg", help="Print an SVG picture, for documents and the web.")] = False,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Print Mermaid text.")] = False,
+    dot: Annotated[bool, typer.Option("--dot", help="Print Graphviz text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the layout: positions of nodes and edges.")] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.", dir_okay=False)] = None,
-    direction: Annotated[Direction, typer.Option(help="Where it flows; boxes always flow down.")] = Direction.DOWN,
-    width: Annotated[int | None, typer.Option(min=20, max=1000, help="Columns, instead of the terminal's.")] = None,
-    ascii_only: Annotated[bool, typer.Option("--ascii", help="Boxes without line-drawing characters.")] = False,
+    direction: Annotated[
+        Direction, typer.Option(help="Direction of the graph; boxes in the terminal always flow down.")
+    ] = Direction.DOWN,
+    width: Annotated[
+        int | None, typer.Option(min=20, max=1000, help="Number of columns (default: the terminal's width).")
+    ] = None,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw boxes without line-drawing characters.")] = False,
 ) -> None:
     """Draw a workflow: as boxes in the terminal, or as SVG, Mermaid, DOT or JSON.
 

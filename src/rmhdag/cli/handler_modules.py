@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.settings_files import find_file
-
-if TYPE_CHECKING:
-    from rmhdag.workflow.catalogue import HandlerEntry
+from rmhdag.workflow.known_handlers import HandlerEntry
 
 VARIABLE = "RMHDAG_HANDLERS"
 
@@ -33,10 +30,9 @@ def describe_handlers(named: str) -> list[HandlerEntry]:
         return []
     from rmhdag.handlers.description import describe_modules
     from rmhdag.handlers.registry import RegistrationError, split_modules
-    from rmhdag.workflow.catalogue import HandlerEntry
 
     try:
-        return [HandlerEntry.from_manifest(one) for one in describe_modules(split_modules(named))]
+        return [HandlerEntry.from_manifest(manifest) for manifest in describe_modules(split_modules(named))]
     except RegistrationError as error:
         raise broken_modules(error.message, error.remedy) from None
 

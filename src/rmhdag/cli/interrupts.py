@@ -1,7 +1,7 @@
 """Ctrl-C that is never lost.
 
 Pydantic builds models when they are first used, and turns an interrupt that arrives meanwhile into an error of its own,
-or into nothing. So the interrupt is remembered: whoever catches such an error asks here, and so does every long loop.
+or into nothing. So the interrupt is remembered: code that catches such an error asks here, and so does every long loop.
 """
 
 from __future__ import annotations

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from rmhdag.cli.data_errors import describe_cause, describe_failed_children, describe_warnings
+from rmhdag.cli.doors import connected
+from rmhdag.cli.live_view import describe_children
+from rmhdag.cli.operations import Operations
 from rmhdag.cli.options import JobArgument, JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit, emit_json, say
+from rmhdag.cli.short_values import lay_out_values
 from rmhdag.cli.submit import TimeoutOption
+from rmhdag.cli.tables import cut, indent_lines, lay_out, lay_out_facts, show_duration, show_moment, show_status
+from rmhdag.cli.waiting import as_facts, as_text, wait_for_job
+from rmhdag.models.api.overviews import JobOverview
 
-if TYPE_CHECKING:
-    from rmhdag.cli.platform import Platform
-    from rmhdag.models.api.overviews import JobOverview
+# What a screen shows beside the nodes.
+MOST_RESULT_LINES = 40
+MOST_RESULT_CHARACTERS = 4_000
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Show a job: its nodes, and why they wait.")(job)
+    app.command(short_help="Show a job: its nodes, and what they wait for.")(job)
 
 
 def job(
     job_id: JobArgument,
     node: Annotated[
-        str | None, typer.Option("--node", metavar="NODE", help="Parameters and output of one node.")
+        str | None, typer.Option("--node", metavar="NODE", help="Show parameters and output of one node.")
     ] = None,
-    events: Annotated[bool, typer.Option("--events", help="What has happened, oldest first.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", "-w", help="Show the job until it ends.")] = False,
+    events: Annotated[bool, typer.Option("--events", help="Show the events of the job, oldest first.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Show the job's progress until it ends.")] = False,
     timeout: TimeoutOption = None,
     namespace: NamespaceOption = None,
     as_json: JsonOption = False,
@@ -43,10 +51,6 @@ def job(
       rmhdag job 0198f3c2 --events
       rmhdag job 0198f3c2 --wait
     """
-    from rmhdag.cli.data_errors import describe_failed_children
-    from rmhdag.cli.platform import connected
-    from rmhdag.cli.waiting import as_facts, wait_for_job
-
     with connected(url, database_url, schema, namespace=namespace) as platform:
         full_id = platform.find_job(job_id)
         if wait:
@@ -57,22 +61,18 @@ def job(
         if events:
             show_events(platform, full_id, as_json=as_json)
             return
-        found = platform.overview(full_id, reasons=True)
-        found.result_data = platform.whole(full_id, found.result_data)
-        children = {} if as_json else describe_failed_children(platform, found)
+        overview = platform.overview(full_id, reasons=True)
+        overview.result_data = platform.whole(full_id, overview.result_data)
+        children = {} if as_json else describe_failed_children(platform, overview)
     if as_json:
-        emit_json(as_facts(found, with_reasons=True))
+        emit_json(as_facts(overview, with_reasons=True))
         return
-    emit(describe(found, children))
-    if found.status == "failed":
-        say(f"`rmhdag retry {full_id}` runs what failed again, as a new job")
+    emit(describe(overview, children))
+    if overview.status == "failed":
+        say(f"`rmhdag retry {full_id}` runs the failed parts again, as a new job")
 
 
 def describe(job: JobOverview, failed_children: Mapping[str, Sequence[tuple[str, str]]]) -> str:
-    from rmhdag.cli.data_errors import describe_cause, describe_warnings
-    from rmhdag.cli.tables import cut, lay_out_facts, show_duration, show_moment, show_status
-    from rmhdag.cli.waiting import as_text
-
     ending = f" (ending as {job.ending})" if job.ending and not job.has_ended else ""
     facts: list[tuple[str, str | None]] = [
         ("job", job.job_id),
@@ -98,7 +98,10 @@ def describe(job: JobOverview, failed_children: Mapping[str, Sequence[tuple[str,
     for node_id, children in failed_children.items():
         lines.append(f"\nfailed children of {node_id}\n" + "".join(f"  {line}\n" for _, line in children))
     if job.result_data is not None:
-        lines.append("\nresult\n" + as_text(job.result_data))
+        text = as_text(job.result_data)
+        is_long = text.count("\n") > MOST_RESULT_LINES or len(text) > MOST_RESULT_CHARACTERS
+        result = lay_out_values(job.result_data) if is_long and isinstance(job.result_data, dict) else text
+        lines.append(f"\nresult\n{result}")
     return "".join(lines)
 
 
@@ -111,15 +114,12 @@ def describe_owner(job: JobOverview) -> str:
 
 
 def describe_nodes(job: JobOverview) -> str:
-    from rmhdag.cli.live_view import describe_children
-    from rmhdag.cli.tables import lay_out, show_duration, show_status
-
     rows = []
     for node in job.nodes:
-        told = node.reason
+        reason = node.reason
         why = " ".join((node.error_message or "").split())
-        if told is not None and (told.reason_code != "runs" or why):
-            why = " ".join(part for part in (told.reason_text, told.hint) if part)
+        if reason is not None and (reason.reason_code != "runs" or why):
+            why = " ".join(part for part in (reason.reason_text, reason.hint) if part)
         if node.taken_over:
             why = "taken over from the job that was rerun"
         elif node.children is not None:
@@ -138,11 +138,7 @@ def describe_nodes(job: JobOverview) -> str:
     return lay_out(("NODE", "TYPE", "STATUS", "TOOK", "ATTEMPT", "WHY"), rows)
 
 
-def show_node(platform: Platform, job_id: str, node_id: str, *, as_json: bool) -> None:
-    from rmhdag.cli.data_errors import describe_cause, describe_warnings
-    from rmhdag.cli.tables import lay_out_facts
-    from rmhdag.cli.waiting import as_text
-
+def show_node(platform: Operations, job_id: str, node_id: str, *, as_json: bool) -> None:
     node = platform.node(job_id, node_id)
     node.output = platform.whole(job_id, node.output)
     if as_json:
@@ -161,16 +157,14 @@ def show_node(platform: Platform, job_id: str, node_id: str, *, as_json: bool) -
         emit("\noutput\n" + as_text(node.output))
 
 
-def show_events(platform: Platform, job_id: str, *, as_json: bool) -> None:
-    from rmhdag.cli.tables import indent_lines, show_moment
-
+def show_events(platform: Operations, job_id: str, *, as_json: bool) -> None:
     events = list(platform.events(job_id))
     if as_json:
         names = {"seq": "event_id", "created_at": "timestamp", "event_type": "event_type", "event_status": "status"}
         same = ("node_id", "task_id", "duration_ms", "source_app", "error_message")
         names |= {name: name for name in same} | {"event_data": "data", "message": "message"}
-        shown = [{name: getattr(event, field) for name, field in names.items()} for event in events]
-        emit_json({"job_id": job_id, "events": shown})
+        rows = [{name: getattr(event, field) for name, field in names.items()} for event in events]
+        emit_json({"job_id": job_id, "events": rows})
         return
     for event in events:
         emit(f"{event.event_id:>5}  {show_moment(event.timestamp)}  {indent_lines(event.message, 7)}\n")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
 import typer
 
 from rmhdag.cli.completion import complete_status, complete_workflow
+from rmhdag.cli.doors import connected
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.operations import JobQuery
 from rmhdag.cli.options import JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit, emit_json, say
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from rmhdag.models.api.jobs import JobSummary
+from rmhdag.cli.tables import lay_out, show_age, show_duration, show_status
+from rmhdag.models.api.jobs import JobSummary
+from rmhdag.models.states import JobStatus
+from rmhdag.workflow.problems import did_you_mean
 
 
 def register(app: typer.Typer) -> None:
@@ -35,18 +37,21 @@ def jobs(
     ] = None,
     workflow: Annotated[
         str | None,
-        typer.Option("--workflow", metavar="ID", help="Only of this workflow.", autocompletion=complete_workflow),
+        typer.Option("--workflow", metavar="ID", help="Only jobs of this workflow.", autocompletion=complete_workflow),
     ] = None,
-    submitted_by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="Only of this submitter.")] = None,
+    submitted_by: Annotated[
+        str | None, typer.Option("--by", metavar="NAME", help="Only jobs of this submitter.")
+    ] = None,
     correlation_id: Annotated[str | None, typer.Option("--correlation-id", metavar="ID")] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="AGE", help="Created in the last 30m, 12h or 7d.")
+        str | None, typer.Option("--since", metavar="AGE", help="Only jobs created in the last 30m, 12h or 7d.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Maximum number of entries.")] = 20,
     after: Annotated[
-        str | None, typer.Option("--after", metavar="CURSOR", help="The next page, as the last one names it.")
+        str | None,
+        typer.Option("--after", metavar="CURSOR", help="Cursor of the next page, as printed by the previous one."),
     ] = None,
-    ids: Annotated[bool, typer.Option("--ids", help="Only ids, one per line.")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="Print only ids, one per line.")] = False,
     namespace: NamespaceOption = None,
     as_json: JsonOption = False,
     url: ServerOption = None,
@@ -62,8 +67,6 @@ def jobs(
       rmhdag jobs --workflow fan_out_test --json
       rmhdag jobs --status active --ids | xargs -n1 rmhdag cancel
     """
-    from rmhdag.cli.platform import JobQuery, connected
-
     statuses = read_statuses(status or [])
     query = JobQuery(
         statuses=statuses,
@@ -75,28 +78,26 @@ def jobs(
         limit=limit,
     )
     with connected(url, database_url, schema, namespace=namespace) as platform:
-        shown, next_page = platform.jobs(query)
+        page, next_page = platform.jobs(query)
     if as_json:
-        emit_json({"jobs": [line.model_dump() for line in shown], "next": next_page})
+        emit_json({"jobs": [line.model_dump() for line in page], "next": next_page})
         return
     if ids:
-        emit("".join(f"{line.job_id}\n" for line in shown))
-    elif shown:
-        emit(describe(shown))
+        emit("".join(f"{line.job_id}\n" for line in page))
+    elif page:
+        emit(describe(page))
     filtered = statuses or workflow or submitted_by or correlation_id or since or after
-    if not shown:
+    if not page:
         say(
-            "no job is like that; `rmhdag jobs` lists all"
+            "no job matches; `rmhdag jobs` lists all"
             if filtered
-            else "no jobs yet; `rmhdag submit hello_world --wait` makes one"
+            else "no jobs yet; `rmhdag submit hello_world --wait` starts one"
         )
     elif next_page:
         say(f"there are more: --after {next_page}")
 
 
 def describe(lines: list[JobSummary]) -> str:
-    from rmhdag.cli.tables import lay_out, show_age, show_duration, show_status
-
     rows = [
         (
             line.job_id,
@@ -113,25 +114,19 @@ def describe(lines: list[JobSummary]) -> str:
 
 
 def read_statuses(words: list[str]) -> list[str]:
-    from rmhdag.models.states import JobStatus
-
-    found = []
-    for word in (part.strip().lower() for given in words for part in given.split(",")):
+    statuses = []
+    for word in (part.strip().lower() for text in words for part in text.split(",")):
         if word == "active":
-            found += ["pending", "running"]
+            statuses += ["pending", "running"]
         elif word in set(JobStatus):
-            found.append(word)
+            statuses.append(word)
         else:
-            from rmhdag.workflow.problems import did_you_mean
-
-            known = [*JobStatus, "active"]
-            raise CommandFailed(f"there is no status {word!r}", remedy=did_you_mean(word, known), code=ExitCode.USAGE)
-    return found
+            choices = [*JobStatus, "active"]
+            raise CommandFailed(f"there is no status {word!r}", remedy=did_you_mean(word, choices), code=ExitCode.USAGE)
+    return statuses
 
 
 def read_since(text: str) -> datetime:
-    from datetime import UTC, datetime, timedelta
-
     units = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
     if not text[:-1].isdecimal() or text[-1:] not in units or len(text) > 8:
         raise CommandFailed(f"{text!r} is no age", remedy="Write 30m, 12h or 7d.", code=ExitCode.USAGE)

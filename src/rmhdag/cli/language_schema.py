@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,9 @@ def register(app: typer.Typer) -> None:
 
 
 def show_schema(
-    openapi: Annotated[bool, typer.Option("--openapi", help="The OpenAPI document of the HTTP API instead.")] = False,
+    openapi: Annotated[
+        bool, typer.Option("--openapi", help="Show the OpenAPI document of the HTTP API instead.")
+    ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.", dir_okay=False)] = None,
 ) -> None:
     """Show the JSON Schema of workflow files, or the OpenAPI document of the HTTP API. Neither needs a server.
@@ -28,7 +31,7 @@ def show_schema(
       rmhdag schema --openapi -o openapi.json
 
     \b
-    Editors with a YAML language server complete and check a file that begins with
+    Editors with a YAML language server complete and check files that begin with
       # yaml-language-server: $schema=workflow.schema.json
     """
     if openapi:
@@ -45,8 +48,6 @@ def show_schema(
 
 def openapi_text() -> str:
     """As `GET /api/v1/openapi.json` answers: nothing in it depends on the settings."""
-    import json
-
     from rmhdag.api.application import build
     from rmhdag.api.context import ApiSettings
 

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from datetime import datetime
 
 from rmhdag.cli.data_errors import count_warnings, flat
+from rmhdag.cli.operations import Operations
 from rmhdag.cli.output import ESCAPE, has_colour, paint, say, write
-from rmhdag.cli.platform import Platform, PlatformLost, Watch
 from rmhdag.cli.tables import STATUS_STYLES, cut, on_one_line, show_duration
+from rmhdag.client import Unavailable
 from rmhdag.models.api.jobs import NodeCounts
 from rmhdag.models.api.overviews import JobOverview, NodeOverview
 from rmhdag.models.states import NodeType
@@ -28,6 +29,9 @@ SIGNS = {
 }
 HIDDEN = frozenset({NodeType.START.value, NodeType.END.value})
 BAR_WIDTH = 20
+# Between two looks, on the machine itself and at a server.
+LOCAL_PACE_SECONDS = 0.2
+PACE_SECONDS = 0.5
 # Looking may take this share of the time: 100,000 children are counted in 30 ms.
 LOOKING_SHARE = 0.1
 LOST_SECONDS = 60.0
@@ -36,46 +40,46 @@ STEPS = 10
 
 
 class Detached(Exception):
-    """Ctrl-C: whoever looked has gone, the job goes on."""
+    """Ctrl-C: the viewer has left, the job goes on."""
 
 
 class WaitTimeout(Exception):
     """The job has not ended in the time that was given."""
 
 
-def watch_job(platform: Platform, job_id: str, *, timeout_seconds: float | None) -> JobOverview:
+def watch_job(platform: Operations, job_id: str, *, timeout_seconds: float | None) -> JobOverview:
     """Show the job until it ends, and return its end."""
     show: Callable[[JobOverview], None] = Screen().show if sys.stderr.isatty() else PlainLines().show
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+    pace_seconds = LOCAL_PACE_SECONDS if platform.is_local else PACE_SECONDS
     try:
-        with platform.watching(job_id) as watch:
-            while True:
-                began = time.monotonic()
-                job = look(watch)
-                show(job)
-                if job.has_ended:
-                    return job
-                if deadline is not None and time.monotonic() >= deadline:
-                    raise WaitTimeout
-                pause = max(watch.pace_seconds, (time.monotonic() - began) / LOOKING_SHARE)
-                watch.wait(pause if deadline is None else min(pause, max(0.0, deadline - time.monotonic())))
+        while True:
+            began = time.monotonic()
+            job = look(platform, job_id, pace_seconds)
+            show(job)
+            if job.has_ended:
+                return job
+            if deadline is not None and time.monotonic() >= deadline:
+                raise WaitTimeout
+            pause = max(pace_seconds, (time.monotonic() - began) / LOOKING_SHARE)
+            time.sleep(pause if deadline is None else min(pause, max(0.0, deadline - time.monotonic())))
     except KeyboardInterrupt:
         raise Detached from None
 
 
-def look(watch: Watch) -> JobOverview:
-    """A picture, also across a restart of the database or the server."""
+def look(platform: Operations, job_id: str, pace_seconds: float) -> JobOverview:
+    """The job as it is now, also across a restart of the database or the server."""
     lost_at: float | None = None
     while True:
         try:
-            return watch.look()
-        except PlatformLost as lost:
+            return platform.overview(job_id)
+        except Unavailable:
             if lost_at is None:
                 lost_at = time.monotonic()
-                say(f"{lost} does not answer; trying again")
+                say(f"{'the database' if platform.is_local else 'the server'} does not answer; trying again")
             if time.monotonic() - lost_at > LOST_SECONDS:
-                raise lost.error from None
-        time.sleep(watch.pace_seconds)
+                raise
+        time.sleep(pace_seconds)
 
 
 class Screen:
@@ -98,6 +102,7 @@ class PlainLines:
     def __init__(self) -> None:
         self._seen: dict[str, object] = {}
         self._attempts: dict[str, int] = {}
+        self._before: dict[str, NodeOverview] = {}
 
     def show(self, job: JobOverview) -> None:
         for node in job.nodes:
@@ -105,6 +110,9 @@ class PlainLines:
                 self._attempts[node.node_id] = node.attempt
                 if node.status != "failed":
                     say(f"{node.node_id}: {describe_retry(node, job.seen_at)}")
+            before, self._before[node.node_id] = self._before.get(node.node_id), node
+            if before is not None and (cause := describe_return(before, node)):
+                say(f"{node.node_id}: {cause}")
             if node.type in HIDDEN or node.status in ("pending", "ready"):
                 continue
             step = None if node.children is None else node.settled_children * STEPS // max(node.children.total, 1)
@@ -129,9 +137,9 @@ def draw(job: JobOverview, most_lines: int) -> list[str]:
     if len(nodes) > room:
         # What moves or has failed comes first; the rest is a number.
         busy = sorted(nodes, key=lambda node: node.status in ("pending", "completed", "skipped"))
-        kept = {id(node) for node in busy[: room - 1]}
-        hidden = len(nodes) - len(kept)
-        nodes = [node for node in nodes if id(node) in kept]
+        visible = {id(node) for node in busy[: room - 1]}
+        hidden = len(nodes) - len(visible)
+        nodes = [node for node in nodes if id(node) in visible]
         return [head, *draw_nodes(nodes), f"  … {hidden} more nodes", *warnings]
     return [head, *draw_nodes(nodes), *warnings]
 
@@ -166,17 +174,29 @@ def describe(node: NodeOverview, *, bar: bool) -> str:
         words.append(on_one_line(node.progress.progress_message))
     # While it is tried again, plain lines have said it once.
     if node.error_message and (node.status == "failed" or (bar and not node.is_settled)):
-        words.append(paint(" ".join(node.error_message.split())[:200], "31", sys.stderr))
+        error = paint(" ".join(node.error_message.split())[:200], "31", sys.stderr)
+        return " ".join([*words, error]) if bar else f"{' '.join(words)}: {error}"
     return " ".join(words)
 
 
+def describe_return(before: NodeOverview, node: NodeOverview) -> str | None:
+    """Why the same attempt begins once more, if it does."""
+    if node.attempt != before.attempt or node.is_settled:
+        return None
+    if node.lease_losses > before.lease_losses:
+        return "its worker was lost; another worker takes over"
+    if before.status == "running" and node.status == "dispatched":
+        return "its worker returned it; it continues later or on another worker"
+    return None
+
+
 def describe_retry(node: NodeOverview, now: datetime) -> str:
-    """`attempt 1 of 4 failed: no luck; tried again in 5.0s`."""
+    """`attempt 1 of 4 failed: no luck; next try in 5.0s`."""
     most = max(node.max_retries + 1, node.attempt)
     words = f"attempt {node.attempt - 1} of {most} failed: {flat(node.error_message or 'no message')}"
     if node.next_attempt_at is None:
-        return f"{words}; it is tried again"
-    return f"{words}; it is tried again in {show_duration((node.next_attempt_at - now).total_seconds())}"
+        return f"{words}; trying again"
+    return f"{words}; next try in {show_duration((node.next_attempt_at - now).total_seconds())}"
 
 
 def describe_children(node: NodeOverview, children: NodeCounts, *, bar: bool) -> str:
@@ -196,16 +216,16 @@ def describe_children(node: NodeOverview, children: NodeCounts, *, bar: bool) ->
 
 def cut_styled(line: str, width: int) -> str:
     """At most so many visible characters; whatever style was on is ended."""
-    shown, out, index = 0, [], 0
+    width_used, out, index = 0, [], 0
     while index < len(line):
         if line.startswith(ESCAPE, index):
             end = line.index("m", index) + 1
             out.append(line[index:end])
             index = end
             continue
-        if shown == width:
+        if width_used == width:
             return "".join(out) + (f"{ESCAPE}[0m" if has_colour(sys.stderr) else "")
         out.append(line[index])
-        shown += 1
+        width_used += 1
         index += 1
     return "".join(out)

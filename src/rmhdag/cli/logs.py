@@ -4,37 +4,40 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from rmhdag.cli.doors import connected
+from rmhdag.cli.operations import Operations
 from rmhdag.cli.options import JobArgument, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit, say, show_json
-
-if TYPE_CHECKING:
-    from rmhdag.cli.platform import Platform
-    from rmhdag.models.api.nodes import LogChunk
+from rmhdag.models.api.log_reading import UnseenChunks, lines_of
+from rmhdag.models.api.nodes import LogChunk
+from rmhdag.picture.text_width import visible
 
 LOOK_SECONDS = 0.5
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Show what tasks wrote; -f follows.")(logs)
+    app.command(short_help="Show the logs of tasks; -f follows them.")(logs)
 
 
 def logs(
     job_id: JobArgument,
     node: Annotated[
-        str | None, typer.Option("--node", metavar="NODE", help="One node, or the children of a fan-out.")
+        str | None, typer.Option("--node", metavar="NODE", help="Only this node, or the children of this fan-out.")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Until the job ends, or Ctrl-C.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line of log.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Follow the log until the job ends, or Ctrl-C.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per log line.")] = False,
     namespace: NamespaceOption = None,
     url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Show what the tasks of a job wrote, every attempt of them, each line with its node.
+    """Show the logs of a job's tasks, including all attempts; each line has its node.
 
     \b
     Examples:
@@ -42,25 +45,21 @@ def logs(
       rmhdag logs 0198f3c2 --node reproject -f
       rmhdag logs 0198f3c2 --json | grep ERROR
     """
-    from rmhdag.cli.platform import connected
-
     with connected(url, database_url, schema, namespace=namespace) as platform:
         full_id = platform.find_job(job_id)
-        shown = 0
+        count = 0
         try:
             for chunk in read(platform, full_id, node, follow=follow):
-                shown += 1
+                count += 1
                 write(chunk, as_json=as_json)
         except KeyboardInterrupt:
             return
-        if not shown:
+        if not count:
             say("nothing was written" + (f" by {node}" if node else "") + f"; `rmhdag job {full_id}` shows the job")
 
 
-def read(platform: Platform, job_id: str, node: str | None, *, follow: bool) -> Iterator[LogChunk]:
+def read(platform: Operations, job_id: str, node: str | None, *, follow: bool) -> Iterator[LogChunk]:
     """Chunks that were not seen before, until the job has ended and one more look found nothing."""
-    from rmhdag.models.api.log_reading import UnseenChunks
-
     unseen = UnseenChunks()
     while True:
         last_look = not follow or platform.overview(job_id).has_ended
@@ -71,9 +70,6 @@ def read(platform: Platform, job_id: str, node: str | None, *, follow: bool) -> 
 
 
 def write(chunk: LogChunk, *, as_json: bool) -> None:
-    from rmhdag.models.api.log_reading import lines_of
-    from rmhdag.workflow.text_width import visible
-
     lines = lines_of(chunk)
     if as_json:
         emit("".join(show_json(line._asdict()) + "\n" for line in lines))

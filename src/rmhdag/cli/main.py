@@ -5,16 +5,21 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import NoReturn
+from typing import NoReturn, cast
 
+from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.interrupts import raise_if_interrupted, remember_interrupts
+from rmhdag.cli.output import forget_warnings, mask_url, paint, say
 from rmhdag.machine.private_files import keep_files_private
 from rmhdag.machine.python import leave_current_folder_out
+from rmhdag.models.refusals import Refusal
 
 # Flags that work before and after the command's name.
 GLOBAL_FLAGS = ("--debug", "--no-color")
+COMPLETION = "_RMHDAG_COMPLETE"
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -22,33 +27,26 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     gc.set_threshold(200_000, 20, 20)
     keep_files_private()
     leave_current_folder_out()
-    skip_plugin_search()
+    skip_unused_parts()
     remember_interrupts()
-    given = hoist_global_flags(sys.argv[1:] if arguments is None else arguments)
+    words = hoist_global_flags(sys.argv[1:] if arguments is None else arguments)
     try:
-        sys.exit(run(given))
+        sys.exit(run(words))
     except KeyboardInterrupt:
         sys.exit(130)
+    finally:
+        # Else Python looks for cycles among all objects once more before it ends: a fifth of a short command.
+        gc.freeze()
 
 
-def skip_plugin_search() -> None:
-    """Pydantic searches all installed packages for plugins. We have none, and the search costs 5 % of a start.
+def skip_unused_parts() -> None:
+    """Do without parts of libraries that no command uses, each by the library's own means.
 
-    Its own switch comes too late: the imports are the cost. Should Pydantic rename the module, it searches again.
+    Pydantic would search all installed packages for plugins. HTTPX would import its own command line, and with it Rich
+    and Pygments, which take 50 ms; it does without where that cannot be imported.
     """
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    name = "pydantic.plugin._loader"
-    if "pydantic" not in sys.modules:
-        loader = ModuleType(name)
-        loader.__dict__["get_plugins"] = tuple
-        sys.modules[name] = loader
-
-
-def dispatch(arguments: list[str]) -> int:
-    from rmhdag.cli.plain import run_plain
-
-    code = run_plain(arguments)
-    return parse_and_run(arguments) if code is None else code
+    sys.modules.setdefault("httpx._main", cast(ModuleType, None))
 
 
 def parse_and_run(arguments: list[str]) -> int:
@@ -56,8 +54,11 @@ def parse_and_run(arguments: list[str]) -> int:
 
     from rmhdag.cli.app import build_app, command_of
 
-    only = command_of(arguments)
-    command = get_command(build_app(only=only, completion=only is None))
+    # A shell that completes a line tells the line by a variable; which one depends on the shell.
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") if COMPLETION in os.environ else None
+    name = command_of(arguments if line is None else line.split()[1:])
+    has_all = line is not None or name is None
+    command = get_command(build_app(() if name is None else (name,), lists_others=has_all, completion=has_all))
     try:
         command.main(args=arguments, prog_name="rmhdag")
     except SystemExit as ending:
@@ -65,11 +66,8 @@ def parse_and_run(arguments: list[str]) -> int:
     return 0
 
 
-def run(arguments: list[str], act: Callable[[list[str]], int] = dispatch) -> int:
+def run(arguments: list[str], act: Callable[[list[str]], int] = parse_and_run) -> int:
     """Run one command and return its exit code, whatever happens."""
-    from rmhdag.cli.failure import CommandFailed
-    from rmhdag.cli.output import forget_warnings, mask_url, paint, say
-
     forget_warnings()
     try:
         return act(arguments)
@@ -78,11 +76,14 @@ def run(arguments: list[str], act: Callable[[list[str]], int] = dispatch) -> int
         if failure.remedy:
             say(f"  {failure.remedy}")
         return failure.code
+    except Refusal as refusal:
+        say(f"{paint('error:', '31', sys.stderr)} {refusal}")
+        if refusal.remedy:
+            say(f"  {refusal.remedy}")
+        return refusal.exit_code
     except Exception as error:
         raise_if_interrupted()
         if "--debug" in arguments:
-            import traceback
-
             say(mask_url(traceback.format_exc().rstrip()))
         else:
             say(f"{paint('error:', '31', sys.stderr)} {mask_url(describe_unexpected(error))}")

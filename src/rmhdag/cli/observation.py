@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-
-if TYPE_CHECKING:
-    from rmhdag.cli.settings import Settings
-    from rmhdag.observability.traces import TraceSettings
+from rmhdag.cli.settings import Settings
+from rmhdag.observability.traces import ExporterUnusable, TraceSettings, close_traces, configure_traces
 
 
 @contextmanager
@@ -25,8 +22,6 @@ def observed(settings: Settings, service: str) -> Iterator[None]:
 
 @contextmanager
 def traced(settings: Settings, service: str) -> Iterator[None]:
-    from rmhdag.observability.traces import ExporterUnusable, close_traces, configure_traces
-
     try:
         configure_traces(service, trace_settings(settings))
     except ExporterUnusable as error:
@@ -42,6 +37,4 @@ def traced(settings: Settings, service: str) -> Iterator[None]:
 
 
 def trace_settings(settings: Settings) -> TraceSettings:
-    from rmhdag.observability.traces import TraceSettings
-
     return TraceSettings(settings.otlp_endpoint, settings.applicationinsights_connection_string)

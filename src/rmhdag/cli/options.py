@@ -9,27 +9,28 @@ import typer
 from rmhdag.cli.completion import complete_job
 
 DEFAULT_NAMESPACE = "default"
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 ServerOption = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="A server, instead of RMHDAG_URL; its key is in RMHDAG_KEY.")
+    str | None,
+    typer.Option("--url", metavar="URL", help="Server to use (default: RMHDAG_URL); its key is in RMHDAG_KEY."),
 ]
-UrlOption = Annotated[str | None, typer.Option("--database-url", metavar="URL", help="Instead of RMHDAG_DATABASE_URL.")]
-SchemaOption = Annotated[str | None, typer.Option("--schema", metavar="NAME", help="Instead of RMHDAG_SCHEMA.")]
+UrlOption = Annotated[
+    str | None, typer.Option("--database-url", metavar="URL", help="Database to use (default: RMHDAG_DATABASE_URL).")
+]
+SchemaOption = Annotated[
+    str | None, typer.Option("--schema", metavar="NAME", help="Database schema to use (default: RMHDAG_SCHEMA).")
+]
 NamespaceOption = Annotated[
     str | None,
-    typer.Option("--namespace", metavar="NAME", help="Whose jobs and workflows; else `default`, or that of the key."),
+    typer.Option("--namespace", metavar="NAME", help="Namespace to use (default: `default`, or the key's namespace)."),
 ]
-StorageNamespaceOption = Annotated[
-    str, typer.Option("--namespace", metavar="NAME", help="Whose files; else those of `default`.")
-]
+StorageNamespaceOption = Annotated[str, typer.Option("--namespace", metavar="NAME", help="Namespace of the files.")]
 AsOption = Annotated[
     str | None,
-    typer.Option("--as", metavar="NAME", help="In whose name; else your user name, or the holder of the key."),
+    typer.Option("--as", metavar="NAME", help="Act on behalf of NAME (default: your user name or the key's owner)."),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done and change nothing.")]
 JobArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="JOB", help="A job's id, or how it begins (8 characters or more).", autocompletion=complete_job
-    ),
+    typer.Argument(metavar="JOB", help="Job id, or its first 8 or more characters.", autocompletion=complete_job),
 ]

@@ -6,14 +6,17 @@ from typing import Annotated
 
 import typer
 
+from rmhdag.cli.doors import connected
 from rmhdag.cli.draining import WaitOption, drain
+from rmhdag.cli.listing import show_listing
 from rmhdag.cli.options import AsOption, JsonOption, SchemaOption, ServerOption, UrlOption
+from rmhdag.cli.tables import show_age, show_duration
 
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(invoke_without_command=True, rich_markup_mode=None, help="List orchestrators; drain one.")
     group.callback()(orchestrators)
-    group.command("drain", short_help="Let one finish and end.")(drain_orchestrator)
+    group.command("drain", short_help="Let one finish its work and exit.")(drain_orchestrator)
     app.add_typer(group, name="orchestrators")
 
 
@@ -34,12 +37,8 @@ def orchestrators(
     """
     if context.invoked_subcommand is not None:
         return
-    from rmhdag.cli.listing import show_listing
-    from rmhdag.cli.platform import connected
-    from rmhdag.cli.tables import show_age, show_duration
-
     with connected(url, database_url, schema) as platform:
-        lines = platform.orchestrators()
+        lines = platform.client.orchestrators()
     headers = ("ORCHESTRATOR", "HOST", "PROCESS", "VERSION", "STATE", "STARTED", "SILENT", "JOBS")
     show_listing(
         "orchestrators",
@@ -56,13 +55,13 @@ def orchestrators(
             line.jobs_owned,
         ),
         as_json=as_json,
-        nothing="no orchestrator is there; `rmhdag up` or `rmhdag orchestrator` starts one",
+        nothing="no orchestrator is running; `rmhdag up` or `rmhdag orchestrator` starts one",
         right=("JOBS",),
     )
 
 
 def drain_orchestrator(
-    orchestrator: Annotated[str, typer.Argument(metavar="ORCHESTRATOR", help="Its id, or how it begins.")],
+    orchestrator: Annotated[str, typer.Argument(metavar="ORCHESTRATOR", help="Id, or its first characters.")],
     wait_seconds: WaitOption = None,
     issued_by: AsOption = None,
     as_json: JsonOption = False,
@@ -70,22 +69,20 @@ def drain_orchestrator(
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Let an orchestrator hand its jobs over to the others, and end with exit code 0.
+    """Make an orchestrator hand its jobs over to the others and exit with code 0.
 
-    It works from anywhere: the orchestrator hears it with its next heartbeat. Jobs of the only one wait until another
-    one is started. `rmhdag up` does not start a drained orchestrator again; under systemd, `Restart=on-failure` does
-    not either.
+    This works from any machine: the orchestrator receives the request with its next heartbeat. If it is the only one,
+    its jobs wait until another is started. Neither `rmhdag up` nor systemd with `Restart=on-failure` restarts a drained
+    orchestrator.
 
     \b
     Examples:
       rmhdag orchestrators drain 0198f3c2
       rmhdag orchestrators drain 0198f3c2 --wait 60
     """
-    from rmhdag.cli.platform import connected
-
     with connected(url, database_url, schema, name=issued_by) as platform:
 
         def ids() -> list[str]:
-            return [line.owner_id for line in platform.orchestrators()]
+            return [line.owner_id for line in platform.client.orchestrators()]
 
         drain("orchestrator", orchestrator, ids, platform.drain_orchestrator, wait_seconds, as_json=as_json)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import sys
 from datetime import datetime
 from typing import Any, TextIO
@@ -20,7 +19,7 @@ from typing import Any, TextIO
 from rmhdag.models.plain_text import DECEIVING
 
 # Becomes ESC when it is written. It is new in each process, so that no value that was stored before can hold it.
-ESCAPE = f"\x1b{secrets.token_hex(8)}"
+ESCAPE = f"\x1b{os.urandom(8).hex()}"
 MARK = "\N{REPLACEMENT CHARACTER}"
 _state = {"colour": True}
 _warned: set[str] = set()
@@ -50,7 +49,7 @@ def show(text: str) -> str:
 def show_json(value: Any, indent: int | None = None) -> str:
     """JSON that means the same and has nothing in it that a terminal obeys."""
     text = json.dumps(value, ensure_ascii=False, indent=indent, default=as_json_value)
-    return DECEIVING.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return DECEIVING.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def emit(text: str) -> None:

@@ -54,14 +54,14 @@ def refuse_constant(name: str) -> Any:
     raise ValueError(name)
 
 
-def read_document(given: str) -> dict[str, Any]:
+def read_document(word: str) -> dict[str, Any]:
     """`@file.json`, `-` for stdin, or the JSON itself."""
-    if given == "-":
+    if word == "-":
         text = sys.stdin.read(MAX_READ_BYTES)
-    elif given.startswith("@"):
-        text = read_file(given[1:])
+    elif word.startswith("@"):
+        text = read_file(word[1:])
     else:
-        text = given
+        text = word
     value = parse(text, "--params")
     if not isinstance(value, dict):
         raise CommandFailed(
@@ -100,4 +100,6 @@ def refuse(wrong: Sequence[tuple[str, str]], workflow_id: str) -> CommandFailed:
 
 
 def refuse_inputs(error: InvalidInputs, workflow_id: str) -> CommandFailed:
-    return refuse([(one.pointer, f"{one.message}. {one.remedy}") for one in error.problems], workflow_id)
+    return refuse(
+        [(problem.pointer, f"{problem.message}. {problem.remedy}") for problem in error.problems], workflow_id
+    )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import ESCAPE, emit, emit_json, has_colour, say, show_json
 from rmhdag.cli.workflow_files import check_file, find_files, show_problem
-
-if TYPE_CHECKING:
-    from rmhdag.workflow.outline import Outline
+from rmhdag.picture.dot import draw_dot
+from rmhdag.picture.layout import place
+from rmhdag.picture.mermaid import draw_mermaid
+from rmhdag.picture.outline import Outline, outline_folded
+from rmhdag.picture.svg import draw_svg
+from rmhdag.picture.terminal import draw_terminal
 
 
 class Direction(StrEnum):
@@ -36,20 +39,18 @@ def show_picture(
     """The workflow in one of the forms, to stdout or into a file."""
     if svg + mermaid + dot + as_json > 1:
         raise CommandFailed("--svg, --mermaid, --dot and --json exclude each other", code=ExitCode.USAGE)
-    shown = outline_or_explain(file)
+    outline = outline_or_explain(file)
     if as_json and output is None:
-        from rmhdag.workflow.layout import place
-
-        emit_json(place(shown, direction=direction.value).as_json())
+        emit_json(place(outline, direction=direction.value).as_json())
         return
     if svg:
-        text = draw_svg_text(shown, direction)
+        text = draw_svg_text(outline, direction)
     elif mermaid or dot:
-        text = draw_other(shown, direction, mermaid=mermaid)
+        text = draw_other(outline, direction, mermaid=mermaid)
     elif as_json:
-        text = layout_json(shown, direction)
+        text = layout_json(outline, direction)
     else:
-        text = draw_boxes(shown, width, plain=ascii_only or not speaks_unicode(), to_file=output is not None)
+        text = draw_boxes(outline, width, plain=ascii_only or not speaks_unicode(), to_file=output is not None)
     if output is None:
         emit(text)
         return
@@ -68,41 +69,27 @@ def outline_or_explain(file: str) -> Outline:
         for problem in checked.problems:
             say(show_problem(problem, checked.source).rstrip())
         raise CommandFailed(f"{checked.file} is not a valid workflow, so it has no picture", code=ExitCode.INVALID)
-    from rmhdag.workflow.outline import outline_folded
-
     return outline_folded(checked.checked.folded())
 
 
-def draw_svg_text(shown: Outline, direction: Direction) -> str:
-    from rmhdag.workflow.drawing.svg import draw_svg
-    from rmhdag.workflow.layout import place
-
-    return draw_svg(place(shown, direction=direction.value))
+def draw_svg_text(outline: Outline, direction: Direction) -> str:
+    return draw_svg(place(outline, direction=direction.value))
 
 
-def layout_json(shown: Outline, direction: Direction) -> str:
-    from rmhdag.workflow.layout import place
-
-    return show_json(place(shown, direction=direction.value).as_json()) + "\n"
+def layout_json(outline: Outline, direction: Direction) -> str:
+    return show_json(place(outline, direction=direction.value).as_json()) + "\n"
 
 
-def draw_other(shown: Outline, direction: Direction, *, mermaid: bool) -> str:
-    from rmhdag.workflow.drawing.dot import draw_dot
-    from rmhdag.workflow.drawing.mermaid import draw_mermaid
-
+def draw_other(outline: Outline, direction: Direction, *, mermaid: bool) -> str:
     draw = draw_mermaid if mermaid else draw_dot
-    return draw(shown, direction=direction.value)
+    return draw(outline, direction=direction.value)
 
 
-def draw_boxes(shown: Outline, width: int | None, *, plain: bool, to_file: bool) -> str:
-    import shutil
-
-    from rmhdag.workflow.drawing.terminal import draw_terminal
-
+def draw_boxes(outline: Outline, width: int | None, *, plain: bool, to_file: bool) -> str:
     columns = width or shutil.get_terminal_size((100, 24)).columns
     colour = not to_file and has_colour(sys.stdout)
     # Its texts are cleaned already, so the styles are all ours.
-    return draw_terminal(shown, width=columns, colour=colour, ascii_only=plain).replace("\x1b", ESCAPE)
+    return draw_terminal(outline, width=columns, colour=colour, ascii_only=plain).replace("\x1b", ESCAPE)
 
 
 def speaks_unicode() -> bool:

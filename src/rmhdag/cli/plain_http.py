@@ -21,13 +21,13 @@ def warn_of_plain_http(url: str) -> None:
     """Before a key is sent there."""
     parts = urlsplit(url)
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-        warn(f"{parts.hostname} is reached by http, so anybody on the way can read the key; use https")
+        warn(f"{parts.hostname} uses http, so anybody on the network path can read the key; use https")
 
 
 def warn_of_open_listener(host: str) -> None:
     """The API itself speaks no TLS."""
     if not is_loopback(host):
         warn(
-            f"the API listens on {host} without TLS, so keys and data cross the network in the clear; "
-            "listen on 127.0.0.1 and put a proxy with TLS in front"
+            f"the API listens on {host} without TLS, so keys and data cross the network unencrypted; listen on "
+            f"127.0.0.1 and put a proxy with TLS in front"
         )

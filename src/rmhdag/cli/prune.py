@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rmhdag.cli.confirmation import confirm
+from rmhdag.cli.doors import connected
 from rmhdag.cli.options import DryRunOption, JsonOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit, emit_json, say
-
-if TYPE_CHECKING:
-    from rmhdag.models.api.retention import PrunePreview
+from rmhdag.cli.tables import lay_out
+from rmhdag.models.api.retention import PrunePreview
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Delete what is past retention; --dry-run shows what and why.")(prune)
+    app.command(short_help="Delete data past its retention; --dry-run shows what and why.")(prune)
 
 
 def prune(
     dry_run: DryRunOption = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: JsonOption = False,
     url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Delete now what is past retention, in all namespaces; orchestrators do the same by themselves within minutes.
+    """Delete data past its retention now, in all namespaces; orchestrators do the same by themselves within minutes.
     Assets, their revisions and their files are never deleted. Needs the scope `platform`.
 
     \b
@@ -36,28 +36,27 @@ def prune(
       RMHDAG_RETENTION_DAYS=365 rmhdag prune --dry-run
       rmhdag prune --yes --json
 
-    RMHDAG_RETENTION_DAYS, RMHDAG_RETENTION_HISTORY_DAYS and RMHDAG_RETENTION_PAYLOAD_DAYS say how long things are kept:
-    those of this command beside the database, those of the server over HTTP. docs/retention.md lists all tables.
+    RMHDAG_RETENTION_DAYS, RMHDAG_RETENTION_HISTORY_DAYS and RMHDAG_RETENTION_PAYLOAD_DAYS set how long data is kept.
+    With a local database the values of this command apply, over HTTP those of the server. docs/retention.md lists all
+    tables.
     """
-    from rmhdag.cli.platform import connected
-
     with connected(url, database_url, schema) as platform:
         if dry_run or not yes:
-            found = platform.preview_retention()
+            preview = platform.client.preview_retention()
             if dry_run and as_json:
-                emit_json({**found.model_dump(), "dry_run": True})
+                emit_json({**preview.model_dump(), "dry_run": True})
             else:
-                emit(describe(found))
+                emit(describe(preview))
             if dry_run:
                 say("nothing was deleted (--dry-run)")
                 return
-            if not found.tables:
+            if not preview.tables:
                 emit_json({"deleted": {}, "has_more": False}) if as_json else say("there is nothing to delete")
                 return
             confirm("Delete these rows?", "deleting these rows waits for")
         deleted: Counter[str] = Counter()
         while True:
-            done = platform.prune()
+            done = platform.client.prune()
             deleted.update(done.deleted)
             # What is left without progress is in use; orchestrators come back to it.
             if not done.has_more or not done.deleted:
@@ -70,15 +69,13 @@ def prune(
     say(f"deleted {deleted.total():,} rows" if deleted else "there was nothing to delete")
 
 
-def describe(found: PrunePreview) -> str:
-    from rmhdag.cli.tables import lay_out
-
+def describe(preview: PrunePreview) -> str:
     def number(count: int, is_complete: bool) -> str:
         return f"{count:,}" if is_complete else f"{count:,} or more"
 
-    rows = [(number(line.rows, line.is_complete), line.table, line.reason, line.setting) for line in found.tables]
-    kept = [(number(line.jobs, line.is_complete), line.reason) for line in found.kept]
+    rows = [(number(line.rows, line.is_complete), line.table, line.reason, line.setting) for line in preview.tables]
+    stays = [(number(line.jobs, line.is_complete), line.reason) for line in preview.kept]
     parts = [lay_out(("ROWS", "TABLE", "WHY", "SETTING"), rows, right=("ROWS",)) if rows else "nothing to delete\n"]
-    if kept:
-        parts.append("\n" + lay_out(("JOBS THAT STAY", "WHY"), kept, right=("JOBS THAT STAY",)))
+    if stays:
+        parts.append("\n" + lay_out(("JOBS THAT STAY", "WHY"), stays, right=("JOBS THAT STAY",)))
     return "".join(parts)

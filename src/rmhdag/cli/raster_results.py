@@ -6,20 +6,19 @@ import shutil
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rmhdag.catalogue.layout import item_path
+from rmhdag.catalogue.static import CONTAINER
+from rmhdag.cli.operations import Operations
 from rmhdag.cli.output import emit, has_colour, paint
 from rmhdag.cli.tables import show_bytes
+from rmhdag.cli.terminal_picture import draw_picture
+from rmhdag.models.api.assets import OrderAccepted
+from rmhdag.models.api.overviews import JobOverview
 from rmhdag.models.blobs import BlobAddress, BlobRef
 from rmhdag.models.records import Zone
-from rmhdag.storage.catalogue import CONTAINER
-from rmhdag.storage.catalogue_layout import item_path
-
-if TYPE_CHECKING:
-    from rmhdag.cli.platform import Platform
-    from rmhdag.models.api.assets import OrderAccepted
-    from rmhdag.models.api.overviews import JobOverview
-    from rmhdag.storage import Storage
+from rmhdag.storage import Storage
 
 PICTURE_COLUMNS = 56
 LABEL_WIDTH = 11
@@ -47,13 +46,17 @@ class RasterResults:
         }
 
 
-def results_of(platform: Platform, job: JobOverview, ordered: OrderAccepted) -> RasterResults:
+def results_of(platform: Operations, job: JobOverview, ordered: OrderAccepted) -> RasterResults:
     outputs = job.result_data or {}
     thumbnail = outputs.get("thumbnail")
     asset = None
     if ordered.asset_id is not None:
-        made = next(one for one in platform.revisions(ordered.asset_id, 100) if one.revision == ordered.revision)
-        asset = {"asset_id": ordered.asset_id, "revision": made.revision, "content_hash": made.content_hash}
+        revision = next(
+            candidate
+            for candidate in platform.client.revisions(ordered.asset_id)
+            if candidate.revision == ordered.revision
+        )
+        asset = {"asset_id": ordered.asset_id, "revision": revision.revision, "content_hash": revision.content_hash}
     return RasterResults(
         cog=BlobRef.model_validate(outputs["cog"]),
         item=outputs["item"],
@@ -79,8 +82,6 @@ def show_results(results: RasterResults, storage: Storage) -> None:
     rows = describe(results, storage)
     emit("".join(f"{paint(f'{label:<{LABEL_WIDTH}}', '1', sys.stdout)}{text}\n" for label, text in rows))
     if results.thumbnail is not None and has_colour(sys.stdout):
-        from rmhdag.cli.terminal_picture import draw_picture
-
         columns = min(PICTURE_COLUMNS, shutil.get_terminal_size().columns - LABEL_WIDTH - 1)
         lines = draw_picture(storage.read(results.thumbnail.address, THUMBNAIL_BYTES), max(8, columns))
         emit("\n" + "".join(f"{'':<{LABEL_WIDTH}}{line}\n" for line in lines) + "\n")

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import typer
+from pydantic import BaseModel
 
 from rmhdag.cli.app import build_app
 from rmhdag.cli.exit_codes import MEANINGS
+from rmhdag.models.api.approvals import WaitingApproval
+from rmhdag.models.api.assets import (
+    RevisionSummary,
+    UnpublishAnswer,
+    UnpublishedFile,
+    UnpublishedItem,
+    UnpublishingView,
+    VersionView,
+)
+from rmhdag.models.api.attention import Attention
+from rmhdag.models.api.data_errors import WarningView
+from rmhdag.models.api.jobs import JobSummary
+from rmhdag.models.api.nodes import NodeView
+from rmhdag.models.api.overviews import JobOverview, NodeOverview
+from rmhdag.models.api.platforms import PlatformView
+from rmhdag.models.api.previews import OrderPreview, PreviewProblem
+from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
+from rmhdag.models.api.promoted import PromotedView
+from rmhdag.models.api.queues import QueueStatus
+from rmhdag.models.api.reviews import DecisionView
+from rmhdag.models.api.search import SearchHit
+from rmhdag.models.api.services import ServiceCallView, ServiceDeleted, ServiceView
+from rmhdag.models.api.workflows import WorkflowSummary
 
 WIDTH = 96
 
@@ -16,82 +40,97 @@ INTRODUCTION = """\
 
 <!-- Made by `python -m rmhdag.cli.reference > docs/cli.md`; a test keeps it up to date. -->
 
-Data goes to stdout, messages go to stderr. `--json` gives one JSON object whose fields do not change their meaning.
-Colour appears only in a terminal, and not with `NO_COLOR=1` or `--no-color`. `--debug` shows tracebacks; both flags may
-stand anywhere. `-` as a file name reads stdin. Settings come from flags, then the environment, then a file
-(`RMHDAG_CONFIG`, `./rmhdag.toml`, `~/.config/rmhdag/config.toml`), then `development.toml` in the data folder, which
-`rmhdag up` writes (not read beside `RMHDAG_CONFIG`), then defaults; `rmhdag config show` tells which, and
-[settings.md](settings.md) lists them all. `rmhdag --install-completion` adds completion to your shell (bash, zsh or
-fish).
+Data is printed to stdout, messages to stderr. `--json` prints one JSON object whose fields keep their meaning. Output
+is coloured only in a terminal, and not with `NO_COLOR=1` or `--no-color`. `--debug` shows tracebacks; both flags may
+appear anywhere. `-` as a file name reads stdin.
 
-## Far away
+Settings come from flags, then the environment, then a file (`RMHDAG_CONFIG`, `./rmhdag.toml`,
+`~/.config/rmhdag/config.toml`), then `development.toml` in the data folder, which `rmhdag up` writes (not read if
+`RMHDAG_CONFIG` is set), then defaults. `rmhdag config show` shows the origin of each, and [settings.md](settings.md)
+lists them all. `rmhdag --install-completion` adds completion to your shell (bash, zsh or fish).
 
-With `RMHDAG_URL` (or `--url`) and the key in `RMHDAG_KEY`, which is never given on the command line, the commands
-`submit`, `jobs`, `job`, `logs`, `cancel`, `retry`, `approvals`, `decide`, `assets`, `asset`, `rollback`, `catalogue`,
-`workflows`, `queues`, `prune`, `dead-letters`, `callbacks`, `orchestrators`, `workers`, `keys` and `audit` talk to that
-server and need no database; output, JSON and exit codes are alike.
-If a database is named in the environment or a file, too, the server counts; `--database-url` on the command line counts
-before `RMHDAG_URL`. All is done in the namespace of the key and in the name of its holder; `--as` is for `submit` with
-the scope `admin`. The other commands work on the database, and say so if only a server is named.
+## Remote commands
+
+With `RMHDAG_URL` (or `--url`) and a key in `RMHDAG_KEY`, which is never passed on the command line, the commands
+`submit`, `jobs`, `job`, `logs`, `cancel`, `retry`, `approvals`, `decide`, `assets`, `asset`, `rollback`, `platforms`,
+`unpublish`, `promoted`, `catalogue`, `workflows`, `queues`, `prune`, `dead-letters`, `callbacks`, `services`,
+`orchestrators`, `workers`, `keys` and `audit` use that server and need no database; output, JSON and exit codes are the
+same. If the environment or a file also names a database, the server is used; `--database-url` on the command line takes
+precedence over `RMHDAG_URL`. Commands act in the namespace of the key and on behalf of its owner; `--as` works for
+`submit` with the scope `admin`. The other commands need a database, and say so if only a server is named.
 """
 
-JOB = (
-    "job_id, namespace, workflow_id, workflow_version, workflow_hash, status, ending, priority, submitted_by, "
-    "correlation_id, idempotency_key, callback_url, request_id, parent_job_id, parent_node_id, rerun_of, root_job_id, "
-    "created_at, started_at, completed_at, error_message, error, warnings [code, message, count], input_params, "
-    "result_data, owner_id, owner_epoch, "
-    "owner_heartbeat_at, duration_seconds"
-)
-NODE = (
-    "node_id, type, status, attempt, retry_count, max_retries, lease_losses, task_id, reused_task_id, "
-    "next_attempt_at, deadline_at, created_at, ready_at, dispatched_at, started_at, completed_at, checkpoint_phase, "
-    "error_message, error, child_job_id, duration_seconds, taken_over, children, progress"
-)
 
+def fields_of(model: type[BaseModel], *, without: Collection[str] = ()) -> str:
+    return ", ".join(name for name in model.model_fields if name not in without)
+
+
+JOB = fields_of(JobOverview, without=("node_counts", "nodes", "reruns", "seen_at")).replace(
+    "warnings", f"warnings [{fields_of(WarningView)}]"
+)
+NODE = fields_of(NodeOverview, without=("reason",))
 KEY = (
-    "key_id, namespace, name, kind, state, scopes, rotated_from, created_by, created_at, expires_at, revoked_at, "
-    "revoked_by, last_used_at"
+    "key_id, namespace, name, kind, state, scopes, max_priority, rotated_from, created_by, created_at, expires_at, "
+    "revoked_at, revoked_by, last_used_at"
 )
 ASSET = (
     "asset_id, platform_id, platform_refs, kind, processing_status, latest_revision, current_revision, "
     "current_job_id, content_hash, approval_state, classification, created_by, created_at, updated_at, deleted_at, "
     "deleted_by"
 )
-WORKFLOW = "workflow_id, version, hash, name, description, registered_by, registered_at, retired_at, retired_by"
-REVISION = "revision, status, source, job_id, content_hash, created_by, created_at, completed_at, error_message"
+PLATFORM = fields_of(PlatformView)
+WORKFLOW = fields_of(WorkflowSummary)
+REVISION = fields_of(RevisionSummary)
+
+VERSIONS = f"latest_version, versions [{fields_of(VersionView)}]"
+SERVICE = fields_of(ServiceView)
+PROMOTED = fields_of(PromotedView)
 
 # The objects of `--json`; fields may be added, those that are here keep their meaning. A test compares.
 JSON_OBJECTS = {
-    "up": "up, database, schema, url, login_url, queues, storage, workflows, processes, logs",
+    "up": "up, database, schema, url, login_url, gateway_url, sandbox_key, services_url, queues, storage, workflows, "
+    "processes, logs",
     "demo": "job_id, cog, item, thumbnail, asset",
     "submit": "job_id, workflow_id, workflow_version",
     "submit --platform": "job_id, workflow_id, workflow_version, request_id, asset_id, revision, joined",
     "submit --dry-run": "workflow_id, workflow_version, input_params, dry_run",
+    "submit --dry-run --platform": fields_of(OrderPreview)
+    .replace("problems", f"problems [{fields_of(PreviewProblem)}]")
+    .replace("warnings", "warnings [code, message]"),
     "submit --wait": f"{JOB}, node_counts, nodes [{NODE}]",
-    "jobs": "jobs [job_id, workflow_id, workflow_version, status, ending, priority, submitted_by, correlation_id, "
-    "rerun_of, parent_job_id, created_at, started_at, completed_at, error_message, duration_seconds], next",
+    "jobs": f"jobs [{fields_of(JobSummary)}], next",
     "job": f"{JOB}, node_counts, nodes [{NODE}, reason], reruns [job_id, status]",
-    "job --node": "job_id, node_id, type, status, handler, queue, attempt, retry_count, max_retries, lease_losses, "
-    "task_id, reused_task_id, parent_node_id, fan_out_index, fan_out_item_key, next_attempt_at, deadline_at, "
-    "created_at, ready_at, dispatched_at, started_at, completed_at, checkpoint_phase, error_message, error, warnings, "
-    "child_job_id, children_total, "
-    "duration_seconds, input_params, output, worker_id, error_kind, metrics, checkpoint_saved_at, children, reason",
+    "job --node": fields_of(NodeView),
     "job --events": "job_id, events [seq, created_at, event_type, event_status, node_id, task_id, duration_ms, "
     "source_app, error_message, event_data, message]",
     "logs": "node_id, task_id, lease_epoch, line",
     "cancel": "job_id, command_id, outcome, reason",
     "cancel --dry-run": "job_id, status, under_way, finished, dry_run",
-    "approvals": "approvals [kind, job_id, node_id, workflow_id, submitted_by, message, approvers, waiting_since, "
-    "deadline_at, decide_path, command]",
+    "attention": fields_of(Attention),
+    "search": f"hits [{fields_of(SearchHit)}]",
+    "approvals": f"approvals [{fields_of(WaitingApproval)}]",
     "decide": "job_id, command_id, outcome, reason",
     "retry": "job_id, rerun_of, again, reused",
     "retry --dry-run": "rerun_of, input_params, again, reused, keeps_children, dry_run",
     "retry --node": "job_id, command_id, outcome, reason",
     "assets": f"assets [{ASSET}], next",
-    "asset": f"{ASSET}, current, revisions [{REVISION}]",
-    "asset delete": f"{ASSET}, current",
-    "asset delete --dry-run": f"{ASSET}, current, dry_run",
-    "rollback": f"{REVISION}, asset_id, error, warnings, outputs, footprint, made_by",
+    "asset": f"{ASSET}, current, {VERSIONS}, unpublishings [{fields_of(UnpublishingView)}], revisions [{REVISION}]",
+    **{f"asset {step}": fields_of(DecisionView) for step in ("approve", "reject", "revoke", "clear")},
+    "asset delete": f"{ASSET}, current, {VERSIONS}, unpublishings",
+    "asset delete --dry-run": f"{ASSET}, current, {VERSIONS}, unpublishings, dry_run",
+    "rollback": f"{REVISION}, asset_id, error, warnings, outputs, footprint, made_by, "
+    "tables [table_name, role, geometry_type, feature_count, state]",
+    "platforms list": f"platforms [{PLATFORM}]",
+    "platforms show": PLATFORM,
+    "platforms set": PLATFORM,
+    "platforms deactivate": PLATFORM,
+    "unpublish": fields_of(UnpublishAnswer)
+    .replace("files,", f"files [{fields_of(UnpublishedFile)}],")
+    .replace("items,", f"items [{fields_of(UnpublishedItem)}],"),
+    "promoted": f"promoted [{PROMOTED}]",
+    "promoted promote": PROMOTED,
+    "promoted demote": PROMOTED,
+    "promoted gallery": f"promoted [{PROMOTED}]",
     "catalogue remove": "collection_id, removed, kept, item_ids, dry_run",
     "workflows": f"workflows [{WORKFLOW}]",
     "workflows show": "workflow_id, version, hash, definition",
@@ -104,18 +143,21 @@ JSON_OBJECTS = {
     "storage get": "file, zone, container, path, size_bytes, sha256, media_type",
     "prune": "deleted, has_more",
     "prune --dry-run": "tables [table, rows, reason, setting, is_complete], kept [jobs, reason, is_complete], dry_run",
-    "queues": "queues [queue, waiting, delayed, running, oldest_seconds, workers, slots, dead_letters, attention]",
+    "queues": f"queues [{fields_of(QueueStatus)}]",
     "dead-letters list": "dead_letters [dead_letter_id, queue, reason, error_message, job_id, node_id, task_id, "
     "created_at, settled_at, settled_by, settled_as]",
     "dead-letters requeue": "requeued [dead_letter_id, job_id, is_new_job], refused [dead_letter_id, reason]",
     "dead-letters discard": "discarded",
-    "callbacks list": "callbacks [callback_id, job_id, status, endpoint_url, attempts, created_at, next_attempt_at, "
-    "last_attempt_at, settled_at, last_status, last_error, redelivered_by, redelivered_at, body]",
+    "callbacks list": "callbacks [callback_id, job_id, request_id, status, endpoint_url, attempts, created_at, "
+    "next_attempt_at, last_attempt_at, settled_at, last_status, last_error, redelivered_by, redelivered_at, body]",
     "callbacks redeliver": "redelivered",
-    "orchestrators": "orchestrators [owner_id, host, process_id, version, alive, stopping, jobs_owned, started_at, "
-    "heartbeat_at, silent_seconds, stats]",
-    "workers": "workers [worker_id, host, process_id, version, alive, draining, slots, tasks_held, queues, "
-    "started_at, heartbeat_at, silent_seconds, stats]",
+    "services": f"services [{SERVICE}]",
+    "services set": f"{SERVICE}, is_new, new_secret",
+    "services delete": fields_of(ServiceDeleted),
+    "services calls": f"calls [{fields_of(ServiceCallView)}]",
+    "services retry": "retried",
+    "orchestrators": f"orchestrators [{fields_of(OrchestratorSummary)}]",
+    "workers": f"workers [{fields_of(WorkerSummary)}]",
     "orchestrators drain": "process, draining, has_ended",
     "workers drain": "process, draining, has_ended",
     "keys create": f"{KEY}, key",

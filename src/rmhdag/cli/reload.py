@@ -12,13 +12,21 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
+
+from rmhdag.cli.database import open_connection
+from rmhdag.cli.doors import inside
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import paint, say
+from rmhdag.cli.registering import register_files
+from rmhdag.cli.settings import Settings
 from rmhdag.cli.supervisor import TAIL_LINES, Supervised, Supervisor
 from rmhdag.cli.watched_files import WatchedFiles, flow_files, handler_files
+from rmhdag.handlers.registry import split_modules
+from rmhdag.store.processes import registered_process_ids
 
 if TYPE_CHECKING:
-    from rmhdag.cli.settings import Settings
+    from rmhdag.workflow import HandlerEntry
 
 LOOK_SECONDS = 0.25
 # While a new worker starts: those who wait for it sit before the screen.
@@ -33,8 +41,6 @@ class Reloader:
     def __init__(
         self, watcher: Supervisor, settings: Settings, dsn: str, workflows: Sequence[str], patience_seconds: float
     ) -> None:
-        from rmhdag.handlers.registry import split_modules
-
         modules = split_modules(settings.handlers)
         self._watcher = watcher
         self._settings = settings
@@ -55,6 +61,12 @@ class Reloader:
     def pause_seconds(self) -> float:
         return LOOK_SECONDS if self._candidate is None else JUDGE_SECONDS
 
+    def register_first(self, handlers: Sequence[HandlerEntry]) -> list[str]:
+        """All workflow files, before there is a worker; `known` are the handlers that it will have."""
+        return [
+            name for name, _ in self._register(self._flows.paths(), handlers, "it is registered once it is correct")
+        ]
+
     def look(self) -> None:
         code = self._code.changes()
         if code:
@@ -64,7 +76,9 @@ class Reloader:
             # What workflows name may come with the new handlers.
             self._judge(self._candidate)
         elif self._unregistered:
-            self._register(list(self._unregistered))
+            # With the handlers that the running worker has, not with those that are being edited.
+            for name, path in self._register(list(self._unregistered), (), "the registered version stays"):
+                say(f"{paint('registered', '32', sys.stderr)} {name} from {path.name}")
             self._unregistered.clear()
 
     # -- handlers ----------------------------------------------------------------------------------------------
@@ -74,10 +88,10 @@ class Reloader:
         names = ", ".join(path.name for path in paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
         problems = [problem for path in paths if (problem := syntax_problem(path))]
         if problems:
-            warn("\n".join([*problems, f"  {names} cannot be loaded; the handlers before this change stay"]))
+            warn("\n".join([*problems, f"  {names} cannot be loaded; the previous handlers stay active"]))
             return
         if self._watcher.processes["worker"].is_drained:
-            warn(f"{names} changed, and nobody loads it: the worker was drained")
+            warn(f"{names} changed but is not loaded: the worker was drained")
             return
         if self._candidate is not None:
             self._watcher.give_up(self._candidate)
@@ -94,7 +108,7 @@ class Reloader:
             why = f"was not ready within {READY_SECONDS:g} s" if is_late else "cannot load the handlers"
             self._watcher.give_up(candidate)
             self._candidate = None
-            warn(f"the new worker {why}; the handlers before this change stay\n{self._last_words(candidate)}")
+            warn(f"the new worker {why}; the previous handlers stay active\n{self._last_words(candidate)}")
         elif self._is_registered(process.pid):
             self._candidate = None
             self._watcher.replace(candidate, self._patience_seconds)
@@ -103,14 +117,9 @@ class Reloader:
 
     def _is_registered(self, process_id: int) -> bool:
         """It says so in the database when it has loaded its handlers."""
-        import psycopg
-
-        from rmhdag.cli.database import open_connection
-        from rmhdag.store import views
-
         # A database that is just being restarted is asked again at the next look.
         with suppress(psycopg.Error), open_connection(self._dsn, self._settings) as conn:
-            return any(line.process_id == process_id for line in views.workers(conn))
+            return process_id in registered_process_ids(conn)
         return False
 
     def _last_words(self, candidate: Supervised) -> str:
@@ -124,14 +133,11 @@ class Reloader:
 
     # -- workflows ---------------------------------------------------------------------------------------------
 
-    def _register(self, paths: list[Path]) -> None:
-        """Each by itself: a problem in one file must not hold up the others."""
-        import psycopg
-
-        from rmhdag.cli.database import open_connection
-        from rmhdag.cli.platform import who
-        from rmhdag.cli.registration import register_files
-
+    def _register(
+        self, paths: list[Path], handlers: Sequence[HandlerEntry], consequence: str
+    ) -> list[tuple[str, Path]]:
+        """What was registered (`ask v1`), and from which file. A problem in one file must not hold up the others."""
+        registered = []
         for path in paths:
             self._refused.pop(path, None)
             if not path.exists():
@@ -139,18 +145,18 @@ class Reloader:
                 continue
             try:
                 # Problems are messages here, not the data that a program reads from our stdout.
-                with open_connection(self._dsn, self._settings) as conn, redirect_stdout(sys.stderr):
-                    # With the handlers that the running worker has, not with those that are being edited.
-                    found = register_files(
-                        conn, self._settings, [str(path)], namespace="default", registered_by=who(None), own=()
-                    )
+                with (
+                    inside(self._dsn, self._settings, "the database", own=handlers) as platform,
+                    redirect_stdout(sys.stderr),
+                ):
+                    workflows = register_files(platform, [str(path)])
             except (CommandFailed, psycopg.Error) as error:
                 self._refused[path] = None
                 remedy = error.remedy if isinstance(error, CommandFailed) else ""
-                warn(f"{path.name}: {error}; the registered version stays{f' ({remedy})' if remedy else ''}")
+                warn(f"{path.name}: {error}; {consequence}{f' ({remedy})' if remedy else ''}")
                 continue
-            for one in found:
-                say(f"{paint('registered', '32', sys.stderr)} {one.workflow_id} v{one.version} from {path.name}")
+            registered += [(f"{workflow.workflow_id} v{workflow.version}", path) for workflow in workflows]
+        return registered
 
 
 def syntax_problem(path: Path) -> str | None:

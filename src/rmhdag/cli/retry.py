@@ -1,13 +1,17 @@
-"""`rmhdag retry`: a node of a running job once more, or a finished job as a new one that reuses what is finished."""
+"""`rmhdag retry`: retry a node of a running job, or rerun a finished job as a new one that reuses finished results."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
+from rmhdag.cli.cancel import tell_answer
+from rmhdag.cli.doors import connected
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.operations import Operations
 from rmhdag.cli.options import (
     AsOption,
     DryRunOption,
@@ -19,31 +23,32 @@ from rmhdag.cli.options import (
     UrlOption,
 )
 from rmhdag.cli.output import emit, emit_json, say
-from rmhdag.cli.submit import TimeoutOption
-
-if TYPE_CHECKING:
-    from rmhdag.cli.platform import Platform
-    from rmhdag.models.api.jobs import RerunAnswer, RerunRequest
+from rmhdag.cli.parameters import read_parameters
+from rmhdag.cli.submit import TimeoutOption, checked, require_orchestrator
+from rmhdag.cli.waiting import wait_for_job
+from rmhdag.models.api.jobs import RerunAnswer, RerunRequest
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Run again what failed; reuse what is finished.")(retry)
+    app.command(short_help="Run the failed parts again; reuse finished results.")(retry)
 
 
 def retry(
     job_id: JobArgument,
     values: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Changed parameters.")] = None,
     node: Annotated[
-        str | None, typer.Option("--node", metavar="NODE", help="In a running job: this node, now.")
+        str | None, typer.Option("--node", metavar="NODE", help="In a running job: retry this node now.")
     ] = None,
     from_nodes: Annotated[
-        list[str] | None, typer.Option("--from", metavar="NODE", help="Also this node and all behind it.")
+        list[str] | None,
+        typer.Option("--from", metavar="NODE", help="Also run this node and all nodes after it again."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--everything", help="Reuse nothing.")] = False,
+    everything: Annotated[bool, typer.Option("--everything", help="Run everything again; reuse nothing.")] = False,
     params: Annotated[
-        str | None, typer.Option("--params", metavar="JSON", help="Changed parameters as JSON, @file.json, or -.")
+        str | None,
+        typer.Option("--params", metavar="JSON", help="Changed parameters as JSON, @file.json, or - for stdin."),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", "-w", help="Show the new job until it ends.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Show the new job's progress until it ends.")] = False,
     timeout: TimeoutOption = None,
     idempotency_key: Annotated[str | None, typer.Option("--idempotency-key", metavar="KEY")] = None,
     issued_by: AsOption = None,
@@ -54,9 +59,9 @@ def retry(
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Run a finished job again, as a new job: what failed or never ran, what reads a changed parameter, and all that
-    lies behind. What is finished is reused; the old job never changes. In a running job, --node tries a node now that
-    failed or waits for its next attempt.
+    """Run a finished job again, as a new job: the nodes that failed, never ran or read a changed parameter, and all
+    nodes after them. Finished results are reused; the old job never changes. In a running job, --node immediately
+    retries a node that failed or waits for its next attempt.
 
     \b
     Examples:
@@ -65,11 +70,10 @@ def retry(
       rmhdag retry 0198f3c2 resolution=10 --dry-run
       rmhdag retry 0198f3c2 --node split__17
     """
-    from rmhdag.cli.platform import connected
-    from rmhdag.cli.submit import checked, require_orchestrator
-
     if node is not None and (from_nodes or everything or values or params):
-        raise CommandFailed("--node tries one node of a running job and takes nothing else", code=ExitCode.USAGE)
+        raise CommandFailed(
+            "--node retries one node of a running job and cannot be combined with other options", code=ExitCode.USAGE
+        )
     if everything and from_nodes:
         raise CommandFailed("--everything and --from exclude each other", code=ExitCode.USAGE)
     key = checked(idempotency_key, "--idempotency-key", 128)
@@ -80,31 +84,27 @@ def retry(
             return
         if wait and not dry_run:
             require_orchestrator(platform)
-        wanted = {
+        options = {
             "input_params": changed_parameters(platform, full_id, values or [], params),
             "from_nodes": from_nodes or [],
             "everything": everything,
             "dry_run": dry_run,
             "idempotency_key": key,
         }
-        answer = platform.rerun(full_id, read_request(wanted))
+        answer = platform.rerun(full_id, read_request(options))
         if dry_run:
             preview(answer, as_json=as_json)
             return
         assert answer.job_id is not None
         say(f"job {answer.job_id} reruns {full_id}: {describe(answer)}")
         if wait:
-            from rmhdag.cli.waiting import wait_for_job
-
             wait_for_job(platform, answer.job_id, timeout_seconds=timeout, as_json=as_json)
-        shown = answer.model_dump(include={"job_id", "rerun_of", "again", "reused"})
-        emit_json(shown) if as_json else emit(f"{answer.job_id}\n")
+        fields = answer.model_dump(include={"job_id", "rerun_of", "again", "reused"})
+        emit_json(fields) if as_json else emit(f"{answer.job_id}\n")
 
 
-def changed_parameters(platform: Platform, job_id: str, values: list[str], params: str | None) -> dict[str, Any]:
+def changed_parameters(platform: Operations, job_id: str, values: list[str], params: str | None) -> dict[str, Any]:
     """Read by the types of the inputs of the workflow, as the job has it."""
-    from rmhdag.cli.parameters import read_parameters
-
     if not values and params is None:
         return {}
     job = platform.overview(job_id)
@@ -112,35 +112,29 @@ def changed_parameters(platform: Platform, job_id: str, values: list[str], param
     return read_parameters({} if stored is None else stored.definition["inputs"], values, params)
 
 
-def read_request(wanted: dict[str, Any]) -> RerunRequest:
-    from pydantic import ValidationError
-
-    from rmhdag.models.api.jobs import RerunRequest
-
+def read_request(options: dict[str, Any]) -> RerunRequest:
     try:
-        return RerunRequest.model_validate(wanted)
+        return RerunRequest.model_validate(options)
     except ValidationError as error:
         raise CommandFailed(str(error.errors()[0]["msg"]), code=ExitCode.INVALID) from None
 
 
 def describe(answer: RerunAnswer) -> str:
-    kept = f"; {', '.join(answer.keeps_children)} keeps its finished children" if answer.keeps_children else ""
-    return f"{len(answer.again)} nodes run again, {len(answer.reused)} are reused{kept}"
+    rest = f"; {', '.join(answer.keeps_children)} keeps its finished children" if answer.keeps_children else ""
+    return f"{len(answer.again)} nodes run again, {len(answer.reused)} are reused{rest}"
 
 
 def preview(answer: RerunAnswer, *, as_json: bool) -> None:
     if as_json:
-        shown = ("rerun_of", "input_params", "again", "reused", "keeps_children", "dry_run")
-        emit_json({name: getattr(answer, name) for name in shown})
+        names = ("rerun_of", "input_params", "again", "reused", "keeps_children", "dry_run")
+        emit_json({name: getattr(answer, name) for name in names})
         return
     for title, nodes in (("again", answer.again), ("reused", answer.reused)):
         emit("".join(f"{title:<7} {node_id}\n" for node_id in nodes))
     say(f"{describe(answer)}; nothing was started (--dry-run)")
 
 
-def retry_node(platform: Platform, job_id: str, node_id: str, *, as_json: bool) -> None:
-    from rmhdag.cli.cancel import tell_answer
-
+def retry_node(platform: Operations, job_id: str, node_id: str, *, as_json: bool) -> None:
     job = platform.overview(job_id)
     if job.has_ended:
         raise CommandFailed(

@@ -6,22 +6,29 @@ import os
 import socket
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
 
+from rmhdag.assets.identity import Platforms, read_platforms
+from rmhdag.cli.callback_settings import callback_settings
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.lifeline import die_with
+from rmhdag.cli.local_door import read_secret
+from rmhdag.cli.observation import observed
 from rmhdag.cli.options import SchemaOption, UrlOption
 from rmhdag.cli.output import say
 from rmhdag.cli.plain_http import warn_of_open_listener
 from rmhdag.cli.run_orchestrator import ParentOption
+from rmhdag.cli.settings import Settings, load_settings
+from rmhdag.machine.memory import give_memory_back
 
 if TYPE_CHECKING:
     from rmhdag.api.context import ApiSettings
     from rmhdag.api.oidc import OidcSettings
-    from rmhdag.cli.settings import Settings
 
 BACKLOG = 2048
 
@@ -31,31 +38,35 @@ def register(app: typer.Typer) -> None:
 
 
 def api(
-    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Instead of RMHDAG_API_HOST.")] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on (default: RMHDAG_API_HOST).")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65535, help="Instead of RMHDAG_API_PORT; 0 takes a free one.")
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="Port (default: RMHDAG_API_PORT); 0 chooses a free one."),
     ] = None,
     parent: ParentOption = None,
     listener: Annotated[
         int | None, typer.Option("--listener", hidden=True, help="A descriptor that listens already.")
     ] = None,
+    door: Annotated[
+        Path | None, typer.Option("--door", hidden=True, help="The file by which local commands are let in.")
+    ] = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Serve the HTTP API until SIGTERM or Ctrl-C. It decides nothing: orchestrators may come and go beside it.
+    """Serve the HTTP API until SIGTERM or Ctrl-C. It makes no decisions: you can start and stop orchestrators
+    independently.
 
     \b
     Examples:
       rmhdag api
       rmhdag api --host 127.0.0.1 --port 8701
 
-    It speaks no TLS: keep it on loopback and let a proxy with TLS stand in front.
+    It does not support TLS: keep it on loopback behind a proxy with TLS.
     """
     from rmhdag.cli.database import migrated
-    from rmhdag.cli.lifeline import die_with
-    from rmhdag.cli.observation import observed
-    from rmhdag.cli.server import explained, name_server, opened_server
-    from rmhdag.cli.settings import load_settings
+    from rmhdag.cli.server import explained, name_server, opened_server, postgis_dsn
 
     if parent is not None:
         die_with(parent)
@@ -68,8 +79,10 @@ def api(
         migrated(settings, name_server(server)),
     ):
         dsn, name = server.app_dsn(), name_server(server)
-        require_version_if_reachable(dsn, settings, name)
-        wanted = replace(api_settings(dsn, settings), owner_dsn=server.owner_dsn())
+        prepare_if_reachable(dsn, settings, name)
+        secret = None if door is None else read_secret(door)
+        wanted = replace(api_settings(dsn, settings), owner_dsn=server.owner_dsn(), local_secret=secret)
+        wanted = replace(wanted, has_postgis=postgis_dsn(settings, server) is not None)
         given = listen(settings.api_host, settings.api_port) if listener is None else socket.socket(fileno=listener)
         warn_of_open_listener(given.getsockname()[0])
         say(f"api (process {os.getpid()}) listens on {address_of(given)} and works on {name}")
@@ -77,21 +90,19 @@ def api(
     say("stopped")
 
 
-def require_version_if_reachable(dsn: str, settings: Settings, name: str) -> None:
+def prepare_if_reachable(dsn: str, settings: Settings, name: str) -> None:
     """An API may start before its database: it answers 503 until that is there."""
     import psycopg
 
     from rmhdag.cli.database import open_connection
-    from rmhdag.cli.schema_version import require_version
+    from rmhdag.cli.schema_version import prepare_database
 
     with suppress(psycopg.OperationalError), open_connection(dsn, settings) as conn:
-        require_version(conn, settings, name)
+        prepare_database(conn, settings, name)
 
 
 def api_settings(dsn: str, settings: Settings) -> ApiSettings:
     from rmhdag.api.context import ApiSettings
-    from rmhdag.assets.identity import Platforms, read_platforms
-    from rmhdag.cli.callback_settings import callback_settings
 
     return ApiSettings(
         dsn=dsn,
@@ -106,8 +117,10 @@ def api_settings(dsn: str, settings: Settings) -> ApiSettings:
         job_queue_name=settings.job_queue_name,
         callbacks=callback_settings(settings),
         platforms=Platforms(read_platforms(settings.platforms)),
+        storage=settings.storage_settings(),
         retention=settings.retention(),
         quotas=settings.quota_defaults(),
+        client_quotas=settings.client_quota_defaults(),
         submits_per_second=settings.submits_per_second,
         requests_per_second=settings.requests_per_second,
         check_processes=settings.check_processes,
@@ -119,6 +132,7 @@ def api_settings(dsn: str, settings: Settings) -> ApiSettings:
         max_listeners_per_key=settings.api_listeners_per_key,
         origins=frozenset(settings.api_origins.split()),
         hosts=known_hosts(settings),
+        public_url=settings.public_url,
     )
 
 
@@ -135,7 +149,7 @@ def oidc_settings(settings: Settings) -> OidcSettings | None:
         return None
     if not settings.oidc_audience or not settings.oidc_role_scopes:
         raise CommandFailed(
-            "an issuer of tokens is named, but not their audience or what their roles may do",
+            "an OIDC issuer is configured, but not its audience or the scopes of its roles",
             remedy="Set RMHDAG_OIDC_AUDIENCE and RMHDAG_OIDC_ROLE_SCOPES too, or unset RMHDAG_OIDC_ISSUER.",
             code=ExitCode.INVALID,
         )
@@ -152,6 +166,11 @@ def oidc_settings(settings: Settings) -> OidcSettings | None:
         namespace_claim=settings.oidc_namespace_claim,
         algorithms=tuple(settings.oidc_algorithms),
         token_types=tuple(settings.oidc_token_types),
+        client_id=settings.oidc_client_id,
+        client_secret=None if settings.oidc_client_secret is None else settings.oidc_client_secret.get_secret_value(),
+        sign_in_scopes=settings.oidc_sign_in_scopes,
+        sign_in_label=settings.oidc_sign_in_label,
+        session_hours=settings.oidc_session_hours,
     )
 
 
@@ -172,7 +191,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise CommandFailed(
             f"cannot listen on {host}:{port}: {error.strerror or error}",
-            remedy="Choose another one by --host and --port, or by RMHDAG_API_HOST and RMHDAG_API_PORT.",
+            remedy="Choose another one with --host and --port, or with RMHDAG_API_HOST and RMHDAG_API_PORT.",
             code=ExitCode.UNAVAILABLE,
         ) from error
     return listener
@@ -188,6 +207,7 @@ def serve(wanted: ApiSettings, listener: socket.socket, settings: Settings, name
     from rmhdag.api.server import ApiServer
     from rmhdag.cli.schema_version import version_watched
 
+    give_memory_back()
     server = ApiServer(build(wanted))
 
     def stop() -> None:

@@ -11,21 +11,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmhdag.cli.callback_settings import callback_settings
+from rmhdag.cli.crash import arm_crash_point
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.lifeline import die_with, end_drained
+from rmhdag.cli.observation import observed
 from rmhdag.cli.options import SchemaOption, UrlOption
 from rmhdag.cli.output import say
+from rmhdag.cli.settings import Settings, load_settings, variables_of
+from rmhdag.models.catalogue import CatalogueKind
 
 if TYPE_CHECKING:
-    from rmhdag.cli.settings import Settings
     from rmhdag.orchestrator.process import Orchestrator
 
 DAY_SECONDS = 86_400.0
-NoNotifyOption = Annotated[bool, typer.Option("--no-notify", help="Only poll; as behind a transaction pooler.")]
+NoNotifyOption = Annotated[bool, typer.Option("--no-notify", help="Only poll, for use behind a transaction pooler.")]
 HeartbeatOption = Annotated[
-    float | None, typer.Option("--heartbeat", metavar="SECONDS", help="Instead of HEARTBEAT_INTERVAL_SEC.")
+    float | None,
+    typer.Option("--heartbeat", metavar="SECONDS", help="Heartbeat interval (default: HEARTBEAT_INTERVAL_SEC)."),
 ]
-PollOption = Annotated[float | None, typer.Option("--poll", metavar="SECONDS", help="Instead of POLL_INTERVAL_SEC.")]
+PollOption = Annotated[
+    float | None, typer.Option("--poll", metavar="SECONDS", help="Poll interval (default: POLL_INTERVAL_SEC).")
+]
 ParentOption = Annotated[int | None, typer.Option("--parent", hidden=True, help="End when this process ends.")]
 
 
@@ -38,19 +46,31 @@ def orchestrator(
     heartbeat: HeartbeatOption = None,
     poll: PollOption = None,
     orphan_threshold: Annotated[
-        float | None, typer.Option("--orphan-threshold", metavar="SECONDS", help="Instead of ORPHAN_THRESHOLD_SEC.")
+        float | None,
+        typer.Option(
+            "--orphan-threshold",
+            metavar="SECONDS",
+            help="Time without a heartbeat before a process is considered dead (default: ORPHAN_THRESHOLD_SEC).",
+        ),
     ] = None,
     orphan_scan: Annotated[
-        float | None, typer.Option("--orphan-scan", metavar="SECONDS", help="Instead of ORPHAN_SCAN_INTERVAL_SEC.")
+        float | None,
+        typer.Option(
+            "--orphan-scan",
+            metavar="SECONDS",
+            help="Interval between checks for dead processes (default: ORPHAN_SCAN_INTERVAL_SEC).",
+        ),
     ] = None,
     with_api: Annotated[
-        bool, typer.Option("--api", help="Serve the HTTP API too, in a process beside it that ends with it.")
+        bool,
+        typer.Option("--api", help="Also serve the HTTP API, in a separate process that ends with the orchestrator."),
     ] = False,
     parent: ParentOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Run an orchestrator until SIGTERM or Ctrl-C, which hand its jobs over. Any number may run at once.
+    """Run an orchestrator until SIGTERM or Ctrl-C; it then hands its jobs over. You can run any number of
+    orchestrators.
 
     \b
     Examples:
@@ -58,18 +78,13 @@ def orchestrator(
       rmhdag orchestrator --api
       JOB_QUEUE_NAME=jobs DAG_WORKER_QUEUE=light WORKER_QUEUE=heavy rmhdag orchestrator --no-notify
 
-    Needs JOB_QUEUE_NAME, DAG_WORKER_QUEUE and WORKER_QUEUE; they have no defaults.
+    Requires JOB_QUEUE_NAME, DAG_WORKER_QUEUE and WORKER_QUEUE, which have no defaults.
     """
     from rmhdag.cli.api_process import api_beside
-    from rmhdag.cli.callback_settings import callback_settings
-    from rmhdag.cli.crash import arm_crash_point
     from rmhdag.cli.database import migrated, open_connection
-    from rmhdag.cli.lifeline import die_with, end_drained
-    from rmhdag.cli.observation import observed
-    from rmhdag.cli.registration import FreshHandlerQueues
-    from rmhdag.cli.schema_version import require_version, version_watched
-    from rmhdag.cli.server import explained, opened
-    from rmhdag.cli.settings import load_settings
+    from rmhdag.cli.handler_queues import FreshHandlerQueues
+    from rmhdag.cli.schema_version import prepare_database, version_watched
+    from rmhdag.cli.server import explained, name_server, opened_server, postgis_dsn
     from rmhdag.orchestrator.context import OrchestratorSettings
     from rmhdag.orchestrator.process import Orchestrator
 
@@ -90,12 +105,13 @@ def orchestrator(
     arm_crash_point()
     with (
         observed(settings, "rmhdag-orchestrator"),
-        opened(settings) as (dsn, name),
+        opened_server(settings) as server,
         explained(settings),
-        migrated(settings, name),
+        migrated(settings, name_server(server)),
     ):
+        dsn, name = server.app_dsn(), name_server(server)
         with open_connection(dsn, settings) as conn:
-            require_version(conn, settings, name)
+            prepare_database(conn, settings, name)
         require_catalogue(settings, dsn)
         running = Orchestrator(
             dsn,
@@ -117,13 +133,15 @@ def orchestrator(
                 callbacks=callback_settings(settings),
                 catalogue=settings.catalogue,
                 storage=settings.storage_settings(),
+                postgis_dsn=postgis_dsn(settings, server),
+                table_revisions=settings.table_revisions,
                 template_env=settings.template_values(),
                 quotas=settings.quota_defaults(),
             ),
             FreshHandlerQueues(dsn, settings),
             notify=settings.notify,
             pooled=settings.database_pooled,
-            # Not even the end of its life gets the loop out: whoever supervises this process starts another one.
+            # Not even the end of its life gets the loop out: the supervisor of this process starts another one.
             on_hang=lambda: os._exit(ExitCode.FAILED),
         )
         stop_on_signals(running)
@@ -140,8 +158,6 @@ def orchestrator(
 
 def require_queues(settings: Settings) -> None:
     """Queues have no defaults: a wrong guess would send work where nobody looks."""
-    from rmhdag.cli.settings import variables_of
-
     missing = [
         variables_of(field)[-1]
         for field in ("job_queue_name", "dag_worker_queue", "worker_queue")
@@ -150,14 +166,14 @@ def require_queues(settings: Settings) -> None:
     if missing:
         raise CommandFailed(
             f"no queue is configured by {', '.join(missing)}",
-            remedy="Set each to the name of a queue; `rmhdag up` names its own. `rmhdag config show` lists settings.",
+            remedy="Set each to the name of a queue; `rmhdag up` configures its own. `rmhdag config show` lists "
+            "settings.",
             code=ExitCode.INVALID,
         )
 
 
 def require_catalogue(settings: Settings, dsn: str) -> None:
     """Told at once, not by the first node that publishes."""
-    from rmhdag.models.catalogue import CatalogueKind
     from rmhdag.store.connection import connect
     from rmhdag.store.pgstac import has_pgstac
 
@@ -181,8 +197,8 @@ def check_lease(settings: Settings) -> None:
     worth = settings.orphan_seconds - margin(settings)
     if settings.heartbeat_seconds * 2 > worth:
         raise CommandFailed(
-            f"a heartbeat every {settings.heartbeat_seconds:g} s is too rare for an orphan threshold of "
-            f"{settings.orphan_seconds:g} s: one that is late would cost all jobs",
+            f"a heartbeat every {settings.heartbeat_seconds:g} s is too infrequent for an orphan threshold of "
+            f"{settings.orphan_seconds:g} s: one late heartbeat would lose all jobs",
             remedy=f"Set HEARTBEAT_INTERVAL_SEC to {worth / 2:g} or less, or raise ORPHAN_THRESHOLD_SEC.",
             code=ExitCode.INVALID,
         )

@@ -6,16 +6,24 @@ import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 
+from rmhdag.cli.crash import arm_crash_point
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.handler_modules import broken_modules
+from rmhdag.cli.lifeline import die_with, end_drained
+from rmhdag.cli.observation import observed, trace_settings
 from rmhdag.cli.options import SchemaOption, UrlOption
 from rmhdag.cli.output import say
+from rmhdag.cli.plain_http import warn_of_plain_http
 from rmhdag.cli.run_orchestrator import HeartbeatOption, NoNotifyOption, ParentOption, PollOption
+from rmhdag.cli.settings import Settings, load_settings
+from rmhdag.embedded.choice import default_folder
+from rmhdag.machine.private_files import UnsafeFolder
+from rmhdag.models.setting_types import QueueName
 
 if TYPE_CHECKING:
-    from rmhdag.cli.settings import Settings
     from rmhdag.worker.settings import WorkerSettings
     from rmhdag.worker.worker import Worker
 
@@ -26,18 +34,23 @@ def register(app: typer.Typer) -> None:
 
 def worker(
     queue: Annotated[
-        list[str] | None, typer.Option("--queue", "-q", metavar="NAME", help="Serve this queue; may be repeated.")
+        list[str] | None, typer.Option("--queue", "-q", metavar="NAME", help="Queue to serve; may be repeated.")
     ] = None,
     concurrency: Annotated[
         int | None,
-        typer.Option("--concurrency", "-c", min=1, max=1000, help="Tasks at a time; else one per processor."),
+        typer.Option(
+            "--concurrency", "-c", min=1, max=1000, help="Tasks to run at a time (default: one per processor)."
+        ),
     ] = None,
     handlers: Annotated[
         str | None,
-        typer.Option("--handlers", metavar="MODULES", help="Modules with handlers, instead of RMHDAG_HANDLERS."),
+        typer.Option("--handlers", metavar="MODULES", help="Modules with handlers (default: RMHDAG_HANDLERS)."),
     ] = None,
     task_memory_mb: Annotated[
-        int | None, typer.Option("--task-memory", metavar="MB", min=16, help="A task that uses more is ended.")
+        int | None,
+        typer.Option(
+            "--task-memory", metavar="MB", min=16, help="Memory limit per task; a task that uses more is killed."
+        ),
     ] = None,
     stop_seconds: Annotated[
         float | None,
@@ -46,21 +59,24 @@ def worker(
             metavar="SECONDS",
             min=0.1,
             max=86_400,
-            help="After SIGTERM, time for tasks to finish or save before they are killed and given back (default: 30).",
+            help="Time for tasks to finish or save after SIGTERM, before they are killed and returned to the queue "
+            "(default: 30).",
         ),
     ] = None,
     health_port: Annotated[
         int | None,
-        typer.Option("--health-port", min=0, max=65535, help="Tell over HTTP whether it is well; 0 takes a free port."),
+        typer.Option(
+            "--health-port", min=0, max=65535, help="Report health over HTTP on this port; 0 chooses a free port."
+        ),
     ] = None,
     via_http: Annotated[
         str | None,
         typer.Option(
-            "--via-http", metavar="URL", help="Reach the platform by its HTTP API, with the key in RMHDAG_KEY."
+            "--via-http", metavar="URL", help="Use the HTTP API instead of the database, with the key in RMHDAG_KEY."
         ),
     ] = None,
     warm: Annotated[
-        bool, typer.Option("--warm", help="Load the libraries for rasters before the first task asks for them.")
+        bool, typer.Option("--warm", help="Load the raster libraries before the first task needs them.")
     ] = False,
     no_notify: NoNotifyOption = False,
     heartbeat: HeartbeatOption = None,
@@ -69,9 +85,10 @@ def worker(
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Run a worker until SIGTERM or Ctrl-C. Its tasks then have 30 s (--stop-seconds) to finish or save what they do.
+    """Run a worker until SIGTERM or Ctrl-C. Running tasks then have 30 s (--stop-seconds) to finish or save their work.
 
-    A second signal does not wait. A task that does not end in time is killed and given back; no attempt is used up.
+    A second signal ends the wait. A task that does not end in time is killed and returned to the queue; no attempt is
+    used up.
 
     \b
     Examples:
@@ -80,16 +97,10 @@ def worker(
       RMHDAG_KEY=rmhdag_… rmhdag worker --via-http https://dag.example.org --queue heavy
       rmhdag worker --queue light-tasks --handlers rmhdag.handlers.examples
 
-    The example handlers (echo, sleep and others) come with workers in development mode only; name their module to have
-    them elsewhere.
-    Without --queue it serves WORKER_QUEUE and DAG_WORKER_QUEUE, whichever are set; they have no defaults.
-    With --via-http it needs no database; its key has the scope `worker`, and it serves the key's namespace.
+    The example handlers (echo, sleep and others) are available in development mode only; elsewhere, name their module.
+    Without --queue the worker serves WORKER_QUEUE and DAG_WORKER_QUEUE, whichever are set; they have no defaults. With
+    --via-http it needs no database; its key must have the scope `worker`, and it serves the key's namespace.
     """
-    from rmhdag.cli.crash import arm_crash_point
-    from rmhdag.cli.lifeline import die_with, end_drained
-    from rmhdag.cli.observation import observed
-    from rmhdag.cli.settings import load_settings
-
     if parent is not None:
         die_with(parent)
     if via_http is not None and not via_http.startswith(("http://", "https://")):
@@ -111,7 +122,6 @@ def worker(
     settings = load_settings(flags).settings
     queues = find_queues(settings, queue or [])
     arm_crash_point()
-    from rmhdag.machine.private_files import UnsafeFolder
     from rmhdag.worker.crew import HandlersBrokenError
 
     with observed(settings, "rmhdag-worker"):
@@ -125,7 +135,7 @@ def worker(
         except UnsafeFolder as error:
             raise CommandFailed(
                 f"the folder for temporary files of tasks is not safe: {error}",
-                remedy="Name by RMHDAG_SCRATCH a folder that belongs to this user and that nobody else can write.",
+                remedy="Set RMHDAG_SCRATCH to a folder that belongs to this user and that nobody else can write.",
                 code=ExitCode.INVALID,
             ) from None
     if running.was_drained:
@@ -136,13 +146,18 @@ def worker(
 def run_over_database(settings: Settings, queues: tuple[str, ...]) -> Worker:
     from rmhdag.cli.database import migrated, open_connection
     from rmhdag.cli.schema_version import require_version, version_watched
-    from rmhdag.cli.server import explained, opened
+    from rmhdag.cli.server import explained, name_server, opened_server, postgis_dsn
     from rmhdag.worker.worker import Worker
 
-    with opened(settings) as (dsn, name), explained(settings), migrated(settings, name):
+    with (
+        opened_server(settings) as server,
+        explained(settings),
+        migrated(settings, name_server(server)),
+    ):
+        dsn, name = server.app_dsn(), name_server(server)
         with open_connection(dsn, settings) as conn:
             require_version(conn, settings, name)
-        worker = Worker(worker_settings(settings, queues, dsn=dsn))
+        worker = Worker(worker_settings(settings, queues, dsn=dsn, postgis=postgis_dsn(settings, server)))
         announce(worker, name)
         with version_watched(dsn, settings, name, worker.stop):
             worker.run()
@@ -151,15 +166,16 @@ def run_over_database(settings: Settings, queues: tuple[str, ...]) -> Worker:
 
 def run_over_http(settings: Settings, queues: tuple[str, ...], url: str) -> Worker:
     """Nothing here may need the database's driver."""
-    from rmhdag.cli.plain_http import warn_of_plain_http
     from rmhdag.worker.transport import KeyRefused, NotAllowed
     from rmhdag.worker.worker import Worker
 
-    remedy = "Give it a key with the scope `worker` by RMHDAG_KEY; `rmhdag keys create` makes one."
+    remedy = "Set RMHDAG_KEY to a key with the scope `worker`; `rmhdag keys create` creates one."
     if settings.key is None:
         raise CommandFailed("a worker over HTTP needs a key", remedy=remedy, code=ExitCode.AUTHENTICATION)
     warn_of_plain_http(url)
-    worker = Worker(worker_settings(settings, queues, api_url=url, api_key=settings.key.get_secret_value()))
+    postgis = None if settings.postgis_url is None else settings.postgis_url.get_secret_value()
+    key = settings.key.get_secret_value()
+    worker = Worker(worker_settings(settings, queues, api_url=url, api_key=key, postgis=postgis))
     announce(worker, url)
     try:
         worker.run()
@@ -171,10 +187,14 @@ def run_over_http(settings: Settings, queues: tuple[str, ...], url: str) -> Work
 
 
 def worker_settings(
-    settings: Settings, queues: tuple[str, ...], *, dsn: str = "", api_url: str | None = None, api_key: str = ""
+    settings: Settings,
+    queues: tuple[str, ...],
+    *,
+    dsn: str = "",
+    api_url: str | None = None,
+    api_key: str = "",
+    postgis: str | None = None,
 ) -> WorkerSettings:
-    from rmhdag.cli.observation import trace_settings
-    from rmhdag.embedded.choice import default_folder
     from rmhdag.handlers.registry import split_modules
     from rmhdag.worker.settings import STUCK_SECONDS, WorkerSettings
 
@@ -197,6 +217,8 @@ def worker_settings(
         traces=trace_settings(settings),
         storage=settings.storage_settings(),
         rasters=settings.raster_limits(),
+        vectors=settings.vector_limits(),
+        postgis_dsn=postgis,
         mount_folder=settings.mount,
         scratch_root=settings.scratch_folder(settings.home or default_folder()),
         task_variables=settings.task_variables(),
@@ -213,10 +235,6 @@ def announce(worker: Worker, name: str) -> None:
 
 
 def find_queues(settings: Settings, given: list[str]) -> tuple[str, ...]:
-    from pydantic import TypeAdapter, ValidationError
-
-    from rmhdag.cli.setting_types import QueueName
-
     for name in given:
         try:
             TypeAdapter(QueueName).validate_python(name)
@@ -227,7 +245,7 @@ def find_queues(settings: Settings, given: list[str]) -> tuple[str, ...]:
     found = given or [name for name in (settings.worker_queue, settings.dag_worker_queue) if name]
     if not found:
         raise CommandFailed(
-            "no queue is configured by WORKER_QUEUE or DAG_WORKER_QUEUE, and none is given by --queue",
+            "neither WORKER_QUEUE nor DAG_WORKER_QUEUE is set, and --queue is not given",
             remedy="Name the queue to serve; `rmhdag queues` shows where tasks wait.",
             code=ExitCode.INVALID,
         )

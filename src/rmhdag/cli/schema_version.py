@@ -12,11 +12,13 @@ from contextlib import contextmanager
 
 import psycopg
 
-from rmhdag.cli.database import Conn, open_connection
+from rmhdag.cli.database import open_connection
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.seeds import write_seeds
 from rmhdag.cli.settings import Settings
 from rmhdag.observability.logs import get_logger
+from rmhdag.store.connection import Conn
 from rmhdag.store.schema_version import SchemaMismatch, check_version
 
 log = get_logger(__name__)
@@ -29,6 +31,12 @@ def require_version(conn: Conn, settings: Settings, name: str) -> None:
         check_version(conn, settings.schema_name)
     except SchemaMismatch as error:
         raise refusal(error, name) from error
+
+
+def prepare_database(conn: Conn, settings: Settings, name: str) -> None:
+    """Check the version of the schema, and write the rows that come from the settings."""
+    require_version(conn, settings, name)
+    write_seeds(conn, settings)
 
 
 def refusal(error: SchemaMismatch, name: str) -> CommandFailed:
@@ -44,7 +52,7 @@ def version_watched(dsn: str, settings: Settings, name: str, stop: Callable[[], 
     """
     over = threading.Event()
     pause_seconds = BEATS * settings.heartbeat_seconds
-    found: list[SchemaMismatch] = []
+    mismatches: list[SchemaMismatch] = []
 
     def watch() -> None:
         while not over.is_set():
@@ -52,7 +60,7 @@ def version_watched(dsn: str, settings: Settings, name: str, stop: Callable[[], 
                 with open_connection(dsn, settings) as conn:
                     check_version(conn, settings.schema_name)
             except SchemaMismatch as error:
-                found.append(error)
+                mismatches.append(error)
                 log.error("schema_version_mismatch", error=str(error))
                 stop()
                 return
@@ -67,5 +75,5 @@ def version_watched(dsn: str, settings: Settings, name: str, stop: Callable[[], 
     finally:
         over.set()
         thread.join(pause_seconds)
-    if found:
-        raise refusal(found[0], name)
+    if mismatches:
+        raise refusal(mismatches[0], name)

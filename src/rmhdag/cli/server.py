@@ -20,6 +20,7 @@ from rmhdag.embedded import (
     default_folder,
     find_server,
 )
+from rmhdag.store.vault import SecretUnreadable
 
 
 def data_folder(settings: Settings) -> Path:
@@ -29,8 +30,8 @@ def data_folder(settings: Settings) -> Path:
 def choose_server(settings: Settings) -> ExternalServer | EmbeddedPostgres:
     if settings.url is not None and settings.server_url is None:
         raise CommandFailed(
-            "this command works on the database, and only a server is named (RMHDAG_URL)",
-            remedy="Set RMHDAG_DATABASE_URL beside it; or unset RMHDAG_URL to use an embedded PostgreSQL.",
+            "this command needs a database connection, but only RMHDAG_URL (an HTTP server) is configured",
+            remedy="Also set RMHDAG_DATABASE_URL, or unset RMHDAG_URL to use an embedded PostgreSQL.",
             code=ExitCode.INVALID,
         )
     with explained(settings):
@@ -66,6 +67,13 @@ def opened_server(settings: Settings) -> Iterator[ExternalServer | EmbeddedPostg
             yield server
 
 
+def postgis_dsn(settings: Settings, server: ExternalServer | EmbeddedPostgres) -> str | None:
+    """The data database: the configured one, or an embedded server with PostGIS; None if there is none."""
+    if settings.postgis_url is not None:
+        return settings.postgis_url.get_secret_value()
+    return server.data_dsn() if isinstance(server, EmbeddedPostgres) else None
+
+
 @contextmanager
 def explained(settings: Settings) -> Iterator[None]:
     """Errors of connecting, as sentences; never with a password in them."""
@@ -73,17 +81,19 @@ def explained(settings: Settings) -> Iterator[None]:
         yield
     except EmbeddedPostgresError as error:
         raise CommandFailed(str(error), code=ExitCode.UNAVAILABLE) from error
+    except SecretUnreadable as error:
+        raise CommandFailed(str(error), remedy="`rmhdag doctor` shows it too.", code=ExitCode.UNAVAILABLE) from error
     except psycopg.OperationalError as error:
         text = mask_url(" ".join(str(error).split()))
         where = mask_url(settings.server_url or "the embedded PostgreSQL")
         if "authentication failed" in text or "no password supplied" in text:
             raise CommandFailed(
-                f"{where} does not let us in: {text}",
+                f"{where} refuses the login: {text}",
                 remedy="Check user and password in RMHDAG_DATABASE_URL.",
                 code=ExitCode.AUTHENTICATION,
             ) from error
         raise CommandFailed(
             f"{where} cannot be reached: {text}",
-            remedy="Check that it runs and that RMHDAG_DATABASE_URL names it; `rmhdag doctor` tells more.",
+            remedy="Check that it is running and that RMHDAG_DATABASE_URL is correct; `rmhdag doctor` shows more.",
             code=ExitCode.UNAVAILABLE,
         ) from error

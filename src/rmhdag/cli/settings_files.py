@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.embedded.choice import default_folder
 from rmhdag.machine.trust import distrust
 
 CONFIG_VARIABLE = "RMHDAG_CONFIG"
@@ -54,37 +55,35 @@ def untrusted_files() -> list[str]:
     ]
 
 
-def read_files(known: Collection[str]) -> list[ReadFile]:
+def read_files(names: Collection[str]) -> list[ReadFile]:
     """The settings file, and beneath it the one that `rmhdag up` has left in the data folder.
 
-    Whoever names a file by RMHDAG_CONFIG means that one alone: nothing of a development set-up may leak into it.
+    A file that RMHDAG_CONFIG names is read alone: nothing of a development set-up may leak into it.
     """
     path = find_file()
-    files = [] if path is None else [read_file(path, known)]
+    files = [] if path is None else [read_file(path, names)]
     if not os.environ.get(CONFIG_VARIABLE):
         home = os.environ.get("RMHDAG_HOME") or next(
             (file.values["home"] for file in files if "home" in file.values), None
         )
         development = development_file(None if home is None else Path(home))
         if development.is_file() and distrust(development) is None:
-            files.append(read_file(development, known))
+            files.append(read_file(development, names))
     return files
 
 
 def development_file(home: Path | None) -> Path:
-    from rmhdag.embedded.choice import default_folder
-
     return (home or default_folder()) / DEVELOPMENT_FILE
 
 
-def read_file(path: Path, known: Collection[str]) -> ReadFile:
+def read_file(path: Path, names: Collection[str]) -> ReadFile:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CommandFailed(f"{path} cannot be read: {error}", code=ExitCode.INVALID) from None
     for name in values:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
+        if name not in names:
+            close = get_close_matches(name, names, n=1)
             raise CommandFailed(
                 f"{path}:{line_of(path, name)}: unknown setting {name!r}",
                 remedy=f"Did you mean {close[0]!r}?" if close else "`rmhdag config show` lists all settings.",

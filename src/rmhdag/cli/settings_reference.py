@@ -10,20 +10,17 @@ from collections.abc import Iterator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from rmhdag.cli.access_settings import AccessSettings
-from rmhdag.cli.machine_settings import MachineSettings
-from rmhdag.cli.raster_settings import RasterSettings
-from rmhdag.cli.settings import Settings, variables_of
+from rmhdag.cli.settings import grouped_fields, variables_of
 
 INTRODUCTION = """\
 # Settings
 
 <!-- Made by `python -m rmhdag.cli.settings_reference > docs/settings.md`; a test keeps it up to date. -->
 
-A setting comes from a flag, else from the environment, else from a file (`RMHDAG_CONFIG`, `./rmhdag.toml`,
-`~/.config/rmhdag/config.toml`), else from `development.toml` in the data folder, which `rmhdag up` writes, else it has
-its default. `rmhdag config show` lists all of them with their values and origins; passwords are masked. In a file, a
-setting has the name of the first column:
+The value of a setting comes from the first of these sources that has it: a flag, the environment, a file
+(`RMHDAG_CONFIG`, `./rmhdag.toml`, `~/.config/rmhdag/config.toml`), `development.toml` in the data folder (written by
+`rmhdag up`), the default. `rmhdag config show` lists all settings with their values and origins; passwords are masked.
+In a file, a setting has the name in the first column:
 
 ```toml
 retention_days = 365
@@ -31,30 +28,23 @@ worker_queue = "heavy-tasks"
 ```
 
 `./rmhdag.toml` and the user's own file are ignored, with a warning, if they belong to another user than yourself or
-root, or if everybody can write them. A key or password from elsewhere is not sent to a server that `./rmhdag.toml`
-names. A file that `RMHDAG_CONFIG` names is trusted.
+root, or if everybody can write them. A key or password from another source is not sent to a server that
+`./rmhdag.toml` names. A file that `RMHDAG_CONFIG` names is trusted.
 
-Where a setting has several variables, the first that is set counts. Orchestrators, workers and APIs each read their own
-environment: give the same values to all of them.
+If a setting has several variables, the first one that is set is used. Orchestrators, workers and APIs each read their
+own environment: give the same values to all of them.
 """
 
 
 def reference() -> str:
-    machine = without(MachineSettings.model_fields, RasterSettings.model_fields)
-    parts = {"Access": AccessSettings.model_fields, "Machine": machine, "Rasters": RasterSettings.model_fields}
-    inherited = {name for fields in parts.values() for name in fields}
-    lines = [INTRODUCTION, *table({name: one for name, one in Settings.model_fields.items() if name not in inherited})]
-    for title, fields in parts.items():
+    lines = [INTRODUCTION.rstrip("\n")]
+    for title, fields in grouped_fields().items():
         lines += [f"\n## {title}\n", *table(fields)]
     return "\n".join(lines) + "\n"
 
 
-def without(fields: dict[str, FieldInfo], others: dict[str, FieldInfo]) -> dict[str, FieldInfo]:
-    return {name: field for name, field in fields.items() if name not in others}
-
-
 def table(fields: dict[str, FieldInfo]) -> Iterator[str]:
-    yield "| setting | environment | default | what it is |"
+    yield "| setting | environment | default | meaning |"
     yield "|---|---|---|---|"
     for name, field in fields.items():
         variables = " ".join(f"`{variable}`" for variable in variables_of(name))

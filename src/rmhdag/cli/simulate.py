@@ -13,30 +13,33 @@ import typer
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.interrupts import raise_if_interrupted
-from rmhdag.cli.output import emit, emit_json, has_colour, paint, say
+from rmhdag.cli.output import ESCAPE, emit, emit_json, has_colour, paint, say, write
 
 REDRAW_SECONDS = 0.1
+CLEAR_LINE = f"{ESCAPE}[G{ESCAPE}[K"
 
 if TYPE_CHECKING:
-    from rmhdag.simulation.simulate import Failure, Report
+    from rmhdag.lab.simulation.simulate import Failure, Report
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Run the engine among faults, from seeds.")(simulate)
+    app.command(short_help="Simulate the engine under faults, from seeds.")(simulate)
 
 
 def simulate(
-    seeds: Annotated[int, typer.Option("--seeds", min=1, metavar="N", help="How many seeds to run.")] = 500,
-    start: Annotated[int, typer.Option("--start", min=0, metavar="S", help="The first seed.")] = 0,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, metavar="N", help="Number of seeds to run.")] = 500,
+    start: Annotated[int, typer.Option("--start", min=0, metavar="S", help="First seed.")] = 0,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, metavar="X", help="Run this seed alone and show all it does.")
+        int | None, typer.Option("--seed", min=0, metavar="X", help="Run only this seed and show every step.")
     ] = None,
-    processes: Annotated[int, typer.Option("--processes", min=1, max=256, metavar="P", help="At once.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    processes: Annotated[
+        int, typer.Option("--processes", min=1, max=256, metavar="P", help="Number of processes.")
+    ] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run orchestrators and workers among lost, doubled and late messages, crashes and frozen owners.
+    """Simulate orchestrators and workers with lost, duplicate and late messages, crashes and frozen owners.
 
-    Each seed is a whole history on a virtual clock, checked against every invariant. Exit code 1 on a violation.
+    Each seed is a complete history on a virtual clock, checked against every invariant. Exit code 1 if one is violated.
 
     \b
     Examples:
@@ -46,7 +49,7 @@ def simulate(
     if seed is not None:
         replay(seed, as_json=as_json)
         return
-    from rmhdag.simulation.simulate import run_seeds
+    from rmhdag.lab.simulation.simulate import run_seeds
 
     with progress(seeds) as show:
 
@@ -75,7 +78,7 @@ def simulate(
 
 
 def replay(seed: int, *, as_json: bool) -> None:
-    from rmhdag.simulation.simulate import run_seed
+    from rmhdag.lab.simulation.simulate import run_seed
 
     outcome = run_seed(seed, trace=True)
     if as_json:
@@ -103,31 +106,26 @@ def describe(failure: Failure) -> str:
         f"seed {failure.seed}: {paint(failure.invariant, '31', sys.stdout)}",
         f"  {failure.message}",
         *(f"  | {line}" for line in failure.trace_tail[-20:]),
-        f"  again, step by step: rmhdag simulate --seed {failure.seed}",
+        f"  replay it step by step: rmhdag simulate --seed {failure.seed}",
     ]
     return "\n".join(lines) + "\n"
 
 
 @contextmanager
 def progress(seeds: int) -> Iterator[Callable[[Report], None]]:
-    """A bar for people who watch; programs and logs get none."""
+    """One line for people who watch, drawn again and again; programs and logs get none."""
     if not has_colour(sys.stderr):
         yield lambda report: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("seeds, {task.fields[failures]} failures"))
-    bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True, auto_refresh=False)
     drawn_at = 0.0
 
     def show(report: Report) -> None:
         nonlocal drawn_at
-        due = monotonic() - drawn_at >= REDRAW_SECONDS
-        bar.update(task, completed=report.seeds, failures=len(report.failures), refresh=due)
-        if due:
+        if monotonic() - drawn_at >= REDRAW_SECONDS:
             drawn_at = monotonic()
+            write(sys.stderr, f"{CLEAR_LINE}{report.seeds:,} of {seeds:,} seeds, {len(report.failures)} failures")
 
-    with bar:
-        task = bar.add_task("seeds", total=seeds, failures=0)
+    try:
         yield show
+    finally:
+        write(sys.stderr, CLEAR_LINE)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,26 +16,28 @@ from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.options import DEFAULT_NAMESPACE, JsonOption, StorageNamespaceOption
 from rmhdag.cli.output import ESCAPE, emit, emit_json, say, write
-
-if TYPE_CHECKING:
-    from rmhdag.models.records import Zone
-    from rmhdag.storage import Storage
+from rmhdag.cli.sample_data import storage_of
+from rmhdag.cli.settings import load_settings
+from rmhdag.cli.tables import lay_out, show_bytes, show_moment
+from rmhdag.models.blobs import BlobAddress
+from rmhdag.models.records import Zone
+from rmhdag.storage import BlobConflict, BlobNotFound, OutsideStorage, Storage, StorageError
 
 PlaceArgument = Annotated[
     str,
     typer.Argument(metavar="PLACE", help="CONTAINER/PATH in bronze, or ZONE:CONTAINER/PATH, such as silver:work/a."),
 ]
-ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Replace what is there.")]
+ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")]
 PROGRESS_SECONDS = 0.2
 
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(
-        no_args_is_help=True, rich_markup_mode=None, help="Files in blob storage: list, put there, fetch."
+        no_args_is_help=True, rich_markup_mode=None, help="List, upload and download files in blob storage."
     )
     group.command("ls", short_help="List containers, or the files in one.")(list_files)
-    group.command("put", short_help="Put files into storage.")(put_files)
-    group.command("get", short_help="Fetch a file from storage.")(get_file)
+    group.command("put", short_help="Upload files.")(put_files)
+    group.command("get", short_help="Download a file.")(get_file)
     app.add_typer(group, name="storage")
 
 
@@ -43,7 +45,9 @@ def list_files(
     place: Annotated[
         str, typer.Argument(metavar="[PLACE]", help="CONTAINER or CONTAINER/START in bronze; ZONE:… in another zone.")
     ] = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000_000, help="How many.")] = 1_000,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=1_000_000, help="Maximum number of entries.")
+    ] = 1_000,
     namespace: StorageNamespaceOption = DEFAULT_NAMESPACE,
     as_json: JsonOption = False,
 ) -> None:
@@ -56,8 +60,6 @@ def list_files(
       rmhdag storage ls silver: --json
       rmhdag storage ls uploads/ --namespace alpha
     """
-    from rmhdag.cli.tables import lay_out, show_bytes, show_moment
-
     zone, container, start = read_place(place)
     with opened(namespace) as storage:
         if not container:
@@ -70,33 +72,35 @@ def list_files(
                 say(f"zone {zone} holds nothing")
             return
         lines = list(islice(storage.list(zone, container, start), limit + 1))
-    shown, is_cut = lines[:limit], len(lines) > limit
+    page, is_cut = lines[:limit], len(lines) > limit
     if as_json:
         files = [
-            {"container": one.address.container, "path": one.address.path, "size_bytes": one.size_bytes}
-            | {"modified_at": one.modified_at}
-            for one in shown
+            {"container": file.address.container, "path": file.address.path, "size_bytes": file.size_bytes}
+            | {"modified_at": file.modified_at}
+            for file in page
         ]
         emit_json({"zone": zone, "files": files, "has_more": is_cut})
         return
-    if not shown:
-        say(f"nothing in {zone} begins with {container}/{start}; `rmhdag storage ls` lists containers")
+    if not page:
+        # A colon makes a zone of it; without one it is a container of bronze that happens to have the name.
+        listing = f"ls {place}:` lists the zone" if place in set(type(zone)) else "ls` lists containers"
+        say(f"nothing in {zone} begins with {container}/{start}; `rmhdag storage {listing}")
         return
-    rows = [(show_bytes(one.size_bytes), show_moment(one.modified_at), one.address.path) for one in shown]
+    rows = [(show_bytes(file.size_bytes), show_moment(file.modified_at), file.address.path) for file in page]
     emit(lay_out(("SIZE", "CHANGED", "PATH"), rows, right=("SIZE",)))
     if is_cut:
         say(f"there are more than {limit}: raise --limit, or name the start of a path")
 
 
 def put_files(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of this machine.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Local files.")],
     place: PlaceArgument,
     force: ForceOption = False,
     namespace: StorageNamespaceOption = DEFAULT_NAMESPACE,
     as_json: JsonOption = False,
 ) -> None:
-    """Put files into storage, under PLACE: a path that ends in / keeps the names of the files. A file that is there
-    with the same content stays as it is; with another content it is refused (exit code 6) unless --force is given.
+    """Upload files to PLACE; a path that ends in / keeps the names of the files. A file that already exists with the
+    same content stays unchanged; with other content it is refused (exit code 6) unless --force is given.
 
     \b
     Examples:
@@ -104,9 +108,6 @@ def put_files(
       rmhdag storage put *.tif uploads/2026-07/
       rmhdag storage put new.tif uploads/scene.tif --force
     """
-    from rmhdag.models.blobs import BlobAddress
-    from rmhdag.storage import BlobConflict
-
     zone, container, path = read_place(place)
     is_folder = not path or path.endswith("/")
     if not container:
@@ -118,7 +119,7 @@ def put_files(
     for file in files:
         if not file.is_file():
             raise CommandFailed(f"{file} is not a file", code=ExitCode.NOT_FOUND)
-    made = []
+    addresses = []
     with opened(namespace) as storage:
         for file in files:
             address = BlobAddress(zone, container, f"{path}{file.name}" if is_folder else path)
@@ -127,38 +128,36 @@ def put_files(
                     ref = storage.upload(file, address, if_absent=not force, on_piece=progress)
             except BlobConflict:
                 raise CommandFailed(
-                    f"{address} is there already, with another content",
+                    f"{address} already exists with other content",
                     remedy="Choose another path, or replace it with --force.",
                     code=ExitCode.CONFLICT,
                 ) from None
             except OSError as error:
                 raise CommandFailed(f"{file} cannot be read: {error.strerror or error}") from error
-            made.append(ref)
+            addresses.append(ref)
             if not as_json:
                 emit(f"{address}\n")
     if as_json:
-        emit_json({"files": [ref.model_dump() for ref in made]})
+        emit_json({"files": [ref.model_dump() for ref in addresses]})
 
 
 def get_file(
     place: PlaceArgument,
     target: Annotated[
-        Path, typer.Argument(metavar="[FILE]", help="A file or a folder of this machine; else the working folder.")
+        Path, typer.Argument(metavar="[FILE]", help="Local file or folder (default: the current folder).")
     ] = Path(),
     force: ForceOption = False,
     namespace: StorageNamespaceOption = DEFAULT_NAMESPACE,
     as_json: JsonOption = False,
 ) -> None:
-    """Fetch a file from storage. It appears when it is complete; a file that is there stays (exit code 6) unless
-    --force is given.
+    """Download a file. It appears when it is complete; an existing local file is kept (exit code 6) unless --force is
+    given.
 
     \b
     Examples:
       rmhdag storage get uploads/scene.tif
       rmhdag storage get silver:cogs/scene.tif /tmp/cog.tif
     """
-    from rmhdag.models.blobs import BlobAddress
-
     zone, container, path = read_place(place)
     if not container or not path:
         raise CommandFailed("PLACE names no file", remedy="Write CONTAINER/PATH.", code=ExitCode.USAGE)
@@ -166,7 +165,7 @@ def get_file(
     local = target / Path(path).name if target.is_dir() else target
     if local.exists() and not force:
         raise CommandFailed(
-            f"{local} is there already", remedy="Name another file, or replace it with --force.", code=ExitCode.CONFLICT
+            f"{local} already exists", remedy="Name another file, or replace it with --force.", code=ExitCode.CONFLICT
         )
     with opened(namespace) as storage:
         size_bytes = storage.info(address).size_bytes
@@ -180,8 +179,6 @@ def get_file(
 
 def read_place(text: str) -> tuple[Zone, str, str]:
     """Zone, container and path. Storage checks the names themselves."""
-    from rmhdag.models.records import Zone
-
     named, colon, rest = text.partition(":")
     zone = Zone.BRONZE
     if colon:
@@ -197,10 +194,6 @@ def read_place(text: str) -> tuple[Zone, str, str]:
 @contextmanager
 def opened(namespace: str) -> Iterator[Storage]:
     """The storage of the settings as a namespace sees it, with its refusals as sentences."""
-    from rmhdag.cli.sample_data import storage_of
-    from rmhdag.cli.settings import load_settings
-    from rmhdag.storage import BlobNotFound, OutsideStorage, StorageError
-
     try:
         yield storage_of(load_settings().settings, namespace)
     except BlobNotFound as error:
@@ -227,8 +220,6 @@ class Transfer:
         return self
 
     def __call__(self, done_bytes: int) -> None:
-        from rmhdag.cli.tables import show_bytes
-
         if not self._is_live or time.monotonic() < self._due:
             return
         self._due = time.monotonic() + PROGRESS_SECONDS

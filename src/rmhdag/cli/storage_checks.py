@@ -17,26 +17,26 @@ REMEDY = "Correct RMHDAG_STORAGE, RMHDAG_STORAGE_OPTIONS or the rights there; `r
 
 
 def check_storage(settings: Settings) -> Finding:
-    given = settings.storage_settings()
-    if not given.is_given:
-        remedy = "Where workers run, name a place for files by RMHDAG_STORAGE; `rmhdag up` names a folder by itself."
+    configured = settings.storage_settings()
+    if not configured.is_given:
+        remedy = "Set RMHDAG_STORAGE where workers run; `rmhdag up` uses its own folder."
         return Finding("storage", "warning", "not configured", WANTED, remedy)
     try:
-        storage = open_storage(given, DEFAULT)
+        storage = open_storage(configured, DEFAULT)
     except StorageError as error:
         return Finding("storage", "failed", str(error), WANTED, REMEDY)
-    wrong = [problem for zone in Zone if (problem := find_problem(storage, given, zone))]
-    return Finding("storage", "failed" if wrong else "ok", "; ".join(wrong) or given.describe(), WANTED, REMEDY)
+    wrong = [problem for zone in Zone if (problem := find_problem(storage, configured, zone))]
+    return Finding("storage", "failed" if wrong else "ok", "; ".join(wrong) or configured.describe(), WANTED, REMEDY)
 
 
-def find_problem(storage: Storage, given: StorageSettings, zone: Zone) -> str:
-    if given.is_account(zone):
+def find_problem(storage: Storage, configured: StorageSettings, zone: Zone) -> str:
+    if configured.is_account(zone):
         return ""  # whose containers are not ours to make
     probe, content = BlobAddress(zone, CONTAINER, secrets.token_hex(8)), secrets.token_bytes(16)
     try:
         storage.write(probe, content)
-        found = storage.read(probe)
+        answer = storage.read(probe)
         storage.delete(probe)
     except (StorageError, OSError) as error:
         return f"{zone}: {error}"
-    return "" if found == content else f"{zone}: what was written is not what is read"
+    return "" if answer == content else f"{zone}: the content read differs from the content written"

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
+from rmhdag.cli.assets import read_refs
 from rmhdag.cli.completion import complete_workflow
+from rmhdag.cli.doors import connected
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.observation import traced
+from rmhdag.cli.operations import WORKFLOW_RETIRED, Operations, WorkflowToRun
 from rmhdag.cli.options import (
     AsOption,
     DryRunOption,
@@ -20,53 +25,81 @@ from rmhdag.cli.options import (
     UrlOption,
 )
 from rmhdag.cli.output import emit, emit_json, say
-
-if TYPE_CHECKING:
-    from rmhdag.cli.platform import Platform, WorkflowToRun
+from rmhdag.cli.parameters import read_parameters, refuse, refuse_inputs
+from rmhdag.cli.tables import lay_out_facts
+from rmhdag.cli.waiting import as_text, wait_for_job
+from rmhdag.models.api.assets import WorkOrderBody
+from rmhdag.models.api.jobs import JobSubmission, SubmissionRequest
+from rmhdag.models.api.previews import JobPreview, OrderPreview
+from rmhdag.models.references import HIDDEN
+from rmhdag.observability.traces import span
+from rmhdag.workflow.problems import did_you_mean
 
 TimeoutOption = Annotated[
-    float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Wait no longer; exit code 8.")
+    float | None,
+    typer.Option("--timeout", metavar="SECONDS", min=0, help="Time limit for waiting; then exit with code 8."),
 ]
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Start a job; --wait shows it until it ends.")(submit)
+    app.command(short_help="Start a job; --wait shows its progress until it ends.")(submit)
 
 
 def submit(
     workflow: Annotated[
         str,
-        typer.Argument(
-            metavar="WORKFLOW", help="A registered workflow, or a YAML file.", autocompletion=complete_workflow
-        ),
+        typer.Argument(metavar="WORKFLOW", help="Registered workflow or YAML file.", autocompletion=complete_workflow),
     ],
     values: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Parameters.")] = None,
     params: Annotated[
         str | None, typer.Option("--params", metavar="JSON", help="Parameters as JSON, @file.json, or - for stdin.")
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", "-w", help="Show the job until it ends.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Show the job's progress until it ends.")] = False,
     timeout: TimeoutOption = None,
-    version: Annotated[int | None, typer.Option("--version", min=1, help="Not the newest version.")] = None,
-    priority: Annotated[int, typer.Option("--priority", min=0, max=10, help="10 is most urgent.")] = 0,
+    version: Annotated[
+        int | None, typer.Option("--version", min=1, help="Workflow version to use (default: latest).")
+    ] = None,
+    priority: Annotated[int, typer.Option("--priority", min=0, max=10, help="Priority; 10 is the highest.")] = 0,
     idempotency_key: Annotated[
-        str | None, typer.Option("--idempotency-key", metavar="KEY", help="The same key starts no second job.")
+        str | None,
+        typer.Option(
+            "--idempotency-key", metavar="KEY", help="Submitting again with the same key starts no second job."
+        ),
     ] = None,
     correlation_id: Annotated[
-        str | None, typer.Option("--correlation-id", metavar="ID", help="Your own name for it.")
+        str | None, typer.Option("--correlation-id", metavar="ID", help="Your own id for the job.")
     ] = None,
-    callback_url: Annotated[str | None, typer.Option("--callback-url", metavar="URL", help="Told of the end.")] = None,
+    callback_url: Annotated[
+        str | None, typer.Option("--callback-url", metavar="URL", help="URL to notify when the job finishes.")
+    ] = None,
     platform_id: Annotated[
         str | None,
         typer.Option(
-            "--platform", metavar="ID", help="Order it for this platform: the job makes a revision of its asset."
+            "--platform",
+            metavar="ID",
+            help="Order for this platform: the job creates a revision of the platform's asset.",
         ),
     ] = None,
     refs: Annotated[
-        list[str] | None, typer.Option("--ref", metavar="NAME=VALUE", help="What that platform calls the asset.")
+        list[str] | None,
+        typer.Option(
+            "--ref", metavar="NAME=VALUE", help="The platform's own reference for the asset; may be repeated."
+        ),
     ] = None,
     supersede: Annotated[
-        bool, typer.Option("--supersede", help="Cancel what processes that asset with other parameters.")
+        bool,
+        typer.Option(
+            "--supersede", help="If this asset is already being processed with different parameters, cancel that job."
+        ),
     ] = False,
+    previous_version: Annotated[
+        str | None,
+        typer.Option(
+            "--previous-version",
+            metavar="LABEL",
+            help="The version that this builds on; exit code 6 if the asset serves another one by now.",
+        ),
+    ] = None,
     submitted_by: AsOption = None,
     namespace: NamespaceOption = None,
     dry_run: DryRunOption = False,
@@ -75,7 +108,7 @@ def submit(
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Start a job. Without --wait its id goes to stdout; with --wait its result does.
+    """Start a job. Without --wait, its id is printed to stdout; with --wait, its result.
 
     \b
     Examples:
@@ -85,93 +118,120 @@ def submit(
       id=$(rmhdag submit echo_test count=3)
       rmhdag submit raster_processing --params @params.json --platform arcgis --ref item_id=a1
 
-    Values are read as the declared type of the input; lists and objects as JSON, @file.json reads a value from a file.
-    With --wait the exit code is 0 if the job completed, 1 if it failed, 7 if it was cancelled, 8 after --timeout.
+    Values are parsed as the declared type of the input, lists and objects as JSON; @file.json reads a value from a
+    file. With --wait, the exit code is 0 if the job completed, 1 if it failed, 7 if it was cancelled, 8 after
+    --timeout.
     """
-    from rmhdag.cli.observation import traced
-    from rmhdag.cli.parameters import read_parameters, refuse_inputs
-    from rmhdag.cli.platform import connected
-    from rmhdag.models.api.jobs import JobSubmission
-    from rmhdag.observability.traces import span
-    from rmhdag.workflow import InvalidInputs, validate_inputs
-    from rmhdag.workflow.definition import WorkflowDefinition
-
     options = {
         "priority": priority,
         "idempotency_key": checked(idempotency_key, "--idempotency-key", 128),
         "correlation_id": checked(correlation_id, "--correlation-id", 64),
         "callback_url": checked(callback_url, "--callback-url", 512),
     }
-    if platform_id is None and (refs or supersede):
-        raise CommandFailed("--ref and --supersede go with --platform", code=ExitCode.USAGE)
+    of_order = {
+        "supersede": supersede,
+        "previous_version": checked(previous_version, "--previous-version", 128),
+    }
+    if platform_id is None and (refs or supersede or previous_version is not None):
+        raise CommandFailed("--ref, --supersede and --previous-version go with --platform", code=ExitCode.USAGE)
     if platform_id is not None and (version is not None or correlation_id is not None):
         raise CommandFailed(
-            "an order takes the newest version, and its request is its correlation: leave these out",
+            "--version and --correlation-id cannot be used with --platform: an order always runs the latest version "
+            "and uses its request id as the correlation id",
             code=ExitCode.USAGE,
         )
     with (
-        connected(url, database_url, schema, namespace=namespace, name=submitted_by) as platform,
+        connected(url, database_url, schema, namespace=namespace, name=submitted_by, submits=True) as platform,
         traced(platform.settings, "rmhdag-cli"),
     ):
         if wait and not dry_run:
             require_orchestrator(platform)
         stored = find_workflow(platform, workflow, version, store=not dry_run)
-        given = read_parameters(stored.definition["inputs"], values or [], params)
-        try:
-            complete = validate_inputs(WorkflowDefinition.model_validate(stored.definition), given)
-        except InvalidInputs as error:
-            raise refuse_inputs(error, stored.workflow_id) from None
+        input_params = read_parameters(stored.definition["inputs"], values or [], params)
+        fields = {"workflow_id": stored.workflow_id, "input_params": input_params, **options}
         if dry_run:
-            show_dry_run(stored, complete, as_json=as_json)
+            if platform_id is not None:
+                preview = platform.preview_order(order_body(fields | of_order, platform_id, refs or []))
+                show_order_preview(preview, as_json=as_json)
+            elif stored.is_registered:
+                body = SubmissionRequest.model_validate({**fields, "version": stored.version})
+                require_valid(platform.preview(body), stored.workflow_id)
+                show_dry_run(stored, input_params, as_json=as_json)
+            else:
+                show_dry_run(stored, input_params, as_json=as_json)
             return
         with span("submit", {"rmhdag.workflow_id": stored.workflow_id}):
-            wanted = {"workflow_id": stored.workflow_id, "input_params": given, **options}
             if platform_id is None:
-                job_id = platform.submit(JobSubmission.model_validate({**wanted, "version": stored.version}))
-                made: dict[str, Any] = {}
+                job_id = platform.submit(JobSubmission.model_validate({**fields, "version": stored.version}))
+                result: dict[str, Any] = {}
             else:
-                job_id, made = order(platform, wanted, platform_id, refs or [], supersede=supersede)
+                job_id, result = order(platform, fields | of_order, platform_id, refs or [])
         name = f"job {job_id} of {stored.workflow_id} v{stored.version}"
-        if made.get("asset_id"):
-            name += f", revision {made['revision']} of asset {made['asset_id']}"
-        done = "joined" if made.get("joined") else "submitted"
-        if made.get("joined"):
-            name += ", which is under way with the same parameters"
+        if result.get("asset_id"):
+            name += f", revision {result['revision']} of asset {result['asset_id']}"
+        done = "joined" if result.get("joined") else "submitted"
+        if result.get("joined"):
+            name += ", which is already running with the same parameters"
         if not wait:
             if not platform.orchestrators_alive():
-                say("no orchestrator is running, so the job waits until there is one (`rmhdag up`)")
-            facts = {"job_id": job_id, "workflow_id": stored.workflow_id, "workflow_version": stored.version, **made}
+                say("no orchestrator is running, so the job waits until one is started (`rmhdag up`)")
+            facts = {"job_id": job_id, "workflow_id": stored.workflow_id, "workflow_version": stored.version, **result}
             emit_json(facts) if as_json else emit(f"{job_id}\n")
             say(f"{done} {name}; `rmhdag job {job_id}` shows it")
             return
-        from rmhdag.cli.waiting import wait_for_job
-
-        say(f"{done} {name}" if made.get("joined") else name)
+        say(f"{done} {name}" if result.get("joined") else name)
         wait_for_job(platform, job_id, timeout_seconds=timeout, as_json=as_json)
 
 
-def order(
-    platform: Platform, wanted: dict[str, Any], platform_id: str, refs: list[str], *, supersede: bool
-) -> tuple[str, dict[str, Any]]:
+def order(platform: Operations, body: dict[str, Any], platform_id: str, refs: list[str]) -> tuple[str, dict[str, Any]]:
     """The job that was made or joined, and what it makes."""
-    from pydantic import ValidationError
+    answer = platform.order(order_body(body, platform_id, refs))
+    assert answer.job_id is not None
+    return answer.job_id, answer.model_dump(include={"request_id", "asset_id", "revision", "joined"})
 
-    from rmhdag.cli.assets import read_refs
-    from rmhdag.models.api.assets import WorkOrderBody
 
-    given = {k: v for k, v in wanted.items() if k != "correlation_id"}
+def order_body(body: dict[str, Any], platform_id: str, refs: list[str]) -> WorkOrderBody:
+    fields = {name: value for name, value in body.items() if value is not None}
     try:
-        body = WorkOrderBody.model_validate(
-            {**given, "platform_id": platform_id, "platform_refs": read_refs(refs), "supersede": supersede}
-        )
+        return WorkOrderBody.model_validate({**fields, "platform_id": platform_id, "platform_refs": read_refs(refs)})
     except ValidationError as error:
         raise CommandFailed(f"--ref: {error.errors()[0]['msg']}", code=ExitCode.USAGE) from None
-    made = platform.order(body)
-    assert made.job_id is not None
-    return made.job_id, made.model_dump(include={"request_id", "asset_id", "revision", "joined"})
 
 
-def require_orchestrator(platform: Platform) -> None:
+def require_valid(preview: JobPreview, workflow_id: str) -> None:
+    """Else it fails as the submission would."""
+    if not preview.valid:
+        lines = [(problem.pointer.removeprefix("/input_params"), problem.detail) for problem in preview.problems]
+        raise refuse(lines, workflow_id)
+
+
+def show_order_preview(preview: OrderPreview, *, as_json: bool) -> None:
+    """Exit code 3 if the order would be refused, 6 if it would conflict with what is under way."""
+    if as_json:
+        emit_json(preview.model_dump())
+    else:
+        facts: list[tuple[str, object]] = [
+            ("outcome", preview.outcome),
+            ("asset", preview.asset_id and f"{preview.asset_id}{'' if preview.asset_exists else ' (new)'}"),
+            ("revision", preview.revision),
+            ("version", preview.version_label),
+            ("review", "waits for an approval before it is served" if preview.waits_for_review else None),
+            ("joins", preview.job_id and f"job {preview.job_id}"),
+            ("cancels", preview.supersedes_job_id and f"job {preview.supersedes_job_id}"),
+            ("served now", preview.current_revision and f"revision {preview.current_revision}"),
+            ("", preview.current_version and f"version {preview.current_version}"),
+            *[("problem", f"{problem.pointer or 'the order'}: {problem.detail}") for problem in preview.problems],
+            *[("warning", warning.message) for warning in preview.warnings],
+        ]
+        emit(lay_out_facts(((name, value) for name, value in facts if value), 12))
+        say("nothing was created (--dry-run)")
+    if preview.outcome == "conflict":
+        raise typer.Exit(ExitCode.CONFLICT)
+    if not preview.valid:
+        raise typer.Exit(ExitCode.INVALID)
+
+
+def require_orchestrator(platform: Operations) -> None:
     if not platform.orchestrators_alive():
         raise CommandFailed(
             "no orchestrator is running, so there is nothing to wait for",
@@ -180,14 +240,14 @@ def require_orchestrator(platform: Platform) -> None:
         )
 
 
-def find_workflow(platform: Platform, text: str, version: int | None, *, store: bool) -> WorkflowToRun:
+def find_workflow(platform: Operations, text: str, version: int | None, *, store: bool) -> WorkflowToRun:
     """The stored definition; a file is registered first, if `store`, else only checked."""
-    from rmhdag.cli.platform import WORKFLOW_RETIRED, WorkflowToRun
-
     if text == "-" or text.endswith((".yaml", ".yml")) or Path(text).is_file():
+        from rmhdag.cli.registering import check_to_run, register_files
+
         if not store:
-            return platform.check_file(text)
-        registered = platform.register([text])
+            return check_to_run(platform, text)
+        registered = register_files(platform, [text])
         if len(registered) != 1:
             raise CommandFailed(f"{text} holds {len(registered)} workflows; name one", code=ExitCode.USAGE)
         text, version = registered[0].workflow_id, registered[0].version
@@ -196,36 +256,37 @@ def find_workflow(platform: Platform, text: str, version: int | None, *, store: 
         raise unknown_workflow(platform, text, version)
     if stored.retired_at is not None and not store:
         raise CommandFailed(
-            f"workflow {text!r} is retired and takes no new jobs", remedy=WORKFLOW_RETIRED, code=ExitCode.CONFLICT
+            f"workflow {text!r} is retired and accepts no new jobs", remedy=WORKFLOW_RETIRED, code=ExitCode.CONFLICT
         )
-    return WorkflowToRun(stored.workflow_id, stored.version, stored.definition)
+    return WorkflowToRun(stored.workflow_id, stored.version, stored.definition, is_registered=True)
 
 
-def unknown_workflow(platform: Platform, text: str, version: int | None) -> CommandFailed:
-    from rmhdag.workflow.problems import did_you_mean
-
-    known = {line.workflow_id: line for line in platform.workflows(retired_too=True)}
-    if text in known:
-        remedy = f"The newest version is {known[text].version}."
-    elif known:
-        remedy = did_you_mean(text, known)
+def unknown_workflow(platform: Operations, text: str, version: int | None) -> CommandFailed:
+    workflows = {line.workflow_id: line for line in platform.client.workflows(retired_too=True)}
+    if text in workflows:
+        remedy = f"The newest version is {workflows[text].version}."
+    elif workflows:
+        remedy = did_you_mean(text, workflows)
     else:
         remedy = "None is registered yet: `rmhdag workflows register FILE`, or `rmhdag up`."
-    wanted = repr(text) if version is None else f"{text!r} version {version}"
-    return CommandFailed(f"there is no workflow {wanted}", remedy=remedy, code=ExitCode.NOT_FOUND)
+    name = repr(text) if version is None else f"{text!r} version {version}"
+    return CommandFailed(f"there is no workflow {name}", remedy=remedy, code=ExitCode.NOT_FOUND)
 
 
-def show_dry_run(stored: WorkflowToRun, params: dict[str, Any], *, as_json: bool) -> None:
-    from rmhdag.models.references import HIDDEN
+def show_dry_run(stored: WorkflowToRun, input_params: dict[str, Any], *, as_json: bool) -> None:
+    from rmhdag.workflow import InvalidInputs, validate_inputs
+    from rmhdag.workflow.definition import WorkflowDefinition
 
+    try:
+        params = validate_inputs(WorkflowDefinition.model_validate(stored.definition), input_params)
+    except InvalidInputs as error:
+        raise refuse_inputs(error, stored.workflow_id) from None
     declared = stored.definition["inputs"]
     params = {name: HIDDEN if declared.get(name, {}).get("secret") else value for name, value in params.items()}
     facts = {"workflow_id": stored.workflow_id, "workflow_version": stored.version, "input_params": params}
     if as_json:
         emit_json({**facts, "dry_run": True})
         return
-    from rmhdag.cli.waiting import as_text
-
     emit(as_text(params))
     say(
         f"a job of {stored.workflow_id} v{stored.version} would get these parameters; "

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
@@ -18,12 +18,13 @@ from typing import BinaryIO
 from rmhdag.cli.lifeline import EXIT_DRAINED
 from rmhdag.machine.log_files import LOG_BYTES, LogKeeper, open_log
 from rmhdag.machine.private_files import PRIVATE_FOLDER
+from rmhdag.machine.process_ends import describe_end
 
 FIRST_PAUSE_SECONDS = 0.5
 MOST_PAUSE_SECONDS = 10.0
-# Whoever lived so long is not in a loop of dying.
+# A process that ran for so long is not in a crash loop.
 SOUND_SECONDS = 30.0
-# After this, whoever waits for the end is told why.
+# After this, the user learns why the stop takes so long.
 SLOW_SECONDS = 1.5
 TAIL_LINES = 15
 ERROR = "error: "
@@ -36,6 +37,8 @@ class Supervised:
     log: Path | None
     # Descriptors that it gets from us, each time that it is started.
     descriptors: Sequence[int] = ()
+    # Variables for it alone.
+    environment: Mapping[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     restart_at: float | None = None
@@ -111,16 +114,22 @@ class Supervisor:
         with suppress(BlockingIOError):
             os.write(self._wake_in, b"!")
 
-    def start(self, name: str, command: Sequence[str], descriptors: Sequence[int] = ()) -> Supervised:
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        descriptors: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> Supervised:
         log = None if self._logs is None else self._logs / f"{name}.log"
-        self.processes[name] = one = Supervised(name, command, log, descriptors)
+        self.processes[name] = one = Supervised(name, command, log, descriptors, environment or {})
         self._spawn(one)
         return one
 
     def start_successor(self, name: str) -> Supervised:
         """Another one of the same kind, which counts for nothing until it is to `replace` the one before."""
         before = self.processes[name]
-        one = Supervised(name, before.command, before.log, before.descriptors)
+        one = Supervised(name, before.command, before.log, before.descriptors, before.environment)
         self._spawn(one)
         return one
 
@@ -187,7 +196,7 @@ class Supervisor:
         return process.returncode
 
     def end(self, name: str, patience_seconds: float) -> None:
-        """SIGTERM, and SIGKILL for whoever does not listen; each further request to stop is passed on."""
+        """SIGTERM, then SIGKILL for a process that does not stop; each further request to stop is passed on."""
         one = self.processes.pop(name)
         process = one.process
         if process is None:
@@ -201,7 +210,8 @@ class Supervisor:
             if not told and time.monotonic() - began > SLOW_SECONDS:
                 told = True
                 self._tell(
-                    f"the {name} finishes or saves what it does, up to {patience_seconds:g} s; Ctrl-C again hurries it"
+                    f"the {name} is finishing or saving its work, for up to {patience_seconds:g} s; press Ctrl-C "
+                    f"again to skip the wait"
                 )
             if self.stop_requests > passed_on:
                 passed_on = self.stop_requests
@@ -239,7 +249,7 @@ class Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=self._environment,
+                env=self._environment | dict(one.environment),
                 start_new_session=True,
                 pass_fds=one.descriptors,
             )
@@ -254,12 +264,12 @@ class Supervisor:
             return
         if code == EXIT_DRAINED:
             one.is_drained = True
-            self._tell(f"the {one.name} was drained and stays stopped; `rmhdag up`, started again, has one again")
+            self._tell(f"the {one.name} was drained and stays stopped; restart `rmhdag up` to start it again")
             return
         one.deaths = 1 if time.monotonic() - one.started_at > SOUND_SECONDS else one.deaths + 1
         pause = min(MOST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (one.deaths - 1))
         one.restart_at = time.monotonic() + pause
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        how = describe_end(code)
         where = "" if one.log is None else f" (log: {one.log})"
         cause = one.last_error()
         self._tell(f"the {one.name} {how}{f': {cause}' if cause else ''}; it is started again in {pause:g} s{where}")

@@ -7,28 +7,37 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmhdag.cli.api_process import answers, api_command, listening, login_link
+from rmhdag.cli.acting_name import who
+from rmhdag.cli.api_process import answers, api_command, listening, login_link, near_url, services_listening
+from rmhdag.cli.doors import inside
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.gateway_process import gateway_place
 from rmhdag.cli.handler_modules import describe_handlers
+from rmhdag.cli.local_door import open_door
 from rmhdag.cli.options import JsonOption, SchemaOption, UrlOption
 from rmhdag.cli.output import emit_json, paint, say
 from rmhdag.cli.run_api import address_of
+from rmhdag.cli.run_orchestrator import check_lease
 from rmhdag.cli.run_worker import processors
+from rmhdag.cli.sample_data import require_geo
+from rmhdag.cli.settings import Settings, load_settings
+from rmhdag.cli.supervisor import Supervised, Supervisor
+from rmhdag.embedded import EmbeddedPostgres, EmbeddedPostgresError, ExternalServer
+from rmhdag.embedded.lock import FolderLock
+from rmhdag.machine.private_files import make_home, tighten_home
 from rmhdag.machine.python import python_command
+from rmhdag.serving.environment import EnvironmentMissing, ensure_python
 
 if TYPE_CHECKING:
-    from rmhdag.cli.database import Conn
     from rmhdag.cli.reload import Reloader
-    from rmhdag.cli.settings import Settings
-    from rmhdag.cli.supervisor import Supervised, Supervisor
-    from rmhdag.embedded import EmbeddedPostgres, ExternalServer
+    from rmhdag.store.connection import Conn
     from rmhdag.workflow import HandlerEntry
 
 READY_SECONDS = 60.0
@@ -38,6 +47,9 @@ LEAST_TASK_MEMORY_MB = 1024
 PATIENCE_SECONDS = 10.0
 # A worker that has used up its time still reports.
 REPORT_SECONDS = 5.0
+SERVICES = "services"
+# These have no row in the database: whether they answer is asked otherwise, or the user sees it.
+UNREGISTERED = frozenset({"api", "gateway", SERVICES})
 
 
 def register(app: typer.Typer) -> None:
@@ -46,29 +58,42 @@ def register(app: typer.Typer) -> None:
 
 def up(
     workflows: Annotated[
-        list[Path] | None, typer.Option("--workflows", metavar="FOLDER", help="Register these too; a file or a folder.")
+        list[Path] | None,
+        typer.Option("--workflows", metavar="FOLDER", help="Also register this workflow file or folder."),
     ] = None,
     concurrency: Annotated[
         int | None,
-        typer.Option("--concurrency", "-c", min=1, max=1000, help="Tasks at a time; else one per processor."),
+        typer.Option(
+            "--concurrency", "-c", min=1, max=1000, help="Tasks to run at a time (default: one per processor)."
+        ),
     ] = None,
     run: Annotated[
-        list[str] | None, typer.Option("--run", metavar="WORKFLOW", help="Run this and show it, once all is up.")
+        list[str] | None,
+        typer.Option(
+            "--run", metavar="WORKFLOW", help="Run this workflow when everything is up, and show its progress."
+        ),
     ] = None,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Process a sample raster and show what became of it, once all is up.")
+        bool, typer.Option("--demo", help="When everything is up, process a sample raster and show the result.")
     ] = False,
     reload: Annotated[
-        bool, typer.Option("--reload", help="Follow edits of handlers and of the files that --workflows names.")
+        bool, typer.Option("--reload", help="Reload handlers and the files named by --workflows when they change.")
     ] = False,
-    once: Annotated[bool, typer.Option("--once", help="End when what --run and --demo ask for has ended.")] = False,
+    gateway: Annotated[
+        bool,
+        typer.Option("--gateway", help="Also start a gateway for business partners, and print a sandbox key for it."),
+    ] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Also serve STAC, OGC features and tiles: see `rmhdag serve`.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Exit when --run and --demo have finished.")] = False,
     as_json: JsonOption = False,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
     """Start everything: an embedded PostgreSQL (or the one that RMHDAG_DATABASE_URL names), its schema, the workflows
-    that come with rmhdag, an orchestrator, a worker and the HTTP API, with a link that lets a browser in, once. Ctrl-C
-    stops it all.
+    that come with rmhdag, an orchestrator, a worker and the HTTP API. Print a login link for the browser that works
+    once. Ctrl-C stops everything.
 
     \b
     Examples:
@@ -76,55 +101,76 @@ def up(
       rmhdag up --workflows workflows/ --concurrency 4
       rmhdag up --run hello_world --once
       rmhdag up --demo
+      rmhdag up --gateway
+      rmhdag up --serve
       RMHDAG_HANDLERS=my_handlers rmhdag up --workflows flow.yaml
       RMHDAG_HANDLERS=my_handlers rmhdag up --reload --workflows flow.yaml
 
-    Modules named by RMHDAG_HANDLERS are loaded by a process of its own first: a mistake in one of them is shown with
-    its place, and nothing is started.
+    The modules in RMHDAG_HANDLERS are first loaded in a separate process. If one of them has an error, the error is
+    shown with its place and nothing is started.
 
     With --reload, saved changes take effect within two seconds: a new worker loads the handlers and replaces the old
-    one, which finishes its tasks; workflow files are registered again, and running jobs keep their version. Code that
-    cannot be loaded and workflows with problems are shown, and the version before stays.
+    one, which finishes its tasks; workflow files are registered again, and running jobs keep their version. If code
+    cannot be loaded or a workflow has problems, the errors are shown, the previous version stays, and `up` goes on.
+
+    With --gateway, the gateway's address and a sandbox key are printed: orders with this key are checked like real ones
+    but not placed, and it ends with `up`. `rmhdag keys create NAME --scope b2b` creates a key for real orders.
     """
-    from rmhdag.cli.sample_data import require_geo
     from rmhdag.cli.server import choose_server, data_folder, explained, name_server
-    from rmhdag.cli.settings import load_settings
 
     if demo:
         require_geo()
+    if serve:
+        install_services()
     flags = {"database_url": database_url, "schema_name": schema}
     home = data_folder(load_settings(flags).settings)
     with only_one(home):
         settings, written = configure(flags, home)
         own = describe_handlers(settings.handlers)
-        with supervisor(home, flags) as watcher, listening(settings, flags) as listener:
+        with (
+            supervisor(home, flags) as watcher,
+            listening(settings, flags) as listener,
+            services_listening(settings, flags, wanted=serve) as services,
+        ):
             server = choose_server(settings)
             say(f"starting, with {name_server(server)}")
             with explained(settings), server:
                 guard_server(watcher, server)
                 paths = [str(path) for path in workflows or []]
                 reloader = make_reloader(watcher, settings, server.app_dsn(), paths) if reload else None
-                names = prepare(server, settings, paths, own)
-                start_processes(watcher, settings, concurrency, listener)
-                wait_until_ready(watcher, server.app_dsn(), settings, listener)
-                with login_link(server.app_dsn(), settings, home, listener) as link:
+                names = prepare(server, settings, [] if reloader else paths, own)
+                if reloader is not None:
+                    names += reloader.register_first(known_to_worker(own))
+                with ExitStack() as stack:
+                    door = stack.enter_context(open_door(home, near_url(listener), settings))
+                    start_processes(watcher, settings, concurrency, listener, door)
+                    place = None
+                    if gateway:
+                        api_url = near_url(listener) or address_of(listener)
+                        place = stack.enter_context(gateway_place(server, settings, flags, api_url))
+                        words = place.command(os.getpid())
+                        watcher.start("gateway", words, [place.listener.fileno()], place.environment)
+                    if services is not None:
+                        start_services(watcher, services)
+                    listeners = [listener, *([] if place is None else [place.listener])]
+                    wait_until_ready(watcher, server.app_dsn(), settings, listeners)
+                    link = stack.enter_context(login_link(server.app_dsn(), settings, home, listener))
                     if not watcher.stopping:
                         web = {"url": address_of(listener), "login_url": link}
+                        web["gateway_url"] = None if place is None else place.url
+                        web["sandbox_key"] = None if place is None else place.sandbox_key
+                        web["services_url"] = None if services is None else address_of(services)
                         tell(watcher, server, settings, home, written, names, web, as_json=as_json)
                     shows = [["submit", name, "--wait"] for name in run or []] + ([["demo"]] if demo else [])
                     code = live(watcher, shows, reloader, once=once)
                     stop(watcher, settings.worker_stop_seconds + REPORT_SECONDS)
-    say("stopped; nothing is left running")
+    say("stopped; all processes have ended")
     raise typer.Exit(code)
 
 
 @contextmanager
 def only_one(home: Path) -> Iterator[None]:
     """Two of them on one folder would stop each other's server."""
-    from rmhdag.embedded import EmbeddedPostgresError
-    from rmhdag.embedded.lock import FolderLock
-    from rmhdag.machine.private_files import make_home, tighten_home
-
     lock = FolderLock(home / "up.lock")
     try:
         make_home(home)
@@ -133,13 +179,13 @@ def only_one(home: Path) -> Iterator[None]:
     except (OSError, EmbeddedPostgresError) as error:
         raise CommandFailed(
             f"the data folder {home} cannot be used: {error}",
-            remedy="Choose another one by RMHDAG_HOME.",
+            remedy="Set RMHDAG_HOME to another one.",
             code=ExitCode.UNAVAILABLE,
         ) from error
     if not taken:
         raise CommandFailed(
             f"rmhdag is already up on {home} (process {lock.holder()})",
-            remedy="Use it, stop it, or choose another data folder by RMHDAG_HOME.",
+            remedy="Use it, stop it, or set RMHDAG_HOME to another data folder.",
             code=ExitCode.CONFLICT,
         )
     try:
@@ -150,7 +196,6 @@ def only_one(home: Path) -> Iterator[None]:
 
 def configure(flags: dict[str, str | None], home: Path) -> tuple[Settings, Path | None]:
     from rmhdag.cli.development import ensure_configuration
-    from rmhdag.cli.run_orchestrator import check_lease
 
     settings, written = ensure_configuration(flags, home)
     check_lease(settings)
@@ -159,8 +204,6 @@ def configure(flags: dict[str, str | None], home: Path) -> tuple[Settings, Path 
 
 @contextmanager
 def supervisor(home: Path, flags: dict[str, str | None]) -> Iterator[Supervisor]:
-    from rmhdag.cli.supervisor import Supervisor
-
     given = {"RMHDAG_DATABASE_URL": flags["database_url"], "RMHDAG_SCHEMA": flags["schema_name"]}
     # It is for development, whatever the settings of production say beside it.
     environment = (
@@ -178,8 +221,6 @@ def supervisor(home: Path, flags: dict[str, str | None]) -> Iterator[Supervisor]
 
 def guard_server(watcher: Supervisor, server: ExternalServer | EmbeddedPostgres) -> None:
     """An embedded server that dies is started again, on the same port, so that everybody finds it."""
-    from rmhdag.embedded import EmbeddedPostgres
-
     if not isinstance(server, EmbeddedPostgres) or server.process_id is None:
         return
 
@@ -197,39 +238,47 @@ def prepare(
     server: ExternalServer | EmbeddedPostgres, settings: Settings, paths: list[str], own: Sequence[HandlerEntry]
 ) -> list[str]:
     """The schema and the workflows; their names. The worker that is started next will have our handlers and `own`."""
-    from rmhdag.cli.database import open_connection
-    from rmhdag.cli.platform import who
-    from rmhdag.cli.registration import register_files, register_shipped
+    from rmhdag.cli.registering import register_files, register_shipped
     from rmhdag.cli.schema_owner import migrate_schema
-    from rmhdag.store.plan import MigrationFailed, MigrationRefused
-    from rmhdag.workflow import shipped_handlers
+    from rmhdag.cli.server import name_server
+    from rmhdag.store.migration_steps import MigrationFailed, MigrationRefused
 
     name = who(None)
     try:
-        migrate_schema(server, settings.schema_name, actor=name)
+        migrate_schema(server, settings, actor=name)
     except (MigrationRefused, MigrationFailed) as error:
         raise CommandFailed(
             f"the database cannot be migrated: {error}",
-            remedy="`rmhdag db migrate` tells more.",
+            remedy="`rmhdag db migrate` shows more.",
             code=ExitCode.CONFLICT,
         ) from error
-    with open_connection(server.app_dsn(), settings) as conn:
-        found = register_shipped(conn, settings, namespace="default", registered_by=name)
-        if paths:
-            known = [*shipped_handlers().entries(), *own]
-            found += register_files(conn, settings, paths, namespace="default", registered_by=name, own=known)
+    dsn, shown = server.app_dsn(), name_server(server)
+    with inside(dsn, settings, shown, ships=True) as platform:
+        found = register_shipped(platform)
+    if paths:
+        with inside(dsn, settings, shown, own=known_to_worker(own)) as platform:
+            found += register_files(platform, paths)
     return [f"{one.workflow_id} v{one.version}" for one in found]
+
+
+def known_to_worker(own: Sequence[HandlerEntry]) -> list[HandlerEntry]:
+    """What the worker that is started next will have."""
+    from rmhdag.workflow import shipped_handlers
+
+    return [*shipped_handlers().entries(), *own]
 
 
 def make_reloader(watcher: Supervisor, settings: Settings, dsn: str, paths: list[str]) -> Reloader:
     from rmhdag.cli.reload import Reloader
 
     reloader = Reloader(watcher, settings, dsn, paths, settings.worker_stop_seconds + REPORT_SECONDS)
-    say(f"following changes of {reloader.describe()}")
+    say(f"watching {reloader.describe()}")
     return reloader
 
 
-def start_processes(watcher: Supervisor, settings: Settings, concurrency: int | None, listener: socket.socket) -> None:
+def start_processes(
+    watcher: Supervisor, settings: Settings, concurrency: int | None, listener: socket.socket, door: Path | None
+) -> None:
     command = python_command("rmhdag.cli")
     parent = ["--parent", str(os.getpid())]
     slots = [] if concurrency is None else ["--concurrency", str(concurrency)]
@@ -238,7 +287,19 @@ def start_processes(watcher: Supervisor, settings: Settings, concurrency: int | 
         slots += ["--task-memory", str(fair_memory_mb(concurrency or settings.concurrency or processors()))]
     watcher.start("orchestrator", [*command, "orchestrator", *parent])
     watcher.start("worker", [*command, "worker", *parent, *slots])
-    watcher.start("api", api_command(os.getpid(), listener), [listener.fileno()])
+    watcher.start("api", api_command(os.getpid(), listener, door), [listener.fileno()])
+
+
+def install_services() -> None:
+    try:
+        ensure_python(say)
+    except EnvironmentMissing as error:
+        raise CommandFailed(str(error), code=ExitCode.UNAVAILABLE) from error
+
+
+def start_services(watcher: Supervisor, listener: socket.socket) -> None:
+    words = ["serve", "--parent", str(os.getpid()), "--listener", str(listener.fileno())]
+    watcher.start(SERVICES, python_command("rmhdag.cli", *words), [listener.fileno()])
 
 
 def fair_memory_mb(slots: int) -> int:
@@ -249,13 +310,13 @@ def fair_memory_mb(slots: int) -> int:
     return max(LEAST_TASK_MEMORY_MB, total * 4 // 5 // 2**20 // slots)
 
 
-def wait_until_ready(watcher: Supervisor, dsn: str, settings: Settings, listener: socket.socket) -> None:
-    """Two have registered themselves, the API answers; whoever dies again and again is shown with its last words."""
+def wait_until_ready(watcher: Supervisor, dsn: str, settings: Settings, listeners: Sequence[socket.socket]) -> None:
+    """Two are registered, the others answer. A process that keeps crashing is shown with its last output."""
     from rmhdag.cli.database import open_connection
 
     deadline = time.monotonic() + READY_SECONDS
     with open_connection(dsn, settings) as conn:
-        while not watcher.stopping and not (is_ready(conn, watcher) and answers(listener)):
+        while not watcher.stopping and not (is_ready(conn, watcher) and all(map(answers, listeners))):
             watcher.turn(0.05)
             dying = next((one for one in watcher.processes.values() if one.deaths >= MOST_DEATHS), None)
             if dying is not None or time.monotonic() > deadline:
@@ -263,10 +324,10 @@ def wait_until_ready(watcher: Supervisor, dsn: str, settings: Settings, listener
 
 
 def is_ready(conn: Conn, watcher: Supervisor) -> bool:
-    from rmhdag.store import views
+    from rmhdag.store.processes import registered_process_ids
 
-    alive = {line.process_id for line in views.orchestrators(conn)} | {line.process_id for line in views.workers(conn)}
-    return all(one.process_id in alive for one in watcher.processes.values() if one.name != "api")
+    alive = registered_process_ids(conn)
+    return all(one.process_id in alive for one in watcher.processes.values() if one.name not in UNREGISTERED)
 
 
 def not_ready(dying: Supervised | None) -> CommandFailed:
@@ -275,7 +336,7 @@ def not_ready(dying: Supervised | None) -> CommandFailed:
     cause = dying.last_error()
     if cause:
         return CommandFailed(f"the {dying.name} does not start: {cause}", remedy=f"More is in {dying.log}.")
-    return CommandFailed(f"the {dying.name} does not start; the end of {dying.log}:\n{dying.log_tail()}")
+    return CommandFailed(f"the {dying.name} did not start; the end of {dying.log}:\n{dying.log_tail()}")
 
 
 def tell(
@@ -307,19 +368,22 @@ def tell(
         ("storage", storage),
         ("logs", str(home / "logs")),
         ("web", str(web["login_url"] or web["url"])),
+        *([("service URL", web["services_url"])] if web["services_url"] else []),
     ]
+    if web["gateway_url"] is not None:
+        shown += [("partners", f"{web['gateway_url']}, described at /docs"), ("sandbox key", str(web["sandbox_key"]))]
     if written is not None:
-        say(f"wrote {written}: queues or a place for files were not configured, so it names some for development")
+        say(f"wrote {written}: queues or storage were not configured, so it configures them for development")
     say(paint("rmhdag is up", "32", sys.stderr))
     for name, text in shown:
         say(f"  {name:<13} {text}")
     if web["login_url"] is not None:
-        say("The link lets one browser on this machine in, within ten minutes.")
+        say("The link logs in one browser on this machine, within ten minutes.")
     say("In another terminal: rmhdag submit hello_world name=Ada --wait.  Ctrl-C stops everything.")
 
 
 def live(watcher: Supervisor, shows: list[list[str]], reloader: Reloader | None = None, *, once: bool) -> int:
-    """Run these commands for whoever looks, then stay; the exit code is that of the first that did not end well."""
+    """Run these commands for the user to see, then stay; the exit code is that of the first that did not end well."""
     code = int(ExitCode.OK)
     for words in shows:
         if watcher.stopping:
@@ -340,7 +404,8 @@ def stop(watcher: Supervisor, worker_seconds: float) -> None:
     watcher.stop_requests = max(watcher.stop_requests, 1)
     if not all(one.process is None for one in watcher.processes.values()):
         say("stopping")
-    patience_seconds = {"worker": worker_seconds, "orchestrator": PATIENCE_SECONDS, "api": PATIENCE_SECONDS}
+    patience_seconds = {SERVICES: PATIENCE_SECONDS * 2, "worker": worker_seconds}
+    patience_seconds |= dict.fromkeys(("gateway", "orchestrator", "api"), PATIENCE_SECONDS)
     for name, patience in patience_seconds.items():
         if name in watcher.processes:
             watcher.end(name, patience)

@@ -12,38 +12,44 @@ from rmhdag.cli.validation import validate_files, validate_live
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Check workflow files, all problems at once.")(validate)
+    app.command(short_help="Check workflow files and report all problems at once.")(validate)
 
 
 def validate(
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Workflow files or folders; - reads stdin.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with all problems.")] = False,
-    github: Annotated[bool, typer.Option("--github", help="Annotations for GitHub Actions.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all problems.")] = False,
+    github: Annotated[bool, typer.Option("--github", help="Print annotations for GitHub Actions.")] = False,
     queue: Annotated[
-        list[str] | None, typer.Option("--queue", metavar="NAME", help="A queue that exists; others are problems.")
+        list[str] | None,
+        typer.Option(
+            "--queue",
+            metavar="NAME",
+            help="A queue that exists; may be repeated. Other queues are reported as problems.",
+        ),
     ] = None,
     env: Annotated[
-        list[str] | None, typer.Option("--env", metavar="NAME", help="A variable that templates may read.")
+        list[str] | None,
+        typer.Option("--env", metavar="NAME", help="A variable that templates may read; may be repeated."),
     ] = None,
     handlers: Annotated[
         str | None,
-        typer.Option("--handlers", metavar="MODULES", help="Modules with handlers, instead of RMHDAG_HANDLERS."),
+        typer.Option("--handlers", metavar="MODULES", help="Modules with handlers (default: RMHDAG_HANDLERS)."),
     ] = None,
     manifest: Annotated[
         Path | None,
-        typer.Option("--manifest", metavar="FILE", help="Handlers as JSON, for machines without their modules."),
+        typer.Option("--manifest", metavar="FILE", help="Handlers as a JSON file, for machines without their modules."),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Check against the running platform: its handlers and queues.")
+        bool, typer.Option("--live", help="Check against the handlers and queues of the running platform.")
     ] = False,
     namespace: NamespaceOption = None,
     url: ServerOption = None,
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Check workflow files; show every problem with its line and a remedy. Exit code 3 if there is one.
+    """Check workflow files and report every problem with its line and a remedy. Exit code 3 if there are problems.
 
-    DAG_WORKER_QUEUE, if it is set, is the queue of tasks that name none; RMHDAG_TEMPLATE_ENV names more variables
+    If DAG_WORKER_QUEUE is set, it is the queue of tasks that name none. RMHDAG_TEMPLATE_ENV names additional variables
     that templates may read.
 
     \b
@@ -54,9 +60,9 @@ def validate(
       rmhdag validate flow.yaml --live
       generate-flow | rmhdag validate - --json
 
-    Known are the handlers of rmhdag and those of the modules in --handlers or RMHDAG_HANDLERS, which a process of its
-    own imports; no platform is asked, and queues are checked only where --queue names them. With --live (or --url,
-    --database-url …) the platform answers, with the handlers and queues that it has now, as `workflows register` would.
+    The check knows rmhdag's own handlers and those of the modules in --handlers or RMHDAG_HANDLERS, which are imported
+    in a separate process. It does not contact the platform, and checks queues only if --queue names them. With --live
+    (or --url, --database-url …) it uses the handlers and queues of the running platform, as `workflows register` does.
     """
     where = (url, database_url, schema, namespace)
     if live or any(name is not None for name in where):

@@ -6,10 +6,10 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.handler_modules import configured_modules, describe_handlers
 from rmhdag.cli.output import emit, emit_json, paint, say
 from rmhdag.cli.workflow_files import (
     CheckedFile,
@@ -18,9 +18,8 @@ from rmhdag.cli.workflow_files import (
     find_files,
     show_problem,
 )
-
-if TYPE_CHECKING:
-    from rmhdag.workflow.catalogue import HandlerCatalogue, HandlerEntry
+from rmhdag.workflow.known_handlers import HandlerEntry, KnownHandlers, shipped_handlers
+from rmhdag.workflow.problems import Problem
 
 
 def validate_files(
@@ -36,12 +35,12 @@ def validate_files(
     """Show every problem of these files and folders. Of the settings only those of the environment count: reading the
     files of settings would take longer than all the rest."""
     refuse_two_forms(as_json=as_json, github=github)
-    known = find_handlers(modules, manifest)
+    handlers = find_handlers(modules, manifest)
     files = [
         check_file(
             name,
             queues=queues,
-            handlers=known,
+            handlers=handlers,
             env_names={*env_names, *os.environ.get("RMHDAG_TEMPLATE_ENV", "").replace(",", " ").split()},
             fallback_queue=os.environ.get("RMHDAG_DAG_WORKER_QUEUE") or os.environ.get("DAG_WORKER_QUEUE"),
         )
@@ -59,19 +58,20 @@ def validate_live(
     where: tuple[str | None, str | None, str | None, str | None],
 ) -> ExitCode:
     """The same, as the platform sees them. `where` is its URL, its database, its schema, and the namespace."""
-    from rmhdag.cli.platform import connected
+    from rmhdag.cli.doors import connected
+    from rmhdag.cli.registering import check_files
 
     refuse_two_forms(as_json=as_json, github=github)
     useless = [name for name, value in offline.items() if value]
     if useless:
         raise CommandFailed(
             f"{' and '.join(useless)} cannot be combined with --live, --url or --database-url",
-            remedy="The platform knows its own handlers and queues: leave one of the two out.",
+            remedy="The platform knows its own handlers and queues: leave out one of the two.",
             code=ExitCode.USAGE,
         )
     url, database_url, schema, namespace = where
     with connected(url, database_url, schema, namespace=namespace) as platform:
-        files = platform.check(paths)
+        files = check_files(platform, paths)
     return show_files(files, as_json=as_json, github=github)
 
 
@@ -95,9 +95,9 @@ def show_files(files: list[CheckedFile], *, as_json: bool, github: bool) -> Exit
 def describe(file: CheckedFile) -> str:
     if file.problems:
         return "".join(show_problem(problem, file.source) for problem in file.problems)
-    found = file.head
-    assert found is not None
-    what = f"{found.workflow_id} v{found.version}, {plural(found.node_count, 'node')}"
+    head = file.head
+    assert head is not None
+    what = f"{head.workflow_id} v{head.version}, {plural(head.node_count, 'node')}"
     return f"{file.file}: {paint('valid', '32', sys.stdout)} ({what})\n"
 
 
@@ -114,8 +114,6 @@ def plural(count: int, noun: str) -> str:
 
 def report_twins(files: list[CheckedFile]) -> None:
     """Two files with one id and version: each is fine alone, but only one of them could be registered."""
-    from rmhdag.workflow.problems import Problem
-
     first: dict[tuple[str, int], str] = {}
     for file in files:
         if file.head is None:
@@ -138,22 +136,19 @@ def report_twins(files: list[CheckedFile]) -> None:
         first.setdefault(key, file.file)
 
 
-def find_handlers(modules: str | None, manifest: Path | None) -> HandlerCatalogue:
+def find_handlers(modules: str | None, manifest: Path | None) -> KnownHandlers:
     """Those that come with rmhdag, those of the manifest, and those of the modules, else of RMHDAG_HANDLERS."""
-    from rmhdag.cli.handler_modules import configured_modules, describe_handlers
-    from rmhdag.workflow.catalogue import shipped_handlers
-
     if modules is not None and modules.endswith(".json"):
         raise CommandFailed(
             f"--handlers takes modules, as `rmhdag worker` does, and {modules} is a file",
             remedy=f"Write --manifest {modules}.",
             code=ExitCode.USAGE,
         )
-    known = shipped_handlers()
+    handlers = shipped_handlers()
     if manifest is not None:
-        known = known.with_entries(read_manifest(manifest))
+        handlers = handlers.with_entries(read_manifest(manifest))
     named = configured_modules() if modules is None else modules
-    return known.with_entries(describe_handlers(named)) if named else known
+    return handlers.with_entries(describe_handlers(named)) if named else handlers
 
 
 def read_manifest(manifest: Path) -> list[HandlerEntry]:

@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
 
 def version(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show the version."""
     if as_json:

@@ -1,4 +1,4 @@
-"""The end of a job as a command tells it: the result, or the error with the exact next command; and its exit code."""
+"""How a command reports the end of a job: the result, or the error with the exact next command; and its exit code."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import typer
 from rmhdag.cli.data_errors import count_warnings, describe_cause, describe_failed_children, describe_warnings
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.live_view import Detached, WaitTimeout, watch_job
+from rmhdag.cli.operations import Operations
 from rmhdag.cli.output import emit, emit_json, say, show_json
-from rmhdag.cli.platform import Platform
 from rmhdag.cli.tables import indent_lines, show_duration
 from rmhdag.models.api.overviews import JobOverview
 
 CODES = {"completed": ExitCode.OK, "failed": ExitCode.FAILED, "cancelled": ExitCode.CANCELLED}
 
 
-def wait_for_job(platform: Platform, job_id: str, *, timeout_seconds: float | None, as_json: bool) -> NoReturn:
+def wait_for_job(platform: Operations, job_id: str, *, timeout_seconds: float | None, as_json: bool) -> NoReturn:
     ended = watch_it(platform, job_id, timeout_seconds=timeout_seconds, as_json=as_json)
     tell_end(platform, ended, as_json=as_json)
     raise typer.Exit(CODES[ended.status])
 
 
-def watch_to_end(platform: Platform, job_id: str) -> JobOverview:
+def watch_to_end(platform: Operations, job_id: str) -> JobOverview:
     """For commands that go on with what a job has made; one that did not complete ends the command."""
     ended = watch_it(platform, job_id, timeout_seconds=None, as_json=False)
     if ended.status != "completed":
@@ -34,18 +34,18 @@ def watch_to_end(platform: Platform, job_id: str) -> JobOverview:
     return ended
 
 
-def watch_it(platform: Platform, job_id: str, *, timeout_seconds: float | None, as_json: bool) -> JobOverview:
+def watch_it(platform: Operations, job_id: str, *, timeout_seconds: float | None, as_json: bool) -> JobOverview:
     try:
         ended = watch_job(platform, job_id, timeout_seconds=timeout_seconds)
         ended.result_data = platform.whole(job_id, ended.result_data)
         return ended
     except Detached:
-        say(f"\ndetached; job {job_id} goes on")
+        say(f"\ndetached; job {job_id} continues")
         say(f"  rmhdag job {job_id} --wait    look again")
         say(f"  rmhdag cancel {job_id}        stop it")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except WaitTimeout:
-        say(f"not ended after {show_duration(timeout_seconds)}; job {job_id} goes on")
+        say(f"not ended after {show_duration(timeout_seconds)}; job {job_id} continues")
         say(f"  rmhdag job {job_id}           what it waits for")
         say(f"  rmhdag job {job_id} --wait    look again")
         if as_json:
@@ -53,7 +53,7 @@ def watch_it(platform: Platform, job_id: str, *, timeout_seconds: float | None, 
         raise typer.Exit(ExitCode.WAIT_TIMEOUT) from None
 
 
-def tell_end(platform: Platform, job: JobOverview, *, as_json: bool) -> None:
+def tell_end(platform: Operations, job: JobOverview, *, as_json: bool) -> None:
     took = show_duration(job.duration_seconds or 0.0)
     done = f"{job.node_counts.completed} of {job.node_counts.total} nodes completed"
     if as_json:
@@ -81,7 +81,7 @@ def tell_warnings(job: JobOverview) -> None:
             say(f"  {warning}")
 
 
-def tell_failure(platform: Platform, job: JobOverview) -> None:
+def tell_failure(platform: Operations, job: JobOverview) -> None:
     failed = [node for node in job.nodes if node.status == "failed"]
     logs_of = failed[0].node_id if failed else None
     for children in describe_failed_children(platform, job).values():
@@ -96,7 +96,7 @@ def tell_failure(platform: Platform, job: JobOverview) -> None:
         say(f"  rmhdag logs {child_job}")
     else:
         say(f"  rmhdag logs {job.job_id}" + (f" --node {logs_of}" if logs_of else ""))
-    say(f"  rmhdag retry {job.job_id}    a new job that reuses what is finished")
+    say(f"  rmhdag retry {job.job_id}    a new job that reuses finished results")
 
 
 def as_facts(job: JobOverview, *, with_reasons: bool = False) -> dict[str, Any]:

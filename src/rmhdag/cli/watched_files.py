@@ -34,6 +34,9 @@ class WatchedFiles:
     def __len__(self) -> int:
         return len(self._reported)
 
+    def paths(self) -> list[Path]:
+        return sorted(self._reported)
+
     def changes(self) -> list[Path]:
         """Also files that are new or gone. An editor may write a file in steps: one look later it is whole."""
         before, self._seen = self._seen, self._look()
@@ -47,10 +50,10 @@ class WatchedFiles:
         stamps = {}
         for path in self._find():
             try:
-                found = path.stat()
+                status = path.stat()
             except OSError:
                 continue
-            stamps[path] = Stamp(found.st_mtime_ns, found.st_size, found.st_ino)
+            stamps[path] = Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
             if len(stamps) == MOST_FILES:
                 break
         return stamps
@@ -59,7 +62,7 @@ class WatchedFiles:
 def handler_files(modules: Sequence[str]) -> Iterator[Path]:
     """The code beside each module, and rmhdag's own handlers if these are not installed but a source folder.
 
-    Nothing is imported: code that cannot be loaded must not end whoever watches it.
+    Nothing is imported: code that cannot be loaded must not end the process that watches it.
     """
     folders = dict.fromkeys(folder for name in modules for folder in code_folders(name))
     for folder, is_deep in folders:

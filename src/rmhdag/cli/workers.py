@@ -6,14 +6,17 @@ from typing import Annotated
 
 import typer
 
+from rmhdag.cli.doors import connected
 from rmhdag.cli.draining import WaitOption, drain
+from rmhdag.cli.listing import show_listing
 from rmhdag.cli.options import AsOption, JsonOption, SchemaOption, ServerOption, UrlOption
+from rmhdag.cli.tables import show_age, show_duration
 
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(invoke_without_command=True, rich_markup_mode=None, help="List workers; drain one.")
     group.callback()(workers)
-    group.command("drain", short_help="Let one finish and end.")(drain_worker)
+    group.command("drain", short_help="Let one finish its work and exit.")(drain_worker)
     app.add_typer(group, name="workers")
 
 
@@ -34,12 +37,8 @@ def workers(
     """
     if context.invoked_subcommand is not None:
         return
-    from rmhdag.cli.listing import show_listing
-    from rmhdag.cli.platform import connected
-    from rmhdag.cli.tables import show_age, show_duration
-
     with connected(url, database_url, schema) as platform:
-        lines = platform.workers()
+        lines = platform.client.workers()
     headers = ("WORKER", "HOST", "PROCESS", "STATE", "STARTED", "SILENT", "TASKS", "QUEUES")
     show_listing(
         "workers",
@@ -56,12 +55,12 @@ def workers(
             ", ".join(line.queues),
         ),
         as_json=as_json,
-        nothing="no worker is there; `rmhdag up` or `rmhdag worker --queue NAME` starts one",
+        nothing="no worker is running; `rmhdag up` or `rmhdag worker --queue NAME` starts one",
     )
 
 
 def drain_worker(
-    worker: Annotated[str, typer.Argument(metavar="WORKER", help="Its id, or how it begins.")],
+    worker: Annotated[str, typer.Argument(metavar="WORKER", help="Id, or its first characters.")],
     wait_seconds: WaitOption = None,
     issued_by: AsOption = None,
     as_json: JsonOption = False,
@@ -69,22 +68,20 @@ def drain_worker(
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Let a worker take no more tasks, finish or give back what it has within its stop time (30 s, or
-    RMHDAG_WORKER_STOP_SECONDS), and end with exit code 0. No attempt is used up.
+    """Make a worker claim no more tasks, finish or return its tasks within its stop time (30 s, or
+    RMHDAG_WORKER_STOP_SECONDS), and exit with code 0. No attempt is used up.
 
-    It works from anywhere, also for workers over HTTP: the worker hears it with its next heartbeat. `rmhdag up` does
-    not start a drained worker again; under systemd, `Restart=on-failure` does not either.
+    This works from any machine, and for workers over HTTP: the worker receives the request with its next heartbeat.
+    Neither `rmhdag up` nor systemd with `Restart=on-failure` restarts a drained worker.
 
     \b
     Examples:
       rmhdag workers drain 0198f3c2
       rmhdag workers drain 0198f3c2 --wait 60
     """
-    from rmhdag.cli.platform import connected
-
     with connected(url, database_url, schema, name=issued_by) as platform:
 
         def ids() -> list[str]:
-            return [line.worker_id for line in platform.workers()]
+            return [line.worker_id for line in platform.client.workers()]
 
         drain("worker", worker, ids, platform.drain_worker, wait_seconds, as_json=as_json)

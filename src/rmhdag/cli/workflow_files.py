@@ -11,12 +11,13 @@ from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import emit, paint
 from rmhdag.models.limits import FILE_BYTES
+from rmhdag.picture.text_width import columns, visible
+from rmhdag.workflow.known_handlers import KnownHandlers
+from rmhdag.workflow.problems import Problem
 
 if TYPE_CHECKING:
-    from rmhdag.workflow.catalogue import HandlerCatalogue
     from rmhdag.workflow.checker import CheckedWorkflow
     from rmhdag.workflow.definition import WorkflowDefinition
-    from rmhdag.workflow.problems import Problem
 
 STDIN = "-"
 MAX_READ_BYTES = FILE_BYTES + 1  # above the language's own limit, which then says so; a device never ends
@@ -57,40 +58,40 @@ class CheckedFile:
         return None if self.checked is None else make_definition(self.checked).definition
 
     def as_json(self) -> dict[str, Any]:
-        found = self.head
+        head = self.head
         return {
             "file": self.file,
             "valid": not self.problems,
-            "workflow_id": found.workflow_id if found else None,
-            "version": found.version if found else None,
-            "node_count": found.node_count if found else None,
+            "workflow_id": head.workflow_id if head else None,
+            "version": head.version if head else None,
+            "node_count": head.node_count if head else None,
             "problems": [problem._asdict() for problem in self.problems],
         }
 
 
 def find_files(names: Sequence[str]) -> list[str]:
     """Files as they are, folders with all that lies in them; each once, in the order given."""
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     for name in names:
         path = Path(name)
         if name == STDIN or (path.exists() and not path.is_dir()):
-            found.setdefault(name)
+            files.setdefault(name)
         elif path.is_dir():
             from rmhdag.workflow import workflow_files
 
             inside = list(map(str, workflow_files(path)))
             if not inside:
                 raise CommandFailed(
-                    f"{name} holds no workflow files",
+                    f"{name} contains no workflow files",
                     remedy="Workflow files end in .yaml or .yml.",
                     code=ExitCode.NOT_FOUND,
                 )
-            found.update(dict.fromkeys(inside))
+            files.update(dict.fromkeys(inside))
         else:
             raise CommandFailed(
                 f"{name} does not exist", remedy="Name a file, a folder, or - for stdin.", code=ExitCode.NOT_FOUND
             )
-    return list(found)
+    return list(files)
 
 
 def read_source(name: str) -> bytes:
@@ -122,7 +123,7 @@ def check_file(
     name: str,
     *,
     queues: Collection[str] | None = None,
-    handlers: HandlerCatalogue | None = None,
+    handlers: KnownHandlers | None = None,
     env_names: Collection[str] | None = None,
     fallback_queue: str | None = None,
 ) -> CheckedFile:
@@ -138,8 +139,6 @@ def check_file(
 
 def show_problem(problem: Problem, source: bytes) -> str:
     """Where and what, the line with a caret under the place, and what to do."""
-    from rmhdag.workflow.text_width import visible
-
     place = f"{problem.file}:{problem.line}:{problem.column}" if problem.line else problem.file
     lines = [f"{paint(place + ':', '1', sys.stdout)} {visible(problem.message)}", *quote_line(problem, source)]
     if problem.remedy:
@@ -151,12 +150,10 @@ def refuse_problems(problems: Sequence[tuple[Problem, bytes]]) -> None:
     """Show them, each with its line of the source, and end the command; nothing if there are none."""
     if problems:
         emit("".join(show_problem(problem, source) for problem, source in problems))
-        raise CommandFailed("nothing was registered: the problems above come first", code=ExitCode.INVALID)
+        raise CommandFailed("nothing was registered: fix the problems above first", code=ExitCode.INVALID)
 
 
 def quote_line(problem: Problem, source: bytes) -> list[str]:
-    from rmhdag.workflow.text_width import columns, visible
-
     lines = source.decode("utf-8-sig", "replace").splitlines()
     if not 0 < problem.line <= len(lines):
         return []

@@ -1,4 +1,4 @@
-"""The Python client: a server of rmhdag over HTTP, with blocking and with awaited calls."""
+"""The Python client for an rmhdag server over HTTP, blocking and async."""
 
 from rmhdag.client.clients import AsyncClient, BatchRefused, Client
 from rmhdag.client.errors import (

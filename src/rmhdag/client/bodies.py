@@ -13,14 +13,14 @@ from rmhdag.models.json_values import json_pointer
 B = TypeVar("B", bound=BaseModel)
 
 
-def checked(model: type[B], given: dict[str, Any]) -> B:
+def checked(model: type[B], fields: dict[str, Any]) -> B:
     """What the server would refuse is refused here, in the same way."""
     try:
-        return model.model_validate(given)
+        return model.model_validate(fields)
     except ValidationError as error:
         places = [
-            ProblemPlace(pointer=json_pointer(*found["loc"]), detail=str(found["msg"]))
-            for found in error.errors(include_url=False, include_input=False)
+            ProblemPlace(pointer=json_pointer(*fault["loc"]), detail=str(fault["msg"]))
+            for fault in error.errors(include_url=False, include_input=False)
         ]
         what = places[0].detail if len(places) == 1 else f"{len(places)} things are wrong with it"
         raise InvalidRequest("invalid_request", what, errors=places) from None

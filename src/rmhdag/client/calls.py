@@ -1,15 +1,18 @@
-"""Every call of the API that the client makes, described once: method, path, what is sent, what comes back."""
+"""Every call of the API that the client makes: method, path, body, and the model of the answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from typing import Any
 
 from pydantic import BaseModel
 
+from rmhdag.client.call import Call
+from rmhdag.client.call import get as _get
+from rmhdag.client.call import post as _post
+from rmhdag.client.call import put as _put
+from rmhdag.client.call import segment as _part
 from rmhdag.models.api.approvals import ApprovalPage
 from rmhdag.models.api.assets import (
     AssetPage,
@@ -21,62 +24,72 @@ from rmhdag.models.api.assets import (
     RevisionPage,
     RevisionView,
     RollbackRequest,
+    UnpublishAnswer,
+    UnpublishingPage,
+    UnpublishRequest,
     WorkOrderBody,
 )
+from rmhdag.models.api.attention import Attention, Pulse
 from rmhdag.models.api.audit import AuditPage
 from rmhdag.models.api.callbacks import CallbackPage, CallbackView
 from rmhdag.models.api.catalogue import CatalogueRemoval
+from rmhdag.models.api.children import FanOutChildren
+from rmhdag.models.api.clients import ClientChanges, ClientPage, ClientView
 from rmhdag.models.api.health import Health
 from rmhdag.models.api.jobs import (
     BatchAnswers,
     CancelRequest,
     CommandAnswerBody,
     JobBatch,
+    JobCounts,
     JobPage,
     JobSubmission,
     JobView,
     RerunAnswer,
     RerunRequest,
+    SubmissionRequest,
 )
 from rmhdag.models.api.keys import KeyMade, KeyPage, KeyRequest, KeyView, Me, RotationRequest
+from rmhdag.models.api.log_lines import LogLines, LogMatches
+from rmhdag.models.api.maps import ContainerList, FileContent, FolderView, FootprintPage, ItemPage
 from rmhdag.models.api.nodes import Decision, JobGraph, LogPage, NodePage, NodeView, StoredValue
 from rmhdag.models.api.overviews import JobOverview
+from rmhdag.models.api.platforms import PlatformBody, PlatformList, PlatformView
+from rmhdag.models.api.previews import JobPreview, OrderPreview
 from rmhdag.models.api.processes import DrainAnswer, OrchestratorList, WorkerList
 from rmhdag.models.api.progress import JobProgress
+from rmhdag.models.api.promoted import Gallery, GalleryOrder, PromotedPage, PromotedView, PromotionRequest
 from rmhdag.models.api.queues import DeadLetterPage, Discarded, QueueStatusList, Requeued
 from rmhdag.models.api.quotas import QuotaChanges, QuotaList
 from rmhdag.models.api.retention import Pruned, PrunePreview
+from rmhdag.models.api.reviews import DecisionView, ReviewPage
+from rmhdag.models.api.search import SearchHits
+from rmhdag.models.api.services import (
+    ServiceCallPage,
+    ServiceCallView,
+    ServiceDeleted,
+    ServiceList,
+    ServicePutAnswer,
+    ServiceRequest,
+    ServiceView,
+)
 from rmhdag.models.api.timeline import StreamedEvent, Timeline
-from rmhdag.models.api.workflows import Registration, WorkflowCheck, WorkflowDetail, WorkflowPage, WorkflowSummary
+from rmhdag.models.api.workflows import (
+    JobDefinition,
+    Registration,
+    WorkflowCheck,
+    WorkflowDetail,
+    WorkflowPage,
+    WorkflowSummary,
+)
+from rmhdag.models.reviews import ReviewStep
 
-M = TypeVar("M", bound=BaseModel)
 YAML = "application/yaml"
-JSON = "application/json"
 # The largest workflow takes some seconds to check.
 CHECK_SECONDS = 10
 PAGE = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Call(Generic[M]):
-    """`repeatable`: done twice it does no more than once, so that it may be sent again without knowing its fate."""
-
-    method: str
-    path: str
-    model: type[M]
-    query: Mapping[str, Any] = field(default_factory=dict)
-    content: bytes | None = None
-    media_type: str = JSON
-    repeatable: bool = True
-    # Refusals that are answers.
-    accepts: frozenset[int] = frozenset()
-    # How long the server may work on it, where it would stop earlier otherwise.
-    wait_seconds: int | None = None
-
-    def parameters(self) -> dict[str, list[str]]:
-        """What is None is not given; lists are repeated."""
-        values = {name: value if isinstance(value, list) else [value] for name, value in self.query.items()}
-        return {name: [_written(one) for one in given if one is not None] for name, given in values.items()}
+# Items are large.
+ITEM_PAGE = 100
 
 
 def me() -> Call[Me]:
@@ -89,6 +102,10 @@ def health() -> Call[Health]:
 
 def submit(body: JobSubmission) -> Call[JobView]:
     return _post("jobs", JobView, body, repeatable=body.idempotency_key is not None)
+
+
+def preview(body: SubmissionRequest) -> Call[JobPreview]:
+    return _post("jobs", JobPreview, body.model_copy(update={"dry_run": True}))
 
 
 def submit_batch(bodies: Sequence[JobSubmission]) -> Call[BatchAnswers]:
@@ -136,6 +153,22 @@ def get_logs(
     job_id: str, node_id: str | None = None, *, since: datetime | None = None, cursor: str | None = None
 ) -> Call[LogPage]:
     return _get(f"{_of(job_id, node_id)}/logs", LogPage, since=since, cursor=cursor)
+
+
+def get_children(job_id: str, node_id: str, first: int = 0, keys: bool = False) -> Call[FanOutChildren]:
+    return _get(f"{_of(job_id, node_id)}/children", FanOutChildren, first=first, keys=keys)
+
+
+def get_log_lines(job_id: str, **filters: Any) -> Call[LogLines]:
+    return _get(f"{_of(job_id)}/logs/lines", LogLines, **filters)
+
+
+def find_in_logs(job_id: str, text: str, **filters: Any) -> Call[LogMatches]:
+    return _get(f"{_of(job_id)}/logs/matches", LogMatches, text=text, **filters)
+
+
+def get_definition(job_id: str) -> Call[JobDefinition]:
+    return _get(f"{_of(job_id)}/definition", JobDefinition)
 
 
 def stream_job(job_id: str) -> Call[StreamedEvent]:
@@ -216,12 +249,40 @@ def prune() -> Call[Pruned]:
     return _post("retention/prune", Pruned, None)
 
 
+def list_clients(cursor: str | None = None) -> Call[ClientPage]:
+    return _get("clients", ClientPage, cursor=cursor, limit=PAGE)
+
+
+def get_client(client_id: str) -> Call[ClientView]:
+    return _get(f"clients/{_part(client_id)}", ClientView)
+
+
+def change_client(client_id: str, body: ClientChanges) -> Call[ClientView]:
+    return _post(f"clients/{_part(client_id)}", ClientView, body)
+
+
 def read_quotas() -> Call[QuotaList]:
     return _get("quotas", QuotaList)
 
 
 def change_quotas(namespace: str, quotas: Mapping[str, int | None]) -> Call[QuotaList]:
-    return _post(f"quotas/{quote(namespace, safe='')}", QuotaList, QuotaChanges(quotas=dict(quotas)))
+    return _post(f"quotas/{_part(namespace)}", QuotaList, QuotaChanges(quotas=dict(quotas)))
+
+
+def search(text: str) -> Call[SearchHits]:
+    return _get("search", SearchHits, q=text)
+
+
+def get_attention(hours: int) -> Call[Attention]:
+    return _get("attention", Attention, hours=hours)
+
+
+def get_pulse(hours: int) -> Call[Pulse]:
+    return _get("pulse", Pulse, hours=hours)
+
+
+def count_jobs(**filters: Any) -> Call[JobCounts]:
+    return _get("jobs/counts", JobCounts, **filters)
 
 
 def list_queues() -> Call[QueueStatusList]:
@@ -293,6 +354,10 @@ def submit_request(body: WorkOrderBody) -> Call[OrderAccepted]:
     return _post("submit", OrderAccepted, body, repeatable=repeatable)
 
 
+def preview_request(body: WorkOrderBody) -> Call[OrderPreview]:
+    return _post("submit", OrderPreview, body.model_copy(update={"dry_run": True}))
+
+
 def get_request(request_id: str) -> Call[RequestView]:
     return _get(f"requests/{_part(request_id)}", RequestView)
 
@@ -307,6 +372,23 @@ def get_asset(asset_id: str) -> Call[AssetView]:
 
 def delete_asset(asset_id: str) -> Call[AssetView]:
     return Call("DELETE", f"/api/v1/assets/{_part(asset_id)}", AssetView)
+
+
+def list_platforms() -> Call[PlatformList]:
+    return _get("platforms", PlatformList)
+
+
+def get_platform(platform_id: str) -> Call[PlatformView]:
+    return _get(f"platforms/{_part(platform_id)}", PlatformView)
+
+
+def set_platform(platform_id: str, body: PlatformBody) -> Call[PlatformView]:
+    content = body.model_dump_json(exclude_defaults=True).encode()
+    return Call("PUT", f"/api/v1/platforms/{_part(platform_id)}", PlatformView, content=content)
+
+
+def deactivate_platform(platform_id: str) -> Call[PlatformView]:
+    return _post(f"platforms/{_part(platform_id)}/deactivate", PlatformView, None)
 
 
 def remove_item(collection_id: str, item_id: str, **query: Any) -> Call[CatalogueRemoval]:
@@ -337,17 +419,103 @@ def get_lineage(asset_id: str, revision: int) -> Call[Lineage]:
     return _get(f"{_revision(asset_id, revision)}/lineage", Lineage)
 
 
+def list_revision_items(asset_id: str, revision: int, cursor: str | None = None) -> Call[ItemPage]:
+    return _get(f"{_revision(asset_id, revision)}/items", ItemPage, cursor=cursor, limit=ITEM_PAGE)
+
+
+def list_job_items(job_id: str, cursor: str | None = None) -> Call[ItemPage]:
+    return _get(f"{_of(job_id)}/items", ItemPage, cursor=cursor, limit=ITEM_PAGE)
+
+
+def list_job_files(job_id: str, cursor: str | None = None) -> Call[BlobPage]:
+    return _get(f"{_of(job_id)}/files", BlobPage, cursor=cursor, limit=PAGE)
+
+
+def get_file(blob_id: str) -> Call[FileContent]:
+    return _get(f"files/{_part(blob_id)}", FileContent)
+
+
+def list_footprints(cursor: str | None = None, **filters: Any) -> Call[FootprintPage]:
+    return _get("footprints", FootprintPage, cursor=cursor, limit=PAGE, **filters)
+
+
+def list_containers(zone: str) -> Call[ContainerList]:
+    return _get(f"storage/{_part(zone)}", ContainerList)
+
+
+def list_folder(zone: str, container: str, folder: str = "") -> Call[FolderView]:
+    return _get(f"storage/{_part(zone)}/{_part(container)}", FolderView, folder=folder or None)
+
+
+def list_reviews(cursor: str | None = None) -> Call[ReviewPage]:
+    return _get("reviews", ReviewPage, cursor=cursor, limit=PAGE)
+
+
+def decide_revision(asset_id: str, revision: int, step: ReviewStep, body: BaseModel) -> Call[DecisionView]:
+    return _post(f"{_revision(asset_id, revision)}/{step}", DecisionView, body, repeatable=False)
+
+
+def unpublish(asset_id: str, body: UnpublishRequest) -> Call[UnpublishAnswer]:
+    return _post(f"assets/{_part(asset_id)}/unpublish", UnpublishAnswer, body)
+
+
+def list_unpublishings(asset_id: str, cursor: str | None = None) -> Call[UnpublishingPage]:
+    return _get(f"assets/{_part(asset_id)}/unpublishings", UnpublishingPage, cursor=cursor, limit=PAGE)
+
+
+def list_services() -> Call[ServiceList]:
+    return _get("services", ServiceList)
+
+
+def get_service(name: str) -> Call[ServiceView]:
+    return _get(f"services/{_part(name)}", ServiceView)
+
+
+def put_service(name: str, body: ServiceRequest) -> Call[ServicePutAnswer]:
+    """Not repeatable: a generated secret is shown once."""
+    return _put(f"services/{_part(name)}", ServicePutAnswer, body, repeatable=False)
+
+
+def delete_service(name: str) -> Call[ServiceDeleted]:
+    return Call("DELETE", f"/api/v1/services/{_part(name)}", ServiceDeleted, repeatable=False)
+
+
+def list_service_calls(name: str, cursor: str | None = None, **filters: Any) -> Call[ServiceCallPage]:
+    return _get(f"services/{_part(name)}/calls", ServiceCallPage, cursor=cursor, limit=PAGE, **filters)
+
+
+def retry_service_call(name: str, call_id: str) -> Call[ServiceCallView]:
+    path = f"services/{_part(name)}/calls/{_part(call_id)}/retry"
+    return _post(path, ServiceCallView, None, repeatable=False)
+
+
+def list_promoted(cursor: str | None = None, **filters: Any) -> Call[PromotedPage]:
+    return _get("promoted", PromotedPage, cursor=cursor, limit=PAGE, **filters)
+
+
+def get_promoted(promoted_id: str) -> Call[PromotedView]:
+    return _get(f"promoted/{_part(promoted_id)}", PromotedView)
+
+
+def promote(promoted_id: str, body: PromotionRequest) -> Call[PromotedView]:
+    return _put(f"promoted/{_part(promoted_id)}", PromotedView, body)
+
+
+def demote(promoted_id: str, *, confirm_system: bool = False) -> Call[PromotedView]:
+    query = {"confirm_system": confirm_system}
+    return Call("DELETE", f"/api/v1/promoted/{_part(promoted_id)}", PromotedView, query, repeatable=False)
+
+
+def get_gallery(*, outside: bool = False) -> Call[Gallery]:
+    return _get("promoted-gallery", Gallery, outside=outside)
+
+
+def order_gallery(body: GalleryOrder) -> Call[Gallery]:
+    return _post("promoted-gallery", Gallery, body)
+
+
 def _revision(asset_id: str, revision: int) -> str:
     return f"assets/{_part(asset_id)}/revisions/{revision}"
-
-
-def _get(path: str, model: type[M], **query: Any) -> Call[M]:
-    return Call("GET", f"/api/v1/{path}", model, query)
-
-
-def _post(path: str, model: type[M], body: BaseModel | None, *, repeatable: bool = True) -> Call[M]:
-    content = None if body is None else body.model_dump_json(exclude_defaults=True).encode()
-    return Call("POST", f"/api/v1/{path}", model, content=content, repeatable=repeatable)
 
 
 def _items(collection_id: str) -> str:
@@ -356,14 +524,3 @@ def _items(collection_id: str) -> str:
 
 def _of(job_id: str, node_id: str | None = None) -> str:
     return f"jobs/{_part(job_id)}" + ("" if node_id is None else f"/nodes/{_part(node_id)}")
-
-
-def _part(text: str) -> str:
-    """One segment of a path, whatever is in it; a server would read `.` and `..` as places."""
-    return quote(text, safe="").replace(".", "%2E") if text.strip(".") == "" else quote(text, safe="")
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value.isoformat() if isinstance(value, datetime) else str(value)

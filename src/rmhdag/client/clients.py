@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
+from urllib.request import getproxies
 from uuid import uuid4
 
 import httpx
@@ -16,26 +17,27 @@ import orjson
 
 import rmhdag
 from rmhdag.client import calls
+from rmhdag.client.administration import AdministrationOperations
 from rmhdag.client.assets import AssetOperations
 from rmhdag.client.bodies import checked
+from rmhdag.client.call import JSON
 from rmhdag.client.errors import AuthenticationError, InvalidRequest, RmhdagError, error_of
 from rmhdag.client.jobs import AsyncJob, Job, JobOperations
 from rmhdag.client.listening import listen
+from rmhdag.client.maps import MapOperations
+from rmhdag.client.outside import OutsideOperations
 from rmhdag.client.sides import AsyncSide, Iteration, Operation, SyncSide
 from rmhdag.client.steps import Items, Steps, ask, pages
 from rmhdag.models.api.approvals import WaitingApproval
-from rmhdag.models.api.audit import AuditView
-from rmhdag.models.api.callbacks import CallbackView
+from rmhdag.models.api.attention import Attention, Pulse
 from rmhdag.models.api.health import Health
-from rmhdag.models.api.jobs import MOST_IN_A_BATCH, JobSubmission, JobSummary
-from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, Me, RotationRequest
-from rmhdag.models.api.processes import DrainAnswer, OrchestratorSummary, WorkerSummary
-from rmhdag.models.api.queues import DeadLetterSummary, Discarded, QueueStatus, Requeued
-from rmhdag.models.api.quotas import QuotaList
-from rmhdag.models.api.retention import Pruned, PrunePreview
+from rmhdag.models.api.jobs import MOST_IN_A_BATCH, JobSubmission, JobSummary, SubmissionRequest
+from rmhdag.models.api.keys import Me
+from rmhdag.models.api.previews import JobPreview
+from rmhdag.models.api.search import SearchHit
 from rmhdag.models.api.timeline import StreamedEvent
 from rmhdag.models.api.workflows import Registration, WorkflowCheck, WorkflowDetail, WorkflowSummary
-from rmhdag.models.scopes import Scope
+from rmhdag.models.states import JobStatus
 
 J = TypeVar("J", bound=JobOperations[Any])
 TIMEOUT_SECONDS = 30.0
@@ -55,7 +57,7 @@ class BatchRefused(InvalidRequest, Generic[J]):
         self.refused = refused
 
 
-class ClientOperations(AssetOperations, ABC, Generic[J]):
+class ClientOperations(AdministrationOperations, AssetOperations, MapOperations, OutsideOperations, ABC, Generic[J]):
     @abstractmethod
     def _handle(self, job_id: str) -> J:
         """A job as this side has it."""
@@ -99,29 +101,37 @@ class ClientOperations(AssetOperations, ABC, Generic[J]):
         return job
 
     @Operation
+    def preview(
+        self, workflow: str, params: Mapping[str, Any] | None = None, /, *, version: int | None = None, **options: Any
+    ) -> Steps[JobPreview]:
+        """What `submit` would do; nothing is created. `options` are its other arguments, but no inputs."""
+        fields = {"workflow_id": workflow, "input_params": dict(params or {}), "version": version, **options}
+        return (yield from ask(calls.preview(checked(SubmissionRequest, fields))))
+
+    @Operation
     def submit_many(self, jobs: Iterable[Mapping[str, Any] | JobSubmission]) -> Steps[list[J]]:
         """Start many, up to a thousand per call. Each is `{"workflow_id": …, "input_params": {…}, …}`.
 
         Raises BatchRefused if some are refused; the others run.
         """
-        bodies = [one if isinstance(one, JobSubmission) else submission(dict(one)) for one in jobs]
+        bodies = [job if isinstance(job, JobSubmission) else submission(dict(job)) for job in jobs]
         bodies = [
-            one if one.idempotency_key else one.model_copy(update={"idempotency_key": uuid4().hex}) for one in bodies
+            job if job.idempotency_key else job.model_copy(update={"idempotency_key": uuid4().hex}) for job in bodies
         ]
-        made: dict[int, J] = {}
+        handles: dict[int, J] = {}
         refused: dict[int, RmhdagError] = {}
         start = 0
         for batch in batches(bodies):
             answers = yield from ask(calls.submit_batch(batch))
-            for one in answers.jobs:
-                if one.problem is not None:
-                    refused[start + one.index] = error_of(one.problem)
-                elif one.job_id is not None:
-                    made[start + one.index] = self._handle(one.job_id)
+            for job in answers.jobs:
+                if job.problem is not None:
+                    refused[start + job.index] = error_of(job.problem)
+                elif job.job_id is not None:
+                    handles[start + job.index] = self._handle(job.job_id)
             start += len(batch)
         if refused:
-            raise BatchRefused(made, refused)
-        return [made[index] for index in range(len(bodies))]
+            raise BatchRefused(handles, refused)
+        return [handles[index] for index in range(len(bodies))]
 
     @Operation
     def job(self, job_id: str) -> Steps[J]:
@@ -141,10 +151,15 @@ class ClientOperations(AssetOperations, ABC, Generic[J]):
         correlation_id: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        finished_since: datetime | None = None,
+        failure: str | None = None,
+        bbox: Sequence[float] | None = None,
         text: str | None = None,
         page_size: int = 100,
     ) -> Items[JobSummary]:
-        """Jobs, newest first, page after page."""
+        """Jobs, newest first, page after page. `failure` is that of a group of `attention()`; `bbox` is west, south,
+        east, north of what the jobs have published.
+        """
         filters = {
             "status": [status] if isinstance(status, str) else list(status or ()),
             "workflow_id": workflow_id,
@@ -152,9 +167,36 @@ class ClientOperations(AssetOperations, ABC, Generic[J]):
             "correlation_id": correlation_id,
             "since": since,
             "until": until,
+            "finished_since": finished_since,
+            "failure": failure,
+            "bbox": None if bbox is None else ",".join(format(float(edge), "f") for edge in bbox),
             "q": text,
         }
         yield from pages(lambda cursor: calls.list_jobs(cursor, page_size, **filters), lambda page: page.jobs)
+
+    @Operation
+    def count_jobs(
+        self, *, workflow_id: str | None = None, since: datetime | None = None
+    ) -> Steps[dict[JobStatus, int]]:
+        """How many jobs there are, by status; each is counted up to 10,000."""
+        answer = yield from ask(calls.count_jobs(workflow_id=workflow_id, since=since))
+        return answer.counts
+
+    @Operation
+    def search(self, text: str) -> Steps[list[SearchHit]]:
+        """Jobs, nodes, tasks, requests, assets and workflows by the beginning of their id, or by name."""
+        answer = yield from ask(calls.search(text))
+        return answer.hits
+
+    @Operation
+    def attention(self, hours: int = 24) -> Steps[Attention]:
+        """What needs a person: failures by error, slow jobs, queues without workers, dead letters, decisions."""
+        return (yield from ask(calls.get_attention(hours)))
+
+    @Operation
+    def pulse(self, hours: int = 24) -> Steps[Pulse]:
+        """How the jobs of the last hours went: counts, success, durations, waits."""
+        return (yield from ask(calls.get_pulse(hours)))
 
     @Iteration
     def events(self, *, since: datetime | None = None, event_types: Sequence[str] = ()) -> Items[StreamedEvent]:
@@ -163,7 +205,7 @@ class ClientOperations(AssetOperations, ABC, Generic[J]):
 
     @Iteration
     def approvals(self) -> Items[WaitingApproval]:
-        """What waits for a person's decision now, longest first. `job(...).decide(...)` decides."""
+        """Approvals that wait for a decision, longest first. `job(...).decide(...)` decides."""
         yield from pages(calls.list_approvals, lambda page: page.approvals)
 
     @Iteration
@@ -180,12 +222,12 @@ class ClientOperations(AssetOperations, ABC, Generic[J]):
 
     @Operation
     def retire_workflow(self, workflow_id: str) -> Steps[WorkflowSummary]:
-        """Take no new jobs of it. Jobs under way go on."""
+        """Accept no new jobs of it. Running jobs go on."""
         return (yield from ask(calls.retire_workflow(workflow_id)))
 
     @Operation
     def restore_workflow(self, workflow_id: str) -> Steps[WorkflowSummary]:
-        """Take jobs of a retired workflow again."""
+        """Accept jobs of a retired workflow again."""
         return (yield from ask(calls.restore_workflow(workflow_id)))
 
     @Operation
@@ -195,140 +237,38 @@ class ClientOperations(AssetOperations, ABC, Generic[J]):
 
     @Operation
     def validate(self, source: Source) -> Steps[WorkflowCheck]:
-        """All that is wrong with a workflow; nothing is stored."""
+        """All problems of a workflow; nothing is stored."""
         return (yield from ask(calls.validate(*written(source))))
 
     @Operation
-    def preview_retention(self) -> Steps[PrunePreview]:
-        """What retention would delete now, by table, and why. Nothing is changed."""
-        return (yield from ask(calls.preview_retention()))
-
-    @Operation
-    def prune(self) -> Steps[Pruned]:
-        """Delete for a few seconds what retention would delete; `has_more` says that it is worth calling it again."""
-        return (yield from ask(calls.prune()))
-
-    @Operation
-    def quotas(self) -> Steps[QuotaList]:
-        """What the namespace may have, and what it uses."""
-        return (yield from ask(calls.read_quotas()))
-
-    @Operation
-    def change_quotas(self, namespace: str, quotas: Mapping[str, int | None]) -> Steps[QuotaList]:
-        """Set limits of a namespace, with an admin key of the namespace `default`; None takes one back."""
-        return (yield from ask(calls.change_quotas(namespace, quotas)))
-
-    @Operation
-    def queues(self) -> Steps[list[QueueStatus]]:
-        """What waits in each queue, and who serves it."""
-        return (yield from ask(calls.list_queues())).queues
-
-    @Operation
-    def workers(self) -> Steps[list[WorkerSummary]]:
-        """Who runs tasks."""
-        return (yield from ask(calls.list_workers())).workers
-
-    @Operation
-    def orchestrators(self) -> Steps[list[OrchestratorSummary]]:
-        """Who advances jobs."""
-        return (yield from ask(calls.list_orchestrators())).orchestrators
-
-    @Operation
-    def drain_worker(self, worker_id: str) -> Steps[DrainAnswer]:
-        """Let a worker finish or give back what it has within its stop time, and end."""
-        return (yield from ask(calls.drain_worker(worker_id)))
-
-    @Operation
-    def drain_orchestrator(self, owner_id: str) -> Steps[DrainAnswer]:
-        """Let an orchestrator hand its jobs over to the others, and end."""
-        return (yield from ask(calls.drain_orchestrator(owner_id)))
-
-    @Iteration
-    def dead_letters(
-        self,
-        *,
-        queue: str | None = None,
-        reason: str | None = None,
-        job_id: str | None = None,
-        settled_too: bool = False,
-    ) -> Items[DeadLetterSummary]:
-        """What was given up, oldest first."""
-        filters = {"queue": queue, "reason": reason, "job_id": job_id, "settled_too": settled_too}
-        yield from pages(lambda cursor: calls.list_dead_letters(cursor, **filters), lambda page: page.dead_letters)
-
-    @Operation
-    def requeue(self, dead_letter_id: str) -> Steps[Requeued]:
-        """Give its task another chance."""
-        return (yield from ask(calls.requeue(dead_letter_id)))
-
-    @Operation
-    def discard(self, dead_letter_id: str) -> Steps[Discarded]:
-        """Lay it aside."""
-        return (yield from ask(calls.discard(dead_letter_id)))
-
-    @Iteration
-    def callbacks(self, *, status: str | None = None, job_id: str | None = None) -> Items[CallbackView]:
-        """What was told to whom, newest first."""
-        yield from pages(
-            lambda cursor: calls.list_callbacks(cursor, status=status, job_id=job_id), lambda page: page.callbacks
-        )
-
-    @Operation
-    def redeliver(self, callback_id: str) -> Steps[CallbackView]:
-        """Send a callback once more."""
-        return (yield from ask(calls.redeliver(callback_id)))
-
-    @Iteration
-    def keys(self, *, dead_too: bool = False) -> Items[KeyView]:
-        """Keys of the namespace, without their secrets."""
-        yield from pages(lambda cursor: calls.list_keys(cursor, dead_too=dead_too), lambda page: page.keys)
-
-    @Operation
-    def create_key(
-        self, name: str, scopes: Iterable[Scope | str], *, expires_days: float | None = None
-    ) -> Steps[KeyMade]:
-        """Make a key; its `key` is shown this once."""
-        given = {"name": name, "scopes": list(scopes), "expires_days": expires_days}
-        return (yield from ask(calls.create_key(checked(KeyRequest, given))))
-
-    @Operation
-    def rotate_key(
-        self, key_id: str, *, overlap_hours: float = 24, expires_days: float | None = None
-    ) -> Steps[KeyMade]:
-        """The next key of the same holder; the old one works until the overlap ends."""
-        given = {"overlap_hours": overlap_hours, "expires_days": expires_days}
-        return (yield from ask(calls.rotate_key(key_id, checked(RotationRequest, given))))
-
-    @Operation
-    def revoke_key(self, key_id: str) -> Steps[KeyView]:
-        """End a key at once."""
-        return (yield from ask(calls.revoke_key(key_id)))
-
-    @Iteration
-    def audit(self, *, action: str | None = None, subject: str | None = None) -> Items[AuditView]:
-        """Who did what, newest first; `action` is a name as `key.revoke`, or a kind as `key`."""
-        yield from pages(
-            lambda cursor: calls.list_audit(cursor, action=action, subject=subject), lambda page: page.entries
-        )
-
-    @Operation
     def me(self) -> Steps[Me]:
-        """Whose key this is, and what it is worth."""
+        """The caller: name, namespace and scopes."""
         return (yield from ask(calls.me()))
 
     @Operation
     def health(self) -> Steps[Health]:
-        """Whether the platform is well; UNHEALTHY is an answer, not an error."""
+        """The health of the platform; UNHEALTHY is an answer, not an error."""
         return (yield from ask(calls.health()))
 
 
 class Client(ClientOperations[Job], SyncSide):
-    """Calls block. `url` and `key` default to RMHDAG_URL and RMHDAG_KEY. Close it, or use it in a `with`."""
+    """Calls block. `url` and `key` default to RMHDAG_URL and RMHDAG_KEY. Close it, or use it in a `with`.
+
+    `transport` carries requests in another way than over the network, `headers` go with each of them.
+    """
 
     def __init__(
-        self, url: str | None = None, key: str | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        transport: httpx.BaseTransport | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(httpx.Client(**configuration(url, key, timeout_seconds)))
+        options = configuration(url, key, timeout_seconds)
+        options["headers"] |= headers or {}
+        super().__init__(httpx.Client(**options, transport=transport))
 
     def _handle(self, job_id: str) -> Job:
         return Job(self._http, job_id)
@@ -366,10 +306,12 @@ class AsyncClient(ClientOperations[AsyncJob], AsyncSide):
 
 def configuration(url: str | None, key: str | None, timeout_seconds: float) -> dict[str, Any]:
     """Redirects are not followed: the key is for this server."""
-    found = (url or os.environ.get("RMHDAG_URL") or "").strip().rstrip("/")
-    if not re.fullmatch(r"https?://[^\s?#]+", found):
+    address = (url or os.environ.get("RMHDAG_URL") or "").strip().rstrip("/")
+    if not re.fullmatch(r"https?://[^\s?#]+", address):
         raise InvalidRequest(
-            "no_url", "no server is named" if not found else f"{found!r} is no URL", "Give `url`, or set RMHDAG_URL."
+            "no_url",
+            "no server is named" if not address else f"{address!r} is no URL",
+            "Give `url`, or set RMHDAG_URL.",
         )
     secret = (key or os.environ.get("RMHDAG_KEY") or "").strip()
     if not secret.isascii() or not secret.isprintable():
@@ -377,12 +319,14 @@ def configuration(url: str | None, key: str | None, timeout_seconds: float) -> d
     headers = {"User-Agent": f"rmhdag/{rmhdag.__version__}"}
     if secret:
         headers["Authorization"] = f"Bearer {secret}"
-    return {"base_url": found, "headers": headers, "timeout": timeout_seconds}
+    # Where no certificate can be met, none are loaded: that takes 20 ms.
+    may_use_tls = address.startswith("https:") or bool(getproxies())
+    return {"base_url": address, "headers": headers, "timeout": timeout_seconds, "verify": may_use_tls}
 
 
-def submission(given: dict[str, Any]) -> JobSubmission:
-    key = given.get("idempotency_key") or uuid4().hex
-    return checked(JobSubmission, {**given, "idempotency_key": key})
+def submission(fields: dict[str, Any]) -> JobSubmission:
+    key = fields.get("idempotency_key") or uuid4().hex
+    return checked(JobSubmission, {**fields, "idempotency_key": key})
 
 
 def batches(bodies: Iterable[JobSubmission]) -> Iterator[list[JobSubmission]]:
@@ -406,4 +350,4 @@ def written(source: Source) -> tuple[bytes, str]:
         return source.read_bytes(), calls.YAML
     if isinstance(source, str | bytes):
         return source.encode() if isinstance(source, str) else source, calls.YAML
-    return orjson.dumps(source), calls.JSON
+    return orjson.dumps(source), JSON

@@ -7,12 +7,13 @@ from typing import ClassVar
 
 from rmhdag.models.api.data_errors import ErrorView
 from rmhdag.models.api.problems import ProblemBody, ProblemPlace
+from rmhdag.models.refusals import MEANINGS, ExitCode, Kind, kind_of
 
 
 class RmhdagError(Exception):
     """`code` is a word for programs, `remedy` what to do, `errors` the places that are wrong."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: ClassVar[int] = ExitCode.FAILED
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class JobFailed(RmhdagError):
 class JobCancelled(JobFailed):
     """The job that was waited for was cancelled."""
 
-    exit_code = 7
+    exit_code = ExitCode.CANCELLED
 
     def __init__(self, job_id: str, detail: str, remedy: str | None = None) -> None:
         super().__init__(job_id, detail, remedy, "job_cancelled")
@@ -62,62 +63,63 @@ class JobCancelled(JobFailed):
 class InvalidRequest(RmhdagError):
     """Something in what was sent is wrong; `errors` says what and where."""
 
-    exit_code = 3
+    exit_code = MEANINGS[Kind.INVALID].exit_code
 
 
 class NotFound(RmhdagError):
     """It does not exist, or belongs to another namespace."""
 
-    exit_code = 4
+    exit_code = MEANINGS[Kind.NOT_FOUND].exit_code
 
 
 class AuthenticationError(RmhdagError):
     """No key, a wrong one, or one that may not do this."""
 
-    exit_code = 5
+    exit_code = MEANINGS[Kind.FORBIDDEN].exit_code
 
 
 class Conflict(RmhdagError):
     """Something else stands in the way."""
 
-    exit_code = 6
+    exit_code = MEANINGS[Kind.CONFLICT].exit_code
 
 
 class WaitTimeout(RmhdagError):
     """The job has not ended in the time that was given; it goes on."""
 
-    exit_code = 8
+    exit_code = ExitCode.WAIT_TIMEOUT
 
     def __init__(self, job_id: str, seconds: float) -> None:
-        super().__init__("wait_timeout", f"job {job_id} has not ended after {seconds:g} s; it goes on")
+        super().__init__("wait_timeout", f"job {job_id} has not ended after {seconds:g} s; it continues")
         self.job_id = job_id
 
 
 class Unavailable(RmhdagError):
     """The server cannot be reached or cannot answer now, also after several tries."""
 
-    exit_code = 69
+    exit_code = MEANINGS[Kind.UNAVAILABLE].exit_code
 
 
 class ServerError(RmhdagError):
     """A defect on the other side."""
 
 
-# Told as 422 and 400, but what they mean to a caller is something else.
-BY_CODE: dict[str, type[RmhdagError]] = {"idempotency_key_reused": Conflict, "unknown_node": NotFound}
-BY_STATUS: dict[int, type[RmhdagError]] = {
-    401: AuthenticationError,
-    403: AuthenticationError,
-    404: NotFound,
-    409: Conflict,
-    429: Unavailable,
-    502: Unavailable,
-    503: Unavailable,
-    504: Unavailable,
+BY_KIND: dict[Kind, type[RmhdagError]] = {
+    Kind.INVALID: InvalidRequest,
+    Kind.UNUSABLE: InvalidRequest,
+    Kind.NOT_FOUND: NotFound,
+    Kind.UNKNOWN_NAME: NotFound,
+    Kind.UNAUTHENTICATED: AuthenticationError,
+    Kind.FORBIDDEN: AuthenticationError,
+    Kind.CONFLICT: Conflict,
+    Kind.REUSED: Conflict,
+    Kind.BUSY: Unavailable,
+    Kind.UNAVAILABLE: Unavailable,
+    Kind.NOT_OFFERED: InvalidRequest,
+    Kind.UNEXPECTED: ServerError,
 }
 
 
 def error_of(problem: ProblemBody) -> RmhdagError:
-    fallback = ServerError if problem.status >= 500 else InvalidRequest
-    kind = BY_CODE.get(problem.code) or BY_STATUS.get(problem.status, fallback)
-    return kind(problem.code, problem.detail, problem.remedy, problem.errors, problem.status)
+    error = BY_KIND[kind_of(problem.status, problem.code)]
+    return error(problem.code, problem.detail, problem.remedy, problem.errors, problem.status)

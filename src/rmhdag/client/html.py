@@ -31,7 +31,10 @@ def describe_job(job_id: str, view: JobView | None, graph: JobGraph | None) -> s
 
 
 def describe_warnings(warnings: list[WarningView]) -> str:
-    lines = [f"<li>{one.count} × <code>{escape(one.code)}</code> {escape(one.message)}</li>" for one in warnings]
+    lines = [
+        f"<li>{warning.count} × <code>{escape(warning.code)}</code> {escape(warning.message)}</li>"
+        for warning in warnings
+    ]
     return f"<ul>{''.join(lines)}</ul>" if lines else ""
 
 
@@ -43,12 +46,12 @@ def draw(structure: GraphStructure, states: dict[str, GraphState]) -> str:
     for node in structure.nodes:
         state = states.get(node.id)
         status = "pending" if state is None else state.status.value
-        told = f"{node.label}: {status}"
+        title = f"{node.label}: {status}"
         if state is not None and state.children is not None:
-            told += f" {state.children.completed}/{state.children.total}"
+            title += f" {state.children.completed}/{state.children.total}"
         box = f'x="{node.x}" y="{node.y}" width="{node.width}" height="{node.height}"'
         parts.append(
-            f'<g><title>{escape(told)}</title><rect {box} rx="4" fill="{COLOURS[status]}" stroke="#57606a"/>'
+            f'<g><title>{escape(title)}</title><rect {box} rx="4" fill="{COLOURS[status]}" stroke="#57606a"/>'
             f'<text x="{node.x + node.width / 2:g}" y="{node.y + node.height / 2:g}" text-anchor="middle" '
             f'dominant-baseline="middle" font-family="sans-serif" font-size="12">{escape(node.label)}</text></g>'
         )

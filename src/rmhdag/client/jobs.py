@@ -13,18 +13,22 @@ from uuid import uuid4
 import httpx
 
 from rmhdag.client import calls
+from rmhdag.client.bodies import checked
 from rmhdag.client.errors import Conflict, JobCancelled, JobFailed, NotFound, RmhdagError, Unavailable, WaitTimeout
 from rmhdag.client.html import describe_job
 from rmhdag.client.listening import LOST_SECONDS, listen
 from rmhdag.client.sides import AsyncSide, Iteration, Operation, SyncSide
 from rmhdag.client.steps import Item, Items, Pause, Steps, ask, pages
+from rmhdag.models.api.children import FanOutChildren
 from rmhdag.models.api.data_errors import WarningView
 from rmhdag.models.api.jobs import CommandAnswerBody, JobView, RerunRequest
+from rmhdag.models.api.log_lines import LogLines, LogMatches
 from rmhdag.models.api.log_reading import LogLine, UnseenChunks, lines_of
 from rmhdag.models.api.nodes import Decision, JobGraph, NodeSummary, NodeView
 from rmhdag.models.api.overviews import JobOverview
 from rmhdag.models.api.progress import JobProgress
 from rmhdag.models.api.timeline import StreamedEvent
+from rmhdag.models.api.workflows import JobDefinition
 from rmhdag.models.states import JOB_TERMINAL, JobStatus
 from rmhdag.models.stored_values import NOT_STORED, Unfolding, ValuesTooLarge
 
@@ -122,10 +126,10 @@ class JobOperations(ABC, Generic[J]):
                     raise
             if self.has_ended:
                 break
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
+            remaining = None if deadline is None else deadline - time.monotonic()
+            if remaining is not None and remaining <= 0:
                 raise WaitTimeout(self.job_id, timeout or 0)
-            yield Pause(pause if left is None else min(pause, left))
+            yield Pause(pause if remaining is None else min(pause, remaining))
             pause = min(pause * 1.5, MOST_LOOK_SECONDS)
         if check and self.view is not None:
             check_end(self.view)
@@ -188,6 +192,26 @@ class JobOperations(ABC, Generic[J]):
             yield Pause(FOLLOW_SECONDS)
 
     @Operation
+    def children(self, node_id: str, *, first: int = 0, keys: bool = False) -> Steps[FanOutChildren]:
+        """How each child of a fan-out stands, in columns; `next_first` is the `first` of the next page."""
+        return (yield from ask(calls.get_children(self.job_id, node_id, first, keys)))
+
+    @Operation
+    def log_lines(self, /, first: int = 0, *, limit: int = 500, **filters: Any) -> Steps[LogLines]:
+        """Lines by number, a negative one from the end; `node_id`, `level` and `text` choose."""
+        return (yield from ask(calls.get_log_lines(self.job_id, first=first, limit=limit, **filters)))
+
+    @Operation
+    def find_in_logs(self, /, text: str, **filters: Any) -> Steps[LogMatches]:
+        """Where a text stands in the logs; `node_id` and `level` choose."""
+        return (yield from ask(calls.find_in_logs(self.job_id, text, **filters)))
+
+    @Operation
+    def definition(self) -> Steps[JobDefinition]:
+        """The definition that the job runs, and the newest one if that differs."""
+        return (yield from ask(calls.get_definition(self.job_id)))
+
+    @Operation
     def cancel(self, reason: str | None = None) -> Steps[CommandAnswerBody]:
         """Stop it: what waits never starts, what runs is told. Conflict if it has ended already."""
         return (yield from ask(calls.cancel(self.job_id, reason)))
@@ -198,9 +222,14 @@ class JobOperations(ABC, Generic[J]):
         return (yield from ask(calls.retry_node(self.job_id, node_id)))
 
     @Operation
-    def decide(self, node_id: str, *, approve: bool, reason: str | None = None) -> Steps[CommandAnswerBody]:
-        """Approve or reject what an approval node waits for."""
-        body = Decision(decision="approve" if approve else "reject", reason=reason)
+    def decide(
+        self, node_id: str, *, approve: bool, reason: str | None = None, clearance: str | None = None
+    ) -> Steps[CommandAnswerBody]:
+        """Approve or reject what an approval node waits for. If the job makes a revision that is reviewed, an approval
+        needs the `clearance` of that: `public` or `restricted`.
+        """
+        fields = {"decision": "approve" if approve else "reject", "reason": reason, "clearance": clearance}
+        body = checked(Decision, fields)
         return (yield from ask(calls.decide(self.job_id, node_id, body)))
 
     @Operation
@@ -279,16 +308,16 @@ class AsyncJob(JobOperations["AsyncJob"], AsyncSide):
 def stored_values(job_id: str, value: Any) -> Steps[Any]:
     """The value with what it refers to; what only looks like a reference, or is gone, stays. Raises ValuesTooLarge."""
     unfolding = Unfolding().steps(value)
-    found = None
+    stored = None
     while True:
         try:
-            digest = unfolding.send(found)
+            digest = unfolding.send(stored)
         except StopIteration as end:
             return end.value
         try:
-            found = (yield from ask(calls.get_stored_value(job_id, digest))).root
+            stored = (yield from ask(calls.get_stored_value(job_id, digest))).root
         except NotFound:
-            found = NOT_STORED
+            stored = NOT_STORED
 
 
 def check_end(view: JobView) -> None:

@@ -6,7 +6,7 @@ import time
 
 import httpx
 
-from rmhdag.client.calls import Call
+from rmhdag.client.call import Call
 from rmhdag.client.steps import (
     Answer,
     Item,
@@ -48,9 +48,9 @@ class EventLines:
                 self._data.append(value)
             return None
         self.last_id = self._id
-        found = (self._event or "message", "\n".join(self._data)) if self._data else None
+        event = (self._event or "message", "\n".join(self._data)) if self._data else None
         self._event, self._data = "", []
-        return found
+        return event
 
 
 def listen(call: Call[StreamedEvent], last_id: str | None = None) -> Items[StreamedEvent]:
@@ -71,9 +71,9 @@ def listen(call: Call[StreamedEvent], last_id: str | None = None) -> Items[Strea
             while answer.status < 400 and line is not None:
                 line = yield NextLine()
                 heard_at = time.monotonic()
-                found = None if line is None else lines.feed(line)
-                if found is not None:
-                    kind, data = found
+                event = None if line is None else lines.feed(line)
+                if event is not None:
+                    kind, data = event
                     if kind == END:
                         return
                     yield Item(StreamedEvent.model_validate_json(data))

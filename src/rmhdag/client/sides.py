@@ -12,7 +12,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 import httpx
 from pydantic import BaseModel
 
-from rmhdag.client.calls import Call
+from rmhdag.client.call import Call
 from rmhdag.client.steps import Answer, Item, Items, NextLine, Open, Pause, Send, Step, Steps, ask
 
 P = ParamSpec("P")
@@ -223,8 +223,8 @@ class Operation(Generic[P, T]):
             return self
 
         @wraps(self._script)
-        def bound(*given: P.args, **named: P.kwargs) -> Any:
-            return instance._run(self._script(instance, *given, **named))
+        def bound(*arguments: P.args, **named: P.kwargs) -> Any:
+            return instance._run(self._script(instance, *arguments, **named))
 
         return bound
 
@@ -247,7 +247,7 @@ class Iteration(Generic[P, T]):
             return self
 
         @wraps(self._script)
-        def bound(*given: P.args, **named: P.kwargs) -> Any:
-            return instance._iterate(self._script(instance, *given, **named))
+        def bound(*arguments: P.args, **named: P.kwargs) -> Any:
+            return instance._iterate(self._script(instance, *arguments, **named))
 
         return bound

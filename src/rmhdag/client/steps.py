@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from rmhdag.client.calls import Call
+from rmhdag.client.call import Call
 from rmhdag.client.errors import RmhdagError, ServerError, Unavailable, error_of
 from rmhdag.models.api.problems import ProblemBody
 
@@ -26,7 +26,7 @@ P = TypeVar("P", bound=BaseModel)
 MOST_TRIES = 6
 FIRST_PAUSE_SECONDS = 0.2
 MOST_PAUSE_SECONDS = 5.0
-# Whoever is told to come back later than this is told so instead of being kept.
+# A caller that should retry later than this gets the refusal instead of a wait.
 MOST_RETRY_AFTER_SECONDS = 30.0
 AGAIN = frozenset({429, 502, 503, 504})
 # The server has not seen any of it.
@@ -67,7 +67,7 @@ class NextLine:
 
 @dataclass(frozen=True, slots=True)
 class Item(Generic[T]):
-    """For whoever iterates."""
+    """For callers that iterate."""
 
     value: T
 
@@ -116,10 +116,10 @@ def pages(page: Callable[[str | None], Call[P]], items_of: Callable[[P], list[T]
     """All items of a list, page after page."""
     cursor: str | None = None
     while True:
-        found = yield from ask(page(cursor))
-        for item in items_of(found):
+        answer = yield from ask(page(cursor))
+        for item in items_of(answer):
             yield Item(item)
-        cursor = getattr(found, "next_cursor", None)
+        cursor = getattr(answer, "next_cursor", None)
         if cursor is None:
             return
 
@@ -134,12 +134,12 @@ def pause_asked_for(answer: Answer, tries: int) -> float:
     if answer.status not in AGAIN:
         raise refusal_of(answer)
     try:
-        asked = float(answer.headers.get("retry-after", ""))
+        seconds = float(answer.headers.get("retry-after", ""))
     except ValueError:
         return pause_after(tries)
-    if not 0 <= asked <= MOST_RETRY_AFTER_SECONDS:
+    if not 0 <= seconds <= MOST_RETRY_AFTER_SECONDS:
         raise refusal_of(answer)
-    return asked + random.uniform(0, 0.2)
+    return seconds + random.uniform(0, 0.2)
 
 
 def refusal_of(answer: Answer) -> RmhdagError:
@@ -147,8 +147,8 @@ def refusal_of(answer: Answer) -> RmhdagError:
         return error_of(ProblemBody.model_validate_json(answer.content))
     except ValidationError:
         # Not one of ours: a proxy, or another server.
-        known = answer.status in HTTPStatus.__members__.values()
-        phrase = HTTPStatus(answer.status).phrase if known else "?"
+        has_phrase = answer.status in HTTPStatus.__members__.values()
+        phrase = HTTPStatus(answer.status).phrase if has_phrase else "?"
         return error_of(
             ProblemBody(
                 type="about:blank",

@@ -1,4 +1,4 @@
-"""PostgreSQL without an administrator: finds binaries, makes a data folder, starts, guards and stops."""
+"""PostgreSQL without an administrator: finds binaries, creates a data folder, starts, guards and stops the server."""
 
 from rmhdag.embedded.binaries import ServerBinaries, debian_binaries, wheel_binaries
 from rmhdag.embedded.choice import ExternalServer, ServerSettings, default_folder, find_server

@@ -1,6 +1,6 @@
-"""Which operating-system account the server runs as: PostgreSQL refuses root, so root steps down to another one.
+"""The operating-system account of the server: PostgreSQL refuses to run as root, so root switches to another one.
 
-Never to `nobody`: whatever else runs under that account could read the data and the password.
+Never to `nobody`: other programs under that account could read the data and the password.
 """
 
 import os
@@ -19,7 +19,7 @@ ADMINISTRATORS_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class Account:
-    """The account of the server. `steps_down` is true when we are root and must give that up for it."""
+    """The account of the server. `steps_down` is true if this process is root and must switch to it."""
 
     uid: int
     gid: int
@@ -27,7 +27,7 @@ class Account:
     steps_down: bool
 
     def run(self, command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
-        """Run a short command as this account and return what it said; raises OSError when it cannot be started."""
+        """Run a short command as this account and return its output; raises OSError if it cannot be started."""
         return subprocess.run(
             [str(part) for part in command],
             stdin=subprocess.DEVNULL,
@@ -45,7 +45,7 @@ class Account:
             os.chown(path, self.uid, self.gid)
 
     def own_all(self, folder: Path) -> None:
-        """A whole tree that belonged to another account; links are not followed."""
+        """Take over a whole tree from another account; links are not followed."""
         if self.steps_down and folder.exists() and folder.stat().st_uid != self.uid:
             for place, folders, names in os.walk(folder):
                 for name in (*folders, *names):
@@ -57,12 +57,12 @@ class Account:
 
 
 def server_environment() -> dict[str, str]:
-    # Nothing else is passed on: a PGDATA, PGPORT or PGOPTIONS of the caller must not reach the server.
+    # The caller's environment is not passed on: its PGDATA, PGPORT or PGOPTIONS must not reach the server.
     return {"LC_ALL": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin", "TZ": "UTC"}
 
 
 def choose_account(data_folder: Path) -> Account:
-    """The account that owns the data, if there is data; else ourselves, or as root `postgres` or one of our own."""
+    """The account that owns the data, if any; otherwise the current user, or as root `postgres` or our own."""
     me = os.geteuid()
     owner = data_folder.stat().st_uid if data_folder.exists() else None
     if me != 0:
@@ -74,14 +74,14 @@ def choose_account(data_folder: Path) -> Account:
         return Account(uid=me, gid=os.getegid(), name=_name_of(me), steps_down=False)
     entry = _lookup(owner) if owner else None
     if entry is not None and entry.pw_name == SHARED_ACCOUNT:
-        # Left by an earlier version; the data goes over to the account that is chosen now.
+        # Left by an earlier version; the data is handed over to the account that is chosen now.
         entry = None
     entry = entry or _find("postgres") or _find(OWN_ACCOUNT) or make_account(OWN_ACCOUNT)
     return Account(uid=entry.pw_uid, gid=entry.pw_gid, name=entry.pw_name, steps_down=True)
 
 
 def make_account(name: str) -> pwd.struct_passwd:
-    """A system account that nobody logs in to and that owns nothing but the server's files."""
+    """A system account without a login that owns only the server's files."""
     command = ["useradd", "--system", "--user-group", "--no-create-home"]
     command += ["--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin", name]
     try:
@@ -89,7 +89,7 @@ def make_account(name: str) -> pwd.struct_passwd:
         reason = done.stderr.strip()
     except OSError as error:
         reason = f"useradd cannot be run ({error.strerror})"
-    # Another starter may have made it at the same moment.
+    # Another process may have created it at the same moment.
     entry = _find(name)
     if entry is None:
         raise EmbeddedPostgresError(

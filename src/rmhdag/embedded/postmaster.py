@@ -1,4 +1,4 @@
-"""The server as a process: how it is spawned under its guard, recognised, and ended."""
+"""The server as a process: started under its guard, recognised, and stopped."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ def spawn_server(
     account: Account, command: Sequence[str | Path], *, data: Path, log: Path, remove: Path | None
 ) -> subprocess.Popen[bytes]:
     """Start the server so that it ends when this process ends, even by SIGKILL. Its pid is the postmaster's."""
-    # Statements that fail are logged with their values: nobody else may read them.
+    # Failed statements are logged with their values: no other user may read them.
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     with os.fdopen(file, "ab") as output:
         return subprocess.Popen(
@@ -29,7 +29,7 @@ def spawn_server(
             stderr=output,
             cwd="/",
             env=server_environment(),
-            # A Ctrl-C in the terminal is for us; we then stop the server in good order.
+            # Ctrl-C in the terminal is for this process, which then stops the server properly.
             start_new_session=True,
             umask=0o077,
             user=account.uid if account.steps_down else None,
@@ -39,7 +39,7 @@ def spawn_server(
 
 
 def end_server(process: subprocess.Popen[bytes], *, patience_seconds: float) -> None:
-    """Stop our own server: politely, then firmly; and release its guard."""
+    """Stop our own server: first a request, then a kill; and release its guard."""
     for number, seconds in ((signal.SIGINT, patience_seconds), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 10.0)):
         if process.poll() is not None:
             break
@@ -57,7 +57,7 @@ def end_server(process: subprocess.Popen[bytes], *, patience_seconds: float) -> 
 
 
 def read_pid(data: Path) -> int | None:
-    """The process that postmaster.pid names, whoever that is by now."""
+    """The process that postmaster.pid names, which may be another program by now."""
     try:
         return int((data / "postmaster.pid").read_text(encoding="ascii").split("\n", 1)[0])
     except (FileNotFoundError, ValueError):
@@ -65,16 +65,16 @@ def read_pid(data: Path) -> int | None:
 
 
 def end_ownerless_server(data: Path, *, patience_seconds: float) -> None:
-    """Make room on a data folder whose starter is gone: wait for its server to end, or end it; forget a stale pid file.
+    """Free a data folder whose owner is gone: wait for its server to end, or end it; remove a stale pid file.
 
     Called only under the folder's lock. A server that runs has the data folder as its current folder; any other
-    process under that number is a stranger, and PostgreSQL would refuse to start because of it.
+    process with that number is unrelated, and PostgreSQL would refuse to start because of it.
     """
     pid = read_pid(data)
     if pid is None:
         return
     if _is_server_of(pid, data):
-        # Its guard has most likely told it already; telling it twice does no harm.
+        # Its guard has probably asked it to stop already; a second request does no harm.
         for number, seconds in ((signal.SIGINT, patience_seconds), (signal.SIGQUIT, 10.0)):
             _signal_if_server_of(pid, data, number)
             if _wait_until_gone(pid, data, seconds):

@@ -1,4 +1,4 @@
-"""What the engine wants done, as data. The store turns the effects of many jobs into a few set-based statements.
+"""The engine's decisions, as data. The store turns the effects of many jobs into a few set-based statements.
 
 Fields that are None leave the column as it is, except where a comment says otherwise.
 """
@@ -54,8 +54,8 @@ class NodeChanged:
     """The node row after this input. The guard is the job's lock, so the row is written as it is.
 
     `next_attempt_at` and `deadline_at` are always written: None clears them. `completed` clears `error_message` and
-    `error`; a new message brings its own `error` or none. A later change of the same node in one batch stands over an
-    earlier one. The store stamps `ready_at`, `dispatched_at`, `started_at` and `completed_at` with the batch's time as
+    `error`; a new message brings its own `error` or none. In one batch, a later change of a node replaces an earlier
+    one. The store stamps `ready_at`, `dispatched_at`, `started_at` and `completed_at` with the batch's time as
     the status says.
     """
 
@@ -67,12 +67,12 @@ class NodeChanged:
     next_attempt_at: datetime | None = None
     deadline_at: datetime | None = None
     input_params: dict[str, Any] | None = None
-    output: Any = None  # only what the engine itself made; a task's output is stored once, with its result
+    output: Any = None  # only outputs that the engine itself created; a task's output is stored once, with its result
     error_message: str | None = None
     reused_task_id: str | None = None
     checkpoint_phase: str | None = None
     checkpoint_data: Any = None
-    duration_ms: int | None = None  # of a task that reported without having been seen to start
+    duration_ms: int | None = None  # of a task whose report arrived before its start
     error: dict[str, Any] | None = None
 
 
@@ -101,9 +101,9 @@ class TaskRequeued:
 
 @dataclass(slots=True)
 class TaskRevoked:
-    """Delete the row whoever holds it: a later report finds nothing and changes nothing.
+    """Delete the row, even if a worker holds it: a later report finds no row and changes nothing.
 
-    With a lease epoch it is meant for that lease only: if the task is held under another one, the decision is void.
+    With a lease epoch, the effect applies to that lease only: if the task has another lease, the decision is void.
     """
 
     task_id: str
@@ -112,7 +112,7 @@ class TaskRevoked:
 
 @dataclass(slots=True)
 class TasksWithdrawn:
-    """The job is ending: unclaimed rows go, each with a `TaskWithdrawn` in the inbox; claimed ones are told to stop."""
+    """The job is ending: unclaimed rows are deleted, each with a `TaskWithdrawn` in the inbox; claimed tasks stop."""
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ class JobChanged:
 
 @dataclass(slots=True)
 class WarningsCounted:
-    """The job's warnings as they are now, summed by code; a later one stands over an earlier one."""
+    """The job's current warnings, summed by code; a later effect replaces an earlier one."""
 
     warnings: list[dict[str, Any]]
 
@@ -197,7 +197,7 @@ class AggregationRequested:
 
 @dataclass(slots=True)
 class ApprovalRequested:
-    """A person is asked to decide. Told again after a reload, when it may be known already."""
+    """A person is asked to decide. Repeated after a reload, when the request may exist already."""
 
     node_id: str
     message: str | None
@@ -208,9 +208,19 @@ class ApprovalRequested:
 
 @dataclass(slots=True)
 class ApprovalClosed:
-    """Nobody is asked any more: it was decided, timed out or cancelled."""
+    """The request for a decision is over: it was decided, timed out or cancelled."""
 
     node_id: str
+
+
+@dataclass(slots=True)
+class ApprovalDecided:
+    """A person has decided; the revision that the job makes follows, if it makes one that is reviewed."""
+
+    approved: bool
+    decided_by: str
+    reason: str | None
+    clearance: str | None
 
 
 @dataclass(slots=True)
@@ -256,6 +266,7 @@ Effect = (
     | AggregationRequested
     | ApprovalRequested
     | ApprovalClosed
+    | ApprovalDecided
     | ContinueLater
     | RecordsPublished
     | CommandAnswered

@@ -1,4 +1,4 @@
-"""How a job ends: completed when nothing is left, or drained after a failure or a cancel.
+"""How a job ends: completed when all nodes are settled, or drained after a failure or a cancellation.
 
 `ending` is set first; from then on nothing starts. The job becomes terminal with the last task that is settled.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rmhdag.engine import fan_outs, flow
 from rmhdag.engine.effects import (
     ChildJobCancelled,
     ChildrenCancelled,
@@ -19,6 +18,7 @@ from rmhdag.engine.effects import (
 )
 from rmhdag.engine.inputs import CancelJob
 from rmhdag.engine.outputs import resolve_result
+from rmhdag.engine.settling import cancel_node, skip, write_failure
 from rmhdag.engine.slots import (
     CANCEL_READY,
     CANCELLED,
@@ -29,7 +29,7 @@ from rmhdag.engine.slots import (
     FanOutState,
     Slot,
 )
-from rmhdag.models.events import EventStatus, EventType
+from rmhdag.models.events import ErrorKind, EventStatus, EventType
 from rmhdag.models.limits import MESSAGE_CHARACTERS
 from rmhdag.models.states import JobEnding, JobStatus
 from rmhdag.workflow.expressions import ExpressionError, Missing
@@ -58,8 +58,14 @@ def complete_job(run: JobRun) -> None:
     _notify_parent(run, result, None)
 
 
+def fail_node(run: JobRun, slot: Slot, kind: ErrorKind, message: str, error: dict[str, Any] | None = None) -> None:
+    """A node failed for good: the job starts to end."""
+    write_failure(run, slot, kind, message, error=error)
+    begin_failing(run, slot, message, error)
+
+
 def begin_failing(run: JobRun, slot: Slot, message: str, error: dict[str, Any] | None = None) -> None:
-    """A node failed for good. The first one decides that the job fails, later ones are only named."""
+    """A node failed for good. The first failure makes the job fail, later ones are only recorded."""
     if len(run.failed_nodes) < NAMED_NODES:
         run.failed_nodes.append(slot.node_id)
     if run.ending is None:
@@ -68,15 +74,15 @@ def begin_failing(run: JobRun, slot: Slot, message: str, error: dict[str, Any] |
         _begin_ending(run, JobEnding.FAILED)
 
 
-def cancel_job(run: JobRun, given: CancelJob) -> None:
+def cancel_job(run: JobRun, command: CancelJob) -> None:
     if run.is_terminal:
         run.effects.append(CommandAnswered(False, f"the job is already {run.status}"))
         return
     if run.ending is not None:
         run.effects.append(CommandAnswered(False, f"the job is already ending as {run.ending}"))
         return
-    reason = f": {given.reason}" if given.reason else ""
-    run.error_message = f"cancelled by {given.cancelled_by}{reason}"[:MESSAGE_CHARACTERS]
+    reason = f": {command.reason}" if command.reason else ""
+    run.error_message = f"cancelled by {command.cancelled_by}{reason}"[:MESSAGE_CHARACTERS]
     if run.status is JobStatus.PENDING:
         run.ending = JobEnding.CANCELLED
         end_job(run)
@@ -99,7 +105,7 @@ def _begin_ending(run: JobRun, ending: JobEnding) -> None:
 
 
 def _stop_node(run: JobRun, slot: Slot) -> None:
-    """Nodes without a task under way end now; the others end when their task, child job or children do."""
+    """Nodes without a running task end now; the others end with their task, child job or children."""
     if slot.fan is not None:
         if slot.status == RUNNING:
             slot.fan.cancel_cursor = 0
@@ -108,16 +114,9 @@ def _stop_node(run: JobRun, slot: Slot) -> None:
     elif slot.child_job_id is not None and slot.status == RUNNING:
         run.effects.append(ChildJobCancelled(slot.child_job_id, f"the parent job is ending as {run.ending}"))
     elif slot.status == PENDING and run.ending is JobEnding.FAILED:
-        flow.skip(run, slot, "job_failed")
+        skip(run, slot, "job_failed")
     elif slot.status in (PENDING, READY) or slot.task is None:
         cancel_node(run, slot)
-
-
-def cancel_node(run: JobRun, slot: Slot, **data: Any) -> None:
-    run.move(slot, CANCELLED)
-    slot.next_attempt_at = slot.deadline_at = None
-    run.write(slot)
-    run.record(EventType.NODE_CANCELLED, EventStatus.INFO, slot.node_id, data)
 
 
 def cancel_next_children(run: JobRun, fan: FanOutState) -> None:
@@ -144,9 +143,19 @@ def cancel_next_children(run: JobRun, fan: FanOutState) -> None:
     close_cancelled_fan_out(run, fan)
 
 
+def forget_source(run: JobRun, fan: FanOutState) -> None:
+    """Free the items and the reused children after expansion: they may be as large as the rest of the job."""
+    fan.items = None
+    fan.shared = {}
+    if fan.reused:
+        fan.reused = {}
+        fan_out_id = fan.slot.node_id
+        run.reused_children = {key: outputs for key, outputs in run.reused_children.items() if key != fan_out_id}
+
+
 def forget_unborn_children(run: JobRun, fan: FanOutState) -> None:
-    """Children that were never expanded have no rows: they vanish from the counts."""
-    fan_outs.forget_source(run, fan)
+    """Children that were never expanded have no rows: they are removed from the counts."""
+    forget_source(run, fan)
     run.counts[PENDING] -= fan.counts[PENDING]
     fan.counts[PENDING] = 0
 
@@ -157,7 +166,7 @@ def close_cancelled_fan_out(run: JobRun, fan: FanOutState) -> None:
 
 
 def end_job(run: JobRun) -> None:
-    """Nothing is under way any more: the job is terminal, once and for all."""
+    """No task is running: the job becomes terminal."""
     if run.ending is JobEnding.CANCELLED:
         run.status = JobStatus.CANCELLED
         run.record(EventType.JOB_CANCELLED, EventStatus.WARNING, None, {"reason": run.error_message})

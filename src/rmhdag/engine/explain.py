@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from rmhdag.engine.reasons import Reason, ReasonCode
 from rmhdag.engine.run import JobRun
 from rmhdag.engine.slots import (
     CANCELLED,
@@ -19,32 +19,9 @@ from rmhdag.engine.slots import (
     FanOutState,
     Slot,
 )
-from rmhdag.engine.waiting import SHOWN_MESSAGE, message_after_reload
 from rmhdag.models.states import JobStatus, NodeType
 
-
-class ReasonCode(StrEnum):
-    JOB_NOT_STARTED = "job_not_started"
-    JOB_ENDING = "job_ending"
-    WAITS_FOR_DEPENDENCIES = "waits_for_dependencies"
-    WAITS_FOR_RETRY = "waits_for_retry"
-    WAITS_FOR_ROOM = "waits_for_room"
-    WAITS_FOR_MAX_PARALLEL = "waits_for_max_parallel"
-    WAITS_FOR_WORKER = "waits_for_worker"
-    # Told by whoever knows the workers; the engine knows only that one is waited for.
-    WAITS_FOR_HANDLER = "waits_for_handler"
-    WAITS_FOR_APPROVAL = "waits_for_approval"
-    WAITS_FOR_CHILD_JOB = "waits_for_child_job"
-    WAITS_FOR_CHILDREN = "waits_for_children"
-    NOT_EXPANDED = "not_expanded"
-    EXPANDING = "expanding"
-    AGGREGATING = "aggregating"
-    RUNS = "runs"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-    CANCELLED = "cancelled"
-    UNKNOWN_NODE = "unknown_node"
+__all__ = ["Explanation", "ReasonCode", "explain"]
 
 
 @dataclass(slots=True, frozen=True)
@@ -53,13 +30,13 @@ class Explanation:
     reason_code: ReasonCode
     reason_text: str
     hint: str | None = None
-    # What it waits for, if it waits for a worker.
+    # The queue and the handler, if the node waits for a worker.
     queue: str | None = None
     handler: str | None = None
 
 
 def explain(run: JobRun, node_id: str) -> Explanation:
-    """Say where a node or a fan-out child stands and what it waits for."""
+    """Explain the state of a node or a fan-out child, and what it waits for."""
     code, text, hint = _explain(run, node_id)
     slot = run.find(node_id) if code is ReasonCode.WAITS_FOR_WORKER else None
     if slot is None or slot.task is None:
@@ -67,16 +44,13 @@ def explain(run: JobRun, node_id: str) -> Explanation:
     return Explanation(node_id, code, text, hint, slot.task.queue, slot.task.handler)
 
 
-_Reason = tuple[ReasonCode, str, str | None]
-
-
-def _explain(run: JobRun, node_id: str) -> _Reason:
+def _explain(run: JobRun, node_id: str) -> Reason:
     slot = run.find(node_id)
     if slot is not None:
         return _explain_slot(run, slot)
-    found = run.find_child(node_id)
-    if found is not None:
-        return _explain_child(run, *found)
+    child = run.find_child(node_id)
+    if child is not None:
+        return _explain_child(run, *child)
     parent_id, _, index = node_id.rpartition("__")
     plan = run.plan.by_id.get(parent_id)
     if plan is not None and plan.type is NodeType.FAN_OUT and index.isdecimal():
@@ -91,7 +65,7 @@ def _explain(run: JobRun, node_id: str) -> _Reason:
     )
 
 
-def _explain_slot(run: JobRun, slot: Slot) -> _Reason:
+def _explain_slot(run: JobRun, slot: Slot) -> Reason:
     if TERMINAL[slot.status]:
         return _explain_terminal(slot.status, slot.reason)
     if run.status is JobStatus.PENDING:
@@ -110,27 +84,29 @@ def _explain_slot(run: JobRun, slot: Slot) -> _Reason:
         assert slot.task is not None
         text = f"Waiting for a free worker (queue {slot.task.queue})."
         return ReasonCode.WAITS_FOR_WORKER, text, f"Start or scale workers of queue {slot.task.queue}."
-    return _explain_running(run, slot)
+    if slot.plan.behaviour.explain_running is not None:
+        return slot.plan.behaviour.explain_running(run, slot)
+    return ReasonCode.RUNS, "A worker runs it.", None
 
 
-def _explain_ending(run: JobRun) -> _Reason:
+def _explain_ending(run: JobRun) -> Reason:
     return ReasonCode.JOB_ENDING, f"The job is ending as {run.ending}; nothing new starts.", None
 
 
-def _explain_terminal(status: int, reason: str | None) -> _Reason:
+def _explain_terminal(status: int, reason: str | None) -> Reason:
     if status == COMPLETED:
         return ReasonCode.COMPLETED, "It completed.", None
     if status == FAILED:
-        return ReasonCode.FAILED, f"It failed: {reason or 'no message'}", "Retry the job when the cause is mended."
+        return ReasonCode.FAILED, f"It failed: {reason or 'no message'}", "Fix the cause, then retry the job."
     if status == SKIPPED:
         if reason == "job_failed":
             return ReasonCode.SKIPPED, "Skipped because another node of the job failed.", None
-        return ReasonCode.SKIPPED, "Skipped: no branch that was taken leads here.", None
+        return ReasonCode.SKIPPED, "Skipped: the branch leading here was not taken.", None
     assert status == CANCELLED
     return ReasonCode.CANCELLED, "Cancelled because the job ended.", None
 
 
-def _explain_dependencies(run: JobRun, slot: Slot) -> _Reason:
+def _explain_dependencies(run: JobRun, slot: Slot) -> Reason:
     open_all: list[str] = []
     open_any: list[str] = []
     for source, is_any in slot.plan.inputs_of:
@@ -142,18 +118,18 @@ def _explain_dependencies(run: JobRun, slot: Slot) -> _Reason:
 
 
 def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:5])
-    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
+    names_shown = ", ".join(names[:5])
+    return f"{names_shown} and {len(names) - 5} more" if len(names) > 5 else names_shown
 
 
-def _explain_ready(run: JobRun, slot: Slot) -> _Reason:
+def _explain_ready(run: JobRun, slot: Slot) -> Reason:
     if slot.next_attempt_at is not None:
         text = (
             f"Attempt {slot.attempt - 1} failed; attempt {slot.attempt} is due at {slot.next_attempt_at.isoformat()}."
         )
         return ReasonCode.WAITS_FOR_RETRY, text, "Retry the node to skip the wait."
-    if slot.plan.type is NodeType.FAN_IN:
-        return ReasonCode.AGGREGATING, "All children are settled; their outputs are being aggregated.", None
+    if slot.plan.behaviour.explain_ready is not None:
+        return slot.plan.behaviour.explain_ready(run, slot)
     if slot.parent is not None:
         return _explain_room(slot.parent)
     assert slot.task is not None
@@ -162,31 +138,8 @@ def _explain_ready(run: JobRun, slot: Slot) -> _Reason:
     return ReasonCode.WAITS_FOR_ROOM, text, f"Start or scale workers of queue {slot.task.queue}."
 
 
-def _explain_approval(run: JobRun, slot: Slot) -> _Reason:
-    approvers = ", ".join(slot.plan.definition.approvers)
-    text = f"Waiting for somebody{f' (approvers: {approvers})' if approvers else ''} to approve or reject"
-    message = message_after_reload(run, slot)
-    text += f": {' '.join(message[:SHOWN_MESSAGE].split())}" if message else "."
-    return ReasonCode.WAITS_FOR_APPROVAL, text, f"`rmhdag decide {run.job_id} {slot.node_id} approve`, or `reject`."
-
-
-def _explain_running(run: JobRun, slot: Slot) -> _Reason:
-    if slot.plan.type is NodeType.APPROVAL:
-        return _explain_approval(run, slot)
-    if slot.plan.type is NodeType.WORKFLOW:
-        return ReasonCode.WAITS_FOR_CHILD_JOB, f"Waiting for child job {slot.child_job_id}.", None
-    fan = slot.fan
-    if fan is not None:
-        if fan.expanded < fan.total:
-            text = f"{fan.expanded} of {fan.total} children created so far."
-            return ReasonCode.EXPANDING, text, None
-        text = f"{fan.settled} of {fan.total} children settled, {fan.in_flight} under way."
-        return ReasonCode.WAITS_FOR_CHILDREN, text, None
-    return ReasonCode.RUNS, "A worker runs it.", None
-
-
-def _explain_child(run: JobRun, fan: FanOutState, index: int) -> _Reason:
-    """A child without a slot is settled, or has never been sent."""
+def _explain_child(run: JobRun, fan: FanOutState, index: int) -> Reason:
+    """A child without a slot is settled, or was never sent."""
     status = fan.statuses[index]
     if TERMINAL[status]:
         return _explain_terminal(status, "see its row for the message" if status == FAILED else None)
@@ -195,7 +148,7 @@ def _explain_child(run: JobRun, fan: FanOutState, index: int) -> _Reason:
     return _explain_room(fan)
 
 
-def _explain_room(fan: FanOutState) -> _Reason:
+def _explain_room(fan: FanOutState) -> Reason:
     limit = fan.slot.plan.max_parallel
     if limit is not None and fan.in_flight >= limit:
         text = f"{fan.in_flight} children are under way and max_parallel is {limit}."

@@ -1,23 +1,37 @@
-"""Fan-out and fan-in: expansion in chunks, children as counters, and the moment when all of them are done."""
+"""Fan-out and fan-in: expansion in chunks, children as counters, and the end of the last child."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rmhdag.engine import endings, flow, tasks
+from rmhdag.engine import endings
+from rmhdag.engine.dispatch import fill_lane, offer
 from rmhdag.engine.effects import AggregationRequested, ChildrenCreated, ContinueLater, NewChild
 from rmhdag.engine.inputs import ChildrenReduced, Continue, Output
 from rmhdag.engine.outputs import ChildScope, keep_read_paths, resolve_params
+from rmhdag.engine.reasons import Reason, ReasonCode
 from rmhdag.engine.reducer import empty_output
-from rmhdag.engine.slots import COMPLETED, FAILED, PENDING, READY, RUNNING, FanOutState, Lane, Slot
+from rmhdag.engine.settling import complete_node
+from rmhdag.engine.slots import COMPLETED, FAILED, PENDING, READY, RUNNING, FanOutState, Slot
 from rmhdag.models.events import ErrorKind, EventStatus, EventType
 from rmhdag.models.limits import EXPANSION_BYTES, MAX_CHILDREN, MESSAGE_CHARACTERS, NAMED_FAILURES
 from rmhdag.models.states import NodeType
-from rmhdag.workflow.expressions import ExpressionError, Missing
+from rmhdag.workflow.expressions import CompiledTemplate, ExpressionError, Missing, compile_template, compile_value
 from rmhdag.workflow.expressions.budget import MAX_WORK
 
 if TYPE_CHECKING:
+    from rmhdag.engine.plan import MakeTask, NodePlan
     from rmhdag.engine.run import JobRun
+    from rmhdag.workflow.definition import FanOutNode
+
+
+def compile_fan_out(node: NodePlan, definition: FanOutNode, make_task: MakeTask) -> list[CompiledTemplate | None]:
+    node.task = make_task(node, definition.task)
+    node.max_parallel = definition.max_parallel
+    source = definition.source
+    node.source = compile_template(source) if isinstance(source, str) else compile_value(list(source))
+    node.item_key = compile_template(definition.item_key) if definition.item_key is not None else None
+    return [node.task.params, node.source, node.item_key]
 
 
 def begin_fan_out(run: JobRun, slot: Slot) -> None:
@@ -25,14 +39,14 @@ def begin_fan_out(run: JobRun, slot: Slot) -> None:
     try:
         items = source_items(run, slot)
     except (ExpressionError, Missing) as error:
-        flow.fail_node(run, slot, ErrorKind.FAN_OUT_SOURCE, f"the source cannot be resolved: {error}")
+        endings.fail_node(run, slot, ErrorKind.FAN_OUT_SOURCE, f"the source cannot be resolved: {error}")
         return
     total = len(items)
     if total > MAX_CHILDREN:
         message = (
             f"the source has {total:,} items, at most {MAX_CHILDREN:,} are possible; hand out batches of items instead"
         )
-        flow.fail_node(run, slot, ErrorKind.FAN_OUT_SOURCE, message)
+        endings.fail_node(run, slot, ErrorKind.FAN_OUT_SOURCE, message)
         return
     run.move(slot, RUNNING)
     fan = slot.fan = FanOutState(slot, items, total)
@@ -47,12 +61,12 @@ def source_items(run: JobRun, slot: Slot) -> list[Any]:
     assert slot.plan.source is not None
     items = slot.plan.source.evaluate(run.scope)
     if not isinstance(items, list):
-        found = (
+        kind = (
             "null"
             if items is None
             else {"str": "text", "dict": "an object"}.get(type(items).__name__, "a single value")
         )
-        raise ExpressionError(f"a fan-out needs a list, the source is {found}")
+        raise ExpressionError(f"a fan-out needs a list, the source is {kind}")
     return items
 
 
@@ -77,21 +91,11 @@ def expand(run: JobRun, fan: FanOutState) -> None:
     if stop < fan.total:
         run.effects.append(ContinueLater(fan.slot.node_id))
     else:
-        forget_source(run, fan)
+        endings.forget_source(run, fan)
     offer(run, fan)
     if fan.slot.plan.task is not None:
-        tasks.fill_lane(run, run.lane(fan.slot.plan.task.queue))
+        fill_lane(run, run.lane(fan.slot.plan.task.queue))
     child_settled(run, fan)
-
-
-def forget_source(run: JobRun, fan: FanOutState) -> None:
-    """Nothing is expanded any more: the items, and what a rerun takes over, may be as large as all the rest."""
-    fan.items = None
-    fan.shared = {}
-    if fan.reused:
-        fan.reused = {}
-        fan_out_id = fan.slot.node_id
-        run.reused_children = {key: kept for key, kept in run.reused_children.items() if key != fan_out_id}
 
 
 def _new_child(run: JobRun, fan: FanOutState, scope: ChildScope, index: int, item: Any) -> NewChild:
@@ -131,31 +135,8 @@ def _count_new_children(run: JobRun, fan: FanOutState, children: list[NewChild])
         counts[FAILED] += born[2]
 
 
-def offer(run: JobRun, fan: FanOutState) -> None:
-    """Put the fan-out in line for its queue, unless it stands there or has nothing to send."""
-    if not fan.in_lane and run.ending is None and fan.has_work():
-        assert fan.slot.plan.task is not None
-        fan.in_lane = True
-        run.lane(fan.slot.plan.task.queue).fan_outs.append(fan)
-
-
-def queue_next_child(run: JobRun, lane: Lane) -> None:
-    """Send one child of the fan-out whose turn it is, then let the next fan-out have its turn."""
-    fan = lane.fan_outs.popleft()
-    fan.in_lane = False
-    if not fan.has_work():
-        return
-    if fan.due:
-        tasks.queue_task(run, fan.due.popleft(), lane, None)
-    elif (index := fan.take_next_child()) is not None:
-        slot = Slot(fan.slot.plan, fan.child_id(index), fan.slot.plan.task, fan, index)
-        fan.active[index] = slot
-        tasks.queue_task(run, slot, lane, None)
-    offer(run, fan)
-
-
-def continue_fan_out(run: JobRun, given: Continue) -> None:
-    slot = run.find(given.node_id)
+def continue_fan_out(run: JobRun, step: Continue) -> None:
+    slot = run.find(step.node_id)
     if slot is None or slot.fan is None or slot.status != RUNNING:
         return
     if run.ending is not None:
@@ -174,7 +155,7 @@ def child_failed(run: JobRun, fan: FanOutState, child: Slot, error: dict[str, An
 
 
 def child_settled(run: JobRun, fan: FanOutState) -> None:
-    """Close the fan-out once its last child is settled; whether failures matter is the fan-in's to say."""
+    """Close the fan-out once its last child is settled; the fan-in decides whether failures matter."""
     slot = fan.slot
     if slot.status != RUNNING:
         return
@@ -182,9 +163,9 @@ def child_settled(run: JobRun, fan: FanOutState) -> None:
         endings.close_cancelled_fan_out(run, fan)
     elif fan.expanded == fan.total == fan.settled:
         if fan.counts[FAILED] and slot.plan.fan_in_index < 0:
-            flow.fail_node(run, slot, ErrorKind.CHILDREN_FAILED, name_failures(fan), _error_of(fan))
+            endings.fail_node(run, slot, ErrorKind.CHILDREN_FAILED, name_failures(fan), _error_of(fan))
         else:
-            flow.complete_node(run, slot, None, {"children_created": fan.total})
+            complete_node(run, slot, None, {"children_created": fan.total})
             keep_read_paths(run, slot.plan, Output(_output_of(fan)))
 
 
@@ -201,12 +182,12 @@ def name_failures(fan: FanOutState) -> str:
 
 
 def _error_of(fan: FanOutState) -> dict[str, Any] | None:
-    """That of the first failed child that named one: it is what made the whole fail."""
+    """The error of the first failed child that has one: the cause of the whole failure."""
     return None if fan.error is None else fan.error[1]
 
 
 def resolve_params_again(run: JobRun, fan: FanOutState, index: int) -> dict[str, Any]:
-    """The parameters of one child: its row has none if they could not be resolved when it was made."""
+    """The parameters of one child: its row has none if they could not be resolved when it was created."""
     assert fan.slot.plan.task is not None
     scope = ChildScope(run, fan.total)
     items = source_items(run, fan.slot) if fan.items is None else fan.items
@@ -234,14 +215,19 @@ def begin_fan_in(run: JobRun, slot: Slot) -> None:
     failed = 0 if fan is None else fan.counts[FAILED]
     total = 0 if fan is None else fan.total
     if fan is not None and failed > _tolerated(slot, total):
-        flow.fail_node(run, slot, ErrorKind.CHILDREN_FAILED, name_failures(fan), _error_of(fan))
+        endings.fail_node(run, slot, ErrorKind.CHILDREN_FAILED, name_failures(fan), _error_of(fan))
         return
     if total == 0:
         empty = empty_output(slot.plan.definition)
-        flow.complete_node(run, slot, Output(empty), {"aggregated_count": 0})
+        complete_node(run, slot, Output(empty), {"aggregated_count": 0})
         return
     run.write(slot)
     request_aggregation(run, slot)
+
+
+def resume_fan_in(run: JobRun, slot: Slot) -> None:
+    if slot.status == READY:
+        request_aggregation(run, slot)
 
 
 def request_aggregation(run: JobRun, slot: Slot) -> None:
@@ -264,12 +250,26 @@ def _tolerated(slot: Slot, total: int) -> int:
     return int(total * tolerance.percent / 100)
 
 
-def children_reduced(run: JobRun, given: ChildrenReduced) -> None:
-    slot = run.find(given.node_id)
+def children_reduced(run: JobRun, reduction: ChildrenReduced) -> None:
+    slot = run.find(reduction.node_id)
     if slot is None or slot.plan.type is not NodeType.FAN_IN or slot.status != READY or run.ending is not None:
         return
-    if given.error_message is not None:
-        flow.fail_node(run, slot, ErrorKind.AGGREGATION_FAILED, given.error_message)
+    if reduction.error_message is not None:
+        endings.fail_node(run, slot, ErrorKind.AGGREGATION_FAILED, reduction.error_message)
         return
     fan = run.slots[slot.plan.source_index].fan
-    flow.complete_node(run, slot, given.output, {"aggregated_count": 0 if fan is None else fan.counts[COMPLETED]})
+    complete_node(run, slot, reduction.output, {"aggregated_count": 0 if fan is None else fan.counts[COMPLETED]})
+
+
+def explain_fan_in(run: JobRun, slot: Slot) -> Reason:
+    return ReasonCode.AGGREGATING, "All children are settled; their outputs are being aggregated.", None
+
+
+def explain_fan_out(run: JobRun, slot: Slot) -> Reason:
+    fan = slot.fan
+    if fan is None:
+        return ReasonCode.RUNS, "A worker runs it.", None  # one of its children
+    if fan.expanded < fan.total:
+        return ReasonCode.EXPANDING, f"{fan.expanded} of {fan.total} children created so far.", None
+    text = f"{fan.settled} of {fan.total} children settled, {fan.in_flight} under way."
+    return ReasonCode.WAITS_FOR_CHILDREN, text, None

@@ -21,7 +21,7 @@ Path = tuple[str | int, ...]
 class Output:
     """What a node produced: the value itself, or a reference with the excerpts that expressions will read.
 
-    `excerpts` is only looked at for a reference; whoever reads the result cuts them out by `Plan.read_paths`.
+    `excerpts` is used only with a reference; the reader of the result cuts them out by `Plan.read_paths`.
     """
 
     value: Any = None
@@ -31,7 +31,7 @@ class Output:
 
 @dataclass(slots=True)
 class ReusedNode:
-    """A node of the job that is rerun, whose outcome the new job takes over."""
+    """A node of the rerun job whose outcome the new job reuses."""
 
     status: NodeStatus
     task_id: str | None = None
@@ -40,12 +40,12 @@ class ReusedNode:
 
 @dataclass(slots=True)
 class Start:
-    """The job has an owner and may begin. A rerun brings along what is already finished."""
+    """The job has an owner and may begin. A rerun carries the outcomes that it reuses."""
 
     reused: Mapping[str, ReusedNode] = field(default_factory=dict)
     # fan-out → child index → task that produced the child's output
     reused_children: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
-    warnings: Sequence[Mapping[str, Any]] = ()  # of all that is reused
+    warnings: Sequence[Mapping[str, Any]] = ()  # of all reused nodes
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class TaskReported:
 
 @dataclass(slots=True)
 class TaskSnoozed:
-    """The task was given back and is offered again after the delay: its handler asked for it, or `reason` says why."""
+    """The task was released and is queued again after the delay: its handler asked for it, or `reason` says why."""
 
     node_id: str
     attempt: int
@@ -112,7 +112,7 @@ class TaskCheckpointed:
 
 @dataclass(slots=True)
 class TaskWithdrawn:
-    """A queue row was taken back before any worker claimed it, or its worker obeyed the cancel."""
+    """A queue row was deleted before any worker claimed it, or its worker followed the cancellation."""
 
     node_id: str
     attempt: int
@@ -135,14 +135,14 @@ class TimerDue:
 
 @dataclass(slots=True)
 class Continue:
-    """The next chunk of a long expansion or cancellation, asked for by `ContinueLater`."""
+    """The next chunk of a long expansion or cancellation, requested by `ContinueLater`."""
 
     node_id: str
 
 
 @dataclass(slots=True)
 class ChildrenReduced:
-    """A fan-in's answer, computed outside by the streaming reducer."""
+    """The result of a fan-in, computed outside the transaction by the streaming reducer."""
 
     node_id: str
     output: Output | None = None
@@ -151,12 +151,13 @@ class ChildrenReduced:
 
 @dataclass(slots=True)
 class Decided:
-    """Somebody approved or rejected."""
+    """A person approved or rejected. `clearance` is for the revision that the job makes, if it makes one."""
 
     node_id: str
     approved: bool
     decided_by: str
     reason: str | None = None
+    clearance: str | None = None
 
 
 @dataclass(slots=True)
@@ -179,7 +180,7 @@ class CancelJob:
 
 @dataclass(slots=True)
 class RetryNode:
-    """A person wants a failed or waiting node to be tried again now."""
+    """A command to retry a failed or waiting node now."""
 
     node_id: str
     requested_by: str

@@ -1,8 +1,8 @@
-"""An aggregate from rows, after a restart or a change of owner; and what it still owes the world.
+"""Rebuilds an aggregate from rows after a restart or a change of owner, and resumes its unfinished work.
 
-Only what rows say is believed: edges, counters and windows follow from the statuses. Nodes of the definition come as
-rows. Children of a fan-out come as bytes, in whole pieces of its range of indexes: 500,000 of them are no objects here
-either; only those that have a slot in memory come one by one.
+Rows are the only source: edges, counters and windows follow from the statuses. Nodes of the definition are read as
+rows. Children of a fan-out are read as bytes, in contiguous ranges of indexes: 500,000 of them are not objects here
+either; only those with a slot in memory are read one by one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
-from rmhdag.engine import endings, fan_outs, flow, tasks
+from rmhdag.engine import endings, fan_outs
+from rmhdag.engine.dispatch import fill_lane, offer
 from rmhdag.engine.effects import ContinueLater, Effect
 from rmhdag.engine.inputs import Output
 from rmhdag.engine.outputs import keep_read_paths
@@ -32,13 +33,12 @@ from rmhdag.engine.slots import (
     FanOutState,
     Slot,
 )
-from rmhdag.engine.waiting import ask_person, child_job_id, message_after_reload
 from rmhdag.models.limits import NAMED_FAILURES
 from rmhdag.models.states import JobStatus, NodeStatus, NodeType
 
 
 class TaskColumns(Protocol):
-    """What the row of a node and that of a child under way both say of their task."""
+    """The columns about a task that rows of nodes and of active children share."""
 
     @property
     def attempt(self) -> int: ...
@@ -64,7 +64,7 @@ class NodeRow(TaskColumns, Protocol):
 
 
 class ChildUnderWay(NamedTuple):
-    """A child that has a slot: its task is out, or it has been tried and waits for its next attempt."""
+    """A child that has a slot: its task is queued or running, or it waits for its next attempt."""
 
     fan_out_index: int
     attempt: int
@@ -75,7 +75,7 @@ class ChildUnderWay(NamedTuple):
 
 @dataclass(slots=True)
 class LoadedChildren:
-    """The children of one fan-out that have rows, from index 0 without a gap: two bytes for each."""
+    """The children of one fan-out that have rows, from index 0 without a gap: two bytes each."""
 
     statuses: bytearray = field(default_factory=bytearray)  # positions in NodeStatus
     attempts: bytearray = field(default_factory=bytearray)  # of failed children, else 0
@@ -95,7 +95,7 @@ def load_run(
 ) -> JobRun:
     """Rebuild the aggregate from the nodes of the definition and the children of its fan-outs.
 
-    `outputs` holds, for each completed node that somebody reads, what it produced.
+    `outputs` holds the output of each completed node that an expression reads.
     """
     run = JobRun(plan, facts, next_seq=next_seq)
     run.reused_children = reused_children or {}
@@ -112,8 +112,7 @@ def load_run(
             output = Output(engine_made[slot.node_id])
         if slot.status == COMPLETED:
             keep_read_paths(run, slot.plan, output)
-        if slot.plan.type is NodeType.CONDITIONAL and slot.status == COMPLETED:
-            slot.taken = flow.branch_taken(slot.plan, engine_made.get(slot.node_id))
+        slot.plan.behaviour.restore(run, slot, engine_made.get(slot.node_id))
         if slot.plan.type is NodeType.FAN_OUT and slot.node_id in engine_made:
             loaded = children.get(slot.node_id) or LoadedChildren()
             _restore_children(run, slot, engine_made[slot.node_id]["total"], loaded)
@@ -123,7 +122,7 @@ def load_run(
 
 
 def _restore_slot(run: JobRun, slot: Slot, status: int, row: TaskColumns) -> None:
-    """Status, attempt and window of one task, for a static node and a child under way alike."""
+    """Status, attempt and window of one task, for static nodes and active children alike."""
     slot.attempt = row.attempt
     slot.lease_losses = row.lease_losses
     slot.next_attempt_at = row.next_attempt_at
@@ -138,9 +137,6 @@ def _restore_slot(run: JobRun, slot: Slot, status: int, row: TaskColumns) -> Non
     if slot.task is not None and slot.status in (DISPATCHED, RUNNING):
         run.in_flight += 1
         run.lane(slot.task.queue).unclaimed += slot.status == DISPATCHED
-    if slot.plan.type is NodeType.WORKFLOW and slot.status == RUNNING:
-        run.in_flight += 1
-        slot.child_job_id = child_job_id(run.task_id(slot))
 
 
 def _restore_children(run: JobRun, slot: Slot, total: int, loaded: LoadedChildren) -> None:
@@ -169,7 +165,7 @@ def _restore_children(run: JobRun, slot: Slot, total: int, loaded: LoadedChildre
     if run.ending is None or slot.status != RUNNING:
         return
     if READY in statuses or fan.in_flight == 0:
-        fan.cancel_cursor = 0  # also where nothing is left to cancel: somebody has to close the fan-out
+        fan.cancel_cursor = 0  # even if nothing is left to cancel: the fan-out still has to be closed
         run.cancelling += 1
     else:
         endings.forget_unborn_children(run, fan)
@@ -185,7 +181,7 @@ def _restore_edges(run: JobRun) -> None:
 
 
 def resume(run: JobRun, now: datetime) -> list[Effect]:
-    """What a freshly loaded job still owes: unfinished expansions, cancellations and reductions, tasks without room."""
+    """Resume the unfinished work of a loaded job: expansions, cancellations, reductions, tasks that wait for room."""
     run.now = now
     effects: list[Effect] = []
     run.effects = effects
@@ -196,18 +192,15 @@ def resume(run: JobRun, now: datetime) -> list[Effect]:
         effects.extend(ContinueLater(slot.node_id) for slot in cancelling)
         return effects
     for slot in run.slots:
-        if slot.plan.type is NodeType.FAN_IN and slot.status == READY:
-            fan_outs.request_aggregation(run, slot)
-        elif slot.task is not None and slot.status == READY and slot.next_attempt_at is None:
+        if slot.task is not None and slot.status == READY and slot.next_attempt_at is None:
             run.lane(slot.task.queue).waiting.append(slot)
-        elif slot.plan.type is NodeType.APPROVAL and slot.status == RUNNING:
-            # Its row may be older than the list of what waits for a person.
-            ask_person(run, slot, message_after_reload(run, slot), {})
         elif slot.fan is not None and slot.status == RUNNING:
             if slot.fan.expanded < slot.fan.total:
                 slot.fan.items = fan_outs.source_items(run, slot)
                 effects.append(ContinueLater(slot.node_id))
-            fan_outs.offer(run, slot.fan)
+            offer(run, slot.fan)
+        else:
+            slot.plan.behaviour.resume(run, slot)
     for lane in run.lanes.values():
-        tasks.fill_lane(run, lane)
+        fill_lane(run, lane)
     return effects

@@ -1,4 +1,4 @@
-"""What expressions can see: the job's inputs, and of finished nodes only the paths that somebody reads."""
+"""What expressions can read: the job's inputs, and of finished nodes only the paths that the workflow reads."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 class LargeObject(dict[str, Any]):
-    """Parameters or a result that take more than a row should: the orchestrator stores their large members apart."""
+    """Parameters or a result that are too large for a row: the orchestrator stores their large members separately."""
 
 
 def resolve_params(run: JobRun, template: CompiledTemplate, scope: JobScope) -> dict[str, Any]:
-    """The parameters of a node. Raises ExpressionError if they become too large, naming the one that is too much."""
+    """The parameters of a node. Raises ExpressionError if they become too large, naming the parameter."""
     resolved = template.resolve(scope, PARAMS_BYTES)
     run.resolved_bytes += min(resolved.size_bytes, INLINE_BYTES) + resolved.fresh_bytes
     return _marked(run, resolved, INLINE_BYTES)
 
 
 def resolve_result(run: JobRun) -> dict[str, Any]:
-    """What a job has made: what its workflow declares, else the outputs of its last nodes."""
+    """The result of a job: the outputs that its workflow declares, or those of its last nodes."""
     if run.plan.result is not None:
         return _marked(run, run.plan.result.resolve(run.scope, PARAMS_BYTES), RESULT_BYTES)
     paths = ((node_id, (node_id, "output")) for node_id in run.plan.final_nodes)
@@ -52,21 +52,21 @@ _SECRET_WORDS = ("password", "passwd", "secret", "token", "credential", "connect
 
 
 def keep_read_paths(run: JobRun, plan: NodePlan, output: Output | None) -> None:
-    """Remember of an output just what the definition reads; everything else is left to the store."""
+    """Keep only the parts of an output that the definition reads; the rest stays in the store."""
     if not plan.reads or output is None:
         return
-    kept = run.outputs
+    values = run.outputs
     for path in plan.reads:
         inside = path[2:]
         if output.reference is None:
             try:
-                kept[path] = resolve_path(output.value, inside)
+                values[path] = resolve_path(output.value, inside)
             except Missing:
                 continue
         elif not inside:
-            kept[path] = output.reference.as_json()
+            values[path] = output.reference.as_json()
         elif inside in output.excerpts:
-            kept[path] = output.excerpts[inside]
+            values[path] = output.excerpts[inside]
 
 
 def _dotted(path: Path) -> str:
@@ -76,8 +76,8 @@ def _dotted(path: Path) -> str:
 class JobScope:
     """Names that mean the same for every node of a job.
 
-    It holds parts of the run, never the run: in a cycle, a job that was dropped would keep its values in memory until
-    the garbage collector comes round, and it is told to come rarely.
+    It holds parts of the run, never the run itself: in a reference cycle, a dropped job would keep its values in memory
+    until the next garbage collection, which is configured to be rare.
     """
 
     __slots__ = ("_env", "_input_params", "_nodes", "_outputs", "_slots", "shared", "sizes", "work")
@@ -90,7 +90,7 @@ class JobScope:
         self._slots = run.slots
         self.sizes = {} if sizes is None else sizes
         self.shared: Shared | None = None
-        self.work = 0  # of expressions, since somebody began to count
+        self.work = 0  # cost of expressions since the counter was reset
 
     def lookup(self, root: str, path: Path) -> Any:
         if root == "nodes":
@@ -116,7 +116,7 @@ class JobScope:
 
 
 class ChildScope(JobScope):
-    """Adds what one child of a fan-out sees: its item, its index and the total."""
+    """Adds the names of one child of a fan-out: its item, its index and the total."""
 
     __slots__ = ("index", "item", "total")
 

@@ -5,39 +5,29 @@ Compiled once per definition and shared by all its jobs; nothing in it ever chan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rmhdag.engine.inputs import Path
+from rmhdag.engine.node_types import BEHAVIOURS
 from rmhdag.models.states import NodeType
 from rmhdag.workflow.definition import (
-    ApprovalNode,
     ConditionalNode,
-    EndNode,
     FanInNode,
-    FanOutNode,
     RetryRule,
-    StartNode,
     TaskNode,
     TaskSpec,
     WorkflowDefinition,
-    WorkflowNode,
 )
 from rmhdag.workflow.edges import definition_edges
-from rmhdag.workflow.expressions import (
-    CompiledTemplate,
-    compile_branch,
-    compile_condition,
-    compile_template,
-    compile_value,
-)
+from rmhdag.workflow.expressions import CompiledTemplate, compile_value
 
 NO_RETRY = RetryRule(max_attempts=1)
 
-# One transaction for 100,000 children takes longer than an orchestrator may trust itself without a heartbeat; and other
-# jobs wait for the chunk before them: with 1,000 a small one took 10 × its idle time, with 250 6.6 ×, at the same rate.
+# One transaction for 100,000 children takes longer than an orchestrator may work without a heartbeat. Other jobs wait
+# for each chunk: with 1,000 children a small job took 10 × its idle time, with 250 6.6 ×, at the same throughput.
 EXPANSION_CHUNK = 250
-# Cancelling is an UPDATE without templates, so a chunk may be larger than one of an expansion.
+# Cancelling is an UPDATE without templates, so its chunks may be larger than those of an expansion.
 CANCEL_CHUNK = 5_000
 
 
@@ -46,7 +36,7 @@ class PlanError(Exception):
 
 
 class TaskPlan:
-    """What is sent to a worker, with its parameters compiled."""
+    """A task for a worker, with compiled parameters."""
 
     __slots__ = ("handler", "params", "queue", "retry", "start_timeout_seconds", "timeout_seconds")
 
@@ -63,12 +53,16 @@ class TaskPlan:
 OutEdge = tuple[int, bool, frozenset[int] | None]
 
 
+MakeTask = Callable[["NodePlan", TaskSpec], TaskPlan]
+
+
 class NodePlan:
     """One static node. Which of the optional fields are set follows from `type`."""
 
     __slots__ = (
         "all_count",
         "any_count",
+        "behaviour",
         "branches",
         "definition",
         "fan_in_index",
@@ -93,6 +87,7 @@ class NodePlan:
         self.index = index
         self.node_id = node_id
         self.type = node_type
+        self.behaviour = BEHAVIOURS[node_type]
         self.definition = definition
         self.out: tuple[OutEdge, ...] = ()
         self.inputs_of: list[tuple[int, bool]] = []  # sources with their group, for `explain`
@@ -108,7 +103,7 @@ class NodePlan:
         self.source_index = -1  # fan-in: its fan-out
         self.fan_in_index = -1  # fan-out: its fan-in, -1 if none
         self.retry = NO_RETRY
-        self.reads: tuple[Path, ...] = ()  # full paths ("node", "output", …) that somebody reads of this node
+        self.reads: tuple[Path, ...] = ()  # full paths ("node", "output", …) of this node that expressions read
         self.references: frozenset[Any] = frozenset()
 
     @property
@@ -138,8 +133,13 @@ class Plan:
             compiled = NodePlan(len(self.nodes), node_id, node.type, node)
             self.nodes.append(compiled)
             self.by_id[node_id] = compiled
+        queues = handler_queues or {}
         for compiled in self.nodes:
-            self._compile_node(compiled, handler_queues or {})
+            templates = compiled.behaviour.compile(
+                compiled, compiled.definition, lambda node, spec: self._task(node, spec, queues)
+            )
+            references = (template.references for template in templates if template is not None)
+            compiled.references = frozenset().union(*references)
         self._connect()
         self._compile_result()
         self._collect_reads()
@@ -151,45 +151,6 @@ class Plan:
     def read_paths(self, node_id: str) -> list[Path]:
         """The paths inside a node's output that expressions read: what to cut out of a large output."""
         return [path[2:] for path in self.by_id[node_id].reads]
-
-    def _compile_node(self, node: NodePlan, handler_queues: Mapping[str, str]) -> None:
-        templates: list[CompiledTemplate | None] = []
-        match node.definition:
-            case TaskNode(task=spec):
-                node.task = self._task(node, spec, handler_queues)
-                node.retry = spec.retry
-                templates = [node.task.params]
-            case ConditionalNode(subject=subject, branches=branches):
-                node.branches = tuple(
-                    None
-                    if branch.condition is None
-                    else compile_condition(branch.condition)
-                    if subject is None
-                    else compile_branch(subject, branch.condition)
-                    for branch in branches
-                )
-                templates = list(node.branches)
-            case FanOutNode() as fan_out:
-                node.task = self._task(node, fan_out.task, handler_queues)
-                node.max_parallel = fan_out.max_parallel
-                node.source = (
-                    compile_template(fan_out.source)
-                    if isinstance(fan_out.source, str)
-                    else compile_value(list(fan_out.source))
-                )
-                node.item_key = compile_template(fan_out.item_key) if fan_out.item_key is not None else None
-                templates = [node.task.params, node.source, node.item_key]
-            case ApprovalNode() as approval:
-                node.params = compile_value(approval.params)
-                node.message = compile_template(approval.message) if approval.message is not None else None
-                templates = [node.params, node.message]
-            case WorkflowNode() as child:
-                node.params = compile_value(child.params)
-                node.retry = child.retry
-                templates = [node.params]
-            case StartNode() | EndNode() | FanInNode():
-                pass
-        node.references = frozenset().union(*(template.references for template in templates if template is not None))
 
     def _task(self, node: NodePlan, spec: TaskSpec, handler_queues: Mapping[str, str]) -> TaskPlan:
         queue = spec.queue or handler_queues.get(spec.handler)
@@ -207,7 +168,7 @@ class Plan:
                 continue
             key = (self.by_id[edge.source].index, self.by_id[edge.target].index)
             is_any, branches = merged.get(key, (False, set()))
-            # An edge that does not hang on a branch is live whatever the conditional decides.
+            # An edge that does not depend on a branch is live whatever the conditional decides.
             branches = None if edge.branch_index is None or branches is None else branches | {edge.branch_index}
             merged[key] = (is_any or edge.group == "any_of", branches)
         out: dict[int, list[OutEdge]] = {}
@@ -228,7 +189,7 @@ class Plan:
                 fan_out.fan_in_index = node.index
 
     def _compile_result(self) -> None:
-        """The job's result: the declared outputs, or those of the nodes that lead into END; what leads nowhere does."""
+        """The job's result: the declared outputs, or those of the nodes that lead to END or nowhere."""
         if self.definition.outputs is not None:
             self.result: CompiledTemplate | None = compile_value(self.definition.outputs)
             self.final_nodes: tuple[str, ...] = ()
@@ -246,13 +207,13 @@ class Plan:
         self.final_nodes = tuple(node.node_id for node in final if node.type not in (NodeType.START, NodeType.END))
 
     def _collect_reads(self) -> None:
-        wanted: dict[str, set[Path]] = {node_id: {(node_id, "output")} for node_id in self.final_nodes}
+        paths_by_node: dict[str, set[Path]] = {node_id: {(node_id, "output")} for node_id in self.final_nodes}
         references = set().union(*(node.references for node in self.nodes))
         if self.result is not None:
             references |= self.result.references
         for reference in references:
             if reference.root == "nodes" and len(reference.path) >= 2 and reference.path[1] == "output":
-                wanted.setdefault(str(reference.path[0]), set()).add(reference.path)
-        for node_id, paths in wanted.items():
+                paths_by_node.setdefault(str(reference.path[0]), set()).add(reference.path)
+        for node_id, paths in paths_by_node.items():
             if node_id in self.by_id:
                 self.by_id[node_id].reads = tuple(sorted(paths, key=repr))

@@ -1,6 +1,6 @@
-"""Fan-in as a streaming reducer: children come in by index, JSON text goes out piece by piece.
+"""Fan-in as a streaming reducer: children go in by index, JSON text comes out piece by piece.
 
-100,000 outputs of 1 KB would take half a gigabyte as Python objects; as text they pass through and are gone.
+100,000 outputs of 1 KB would take half a gigabyte as Python objects; as text they only pass through.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Reducer:
         return b""
 
     def _merge(self, output: dict[str, Any]) -> None:
-        """What is held is bounded while it grows, not when it is written."""
+        """The size is checked while the value grows, not when it is written."""
         for key, value in output.items():
             size = len(orjson.dumps(value)) + len(key) + 4
             self._held += size - self._sizes.get(key, 0)
@@ -163,7 +163,7 @@ class Reducer:
 
 
 def empty_output(node: FanInNode) -> Any:
-    """What a fan-in over no children produces."""
+    """The output of a fan-in without children."""
     reducer = Reducer.for_node(node)
     return orjson.loads(reducer.open() + reducer.close())
 

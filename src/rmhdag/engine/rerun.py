@@ -1,4 +1,4 @@
-"""What a rerun does again and what it takes over: a new job, never a changed history (SPEC E8)."""
+"""What a rerun runs again and what it reuses: a new job, never a changed history (SPEC E8)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rmhdag.models.states import NodeStatus, NodeType
 
 
 class RerunError(Exception):
-    """The rerun was asked for in a way that makes no sense; the message says why."""
+    """The request for a rerun is not valid; the message says why."""
 
 
 @dataclass(slots=True, frozen=True)
 class RerunScope:
-    """Nodes that run again, nodes whose outcome is taken over, and fan-outs that keep their finished children."""
+    """Nodes that run again, nodes whose outcome is reused, and fan-outs that keep their finished children."""
 
     again: tuple[str, ...]
     reused: tuple[str, ...]
@@ -32,10 +32,10 @@ def plan_rerun(
     from_nodes: Collection[str] | None = None,
     everything: bool = False,
 ) -> RerunScope:
-    """Decide what a rerun of a finished job does again.
+    """Decide which nodes a rerun of a finished job runs again.
 
-    By default that is what did not finish well; `from_nodes` adds nodes by name; a changed parameter adds every node
-    that reads it. Whatever lies behind such a node runs again too, because what it reads may change.
+    By default these are the nodes that did not succeed; `from_nodes` adds nodes by name; a changed parameter adds every
+    node that reads it. All nodes behind them run again too, because their inputs may change.
     """
     unknown = [node_id for node_id in from_nodes or () if node_id not in plan.by_id]
     if unknown:
@@ -46,7 +46,7 @@ def plan_rerun(
     for node in plan.nodes:
         status = statuses.get(node.node_id, NodeStatus.PENDING)
         if status is NodeStatus.SKIPPED:
-            # By a branch, or only because the job failed: the edges decide anew. What completed behind it may stay.
+            # By a branch, or only because the job failed: the edges decide anew. Completed nodes behind it may stay.
             skipped.add(node.index)
         if (
             everything
@@ -85,7 +85,7 @@ def _reads_any(node: NodePlan, names: set[str]) -> bool:
 
 
 def _fan_outs_to_mend(plan: Plan, again: set[int]) -> set[int]:
-    """A fan-in needs its children in the same job; one that failed over them can only go better if those run again."""
+    """A fan-in needs its children in the same job; if they made it fail, it can succeed only if they run again."""
     return {plan.nodes[index].source_index for index in again if plan.nodes[index].type is NodeType.FAN_IN}
 
 
@@ -99,7 +99,7 @@ def _add_behind(plan: Plan, again: set[int]) -> None:
 
 
 def _same_items(plan: Plan, fan_out: NodePlan, again: set[int], changed: set[str]) -> bool:
-    """Finished children may stay only if nothing that the source or the parameters read can be different now."""
+    """Finished children are reused only if the values that the source and the parameters read cannot have changed."""
     for reference in fan_out.references:
         if reference.root == "inputs" and reference.path[0] in changed:
             return False

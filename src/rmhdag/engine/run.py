@@ -1,7 +1,7 @@
 """The aggregate of one job: `apply` takes one input and the time, changes the memory and returns effects.
 
-The work per input depends on the out-degree of the node it is about, never on the size of the job. If `apply` raises,
-the aggregate is spoilt: drop it and load it anew from the rows.
+The work per input depends on the out-degree of its node, never on the size of the job. If `apply` raises, the
+aggregate is inconsistent: drop it and load it again from the rows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rmhdag.engine import endings, fan_outs, flow, tasks, waiting
+from rmhdag.engine.dispatch import fill_lane
 from rmhdag.engine.effects import ApprovalClosed, Effect, EventAppended, NodeChanged, WarningsCounted
 from rmhdag.engine.inputs import (
     CancelJob,
@@ -56,7 +57,7 @@ BEFORE_ALL_TIME = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(slots=True)
 class JobFacts:
-    """What the engine needs to know of a job's row."""
+    """The columns of a job's row that the engine needs."""
 
     job_id: str
     input_params: Mapping[str, Any]
@@ -73,7 +74,7 @@ class JobFacts:
 
 
 class JobRun:
-    """One job in memory. Made empty for a new job, or by `loading.load_run` from rows."""
+    """One job in memory. Created empty for a new job, or by `loading.load_run` from rows."""
 
     def __init__(self, plan: Plan, facts: JobFacts, *, next_seq: int = 1) -> None:
         self.plan = plan
@@ -101,7 +102,7 @@ class JobRun:
         self.failed_nodes: list[str] = []
         self.outputs: dict[Path, Any] = {}
         self.has_large_objects = False  # some effect has one: see `outputs.LargeObject`
-        self.resolved_bytes = 0  # of parameters, since somebody began to count
+        self.resolved_bytes = 0  # cost of parameters since the counter was reset
         self.lanes: dict[str, Lane] = {}
         self.settled: deque[Slot] = deque()
         self.scope = JobScope(self)
@@ -110,14 +111,14 @@ class JobRun:
         self.jitter = 0.0
         self.effects: list[Effect] = []
 
-    def apply(self, given: Input, now: datetime, jitter: float = 0.5) -> list[Effect]:
-        """Decide what follows from one input; no effects: nothing to do. `jitter` in [0, 1) spreads retries."""
+    def apply(self, job_input: Input, now: datetime, jitter: float = 0.5) -> list[Effect]:
+        """Decide what follows from one input; an empty list means nothing. `jitter` in [0, 1) spreads retries."""
         self.now = now
         self.jitter = jitter
         effects: list[Effect] = []
         self.effects = effects
         self.scope.work = 0
-        RULES[type(given)](self, given)
+        RULES[type(job_input)](self, job_input)
         if self.settled:
             flow.spread(self)
         if self.status is JobStatus.RUNNING:
@@ -162,7 +163,7 @@ class JobRun:
                 fan.active[slot.index] = slot
 
     def write(self, slot: Slot, **columns: Any) -> None:
-        """The row of a node as it is now."""
+        """Write the current row of a node."""
         self.effects.append(
             NodeChanged(
                 slot.node_id,
@@ -185,14 +186,14 @@ class JobRun:
         error_message: str | None = None,
         duration_ms: int | None = None,
     ) -> None:
-        """Append to the job's audit trail; the owner alone mints `seq`."""
+        """Append to the job's audit trail; only the owner assigns `seq`."""
         self.effects.append(
             EventAppended(self.next_seq, event_type, event_status, node_id, task_id, data, error_message, duration_ms)
         )
         self.next_seq += 1
 
     def count_warnings(self, warnings: Sequence[Mapping[str, Any]]) -> None:
-        """Of a result that the job uses: each is counted once."""
+        """Add the warnings of a result that the job uses; each result is counted once."""
         if self.warnings is None:
             self.warnings = WarningSum()
         self.warnings.add(warnings)
@@ -215,12 +216,12 @@ class JobRun:
         return task_id_of(self.job_id, slot.node_id, slot.attempt)
 
     def find(self, node_id: str) -> Slot | None:
-        """The slot of a node or of a child that is under way; None for anything else."""
+        """The slot of a node or of an active child; None for anything else."""
         plan = self.plan.by_id.get(node_id)
         if plan is not None:
             return self.slots[plan.index]
-        found = self.find_child(node_id)
-        return None if found is None else found[0].active.get(found[1])
+        child = self.find_child(node_id)
+        return None if child is None else child[0].active.get(child[1])
 
     def find_child(self, node_id: str) -> tuple[FanOutState, int] | None:
         parent_id, _, index = node_id.rpartition("__")
@@ -231,9 +232,9 @@ class JobRun:
         return fan, int(index)
 
 
-def _set_window(run: JobRun, given: SetWindow) -> None:
-    run.lane(given.queue).limit = given.limit
-    tasks.fill_lane(run, run.lane(given.queue))
+def _set_window(run: JobRun, window: SetWindow) -> None:
+    run.lane(window.queue).limit = window.limit
+    fill_lane(run, run.lane(window.queue))
 
 
 RULES: dict[type, Callable[[JobRun, Any], None]] = {

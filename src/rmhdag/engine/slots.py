@@ -28,11 +28,11 @@ DEFAULT_WINDOW = 1_000
 
 
 class IllegalTransitionError(Exception):
-    """The engine tried a change that the transition table does not have: a bug, never the user's fault."""
+    """The engine attempted a transition that the table does not allow: a bug, never the user's fault."""
 
 
 class Slot:
-    """One node, or one child of a fan-out while it is under way (`parent` is then set)."""
+    """One node, or one active child of a fan-out (`parent` is then set)."""
 
     __slots__ = (
         "all_live",
@@ -68,10 +68,10 @@ class Slot:
         self.index = index
         self.status = PENDING if parent is None else READY
         self.attempt = 1
-        self.extra_attempts = 0  # granted by hand, beyond the retry rule
+        self.extra_attempts = 0  # attempts granted by a person, beyond the retry rule
         self.lease_losses = 0
-        # Leases of this attempt, as far as they were heard of since it was loaded: the newest that started, and the
-        # newest that was lost or given back.
+        # Leases of this attempt that were reported since it was loaded: the newest that started, and the newest that
+        # was lost or released.
         self.running_epoch = -1
         self.over_epoch = -1
         self.next_attempt_at: datetime | None = None
@@ -86,7 +86,7 @@ class Slot:
         self.reason: str | None = None
 
     def settle_edge(self, is_any: bool, live: bool) -> None:
-        """One edge into this node is waiting no longer."""
+        """Settle one edge into this node."""
         if is_any:
             self.any_waiting -= 1
             self.any_live += live
@@ -96,7 +96,7 @@ class Slot:
 
 
 class FanOutState:
-    """The children of one fan-out. Only those under way have a slot; the others are a byte each."""
+    """The children of one fan-out. Only active ones have a slot; the others are a byte each."""
 
     __slots__ = (
         "active",
@@ -123,9 +123,9 @@ class FanOutState:
         self.items = items  # dropped when the last chunk is expanded
         self.total = total
         self.expanded = 0
-        self.next_child = 0  # children below were dispatched, or settled without that
+        self.next_child = 0  # children below this index were dispatched, or settled without being dispatched
         self.statuses = bytearray(total)
-        self.attempts = bytearray(total)  # of failed children only: where a retry by hand goes on
+        self.attempts = bytearray(total)  # of failed children only: where a manual retry continues
         self.counts = [0] * len(STATUSES)
         self.counts[PENDING] = total
         self.active: dict[int, Slot] = {}
@@ -137,7 +137,7 @@ class FanOutState:
         self.cancel_cursor: int | None = None
         # Parameters that are the same for all children, computed once; dropped with the items.
         self.shared: Shared = {}
-        self.reused: Mapping[int, str] = {}  # what a rerun takes over, until all are expanded
+        self.reused: Mapping[int, str] = {}  # reused by a rerun, until all are expanded
 
     @property
     def settled(self) -> int:
@@ -148,12 +148,12 @@ class FanOutState:
         return f"{self.slot.node_id}__{index}"
 
     def has_work(self) -> bool:
-        """Is there a child that could be dispatched now, as far as `max_parallel` goes?"""
+        """Whether a child could be dispatched now within `max_parallel`."""
         limit = self.slot.plan.max_parallel
         return bool(self.due or self.next_child < self.expanded) and (limit is None or self.in_flight < limit)
 
     def take_next_child(self) -> int | None:
-        """The next child that was never sent; those that wait for a retry have a slot and are passed over."""
+        """The next child that was never sent; children that wait for a retry have a slot and are skipped."""
         while (index := self.statuses.find(READY, self.next_child, self.expanded)) >= 0:
             self.next_child = index + 1
             if index not in self.active:
@@ -163,7 +163,7 @@ class FanOutState:
 
 
 class Lane:
-    """One queue as this job sees it: how much of ours nobody has claimed, and what waits for room."""
+    """One queue as this job sees it: its unclaimed tasks, and the tasks that wait for room."""
 
     __slots__ = ("fan_outs", "limit", "unclaimed", "waiting")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rmhdag.engine import endings, fan_outs, waiting
+from rmhdag.engine import endings, fan_outs
+from rmhdag.engine.dispatch import fill_lane, offer, queue_task
 from rmhdag.engine.effects import (
     CommandAnswered,
     NodeChanged,
     RecordsPublished,
     TaskDeadLettered,
-    TaskQueued,
     TaskRequeued,
     TaskRevoked,
 )
@@ -27,6 +27,7 @@ from rmhdag.engine.inputs import (
 )
 from rmhdag.engine.outputs import keep_read_paths, resolve_params, summarise
 from rmhdag.engine.retry import retry_delay_seconds
+from rmhdag.engine.settling import record_failure, write_failure
 from rmhdag.engine.slots import (
     CANCELLED,
     COMPLETED,
@@ -41,22 +42,30 @@ from rmhdag.engine.slots import (
 from rmhdag.models.events import NEVER_RETRIED, ErrorKind, EventStatus, EventType
 from rmhdag.models.handler_result import HandlerError
 from rmhdag.models.limits import MESSAGE_CHARACTERS
-from rmhdag.models.states import JobStatus, NodeStatus, NodeType
-from rmhdag.workflow.expressions import ExpressionError, Missing
+from rmhdag.models.states import JobStatus, NodeStatus
+from rmhdag.workflow.expressions import CompiledTemplate, ExpressionError, Missing
 
 if TYPE_CHECKING:
+    from rmhdag.engine.plan import MakeTask, NodePlan
     from rmhdag.engine.run import JobRun
+    from rmhdag.workflow.definition import TaskNode
 
 MAX_LEASE_LOSSES = 3
-# The worker enforces a time-out itself; the engine steps in only when the worker did not.
+# The worker enforces a time-out itself; the engine acts only if the worker did not.
 TIMEOUT_GRACE_SECONDS = 10.0
 MAX_ATTEMPTS_EVER = 250
-# Failures whose cause needs no handler to name it.
+# Failures whose category does not come from a handler.
 CODES_OF_KINDS = {ErrorKind.TIMEOUT: "TIMEOUT"}
 
 
+def compile_task(node: NodePlan, definition: TaskNode, make_task: MakeTask) -> list[CompiledTemplate | None]:
+    node.task = make_task(node, definition.task)
+    node.retry = definition.task.retry
+    return [node.task.params]
+
+
 def prepare_task(run: JobRun, slot: Slot) -> None:
-    """Resolve the parameters of a node that has just become ready, then queue it or let it wait for room."""
+    """Resolve the parameters of a node that has just become ready, then send it or let it wait for room."""
     task = slot.task
     assert task is not None
     run.record_ready(slot)
@@ -73,66 +82,8 @@ def prepare_task(run: JobRun, slot: Slot) -> None:
         lane.waiting.append(slot)
 
 
-def queue_task(run: JobRun, slot: Slot, lane: Lane, params: dict[str, Any] | None) -> None:
-    """Send the current attempt; `params` None means that the node row has them already."""
-    task = slot.task
-    assert task is not None
-    run.move(slot, DISPATCHED)
-    slot.next_attempt_at = None
-    slot.deadline_at = None if task.start_timeout_seconds is None else run.after(task.start_timeout_seconds)
-    lane.unclaimed += 1
-    run.in_flight += 1
-    if slot.parent is not None:
-        slot.parent.in_flight += 1
-    task_id = run.task_id(slot)
-    run.effects.append(
-        NodeChanged(
-            slot.node_id,
-            NodeStatus.DISPATCHED,
-            slot.attempt,
-            task_id,
-            slot.lease_losses,
-            None,
-            slot.deadline_at,
-            params,
-        )
-    )
-    run.effects.append(
-        TaskQueued(
-            task_id,
-            slot.node_id,
-            slot.attempt,
-            task.queue,
-            task.handler,
-            task.timeout_seconds,
-            params,
-            slot.lease_losses,
-        )
-    )
-    run.record(
-        EventType.NODE_DISPATCHED,
-        EventStatus.INFO,
-        slot.node_id,
-        {"queue": task.queue, "task_id": task_id},
-        task_id,
-    )
-
-
-def fill_lane(run: JobRun, lane: Lane) -> None:
-    """Queue what waits, while the window has room; fan-outs take turns."""
-    if run.ending is not None:
-        return
-    while lane.unclaimed < lane.limit:
-        if lane.waiting:
-            queue_task(run, lane.waiting.popleft(), lane, None)
-        elif lane.fan_outs:
-            fan_outs.queue_next_child(run, lane)
-        else:
-            return
-
-
 def _current(run: JobRun, node_id: str, attempt: int) -> Slot | None:
-    """The slot if this attempt is the one that is out; everything else is late, stale or a duplicate."""
+    """The slot if this is its current attempt; any other attempt is late, stale or a duplicate."""
     slot = run.find(node_id)
     if slot is None or slot.attempt != attempt or slot.task is None:
         return None
@@ -140,12 +91,12 @@ def _current(run: JobRun, node_id: str, attempt: int) -> Slot | None:
 
 
 def _is_over(slot: Slot, lease_epoch: int) -> bool:
-    """Is this old news: of a lease that has ended, or that has a running successor?"""
+    """Whether the lease has ended, or has a running successor."""
     return lease_epoch <= slot.over_epoch or lease_epoch < slot.running_epoch
 
 
 def _release(run: JobRun, slot: Slot) -> Lane:
-    """The task is no longer out, whatever became of it; call before its status changes."""
+    """The task is no longer queued or running, whatever its outcome; call before its status changes."""
     assert slot.task is not None
     lane = run.lane(slot.task.queue)
     if slot.status == DISPATCHED:
@@ -153,86 +104,87 @@ def _release(run: JobRun, slot: Slot) -> Lane:
     run.in_flight -= 1
     if slot.parent is not None:
         slot.parent.in_flight -= 1
-        fan_outs.offer(run, slot.parent)
+        offer(run, slot.parent)
     slot.deadline_at = None
     return lane
 
 
-def task_started(run: JobRun, given: TaskStarted) -> None:
-    """The clock belongs to the lease: a newer one has its whole time, although the end of the one before was not heard.
+def task_started(run: JobRun, start: TaskStarted) -> None:
+    """The time limit belongs to the lease: a newer lease has its whole time, even if the last one's end is unknown.
 
-    Each start is consumed once, with the rows that show it; so after loading, the next start is of a newer lease.
+    Each start is consumed once, together with the rows that show it; so after loading, the next start is of a newer
+    lease.
     """
-    slot = _current(run, given.node_id, given.attempt)
-    if slot is None or given.lease_epoch <= max(slot.over_epoch, slot.running_epoch):
+    slot = _current(run, start.node_id, start.attempt)
+    if slot is None or start.lease_epoch <= max(slot.over_epoch, slot.running_epoch):
         return
     assert slot.task is not None
     lane = run.lane(slot.task.queue)
     if slot.status == DISPATCHED:
         lane.unclaimed -= 1
         run.move(slot, RUNNING)
-    slot.running_epoch = given.lease_epoch
+    slot.running_epoch = start.lease_epoch
     slot.deadline_at = run.after(slot.task.timeout_seconds + TIMEOUT_GRACE_SECONDS)
-    run.write(slot, task_id=given.task_id)
-    run.record(EventType.NODE_RUNNING, EventStatus.INFO, slot.node_id, {"worker_id": given.worker_id}, given.task_id)
+    run.write(slot, task_id=start.task_id)
+    run.record(EventType.NODE_RUNNING, EventStatus.INFO, slot.node_id, {"worker_id": start.worker_id}, start.task_id)
     fill_lane(run, lane)
 
 
-def task_reported(run: JobRun, given: TaskReported) -> None:
-    slot = _current(run, given.node_id, given.attempt)
+def task_reported(run: JobRun, report: TaskReported) -> None:
+    slot = _current(run, report.node_id, report.attempt)
     if slot is None:
         return
-    if given.success and given.records and run.ending is not None:
-        # Completed would mean published, and nothing of a job that is ending is: a rerun does this task again.
-        _cancel_task(run, slot, given.task_id)
+    if report.success and report.records and run.ending is not None:
+        # Completed would mean published, but an ending job publishes nothing: a rerun runs this task again.
+        _cancel_task(run, slot, report.task_id)
         return
     lane = _release(run, slot)
-    if given.success:
-        _complete_task(run, slot, given)
+    if report.success:
+        _complete_task(run, slot, report)
     else:
         fail_attempt(
             run,
             slot,
-            given.error_kind or ErrorKind.HANDLER_ERROR,
-            given.error_message or "the handler reported a failure without a message",
-            given.task_id,
-            given.duration_ms,
-            given.error,
+            report.error_kind or ErrorKind.HANDLER_ERROR,
+            report.error_message or "the handler reported a failure without a message",
+            report.task_id,
+            report.duration_ms,
+            report.error,
         )
     fill_lane(run, lane)
 
 
-def _complete_task(run: JobRun, slot: Slot, given: TaskReported) -> None:
+def _complete_task(run: JobRun, slot: Slot, report: TaskReported) -> None:
     run.move(slot, COMPLETED)
     run.effects.append(
         NodeChanged(
             slot.node_id,
             NodeStatus.COMPLETED,
             slot.attempt,
-            given.task_id,
+            report.task_id,
             slot.lease_losses,
-            duration_ms=given.duration_ms,
+            duration_ms=report.duration_ms,
         )
     )
-    output = given.output
+    output = report.output
     data: dict[str, Any] = {}
     if output is not None:
         summary = {"size_bytes": output.reference.size_bytes} if output.reference else summarise(output.value)
         data = {"output_summary": summary}
-    if given.warnings:
-        data["warnings"] = sum(warning["count"] for warning in given.warnings)
-        run.count_warnings(given.warnings)
+    if report.warnings:
+        data["warnings"] = sum(warning["count"] for warning in report.warnings)
+        run.count_warnings(report.warnings)
     run.record(
         EventType.NODE_COMPLETED,
         EventStatus.SUCCESS,
         slot.node_id,
         data,
-        given.task_id,
+        report.task_id,
         None,
-        given.duration_ms,
+        report.duration_ms,
     )
-    if given.records:
-        run.effects.append(RecordsPublished(slot.node_id, given.task_id, given.records))
+    if report.records:
+        run.effects.append(RecordsPublished(slot.node_id, report.task_id, report.records))
     if slot.parent is None:
         keep_read_paths(run, slot.plan, output)
         run.settled.append(slot)
@@ -249,7 +201,7 @@ def fail_attempt(
     duration_ms: int | None = None,
     error: dict[str, Any] | None = None,
 ) -> None:
-    """An attempt failed: schedule the next one, or let the node fail for good."""
+    """An attempt failed: schedule the next one, or fail the node for good."""
     message = message[:MESSAGE_CHARACTERS]
     if error is None and kind in CODES_OF_KINDS:
         error = HandlerError(code=CODES_OF_KINDS[kind], message=message).model_dump(mode="json")
@@ -263,44 +215,9 @@ def fail_attempt(
         else:
             endings.begin_failing(run, slot, message, error)
         return
-    _record_failure(run, slot, kind, message, task_id, duration_ms, error, will_retry=True)
+    record_failure(run, slot, kind, message, task_id, duration_ms, error, will_retry=True)
     run.move(slot, FAILED)
     _schedule_retry(run, slot, retry_delay_seconds(retry, slot.attempt, run.jitter), message, error=error)
-
-
-def write_failure(
-    run: JobRun,
-    slot: Slot,
-    kind: ErrorKind,
-    message: str,
-    task_id: str | None = None,
-    duration_ms: int | None = None,
-    error: dict[str, Any] | None = None,
-) -> None:
-    message = message[:MESSAGE_CHARACTERS]
-    _record_failure(run, slot, kind, message, task_id, duration_ms, error, will_retry=False)
-    run.move(slot, FAILED)
-    slot.deadline_at = slot.next_attempt_at = None
-    slot.reason = message
-    run.write(slot, error_message=message, error=error, task_id=task_id)
-
-
-def _record_failure(
-    run: JobRun,
-    slot: Slot,
-    kind: ErrorKind,
-    message: str,
-    task_id: str | None,
-    duration_ms: int | None,
-    error: dict[str, Any] | None,
-    *,
-    will_retry: bool,
-) -> None:
-    status = EventStatus.WARNING if will_retry else EventStatus.FAILURE
-    data = {"error_kind": str(kind), "will_retry": will_retry}
-    if error is not None:
-        data |= {"error_code": error["code"], "error_category": error["category"]}
-    run.record(EventType.NODE_FAILED, status, slot.node_id, data, task_id, message, duration_ms)
 
 
 def _schedule_retry(
@@ -331,14 +248,15 @@ def _schedule_retry(
 
 def _retry_is_due(run: JobRun, slot: Slot) -> None:
     slot.next_attempt_at = None
-    if slot.plan.type is NodeType.WORKFLOW:
-        waiting.request_child_job(run, slot)
-        return
+    slot.plan.behaviour.retry(run, slot)
+
+
+def retry_task(run: JobRun, slot: Slot) -> None:
     assert slot.task is not None
     lane = run.lane(slot.task.queue)
     if slot.parent is not None:
         slot.parent.due.append(slot)
-        fan_outs.offer(run, slot.parent)
+        offer(run, slot.parent)
     else:
         lane.waiting.append(slot)
     fill_lane(run, lane)
@@ -346,25 +264,25 @@ def _retry_is_due(run: JobRun, slot: Slot) -> None:
         run.write(slot)
 
 
-def task_snoozed(run: JobRun, given: TaskSnoozed) -> None:
-    slot = _current(run, given.node_id, given.attempt)
-    if slot is None or _is_over(slot, given.lease_epoch):
+def task_snoozed(run: JobRun, snooze: TaskSnoozed) -> None:
+    slot = _current(run, snooze.node_id, snooze.attempt)
+    if slot is None or _is_over(slot, snooze.lease_epoch):
         return
     if run.ending is not None:
-        run.effects.append(TaskRevoked(given.task_id))
-        _cancel_task(run, slot, given.task_id)
+        run.effects.append(TaskRevoked(snooze.task_id))
+        _cancel_task(run, slot, snooze.task_id)
         return
-    slot.over_epoch = given.lease_epoch
+    slot.over_epoch = snooze.lease_epoch
     _back_to_queue(run, slot)
-    run.write(slot, task_id=given.task_id)
+    run.write(slot, task_id=snooze.task_id)
     data = {
         "retry_count": slot.attempt - 1,
-        "next_attempt_at": run.after(given.delay_seconds).isoformat(),
+        "next_attempt_at": run.after(snooze.delay_seconds).isoformat(),
         "snoozed": True,
     }
-    if given.reason is not None:
-        data["reason"] = given.reason
-    run.record(EventType.NODE_RETRYING, EventStatus.INFO, slot.node_id, data, given.task_id)
+    if snooze.reason is not None:
+        data["reason"] = snooze.reason
+    run.record(EventType.NODE_RETRYING, EventStatus.INFO, slot.node_id, data, snooze.task_id)
 
 
 def _back_to_queue(run: JobRun, slot: Slot) -> None:
@@ -377,45 +295,45 @@ def _back_to_queue(run: JobRun, slot: Slot) -> None:
     slot.deadline_at = None if slot.task.start_timeout_seconds is None else run.after(slot.task.start_timeout_seconds)
 
 
-def task_lost(run: JobRun, given: TaskLost) -> None:
-    slot = _current(run, given.node_id, given.attempt)
-    if slot is None or _is_over(slot, given.lease_epoch):
+def task_lost(run: JobRun, loss: TaskLost) -> None:
+    slot = _current(run, loss.node_id, loss.attempt)
+    if slot is None or _is_over(slot, loss.lease_epoch):
         return
-    slot.over_epoch = given.lease_epoch
-    slot.lease_losses += given.started
-    data = {"worker_id": given.worker_id, "lease_losses": slot.lease_losses}
-    run.record(EventType.NODE_LOST, EventStatus.WARNING, slot.node_id, data, given.task_id)
+    slot.over_epoch = loss.lease_epoch
+    slot.lease_losses += loss.started
+    data = {"worker_id": loss.worker_id, "lease_losses": slot.lease_losses}
+    run.record(EventType.NODE_LOST, EventStatus.WARNING, slot.node_id, data, loss.task_id)
     if slot.lease_losses >= MAX_LEASE_LOSSES:
-        message = (
-            f"its worker was lost {slot.lease_losses} times, last {given.worker_id}; the task may be what kills it"
-        )
-        run.effects.append(TaskRevoked(given.task_id))
+        message = f"its worker was lost {slot.lease_losses} times, last {loss.worker_id}; the task may be what kills it"
+        run.effects.append(TaskRevoked(loss.task_id))
         assert slot.task is not None
-        run.effects.append(TaskDeadLettered(given.task_id, slot.node_id, slot.task.queue, message))
+        run.effects.append(TaskDeadLettered(loss.task_id, slot.node_id, slot.task.queue, message))
         lane = _release(run, slot)
-        fail_attempt(run, slot, ErrorKind.LEASE_LOST, message, given.task_id)
+        fail_attempt(run, slot, ErrorKind.LEASE_LOST, message, loss.task_id)
         fill_lane(run, lane)
     elif run.ending is not None:
-        run.effects.append(TaskRevoked(given.task_id))
-        _cancel_task(run, slot, given.task_id)
+        run.effects.append(TaskRevoked(loss.task_id))
+        _cancel_task(run, slot, loss.task_id)
     else:
         _back_to_queue(run, slot)
-        run.write(slot, task_id=given.task_id)
-        run.effects.append(TaskRequeued(given.task_id, given.lease_epoch, slot.lease_losses))
+        run.write(slot, task_id=loss.task_id)
+        run.effects.append(TaskRequeued(loss.task_id, loss.lease_epoch, slot.lease_losses))
 
 
-def task_checkpointed(run: JobRun, given: TaskCheckpointed) -> None:
-    slot = _current(run, given.node_id, given.attempt)
-    if slot is None or _is_over(slot, given.lease_epoch):
+def task_checkpointed(run: JobRun, checkpoint: TaskCheckpointed) -> None:
+    slot = _current(run, checkpoint.node_id, checkpoint.attempt)
+    if slot is None or _is_over(slot, checkpoint.lease_epoch):
         return
-    run.write(slot, task_id=given.task_id, checkpoint_phase=given.phase, checkpoint_data=given.data)
-    run.record(EventType.NODE_CHECKPOINT, EventStatus.INFO, slot.node_id, {"phase": given.phase}, given.task_id)
+    run.write(slot, task_id=checkpoint.task_id, checkpoint_phase=checkpoint.phase, checkpoint_data=checkpoint.data)
+    run.record(
+        EventType.NODE_CHECKPOINT, EventStatus.INFO, slot.node_id, {"phase": checkpoint.phase}, checkpoint.task_id
+    )
 
 
-def task_withdrawn(run: JobRun, given: TaskWithdrawn) -> None:
-    slot = _current(run, given.node_id, given.attempt)
+def task_withdrawn(run: JobRun, withdrawal: TaskWithdrawn) -> None:
+    slot = _current(run, withdrawal.node_id, withdrawal.attempt)
     if slot is not None and run.ending is not None:
-        _cancel_task(run, slot, given.task_id)
+        _cancel_task(run, slot, withdrawal.task_id)
 
 
 def _cancel_task(run: JobRun, slot: Slot, task_id: str) -> None:
@@ -427,24 +345,23 @@ def _cancel_task(run: JobRun, slot: Slot, task_id: str) -> None:
         fan_outs.child_settled(run, slot.parent)
 
 
-def timer_due(run: JobRun, given: TimerDue) -> None:
-    slot = run.find(given.node_id)
-    if slot is None or slot.attempt != given.attempt or run.status is not JobStatus.RUNNING:
+def timer_due(run: JobRun, alarm: TimerDue) -> None:
+    slot = run.find(alarm.node_id)
+    if slot is None or slot.attempt != alarm.attempt or run.status is not JobStatus.RUNNING:
         return
-    if given.timer is Timer.RETRY:
+    if alarm.timer is Timer.RETRY:
         due = slot.next_attempt_at
         if run.ending is None and slot.status == READY and due is not None and due <= run.now:
             _retry_is_due(run, slot)
         return
     if slot.deadline_at is None or slot.deadline_at > run.now:
         return
-    if slot.plan.type in (NodeType.APPROVAL, NodeType.WORKFLOW):
-        waiting.wait_timed_out(run, slot)
-    elif slot.status in (DISPATCHED, RUNNING):
-        _time_out_task(run, slot)
+    slot.plan.behaviour.time_out(run, slot)
 
 
-def _time_out_task(run: JobRun, slot: Slot) -> None:
+def time_out_task(run: JobRun, slot: Slot) -> None:
+    if slot.status not in (DISPATCHED, RUNNING):
+        return
     assert slot.task is not None
     if slot.status == RUNNING:
         kind = ErrorKind.TIMEOUT
@@ -461,31 +378,31 @@ def _time_out_task(run: JobRun, slot: Slot) -> None:
     fill_lane(run, lane)
 
 
-def retry_node(run: JobRun, given: RetryNode) -> None:
-    """By hand, in a job that is still running: skip the wait, or give a failed child one more attempt."""
-    refusal = _why_not_retry(run, given.node_id)
+def retry_node(run: JobRun, command: RetryNode) -> None:
+    """A person's command in a running job: skip the wait, or give a failed child one more attempt."""
+    refusal = _why_not_retry(run, command.node_id)
     if refusal is not None:
         run.effects.append(CommandAnswered(False, refusal))
         return
-    slot = run.find(given.node_id)
+    slot = run.find(command.node_id)
     if slot is not None:
         _retry_is_due(run, slot)
     else:
-        found = run.find_child(given.node_id)
-        assert found is not None
+        child = run.find_child(command.node_id)
+        assert child is not None
         try:
-            params = fan_outs.resolve_params_again(run, *found)
+            params = fan_outs.resolve_params_again(run, *child)
         except (ExpressionError, Missing) as error:
             refusal = (
-                f"the parameters of {given.node_id} cannot be resolved, so it would fail again: {error}; "
+                f"the parameters of {command.node_id} cannot be resolved, so it would fail again: {error}; "
                 f"correct the workflow or its inputs and submit a new job"
             )
             run.effects.append(CommandAnswered(False, refusal))
             return
-        slot = fan_outs.revive_child(run, *found)
+        slot = fan_outs.revive_child(run, *child)
         slot.extra_attempts += 1
         _schedule_retry(run, slot, 0.0, None, params)
-    run.effects.append(CommandAnswered(True, f"{given.node_id} is tried again, attempt {slot.attempt}"))
+    run.effects.append(CommandAnswered(True, f"{command.node_id} is tried again, attempt {slot.attempt}"))
 
 
 def _why_not_retry(run: JobRun, node_id: str) -> str | None:
@@ -497,10 +414,10 @@ def _why_not_retry(run: JobRun, node_id: str) -> str | None:
     if slot is not None:
         waits = slot.status == READY and slot.next_attempt_at is not None
         return None if waits else f"{node_id} is {STATUSES[slot.status]}, not waiting for a retry"
-    found = run.find_child(node_id)
-    if found is None:
+    child = run.find_child(node_id)
+    if child is None:
         return f"the job has no node {node_id!r}"
-    fan, index = found
+    fan, index = child
     if fan.statuses[index] != FAILED:
         return f"{node_id} is {STATUSES[fan.statuses[index]]}, not failed"
     if fan.slot.status != RUNNING:

@@ -1,4 +1,4 @@
-"""Files that a phase left behind: what a checkpoint promises about them, and whether it still holds."""
+"""Files of a finished phase: what a checkpoint states about them, and whether it is still true."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 
 
 class ArtifactError(ValueError):
-    """The file is not what the checkpoint says."""
+    """The file differs from the checkpoint's description."""
 
 
 def sealed_data(data: Any) -> Any:
-    """The data with the hash and size of its artifact filled in; a hash that is given must be right."""
+    """The data with the hash and size of its artifact; an expected hash must match."""
     artifact = _artifact_of(data)
     if artifact is None:
         return data
     measured = _measure(artifact)
-    given = artifact.get("sha256")
-    if given is not None and given != measured["sha256"]:
+    expected = artifact.get("sha256")
+    if expected is not None and expected != measured["sha256"]:
         raise ArtifactError(
-            f"artifact {artifact['path']}: its SHA-256 is {measured['sha256']}, the checkpoint says {given}: "
+            f"artifact {artifact['path']}: its SHA-256 is {measured['sha256']}, the checkpoint says {expected}: "
             "finish writing the file before the checkpoint"
         )
     return {**data, "artifact": {**artifact, **measured}}
 
 
 def verify_artifact(data: Any) -> None:
-    """Raise unless the file is still what it was when the checkpoint was saved."""
+    """Raise unless the file is unchanged since the checkpoint was saved."""
     artifact = _artifact_of(data)
     if artifact is None:
         return

@@ -1,6 +1,6 @@
-"""What a handler gets to see of the platform: its ids, parameters, log, scratch folder, and the ways to be heard.
+"""The platform as a handler sees it: ids, parameters, log, scratch folder, progress and checkpoints.
 
-How anything travels from here is the business of whoever runs the handler; a context knows only a `Link`.
+How messages are transported is up to the process that runs the handler; a context knows only a `Link`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from rmhdag.handlers.artifacts import sealed_data
 from rmhdag.models.error_codes import ErrorCategory
@@ -21,6 +21,7 @@ from rmhdag.models.json_values import check_json
 from rmhdag.models.limits import CHECKPOINT_BYTES, MESSAGE_CHARACTERS
 
 if TYPE_CHECKING:
+    from rmhdag.postgis.database import DataDatabase
     from rmhdag.storage import Storage
 
 Params = TypeVar("Params")
@@ -28,12 +29,18 @@ PartParams = TypeVar("PartParams")
 PHASE_LENGTH = 64
 
 
-class NonRetryableError(Exception):
-    """Trying again would fail the same way: the node fails at once, whatever its retry rule says.
+def clean_text(text: str) -> str:
+    """The text without characters that PostgreSQL cannot store."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
-    With a `code` the failure also says what is wrong and who can do something about it, see docs/error-codes.md. A code
-    of the handler's own needs its `category`.
+
+class NonRetryableError(Exception):
+    """A retry would fail the same way: the node fails at once, whatever its retry rule. With a `code`, the failure also
+    says what is wrong and who can fix it, see docs/error-codes.md. A code of your own needs its `category`.
     """
+
+    # Of a kind of refusal, for those that name none.
+    default_code: ClassVar[str | None] = None
 
     def __init__(
         self,
@@ -47,11 +54,13 @@ class NonRetryableError(Exception):
     ) -> None:
         super().__init__(message)
         self.error: HandlerError | None = None
+        code = code or self.default_code
         if code is not None:
             self.error = HandlerError(
                 code=code,
                 category=category,
-                message=message[:MESSAGE_CHARACTERS] or code,
+                # It may quote a hostile file.
+                message=clean_text(message)[:MESSAGE_CHARACTERS] or code,
                 remediation=remediation,
                 user_fixable=user_fixable,
                 retryable=False,
@@ -60,26 +69,25 @@ class NonRetryableError(Exception):
 
 
 class RetryLater(Exception):
-    """Not now: the task goes back to its queue and is offered again after some seconds. No attempt is used up."""
+    """Not now: the task returns to its queue and is offered again after this many seconds. No attempt is used up."""
 
     def __init__(self, seconds: float, reason: str = "") -> None:
         if not (math.isfinite(seconds) and 0 <= seconds <= 7 * 86_400):
             raise ValueError(f"RetryLater({seconds!r}): give seconds between 0 and 604800 (a week)")
         super().__init__(reason or f"again in {seconds:g} s")
         self.seconds = float(seconds)
+        self.reason = str(reason)
 
 
 class TaskInterrupted(BaseException):
-    """Raised inside a handler that was asked to stop and did not. `except Exception` does not catch it.
-
-    A handler that catches it and returns has not succeeded, unless it returns `HandlerResult(complete=True)`.
+    """Raised in a handler that was asked to stop and did not. `except Exception` does not catch it. A handler that
+    catches it and returns has not succeeded, unless it returns `HandlerResult(complete=True)`.
     """
 
 
 class LeaseLost(BaseException):
-    """Somebody else may run this task by now: the worker is frozen or was given up. Nothing is to be written any more.
-
-    Like TaskInterrupted it is no `Exception`: a handler that tries a failed write again must not go on.
+    """Another worker may be running this task by now: this one was frozen or declared dead. Write nothing more. Like
+    TaskInterrupted it is not an `Exception`, so that a handler that retries failed writes does not continue.
     """
 
 
@@ -90,7 +98,7 @@ class StopReason(StrEnum):
 
 
 class _StopNotice:
-    """Whether the handler knows that it is to stop: one per run, shared by its parts."""
+    """Whether the handler knows that it should stop: one per run, shared by its parts."""
 
     __slots__ = ("is_seen",)
 
@@ -99,14 +107,14 @@ class _StopNotice:
 
 
 class Checkpoint(NamedTuple):
-    """Where an earlier run of this task had come."""
+    """The last checkpoint of an earlier run of this task."""
 
     phase: str
     data: Any
 
 
 class Link(Protocol):
-    """The way from a running task to the worker."""
+    """The connection from a running task to the worker."""
 
     def log(self, text: str) -> None: ...
 
@@ -125,6 +133,7 @@ class HandlerContext(Generic[Params]):
         "_link",
         "_logger",
         "_notice",
+        "_open_postgis",
         "_open_storage",
         "_scratch",
         "_scratch_path",
@@ -156,11 +165,13 @@ class HandlerContext(Generic[Params]):
         resume: Checkpoint | None = None,
         scratch: Path | None = None,
         open_storage: Callable[[], Storage] | None = None,
+        open_postgis: Callable[[], DataDatabase] | None = None,
         check_lease: Callable[[], None] | None = None,
     ) -> None:
         self._link = link
         self._check_lease = check_lease
         self._open_storage = open_storage
+        self._open_postgis = open_postgis
         self._logger: logging.Logger | None = None
         self._notice = _StopNotice()
         self._scratch: Path | None = None
@@ -178,7 +189,9 @@ class HandlerContext(Generic[Params]):
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of this node: a key for side effects in other systems, to make them only once."""
+        """The same for every attempt of this node. Use it as a key for side effects in other systems, so that they
+        happen once.
+        """
         return f"{self.job_id}/{self.node_id}"
 
     @property
@@ -190,10 +203,10 @@ class HandlerContext(Generic[Params]):
 
     @property
     def scratch(self) -> Path:
-        """A local folder (`Path`) of this run's own, removed when the run ends; a later attempt has another one."""
+        """A local folder (`Path`) for this run only, removed when the run ends; a later attempt has another one."""
         if self._scratch is None:
             if self._scratch_path is None:
-                raise RuntimeError("this run has no scratch folder: give one to whoever runs the handler")
+                raise RuntimeError("this run has no scratch folder: pass one to the code that runs the handler")
             self._scratch_path.mkdir(parents=True, exist_ok=True)
             self._scratch = self._scratch_path
         return self._scratch
@@ -204,7 +217,7 @@ class HandlerContext(Generic[Params]):
 
     @property
     def storage(self) -> Storage:
-        """Blob storage: bronze, silver and gold, as this worker is configured for them."""
+        """Blob storage with the zones bronze, silver and gold, as configured for this worker."""
         if self._open_storage is None:
             raise NonRetryableError(
                 "this worker has no blob storage: set RMHDAG_STORAGE where the worker is started, then retry the node",
@@ -213,11 +226,23 @@ class HandlerContext(Generic[Params]):
         return self._open_storage()
 
     @property
-    def cancelled(self) -> bool:
-        """True once the run is to end: save what is worth saving, then return or raise. May raise LeaseLost.
+    def postgis(self) -> DataDatabase:
+        """The data database (PostGIS), as configured for this worker: `with ctx.postgis.connect() as conn`. Its role
+        sees nothing of the platform's own tables.
+        """
+        if self._open_postgis is None:
+            raise NonRetryableError(
+                "this worker has no data database: set RMHDAG_POSTGIS_URL where the worker is started, or install "
+                "postgresql-15-postgis-3 for the embedded PostgreSQL, then retry the node",
+                code="POSTGIS_NOT_CONFIGURED",
+            )
+        return self._open_postgis()
 
-        What is returned then does not count as the result: the task is given back if its worker is stopping, fails as
-        timed out after its time limit, and is cancelled with its job. If the work is done nevertheless, return
+    @property
+    def cancelled(self) -> bool:
+        """True when the run should end: save what is worth saving, then return or raise. May raise LeaseLost. What you
+        return then does not count as the result: the task returns to its queue if its worker is stopping, fails as
+        timed out after its time limit, and is cancelled with its job. If the work is done anyway, return
         `HandlerResult(output, complete=True)`.
         """
         if self._check_lease is not None:
@@ -226,9 +251,7 @@ class HandlerContext(Generic[Params]):
 
     @property
     def stop_reason(self) -> StopReason | None:
-        """Why the run is to end, or None. A handler that has seen a reason is bound by it like one that looked at
-        `cancelled`.
-        """
+        """Why the run should end, or None. Reading a reason has the same consequences as reading `cancelled`."""
         reason = self._link.stop_reason()
         if reason is not None:
             self._notice.is_seen = True
@@ -239,15 +262,15 @@ class HandlerContext(Generic[Params]):
         self._notice.is_seen = True
 
     def cut_short_by(self) -> StopReason | None:
-        """Why what the handler returns may be only a part of the result, or came too late; None if it counts.
+        """Why the returned value may be incomplete or late; None if it counts as the result.
 
-        A handler that does not know that its worker is stopping has nothing to cut short: it may finish.
+        A handler that does not know that its worker is stopping cuts nothing short: it may finish.
         """
         reason = self._link.stop_reason()
         return None if reason is StopReason.STOPPING and not self._notice.is_seen else reason
 
     def part(self, params: PartParams, first: float, last: float) -> HandlerContext[PartParams]:
-        """A context for another handler that does a part of this run, from `first` to `last` percent of the whole."""
+        """A context for another handler that does part of this run, from `first` to `last` percent of the whole."""
         part = HandlerContext(
             _PartLink(self._link, first, last),
             params,
@@ -261,13 +284,14 @@ class HandlerContext(Generic[Params]):
             trace_parent=self.trace_parent,
             scratch=self.scratch,
             open_storage=self._open_storage,
+            open_postgis=self._open_postgis,
             check_lease=self._check_lease,
         )
         part._notice = self._notice
         return part
 
     def progress(self, current: float, total: float | None = None, message: str | None = None) -> None:
-        """Report how far the run is. Call it as often as you like: it is sent a few times per second at most."""
+        """Report the progress of the run. Call it as often as you like: it is sent at most a few times per second."""
         for name, number in (("current", current), ("total", total)):
             if number is not None and not (math.isfinite(number) and 0 <= number < 2**63):
                 raise ValueError(f"progress {name} is {number!r}: give a finite number that is not negative")
@@ -276,17 +300,16 @@ class HandlerContext(Generic[Params]):
         self._link.progress(current, total, message)
 
     def checkpoint(self, phase: str, data: Any = None, *, artifact: str | os.PathLike[str] | None = None) -> None:
-        """Save how far the run is; returns when it is saved. A later run finds it in `resume`.
-
-        A file that the phase left behind is named by `artifact`, or in `data` as `{"artifact": {"path": …}}`: its
-        SHA-256 is taken now and compared before a run resumes from it.
+        """Save a checkpoint; returns when it is saved. A later run finds it in `resume`. If the phase produced a file,
+        name it in `artifact`, or in `data` as `{"artifact": {"path": …}}`: its SHA-256 is computed now and compared
+        before a run resumes from it.
         """
         self._link.checkpoint(*checked_checkpoint(phase, data, artifact))
 
     @contextmanager
     def replace_file(self, path: str | os.PathLike[str]) -> Iterator[Path]:
-        """Write a file as a whole or not at all: write to the path that the context manager gives, which is renamed
-        at the end. A worker that was considered dead and wakes up writes to another name than its successor.
+        """Write a file whole or not at all: write to the path that the context manager provides, which is renamed at
+        the end. A worker that was declared dead and wakes up writes to another name than its successor.
         """
         target = Path(path)
         part = target.with_name(f".{target.name}.{self.task_id[-24:]}.{self.lease_epoch}.part")
@@ -302,7 +325,7 @@ class HandlerContext(Generic[Params]):
 
 
 def checked_checkpoint(phase: Any, data: Any, artifact: str | os.PathLike[str] | None = None) -> tuple[str, Any]:
-    """A checkpoint fit to be saved, with the hash of its artifact in it; raises ValueError otherwise."""
+    """A valid checkpoint with the hash of its artifact; raises ValueError otherwise."""
     if not isinstance(phase, str) or not 1 <= len(phase) <= PHASE_LENGTH or "\0" in phase:
         raise ValueError(f"checkpoint phase {phase!r}: give a name of 1 to {PHASE_LENGTH} characters")
     if artifact is not None:
@@ -313,7 +336,7 @@ def checked_checkpoint(phase: Any, data: Any, artifact: str | os.PathLike[str] |
 
 
 class _PartLink:
-    """What a part of a run says, as the whole run says it. Only the whole has checkpoints."""
+    """Reports of a part of a run, converted to the whole run. Only the whole run has checkpoints."""
 
     def __init__(self, whole: Link, first: float, last: float) -> None:
         self._whole = whole
@@ -346,7 +369,7 @@ LOG_FORMAT = logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)s %(message)
 
 
 def task_logger(link: Link) -> logging.Logger:
-    """A logger of its own, known to nobody else: runs in one process do not mix."""
+    """A private logger, so that runs in one process do not mix."""
     logger = logging.Logger("task", logging.DEBUG)
     handler = _LinkHandler(link)
     handler.setFormatter(LOG_FORMAT)

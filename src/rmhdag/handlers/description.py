@@ -1,8 +1,8 @@
-"""What modules of handlers declare, found out by importing them in a process of its own.
+"""Finds the handlers that modules declare by importing them in a separate process.
 
-Whoever checks a workflow wants names and schemas, and none of what such an import may do: take seconds, start threads,
-print, exit. Run as `python -m rmhdag.handlers.description DESCRIPTOR MODULE…`, as children of workers are, so that
-modules are searched in the same places.
+A check of a workflow needs names and schemas, but not the side effects of such an import: it may take seconds, start
+threads, print or exit. Run as `python -m rmhdag.handlers.description DESCRIPTOR MODULE…`, like children of workers, so
+that modules are searched in the same places.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from rmhdag.handlers.registry import RegistrationError
+from rmhdag.machine.process_ends import describe_end
 from rmhdag.machine.python import python_command
 
 LONGEST_SECONDS = 120.0
@@ -24,7 +25,7 @@ TAIL_CHARACTERS = 500
 
 
 def describe_modules(modules: Sequence[str]) -> list[dict[str, Any]]:
-    """Their handlers as workers would register them. Raises RegistrationError, with what is wrong and where."""
+    """The handlers as workers would register them. Raises RegistrationError, which says what is wrong and where."""
     named = ", ".join(map(repr, modules))
     with tempfile.TemporaryFile() as answer:
         command = python_command("rmhdag.handlers.description", str(answer.fileno()), *modules)
@@ -48,14 +49,14 @@ def describe_modules(modules: Sequence[str]) -> list[dict[str, Any]]:
     if not text:
         tail = done.stderr.decode("utf-8", "replace").strip()[-TAIL_CHARACTERS:]
         raise RegistrationError(
-            f"handlers of {named} cannot be loaded: the process that imported them ended with exit code "
-            f"{done.returncode}{f': {tail}' if tail else ''}",
+            f"handlers of {named} cannot be loaded: the process that imported them {describe_end(done.returncode)}"
+            f"{f': {tail}' if tail else ''}",
             "Let the module be imported without ending the process.",
         )
-    told = orjson.loads(text)
-    if "error" in told:
-        raise RegistrationError(*told["error"])
-    handlers: list[dict[str, Any]] = told["handlers"]
+    reply = orjson.loads(text)
+    if "error" in reply:
+        raise RegistrationError(*reply["error"])
+    handlers: list[dict[str, Any]] = reply["handlers"]
     return handlers
 
 
@@ -65,14 +66,14 @@ def main(descriptor: int, modules: Sequence[str]) -> None:
 
     try:
         ours = {entry["handler"] for entry in shipped_manifest()}
-        told: dict[str, Any] = {
-            "handlers": [one for one in load_handlers(modules).manifests() if one["handler"] not in ours]
+        description: dict[str, Any] = {
+            "handlers": [manifest for manifest in load_handlers(modules).manifests() if manifest["handler"] not in ours]
         }
     except RegistrationError as error:
-        told = {"error": [error.message, error.remedy]}
+        description = {"error": [error.message, error.remedy]}
     with os.fdopen(descriptor, "wb") as answer:
-        answer.write(orjson.dumps(told))
-    # Threads that a module has started would keep the process.
+        answer.write(orjson.dumps(description))
+    # Threads that a module has started would keep the process alive.
     os._exit(0)
 
 

@@ -116,8 +116,8 @@ class NotFailed(BaseModel):
 @handler("fail", output=NotFailed)
 def fail(ctx: HandlerContext[FailParams]) -> dict[str, Any]:
     """Fails; with `succeed_on_attempt` only until then."""
-    wanted = ctx.params.succeed_on_attempt
-    if wanted is not None and ctx.attempt >= wanted:
+    success_attempt = ctx.params.succeed_on_attempt
+    if success_attempt is not None and ctx.attempt >= success_attempt:
         return {"attempt": ctx.attempt}
     raise (RuntimeError if ctx.params.retryable else NonRetryableError)(ctx.params.error_message or ctx.params.message)
 

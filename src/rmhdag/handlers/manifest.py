@@ -1,7 +1,7 @@
-"""The handlers that come with rmhdag, and the names that it keeps for later, known without importing any of them.
+"""The handlers that come with rmhdag, and reserved names, known without importing any of them.
 
-`manifest.json` is made by `python -m rmhdag.handlers.manifest`, where everything is installed. Workers promise what is
-in it, and workflows are checked against it.
+`python -m rmhdag.handlers.manifest` creates `manifest.json` where everything is installed. Workers register its
+handlers, and workflows are checked against it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from typing import Any, TypedDict
 
 import orjson
 
-PACKAGES = ("rmhdag.handlers.examples", "rmhdag.handlers.raster", "rmhdag.handlers.stac")
+PACKAGES = (
+    "rmhdag.handlers.approval",
+    "rmhdag.handlers.examples",
+    "rmhdag.handlers.maintenance",
+    "rmhdag.handlers.raster",
+    "rmhdag.handlers.stac",
+    "rmhdag.handlers.vector",
+)
 FILE = Path(__file__).with_name("manifest.json")
 
 # Names that workflows of the original system use and that no handler has yet. A workflow that names one of them is
 # refused with a sentence; the name as words joined by `_`, and these aliases, are meant by it too.
 RESERVED: dict[str, tuple[str, ...]] = {
-    "approval.approve": ("approve_dataset",),
-    "approval.promote_to_external": ("promote_to_external",),
-    "approval.reject": ("reject_dataset",),
-    "approval.trigger": (),
     "fathom.band_stack": (),
     "fathom.grid_inventory": (),
     "fathom.spatial_merge": (),
@@ -39,20 +42,12 @@ RESERVED: dict[str, tuple[str, ...]] = {
     "maintenance.job_health_check": ("job_health_check",),
     "maintenance.register_silver_blobs": ("register_silver_blobs",),
     "maintenance.task_watchdog": ("task_watchdog",),
-    "maintenance.unpublish_raster": ("unpublish_raster",),
-    "maintenance.unpublish_vector": ("unpublish_vector",),
     "ml.predict": (),
-    "vector.create_stac": (),
-    "vector.dissolve": (),
-    "vector.docker_complete": (),
-    "vector.prepare": (),
-    "vector.simplify": (),
-    "vector.upload_chunk": (),
 }
 
 
 class ManifestEntry(TypedDict):
-    """As a worker registers it, without a version, and with the module that declares it."""
+    """An entry as a worker registers it, without a version, and with the module that declares it."""
 
     handler: str
     aliases: list[str]
@@ -71,7 +66,7 @@ def shipped_manifest() -> tuple[ManifestEntry, ...]:
 
 
 def make_manifest() -> bytes:
-    """From the handlers themselves; imports their libraries."""
+    """Create the manifest from the handlers themselves; imports their libraries."""
     registry = importlib.import_module("rmhdag.handlers.registry")
     for package in PACKAGES:
         if importlib.util.find_spec(package) is not None:
@@ -84,8 +79,8 @@ def make_manifest() -> bytes:
         entries.append(entry)
     declared = {name for entry in entries for name in (entry["handler"], *entry["aliases"])}
     reserved = {name for title, aliases in RESERVED.items() for name in (title, title.replace(".", "_"), *aliases)}
-    made = {"handlers": entries, "reserved": sorted(reserved - declared)}
-    return orjson.dumps(made, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+    document = {"handlers": entries, "reserved": sorted(reserved - declared)}
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Typed parameters and outputs: which models a handler declares, their schemas, and what does not fit them.
+"""Typed parameters and outputs: the models that a handler declares, their schemas, and violations of them.
 
-A model that says nothing about unknown names would ignore them, and a misspelt parameter with them. Here it refuses
-them; one that names its wish (`extra="allow"` or `extra="ignore"`) has it.
+A Pydantic model without a setting for unknown names ignores them, and with them misspelt parameters. Here it refuses
+them; an explicit setting (`extra="allow"` or `extra="ignore"`) is respected.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from rmhdag.handlers.contract import HandlerContext, NonRetryableError
 from rmhdag.models.handler_result import HandlerResult
 from rmhdag.models.json_values import json_pointer
 
-# In the schema of an object: further names by which its members may be given, by the name in `properties`.
+# In the schema of an object: other accepted names of its members, by the name in `properties`.
 OTHER_NAMES = "x-other-names"
 
 
 class ParamsRefused(NonRetryableError):
     """The parameters do not fit the handler's model."""
+
+    default_code = "INVALID_PARAMETER"
 
 
 class OutputRefused(NonRetryableError):
@@ -36,7 +38,7 @@ class OutputRefused(NonRetryableError):
 def find_params_model(function: Callable[..., Any]) -> type[BaseModel] | None:
     """The model in the annotation of the first argument, `HandlerContext[Model]`."""
     arguments = list(inspect.signature(function).parameters.values())
-    if len([one for one in arguments if one.default is one.empty]) != 1:
+    if len([argument for argument in arguments if argument.default is argument.empty]) != 1:
         raise TypeError(f"{function.__qualname__} must take exactly one argument, the context")
     try:
         annotation = get_type_hints(function).get(arguments[0].name)
@@ -51,7 +53,7 @@ def find_params_model(function: Callable[..., Any]) -> type[BaseModel] | None:
 
 
 def find_output_model(function: Callable[..., Any]) -> type[BaseModel] | None:
-    """The model that the function is annotated to return, if it is one."""
+    """The model in the function's return annotation, if it is one."""
     try:
         annotation = get_type_hints(function).get("return")
     except NameError:
@@ -61,16 +63,16 @@ def find_output_model(function: Callable[..., Any]) -> type[BaseModel] | None:
     return None if issubclass(annotation, HandlerResult) else annotation
 
 
-def read_params(model: type[BaseModel], given: Any) -> BaseModel:
+def read_params(model: type[BaseModel], values: Any) -> BaseModel:
     try:
-        params: BaseModel = strict_validator(model).validate_python(given)
+        params: BaseModel = strict_validator(model).validate_python(values)
     except ValidationError as error:
-        raise ParamsRefused(explain(error, known=_known_names(model))) from None
+        raise ParamsRefused(explain(error, names=_known_names(model))) from None
     return params
 
 
 def checked_output(model: type[BaseModel], output: Any) -> Any:
-    """The output as JSON, with what the model does not name; raises OutputRefused."""
+    """The output as JSON, including members that the model does not name; raises OutputRefused."""
     try:
         if isinstance(output, model):
             return output.model_dump(mode="json", by_alias=True)
@@ -80,33 +82,33 @@ def checked_output(model: type[BaseModel], output: Any) -> Any:
     return output
 
 
-def explain(error: ValidationError, what: str = "params", known: Collection[str] = ()) -> str:
-    """Every problem with its place. Values are left out: they may be secrets."""
+def explain(error: ValidationError, what: str = "params", names: Collection[str] = ()) -> str:
+    """Every problem with its place. Values are omitted: they may be secrets."""
     problems = [
-        f"{what} {json_pointer(*detail['loc']) or '/'}: {_message(detail, known)}"
+        f"{what} {json_pointer(*detail['loc']) or '/'}: {_message(detail, names)}"
         for detail in error.errors(include_url=False, include_input=False)
     ]
     return "; ".join(problems)
 
 
-def _message(detail: ErrorDetails, known: Collection[str]) -> str:
+def _message(detail: ErrorDetails, names: Collection[str]) -> str:
     if detail["type"] != "extra_forbidden":
         return str(detail["msg"])
-    close = get_close_matches(str(detail["loc"][-1]), known, n=1) if len(detail["loc"]) == 1 else ()
+    close = get_close_matches(str(detail["loc"][-1]), names, n=1) if len(detail["loc"]) == 1 else ()
     return "there is no such parameter" + (f"; did you mean {close[0]!r}?" if close else "")
 
 
 def says_extra(model: Any) -> bool:
-    """Whether the model, or one it inherits from, says what is to become of unknown names."""
+    """Whether the model, or one it inherits from, sets how unknown names are treated."""
     return "extra" in getattr(model, "model_config", {"extra": None})
 
 
 @cache
 def strict_validator(model: type[BaseModel]) -> SchemaValidator:
-    """The model's own validator, but for unknown names in it and in the models within."""
+    """The model's own validator, but strict about unknown names, also in nested models."""
     if not model.__pydantic_complete__:
         model.model_rebuild()
-    # Pydantic would reuse the validators that the models have already, and those ignore unknown names.
+    # Pydantic would reuse the existing validators of nested models, which ignore unknown names.
     return SchemaValidator(_forbid_extras(model.__pydantic_core_schema__), _use_prebuilt=False)
 
 
@@ -119,32 +121,32 @@ def _forbid_extras(schema: Any) -> Any:
         return type(schema)(map(_forbid_extras, schema))
     if type(schema) is not dict:
         return schema
-    made = {key: value if key in _VALUES else _forbid_extras(value) for key, value in schema.items()}
+    strict = {key: value if key in _VALUES else _forbid_extras(value) for key, value in schema.items()}
     if schema.get("type") == "model" and not says_extra(schema.get("cls")):
-        made["config"] = {**made.get("config", {}), "extra_fields_behavior": "forbid"}
-    return made
+        strict["config"] = {**strict.get("config", {}), "extra_fields_behavior": "forbid"}
+    return strict
 
 
 class StrictJsonSchema(GenerateJsonSchema):
-    """The schema of what is really accepted: unknown names, and all the names that a field goes by."""
+    """The schema of what is really accepted: no unknown names, and all aliases of a field."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        made = super().model_schema(schema)
+        json_schema = super().model_schema(schema)
         model = schema["cls"]
-        if made.get("type") != "object":
-            return made
+        if json_schema.get("type") != "object":
+            return json_schema
         if self.mode == "validation":
             if not says_extra(model):
-                made["additionalProperties"] = False
-            others = _other_names(model, made.get("properties", {}))
+                json_schema["additionalProperties"] = False
+            others = _other_names(model, json_schema.get("properties", {}))
             if others:
-                made[OTHER_NAMES] = others
-        return made
+                json_schema[OTHER_NAMES] = others
+        return json_schema
 
 
 def _known_names(model: type[BaseModel]) -> list[str]:
     by_name = _is_known_by_name(model)
-    return [one for name, field in model.model_fields.items() for one in _names_of(name, field, by_name=by_name)]
+    return [alias for name, field in model.model_fields.items() for alias in _names_of(name, field, by_name=by_name)]
 
 
 def _is_known_by_name(model: Any) -> bool:
@@ -153,13 +155,13 @@ def _is_known_by_name(model: Any) -> bool:
 
 def _other_names(model: Any, properties: JsonSchemaValue) -> dict[str, list[str]]:
     by_name = _is_known_by_name(model)
-    found = {}
+    others = {}
     for name, field in model.model_fields.items():
         names = _names_of(name, field, by_name=by_name)
-        shown = next((one for one in names if one in properties), None)
-        if shown is not None and len(names) > 1:
-            found[shown] = [one for one in names if one != shown]
-    return found
+        property_name = next((alias for alias in names if alias in properties), None)
+        if property_name is not None and len(names) > 1:
+            others[property_name] = [alias for alias in names if alias != property_name]
+    return others
 
 
 def _names_of(name: str, field: FieldInfo, *, by_name: bool) -> list[str]:

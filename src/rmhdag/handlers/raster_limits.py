@@ -1,6 +1,6 @@
-"""What a raster from outside may be, and what GDAL may do in a process that opens one.
+"""Limits for rasters from outside, and for GDAL in a process that opens one.
 
-Free of GDAL itself, so that the parent of a worker's children can pass it on: GDAL reads most of it once, at its start.
+Does not import GDAL, so that a worker can pass the limits on to its children: GDAL reads most of them once, at start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PREFIX = "RMHDAG_"
 
 # What our own handlers read and write: files, memory, warped views, pictures and vectors in JSON.
 NEEDED_DRIVERS = frozenset("GTiff COG VRT MEM PNG JPEG WEBP GeoJSON Memory".split())
-# All others of the builds that we know. They are never opened, for we name the driver; this is the second lock.
+# All other drivers of the known builds. They are never used, because we name the driver; this is a second barrier.
 REFUSED_DRIVERS = [
     "ESRI Shapefile",
     *(
@@ -35,13 +35,13 @@ REFUSED_DRIVERS = [
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """All that libraries log, but for GDAL's remark about every driver of the list that its build does not have."""
+    """False for GDAL's message about each listed driver that its build does not have."""
     return not (record.name.startswith("rasterio") and "to unload from GDAL_SKIP" in record.getMessage())
 
 
 @dataclass(frozen=True, slots=True)
 class RasterLimits:
-    """Each field is a setting of the same name; children are told by variables."""
+    """Each field is a setting of the same name; children get them by environment variables."""
 
     raster_max_file_mb: int = 128 * 1024
     raster_max_pixels: int = 20_000_000_000
@@ -51,35 +51,35 @@ class RasterLimits:
     raster_max_ratio: int = 2_000
     gdal_cache_mb: int = 128
     gdal_threads: int = 1
-    # Further drivers, for handlers that are not ours; ours open nothing with them.
+    # Additional drivers for users' handlers; our own handlers do not use them.
     gdal_drivers: str = ""
 
     @classmethod
     def from_variables(cls, variables: Mapping[str, str] | None = None) -> RasterLimits:
-        """For processes that are told by their parent; what is not told is as above."""
+        """For child processes, which get the limits from their parent; missing ones have their defaults."""
         variables = os.environ if variables is None else variables
-        found = {field.name: variables.get(PREFIX + field.name.upper()) for field in fields(cls)}
-        drivers = found.pop("gdal_drivers")
-        return cls(**{name: int(text) for name, text in found.items() if text}, gdal_drivers=drivers or "")
+        texts = {field.name: variables.get(PREFIX + field.name.upper()) for field in fields(cls)}
+        drivers = texts.pop("gdal_drivers")
+        return cls(**{name: int(text) for name, text in texts.items() if text}, gdal_drivers=drivers or "")
 
     def as_variables(self) -> dict[str, str]:
         ours = {PREFIX + field.name.upper(): str(getattr(self, field.name)) for field in fields(self)}
         return {**ours, **self.gdal_options(), **self._settled_at_start()}
 
     def gdal_options(self) -> dict[str, str]:
-        """What GDAL looks up whenever it needs it."""
+        """Options that GDAL reads whenever it needs them."""
         return {
             **CLOSED,
-            # Not from files beside the one that was named, if there are any.
+            # Not from other files next to the named one.
             "GDAL_GEOREF_SOURCES": "INTERNAL",
             "GDAL_VRT_RAWRASTERBAND_ALLOWED_SOURCE": os.devnull,
             "GDAL_NUM_THREADS": str(self.gdal_threads),
         }
 
     def _settled_at_start(self) -> dict[str, str]:
-        kept = NEEDED_DRIVERS | set(self.gdal_drivers.replace(",", " ").split())
+        drivers = NEEDED_DRIVERS | set(self.gdal_drivers.replace(",", " ").split())
         return {
-            "GDAL_SKIP": ",".join(name for name in REFUSED_DRIVERS if name not in kept),
+            "GDAL_SKIP": ",".join(name for name in REFUSED_DRIVERS if name not in drivers),
             "GDAL_DRIVER_PATH": os.devnull,
             "GDAL_CONFIG_FILE": os.devnull,
             "GDAL_CACHEMAX": f"{self.gdal_cache_mb}MB",

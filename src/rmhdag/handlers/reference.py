@@ -17,25 +17,25 @@ from rmhdag.storage.root import GdalSource
 from rmhdag.storage.zones import BlobInfo, Storage
 
 INTRODUCTION = """\
-# Reference for authors of handlers
+# Handler reference
 
 <!-- Made by `python -m rmhdag.handlers.reference > docs/handler-reference.md`; a test keeps it up to date. -->
 
-How to declare a handler is in [architecture/handlers.md](architecture/handlers.md), how to test one in
-[testing.md](testing.md), how storage behaves in [architecture/storage.md](architecture/storage.md).
-Imports: `from rmhdag.handlers import …` for the context, results and exceptions; `from rmhdag.storage import …` for
-storage and its errors; `from rmhdag.models.blobs import BlobAddress, BlobRef` and
-`from rmhdag.models.records import Zone` for addresses.
+[architecture/handlers.md](architecture/handlers.md) explains how to declare a handler, [testing.md](testing.md) how to
+test one, and [architecture/storage.md](architecture/storage.md) how storage behaves.
+
+Import the context, results and exceptions from `rmhdag.handlers`, storage and its errors from `rmhdag.storage`,
+`BlobAddress` and `BlobRef` from `rmhdag.models.blobs`, and `Zone` from `rmhdag.models.records`.
 """
 
 # The plain fields of a context, which have no docstrings. A test compares them with the class.
 FIELDS = {
     "params": "The parameters: the declared model, or a plain dict.",
-    "job_id": "The job that the task belongs to.",
-    "node_id": "The node, or the child of a fan-out (`tiles__3`).",
-    "task_id": "This attempt of this node.",
+    "job_id": "The id of the task's job.",
+    "node_id": "The name of the node, or of the child of a fan-out (`tiles__3`).",
+    "task_id": "The id of this attempt of the node.",
     "attempt": "1 for the first attempt.",
-    "lease_epoch": "Which run of the attempt this is; a run after a lost worker has a higher one.",
+    "lease_epoch": "The number of this run of the attempt; a run after a lost worker has a higher number.",
     "timeout_seconds": "The time limit of the node.",
     "namespace": "The namespace of the job.",
     "trace_parent": "The W3C `traceparent` of the task's span, or None.",
@@ -56,7 +56,7 @@ def reference() -> str:
         *members(HandlerContext, "ctx"),
         f"\nReasons to stop (`StopReason`): {reasons}.\n",
         "## Storage\n",
-        "Blobs are named by a `BlobAddress`. All methods may be called from several threads.\n",
+        "A `BlobAddress` names a blob. All methods may be called from several threads.\n",
         f"Zones (`Zone`): {', '.join(f'`{zone}`' for zone in Zone)}.\n",
         *members(Storage, "ctx.storage"),
         "",
@@ -109,12 +109,12 @@ def paragraph(thing: object) -> str:
 def signature_of(function: Any) -> str:
     """Without `self`, and with annotations as they are written."""
     signature = inspect.signature(function)
-    shown = [
+    parameters = [
         parameter.replace(annotation=Written(parameter.annotation))
         for name, parameter in signature.parameters.items()
         if name != "self"
     ]
-    return str(signature.replace(parameters=shown, return_annotation=Written(signature.return_annotation)))
+    return str(signature.replace(parameters=parameters, return_annotation=Written(signature.return_annotation)))
 
 
 class Written:

@@ -1,6 +1,6 @@
-"""Which handlers there are: declared by a decorator, found by the modules that declare them, told as a manifest.
+"""The registry of handlers: declared by a decorator, found through the modules that declare them.
 
-Those that need heavy libraries are known from a manifest and imported when the first task asks for one of them.
+Handlers that need heavy libraries are known from a manifest and imported for the first task that needs them.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ NAME = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")
 EXAMPLES = "rmhdag.handlers.examples"
 OURS = "rmhdag.handlers."
 GEOSPATIAL = "rasterio"
+NEED_GEOSPATIAL = ("rmhdag.handlers.raster", "rmhdag.handlers.stac", "rmhdag.handlers.vector")
 
 
 class RegistrationError(Exception):
-    """A handler cannot be declared so, or a module with handlers cannot be loaded: the mistake is in that module."""
+    """A handler is declared wrongly, or its module cannot be loaded: the mistake is in that module."""
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message, remedy)
@@ -48,7 +49,7 @@ class RegistrationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HandlerSpec:
-    """A handler and what is known about it. `light` ones are async, short, and share a process with others."""
+    """A handler and its properties. `light` handlers are async, short, and share a process with others."""
 
     name: str
     function: Callable[..., Any]
@@ -64,7 +65,7 @@ class HandlerSpec:
     description: str = ""
 
     def manifest(self) -> dict[str, Any]:
-        """As it is registered in the database, and shown to whoever has not got its libraries."""
+        """The entry for the database, readable without the handler's libraries."""
         return {
             "handler": self.name,
             "aliases": list(self.aliases),
@@ -88,18 +89,18 @@ class Registry:
         self._importing = threading.Lock()
 
     def __iter__(self) -> Iterator[HandlerSpec]:
-        """Those that are declared."""
+        """Handlers that are declared."""
         return iter({spec.name: spec for spec in self._specs.values()}.values())
 
     def manifests(self) -> list[dict[str, Any]]:
-        """Those that are declared, and those that will be when somebody asks for them."""
+        """Handlers that are declared, and those that are imported on demand."""
         promised = {entry["handler"]: entry for entry in self._promised.values()}
         return [spec.manifest() for spec in self] + [
             {**told(entry), "version": rmhdag.__version__} for entry in promised.values()
         ]
 
     def find(self, name: str) -> HandlerSpec | None:
-        """A promised one is imported now; where that fails, its tasks fail with the reason."""
+        """Import a promised handler now; if that fails, its tasks fail with the reason."""
         entry = self._promised.get(name)
         if entry is not None:
             try:
@@ -110,7 +111,7 @@ class Registry:
         return self._specs.get(name)
 
     def keep_promises(self) -> None:
-        """Import all that is promised, before anybody asks. One that fails says so when its first task comes."""
+        """Import all promised handlers in advance. An error is reported by the first task that needs the handler."""
         for module in sorted({entry["module"] for entry in self._promised.values()}):
             with suppress(RegistrationError), self._importing:
                 import_handlers(module)
@@ -207,15 +208,15 @@ def load_handlers(modules: Iterable[str], registry: Registry = shared_registry, 
     """
     if examples:
         import_handlers(EXAMPLES)
-    if importlib.util.find_spec(GEOSPATIAL) is not None:
-        from rmhdag.handlers.manifest import shipped_manifest
+    from rmhdag.handlers.manifest import shipped_manifest
 
-        # Before anybody's own, so that a name of ours in another module is refused and does not take our place.
-        for entry in shipped_manifest():
-            if entry["module"] != EXAMPLES:
-                registry.promise(entry)
+    absent = (EXAMPLES, *(() if importlib.util.find_spec(GEOSPATIAL) is not None else NEED_GEOSPATIAL))
+    # Before users' modules, so that one of our names in another module is refused.
+    for entry in shipped_manifest():
+        if not entry["module"].startswith(absent):
+            registry.promise(entry)
     for module in modules:
-        # The current folder comes last, so that nothing in it takes the place of an installed module.
+        # The current folder comes last, so that no file in it replaces an installed module.
         unsearched = search_current_folder(module)
         try:
             import_handlers(module)
@@ -240,7 +241,7 @@ def import_handlers(name: str) -> None:
 
 
 def broken_module(name: str, error: BaseException) -> RegistrationError:
-    """Whose mistake it is, where, and what to do about it."""
+    """The error with its place, its cause and what to do."""
     what = f"handlers of module {name!r} cannot be loaded"
     if isinstance(error, RegistrationError):
         return RegistrationError(f"{what}: {error.message}", error.remedy)
@@ -256,12 +257,13 @@ def broken_module(name: str, error: BaseException) -> RegistrationError:
         )
     if isinstance(error, SystemExit):
         return RegistrationError(
-            f"{what}: {_place_of(error, name)}it calls sys.exit({error.code!r})", "Let it be imported without ending."
+            f"{what}: {_place_of(error, name)}it calls sys.exit({error.code!r})",
+            "The module must not exit while it is imported.",
         )
-    said = error.msg if isinstance(error, SyntaxError) else str(error)
+    detail = error.msg if isinstance(error, SyntaxError) else str(error)
     kind = type(error).__name__
     return RegistrationError(
-        f"{what}: {_place_of(error, name)}{kind}{f': {said}' if said else ''}", "Correct the module."
+        f"{what}: {_place_of(error, name)}{kind}{f': {detail}' if detail else ''}", "Correct the module."
     )
 
 
@@ -280,9 +282,9 @@ def _place_of(error: BaseException, module: str) -> str:
 
 
 def modules_in(package: ModuleType) -> list[str]:
-    """Without those that are run, not imported."""
-    found = pkgutil.iter_modules(getattr(package, "__path__", ()), f"{package.__name__}.")
-    return [one.name for one in found if not one.name.endswith("__main__")]
+    """All modules of the package except `__main__`."""
+    modules = pkgutil.iter_modules(getattr(package, "__path__", ()), f"{package.__name__}.")
+    return [module.name for module in modules if not module.name.endswith("__main__")]
 
 
 def failing(error: RegistrationError) -> Callable[..., Any]:
@@ -293,7 +295,7 @@ def failing(error: RegistrationError) -> Callable[..., Any]:
 
 
 def told(entry: ManifestEntry) -> dict[str, Any]:
-    """What the platform is told; where the code lies is nobody's business."""
+    """The entry for the platform, without the place of the code."""
     return {key: value for key, value in entry.items() if key != "module"}
 
 

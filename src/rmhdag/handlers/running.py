@@ -1,4 +1,4 @@
-"""A handler is run and becomes an outcome. Exceptions are turned into values here and nowhere else."""
+"""Runs a handler and returns an outcome. The only place where exceptions become values."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from rmhdag.handlers.contract import (
     TaskInterrupted,
     checked_checkpoint,
 )
+from rmhdag.handlers.contract import clean_text as clean_text
 from rmhdag.handlers.params import OutputRefused, ParamsRefused, checked_output, read_params
 from rmhdag.handlers.registry import HandlerSpec
 from rmhdag.models.data_warnings import KEPT_CHARACTERS, MOST_COUNTED, MOST_KINDS, REST, REST_MESSAGE
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.handler_result import DataWarning, HandlerError, HandlerResult
-from rmhdag.models.json_values import NotJsonError, check_json
+from rmhdag.models.json_values import NotJsonError, encode_json
 from rmhdag.models.limits import MESSAGE_CHARACTERS
 from rmhdag.models.records import RecordsTooLargeError, encode_records
 from rmhdag.observability.secrets import mask_and_cut, mask_value
@@ -41,7 +42,7 @@ DISK_ERRORS = {
 
 
 class Outcome(NamedTuple):
-    """What became of a run: an output, a failure, a wish to be called later, or stopped because it was asked to."""
+    """The outcome of a run: an output, a failure, a request to be retried later, or stopped on request."""
 
     output: bytes | None = None
     error_kind: ErrorKind | None = None
@@ -55,7 +56,7 @@ class Outcome(NamedTuple):
 
 
 def prepare(spec: HandlerSpec, ctx: HandlerContext[Any]) -> Outcome | None:
-    """Parameters read, checkpoint verified; an outcome only if the run ends before it begins."""
+    """Read the parameters and verify the checkpoint; returns an outcome only if the run cannot begin."""
     if ctx.resume is not None:
         try:
             verify_artifact(ctx.resume.data)
@@ -98,13 +99,13 @@ async def _drive(spec: HandlerSpec, ctx: HandlerContext[Any], saved: Callable[[]
     """The checkpoint protocol. A run that was asked to stop ends at its next checkpoint, once that is saved."""
     phases: AsyncGenerator[Any, None] = spec.function(ctx)
     try:
-        async for said in phases:
-            if isinstance(said, HandlerResult):
-                return _concluded(spec, ctx, said)
-            kind = said.get("type") if isinstance(said, dict) else None
-            more = {key: value for key, value in said.items() if key != "type"} if kind in _YIELDED else {}
+        async for message in phases:
+            if isinstance(message, HandlerResult):
+                return _concluded(spec, ctx, message)
+            kind = message.get("type") if isinstance(message, dict) else None
+            more = {key: value for key, value in message.items() if key != "type"} if kind in _YIELDED else {}
             if kind not in _YIELDED or more.keys() - _YIELDED[kind]:
-                return _failed(ErrorKind.NON_RETRYABLE, f"the handler yielded {_shown(said)}: {PROTOCOL}")
+                return _failed(ErrorKind.NON_RETRYABLE, f"the handler yielded {_shown(message)}: {PROTOCOL}")
             if kind == "result":
                 return _concluded(spec, ctx, HandlerResult.model_validate(more))
             if kind == "progress":
@@ -133,7 +134,7 @@ PROTOCOL = (
 
 
 def _concluded(spec: HandlerSpec, ctx: HandlerContext[Any], returned: Any) -> Outcome:
-    """What a handler returned, unless it was asked to stop and does not say that this is the whole result."""
+    """The handler's result, unless it was asked to stop and did not declare the result complete."""
     reason = ctx.cut_short_by()
     if reason is None or (isinstance(returned, HandlerResult) and returned.complete):
         return outcome_of(_shaped(spec, returned))
@@ -145,7 +146,7 @@ def _concluded(spec: HandlerSpec, ctx: HandlerContext[Any], returned: Any) -> Ou
 
 
 def _shaped(spec: HandlerSpec, returned: Any) -> Any:
-    """What was returned, checked against the model that the handler declares for its output. Raises OutputRefused."""
+    """The result, checked against the handler's output model. Raises OutputRefused."""
     if spec.output is None:
         return returned
     if not isinstance(returned, HandlerResult):
@@ -173,9 +174,9 @@ def outcome_of(returned: Any) -> Outcome:
 
 
 def _with_output(output: Any, metrics: dict[str, Any] | None) -> Outcome:
-    """Encoded here, once: the worker passes the text on without looking into it."""
+    """Encoded once here: the worker passes the text on without parsing it."""
     try:
-        return Outcome(output=orjson.dumps(check_json(output)), metrics=metrics)
+        return Outcome(output=encode_json(output), metrics=metrics)
     except NotJsonError as error:
         return _failed(ErrorKind.OUTPUT_REFUSED, f"output refused: {error}")
 
@@ -195,17 +196,19 @@ def _returned_failure(returned: HandlerResult) -> Outcome:
 
 
 def _encoded_warnings(warnings: tuple[DataWarning, ...]) -> bytes:
-    """Equal ones are one with a count; what is beyond the limit is counted."""
+    """Equal warnings are merged with a count; those beyond the limit are only counted."""
     counts: dict[tuple[str, str], int] = {}
     for warning in warnings:
         key = (warning.code, mask_and_cut(clean_text(warning.message), KEPT_CHARACTERS))
         counts[key] = counts.get(key, 0) + warning.count
     rest = sum(list(counts.values())[MOST_KINDS:])
-    kept = list(counts.items())[:MOST_KINDS]
+    groups = list(counts.items())[:MOST_KINDS]
     if rest:
-        kept.append(((REST, REST_MESSAGE), rest))
-    shown = [{"code": code, "message": message, "count": min(count, MOST_COUNTED)} for (code, message), count in kept]
-    return orjson.dumps(shown)
+        groups.append(((REST, REST_MESSAGE), rest))
+    entries = [
+        {"code": code, "message": message, "count": min(count, MOST_COUNTED)} for (code, message), count in groups
+    ]
+    return orjson.dumps(entries)
 
 
 def _outcome_of_error(ctx: HandlerContext[Any], error: BaseException) -> Outcome:
@@ -214,9 +217,11 @@ def _outcome_of_error(ctx: HandlerContext[Any], error: BaseException) -> Outcome
     if isinstance(error, TaskInterrupted | asyncio.CancelledError) and is_asked_to_stop:
         return Outcome(stopped=True)
     if isinstance(error, LeaseLost):
-        # If the worker wakes and the lease was not lost after all, the task is given back: no attempt is used up.
+        # If the worker wakes up and the lease was not lost, the task is released: no attempt is used up.
         return Outcome(stopped=True)
     if isinstance(error, RetryLater):
+        reason = f": {error.reason}" if error.reason else ""
+        ctx._link.log(f"asks to be called again in {error.seconds:g} s{reason}\n")
         return Outcome(delay_seconds=error.seconds, stopped=is_asked_to_stop)
     ctx._link.log("".join(traceback.format_exception(error)))
     is_final = isinstance(error, NonRetryableError) and ctx.stop_reason is StopReason.STOPPING
@@ -227,7 +232,7 @@ def _outcome_of_error(ctx: HandlerContext[Any], error: BaseException) -> Outcome
     if isinstance(error, NonRetryableError) and error.error is not None:
         return _with_error(ErrorKind.NON_RETRYABLE, error.error)
     if isinstance(error, NonRetryableError):
-        return _failed(ErrorKind.NON_RETRYABLE, str(error) or type(error).__name__)
+        return _failed(ErrorKind.NON_RETRYABLE, _told(error, with_name=False))
     if isinstance(error, NotJsonError | ValidationError) and not isinstance(error, ArtifactError):
         return _failed(ErrorKind.NON_RETRYABLE, f"{type(error).__name__}: {error}")
     code = _code_of(error)
@@ -237,7 +242,7 @@ def _outcome_of_error(ctx: HandlerContext[Any], error: BaseException) -> Outcome
 
 
 def _code_of(error: BaseException) -> str | None:
-    """Of what anybody's code may run into."""
+    """The error code of an exception that any code may raise."""
     if isinstance(error, MemoryError):
         return "MEMORY_ERROR"
     return "DISK_FULL" if isinstance(error, OSError) and error.errno in DISK_ERRORS else None
@@ -247,34 +252,37 @@ def _known_error(code: str, message: str) -> HandlerError:
     return HandlerError(code=code, message=clean_text(message)[:MESSAGE_LENGTH] or code)
 
 
-def _told(error: BaseException) -> str:
+def _told(error: BaseException, *, with_name: bool = True) -> str:
     if isinstance(error, MemoryError):
         return "out of memory: the process may not grow further (RMHDAG_TASK_MEMORY_MB)"
     if isinstance(error, OSError) and error.errno in DISK_ERRORS:
         return f"{DISK_ERRORS[error.errno]}: {error}"
     if isinstance(error, SystemExit):
         return f"the handler called sys.exit({error.code!r}): return or raise instead"
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:
+        # A broken `__str__` of an exception must not hide its type.
+        return f"{name} (its text cannot be shown: str() of it fails)"
+    if not text:
+        return name
+    return f"{name}: {text}" if with_name else text
 
 
 def _failed(kind: ErrorKind, message: str) -> Outcome:
-    """Libraries like to quote what they were given, connection strings included; events keep it for ever."""
+    """Libraries may quote their arguments, including connection strings, and events are kept for long."""
     return Outcome(error_kind=kind, error_message=mask_and_cut(clean_text(message), MESSAGE_LENGTH))
 
 
 def _with_error(kind: ErrorKind, error: HandlerError, message: str | None = None) -> Outcome:
     """A failure that has a code. Its texts are masked like any other."""
     failed = _failed(kind, message or error.message)
-    shown = mask_value(error.model_dump(mode="json"))
-    shown["message"] = _failed(kind, error.message).error_message
-    return failed._replace(error=orjson.dumps(shown))
+    report = mask_value(error.model_dump(mode="json"))
+    report["message"] = _failed(kind, error.message).error_message
+    return failed._replace(error=orjson.dumps(report))
 
 
 def _shown(value: Any) -> str:
     text = repr(value)
     return f"{type(value).__name__} {text[:200]}{'…' if len(text) > 200 else ''}"
-
-
-def clean_text(text: str) -> str:
-    """Without what PostgreSQL cannot store in a text."""
-    return text.replace("\0", "�").encode("utf-8", "replace").decode()

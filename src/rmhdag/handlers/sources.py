@@ -1,4 +1,4 @@
-"""How parameters name the file that a handler works on: by its names, or as the output of an earlier node."""
+"""How parameters name the input file of a handler: by container and path, or as the output of an earlier node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NamedBlob(BaseModel):
 
 
 def kind_of(value: Any) -> str:
-    """So that a message is about what was meant, not about both."""
+    """Chooses the model, so that an error message is about the intended form only."""
     is_ref = isinstance(value, BlobRef) or (isinstance(value, dict) and value.keys() & {"sha256", "size_bytes"})
     return "ref" if is_ref else "name"
 
@@ -38,7 +38,7 @@ Source = Annotated[
 
 
 def is_unchanged(storage: Storage, file: BlobRef) -> bool:
-    """Whether it is there and is, to the last byte, what it was."""
+    """Whether the blob exists with unchanged content."""
     try:
         return storage.info(file.address).size_bytes == file.size_bytes and storage.sha256(file.address) == file.sha256
     except BlobNotFound:
@@ -67,7 +67,7 @@ class SourceParams(BaseModel):
 
     @property
     def address(self) -> BlobAddress | BlobRef:
-        """A BlobRef if that is what was given, so that the one who opens it can tell whether it is still the same."""
+        """A BlobRef if one was given, so that a change of the file can be detected on opening."""
         if isinstance(self.source, BlobRef):
             return self.source
         if self.source is not None:
@@ -78,6 +78,6 @@ class SourceParams(BaseModel):
 
     @property
     def place(self) -> BlobAddress:
-        """Only where it lies."""
-        found = self.address
-        return found.address if isinstance(found, BlobRef) else found
+        """The address only."""
+        address = self.address
+        return address.address if isinstance(address, BlobRef) else address

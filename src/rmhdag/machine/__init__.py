@@ -1,1 +1,1 @@
-"""The machine that our processes share with others: whose files they trust, and what they leave open to read."""
+"""Protection on a shared machine: which files processes trust, and which of their own files others may read."""

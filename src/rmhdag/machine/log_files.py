@@ -1,6 +1,6 @@
-"""Log files that processes hold open, kept small while these run: what is too long is moved aside and emptied.
+"""Rotates log files that processes hold open: a file that is too long is copied and then emptied.
 
-Those who write hold the file open for appending, so what they write next goes to the beginning of the emptied file.
+Writers hold the file open for appending, so their next line goes to the beginning of the emptied file.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import BinaryIO
 from rmhdag.machine.private_files import PRIVATE_FILE
 
 LOG_BYTES = 16 * 1024 * 1024
-# Those moved aside; with the one that is written, one more.
+# Number of rotated files, without the current one.
 OLD_LOGS = 3
 LOOK_SECONDS = 1.0
 
 
 def open_log(path: Path) -> BinaryIO:
-    """For appending, for nobody else to read, and never through a link."""
+    """Open for appending, readable by this user only, and never through a link."""
     rotate_if_long(path)
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, PRIVATE_FILE), "ab")
@@ -43,7 +43,7 @@ def rotate_if_long(path: Path, most_bytes: int = LOG_BYTES) -> bool:
 
 def move_content(path: Path, target: Path) -> None:
     with path.open("r+b") as source, open(target, "wb", opener=open_privately) as copy:
-        # What arrives while the copy is made is copied too; only what comes between these two lines is lost.
+        # Lines that arrive during the copy are copied too; only those between these two statements are lost.
         shutil.copyfileobj(source, copy)
         os.truncate(source.fileno(), 0)
 
@@ -57,7 +57,7 @@ def old_log(path: Path, number: int) -> Path:
 
 
 class LogKeeper:
-    """A thread that looks at the files once per second, until it is closed."""
+    """A thread that checks the files once per second, until it is closed."""
 
     def __init__(self, paths: Callable[[], Iterable[Path]], most_bytes: int = LOG_BYTES) -> None:
         self._paths = paths
@@ -73,6 +73,6 @@ class LogKeeper:
     def _look(self) -> None:
         while not self._closing.wait(LOOK_SECONDS):
             for path in self._paths():
-                # A full disk is no reason to end: the next look may find room.
+                # A full disk does not end the thread: the next check may find space.
                 with suppress(OSError):
                     rotate_if_long(path, self._most_bytes)

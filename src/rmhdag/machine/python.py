@@ -1,6 +1,6 @@
-"""How processes of our own are started, and where Python looks for modules: never first in the current folder.
+"""How our own processes are started, and where Python looks for modules: never first in the current folder.
 
-Whoever can write a file into the folder in which rmhdag is started must not replace a module that is installed.
+A file in the folder in which rmhdag is started must not replace an installed module.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import sys
 from rmhdag.machine.trust import distrust
 
 PATH_VARIABLE = "PYTHONPATH"
-# Started in one of these, there is nothing to leave out: all modules come from there.
+# If started in one of these, nothing is removed: all modules come from there.
 INSTALLED = frozenset({"site-packages", "dist-packages"})
 OUR_SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
-    """`python -P -m module`: without -P, Python would look into the current folder before the installed modules."""
+    """`python -P -m module`: without -P, Python would search the current folder before the installed modules."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
@@ -34,12 +34,12 @@ def leave_current_folder_out() -> None:
     listed = os.environ.get(PATH_VARIABLE)
     if listed is not None:
         # An empty entry means the current folder.
-        kept = [folder for folder in listed.split(os.pathsep) if not _is(folder, here)]
-        os.environ[PATH_VARIABLE] = os.pathsep.join(kept)
+        folders = [folder for folder in listed.split(os.pathsep) if not _is(folder, here)]
+        os.environ[PATH_VARIABLE] = os.pathsep.join(folders)
 
 
 def search_current_folder(module: str) -> str | None:
-    """Look for this module in the current folder too, after all others; else the reason why not."""
+    """Search this module in the current folder too, after all others; returns the reason if that is not safe."""
     try:
         if importlib.util.find_spec(module.partition(".")[0]) is not None:
             return None
@@ -47,7 +47,7 @@ def search_current_folder(module: str) -> str | None:
         return None
     here = current_folder()
     if here is None:
-        return "it is gone"
+        return "it does not exist any more"
     reason = distrust(here)
     if reason is None and here not in sys.path:
         sys.path.append(here)

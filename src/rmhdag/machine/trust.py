@@ -1,4 +1,4 @@
-"""Whose files and folders we trust: our own and root's, as long as nobody else can write them."""
+"""Whose files and folders we trust: our own and root's, unless others can write them."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ ROOT = 0
 
 
 def distrust(path: str | Path) -> str | None:
-    """Why a file or folder is not to be trusted; None if it is."""
+    """Why a file or folder is not trusted; None if it is."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError as error:
-        return f"it cannot be looked at ({error.strerror})"
-    if found.st_uid not in (ROOT, os.geteuid()):
-        return f"it belongs to {name_of(found.st_uid)}"
-    return "everybody can write it" if found.st_mode & stat.S_IWOTH else None
+        return f"it cannot be examined ({error.strerror})"
+    if status.st_uid not in (ROOT, os.geteuid()):
+        return f"it belongs to {name_of(status.st_uid)}"
+    return "everybody can write it" if status.st_mode & stat.S_IWOTH else None
 
 
 def distrust_place(path: Path) -> str | None:
-    """Why somebody else could put another folder in the place of this one; None if nobody can.
+    """Why another user could replace this folder; None if that is impossible.
 
-    A sticky folder such as /tmp lets nobody rename what belongs to others.
+    In a sticky folder such as /tmp, users can rename only their own files.
     """
     for folder in path.parents:
         try:
-            found = os.lstat(folder)
+            status = os.lstat(folder)
         except OSError as error:
-            return f"{folder} cannot be looked at ({error.strerror})"
-        if found.st_uid not in (ROOT, os.geteuid()):
-            return f"{folder} belongs to {name_of(found.st_uid)}"
-        if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+            return f"{folder} cannot be examined ({error.strerror})"
+        if status.st_uid not in (ROOT, os.geteuid()):
+            return f"{folder} belongs to {name_of(status.st_uid)}"
+        if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
             return f"everybody can write {folder}"
     return None
 

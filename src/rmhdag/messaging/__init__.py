@@ -1,1 +1,1 @@
-"""How processes hear that there is work: doorbells over rows that are found by polling anyway."""
+"""How processes are notified of work: doorbells over rows that polling finds anyway."""

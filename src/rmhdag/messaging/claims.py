@@ -1,36 +1,37 @@
-"""Claims that stay cheap: from a low-water mark on, once the queue is full of rows that are gone.
+"""Keeps claims cheap: they start at a low-water mark once the queue's index is full of dead rows.
 
-Rows of tasks that are gone stay in the index while some old snapshot may still see them. Walking past them at every
-claim halved the throughput after 100,000 tasks; so then about one claim per second walks the whole queue, and the
-others begin where the one before it found its first task. Not where the last one did: a job that begins takes its place
-behind the last result that its orchestrator has seen, and that is a moment ago.
+Rows of deleted tasks stay in the index while an old snapshot may still see them. Scanning them at every claim halved
+the throughput after 100,000 tasks; so about one claim per second scans the whole queue, and the others start where the
+scan before last found its first task. Not where the last scan did: a new job takes its place behind the last result
+that its orchestrator has seen, which is a moment old.
 
-A worker that does not have all handlers of a queue would walk past the tasks of others at every claim, however many
-they are. While such tasks wait, it claims by handler, which reads another index; that takes a probe for each of its
-handlers, so it is not done otherwise.
+A worker that lacks some handlers of a queue would scan the tasks of other workers at every claim, however many there
+are. While such tasks wait, it claims by handler, which reads another index; that takes a probe per handler, so it is
+not the default.
+
+While some namespace is near a limit, claims of all namespaces are made one by one; this is checked once a second.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
-
-import psycopg
 
 from rmhdag.messaging.pace import whole_pause_seconds
 from rmhdag.models.leases import ClaimedTask
-from rmhdag.store.tasks import claim_tasks, dead_queue_rows, other_handler_waits
+from rmhdag.store.connection import Conn
+from rmhdag.store.tasks import claim_tasks, dead_queue_rows, has_watched_namespaces, other_handler_waits
 
 MANY_DEAD_ROWS = 20_000
 COUNT_EVERY_SECONDS = 5.0
-# Of HTTP workers in one process, each with handlers of its own.
+WATCH_EVERY_SECONDS = 1.0
+# Of HTTP workers in one API process, each with its own handlers.
 MOST_PLACES = 1_000
 
 
 @dataclass(slots=True)
 class _Place:
-    """A queue, as workers with the same handlers see it."""
+    """A queue as seen by workers with the same handlers."""
 
     mark: int = 0
     newest: int = 0
@@ -46,22 +47,27 @@ class ClaimMarks:
         self._namespace = namespace
         self._is_crowded = False
         self._counted_at = 0.0
+        self._one_by_one = False
+        self._watched_at = 0.0
         self._places: dict[tuple[str, frozenset[str] | None], _Place] = {}
         self._whole_seconds = 0.0
 
     def claim(
         self,
-        conn: psycopg.Connection[Any],
+        conn: Conn,
         worker_id: str,
         queue: str,
         limit: int,
         handlers: frozenset[str] | None = None,
     ) -> list[ClaimedTask]:
-        """Tasks of these handlers; without them, of any."""
+        """Claim tasks of these handlers; None means of any handler."""
         now = time.monotonic()
         if now - self._counted_at > COUNT_EVERY_SECONDS:
             self._counted_at = now
             self._is_crowded = dead_queue_rows(conn) > MANY_DEAD_ROWS
+        if self._namespace is None and now - self._watched_at > WATCH_EVERY_SECONDS:
+            self._watched_at = now
+            self._one_by_one = has_watched_namespaces(conn)
         if len(self._places) > MOST_PLACES:
             self._places.clear()
         place = self._places.setdefault((queue, handlers), _Place())
@@ -79,6 +85,7 @@ class ClaimMarks:
             self._namespace,
             handlers,
             by_handler=place.is_mixed,
+            one_by_one=self._one_by_one,
         )
         if is_whole:
             self._whole_seconds = time.monotonic() - began

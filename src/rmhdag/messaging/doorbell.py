@@ -1,7 +1,7 @@
-"""Waiting until somebody rings, or until it is time to look anyway.
+"""Waits for a notification, or until it is time to poll anyway.
 
-A notice is only a hint. Without one, with the connection away, or behind a pooler that passes none on, a wait simply
-ends at its time-out, and whoever waits looks at the rows.
+A notification is only a hint. Without one, with a lost connection, or behind a pooler that passes none on, a wait
+simply ends at its time-out, and the caller polls the rows.
 """
 
 from __future__ import annotations
@@ -9,39 +9,38 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import psycopg
 from psycopg import sql
 
-from rmhdag.store.connection import connect
+from rmhdag.store.connection import Conn, connect
 
 RECONNECT_SECONDS = 1.0
-# A server that is stopped keeps the connection and says nothing; whoever waits for a bell has other things to do.
+# A frozen server keeps the connection but does not answer; the caller has other work to do meanwhile.
 ANSWER_SECONDS = 5.0
 
 
 class Doorbell:
-    """Listens on channels over a connection of its own; makes a new one when that breaks."""
+    """Listens on channels over its own connection, and opens a new one if that breaks."""
 
     def __init__(self, dsn: str, schema: str, channels: Iterable[str], enabled: bool = True) -> None:
         self._dsn = dsn
         self._name = f"rmhdag:doorbell:{schema}"[:63]
         self._channels = sorted(set(channels))
         self._enabled = enabled and bool(self._channels)
-        self._conn: psycopg.Connection[Any] | None = None
+        self._conn: Conn | None = None
         self._next_try = 0.0
         self._missed = False
         self._heard: set[str] = set()
 
     def fileno(self) -> int:
-        """Readable when somebody has rung; −1 while there is no connection."""
+        """Readable after a notification; −1 while there is no connection."""
         return self._conn.fileno() if self._listening() and self._conn is not None else -1
 
     def wait(self, timeout_seconds: float, also: Sequence[int] = ()) -> bool:
-        """Wait until somebody rings, the time is over, or one of the other descriptors is readable.
+        """Wait for a notification, the time-out, or one of the other descriptors to be readable.
 
-        True if somebody rang, or may have while nobody listened. Whoever gives other descriptors looks at them anyway.
+        True if a notification arrived, or may have been missed. Callers check their other descriptors themselves.
         """
         deadline = time.monotonic() + timeout_seconds
         while True:
@@ -53,17 +52,17 @@ class Doorbell:
             poll = select.poll()
             for descriptor in (*also, *([bell] if bell >= 0 else [])):
                 poll.register(descriptor, select.POLLIN)
-            left = deadline - time.monotonic()
+            seconds = deadline - time.monotonic()
             if self._enabled and bell < 0:
-                left = min(left, RECONNECT_SECONDS)
-            ready = {descriptor for descriptor, _ in poll.poll(max(0.0, left) * 1000)}
+                seconds = min(seconds, RECONNECT_SECONDS)
+            ready = {descriptor for descriptor, _ in poll.poll(max(0.0, seconds) * 1000)}
             if bell in ready and self.take():
                 return True
             if ready - {bell} or time.monotonic() >= deadline:
                 return False
 
     def take(self) -> bool:
-        """Take what has been heard so far, without waiting; True if anybody rang."""
+        """Read the notifications so far, without waiting; True if there were any."""
         if self._conn is None:
             return False
         try:
@@ -80,7 +79,7 @@ class Doorbell:
             return True
 
     def heard(self, channel: str) -> bool:
-        """Whether somebody rang on this channel, or may have, since this was last asked."""
+        """Whether a notification arrived on this channel, or may have been missed, since the last call."""
         if channel not in self._heard:
             return False
         self._heard.discard(channel)
@@ -115,5 +114,5 @@ class Doorbell:
         if self._conn is not None:
             self._conn.close()
         self._conn = None
-        # At once, but not in a tight loop if the new one breaks as well.
+        # At once, but not in a tight loop if the new connection breaks as well.
         self._next_try = 0.0 if self._next_try < time.monotonic() else self._next_try

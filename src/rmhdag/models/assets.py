@@ -4,8 +4,6 @@ A revision counts operational reprocessing and is never overwritten. Only the or
 `content_hash` and the job of a revision; see docs/architecture/assets.md.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
@@ -13,11 +11,11 @@ from pydantic import Field
 
 from rmhdag.models.columns import (
     Attempt,
-    Count,
     Flag,
     Id,
     IdempotencyKey,
     InputJsonObject,
+    JsonList,
     JsonObject,
     JsonValue,
     Label,
@@ -29,6 +27,7 @@ from rmhdag.models.columns import (
     NodeName,
     Number,
     Sha256,
+    SmallJsonObject,
     Stamped,
     Timestamp,
     Url,
@@ -38,6 +37,8 @@ from rmhdag.models.records import BlobPath, Zone
 from rmhdag.models.table import Check, Index, Row, Table, one_of
 
 AssetKey = Annotated[str, varchar(32, min_length=32)]
+# As long as any reference: an order is never refused for its version.
+VersionLabel = Annotated[str, varchar(512, min_length=1)]
 
 
 class AssetKind(StrEnum):
@@ -61,15 +62,30 @@ OPEN_STATUSES = frozenset({ProcessingStatus.PENDING, ProcessingStatus.PROCESSING
 
 
 class ApprovalState(StrEnum):
+    """Of a revision under review; `none` if its content needs no approval. `models.reviews` has the transitions."""
+
     NONE = "none"
-    PENDING = "pending"
+    PENDING_REVIEW = "pending_review"
     APPROVED = "approved"
     REJECTED = "rejected"
+    REVOKED = "revoked"
+    SUPERSEDED = "superseded"
 
 
 class Classification(StrEnum):
+    """The clearance of content: who may see it. Decided at approval."""
+
+    UNDECIDED = "undecided"
     PUBLIC = "public"
     RESTRICTED = "restricted"
+
+
+class PlatformReview(StrEnum):
+    """Whether a platform's assets need an approval. `four_eyes`: by someone other than the submitter."""
+
+    NONE = "none"
+    REQUIRED = "required"
+    FOUR_EYES = "four_eyes"
 
 
 class BlobState(StrEnum):
@@ -77,14 +93,12 @@ class BlobState(StrEnum):
     DELETED = "deleted"
 
 
-class ServiceKind(StrEnum):
-    DDH = "ddh"
-    ADF = "adf"
-    WEBHOOK = "webhook"
-
-
 class GeospatialAsset(Row):
-    """`latest_revision` was made last, `current_revision` is the newest that is completed: what users see."""
+    """`latest_revision` was made last; `current_revision` is the newest that may be served: what users see.
+
+    `approval_state` and `classification` are those of the newest revision that is under review or has been; they are a
+    cache, written in the transaction that changes that revision.
+    """
 
     table: ClassVar[Table] = Table(
         name="dag_geospatial_assets",
@@ -113,7 +127,7 @@ class GeospatialAsset(Row):
     current_job_id: Id | None = None
     content_hash: Sha256 | None = None
     approval_state: ApprovalState = ApprovalState.NONE
-    classification: Classification = Classification.RESTRICTED
+    classification: Classification = Classification.UNDECIDED
     created_by: Name
     created_at: Stamped
     updated_at: Stamped
@@ -161,12 +175,48 @@ class AssetRevision(Row):
     # Those of its job, which does not live as long.
     error: JsonObject | None = None
     warnings: LargeJsonList | None = None
+    # What the platform calls this version; opaque, never parsed.
+    version_label: VersionLabel | None = None
+    review_state: ApprovalState = ApprovalState.NONE
+    clearance: Classification = Classification.UNDECIDED
+    # Of the newest decision. Decisions before it are in `dag_approvals` and `dag_audit`.
+    decided_by: Name | None = None
+    decided_at: Timestamp | None = None
+    decision_reason: Message | None = None
+    # Since then it is never served again, whatever its status and review: its files are deleted.
+    unpublished_at: Timestamp | None = None
+
+
+class PlatformRow(Row):
+    """A platform that orders assets: which references identify an asset, and whether its content is reviewed.
+
+    A namespace without a row of its own uses that of `default`.
+    """
+
+    table: ClassVar[Table] = Table(name="dag_platforms", key=("namespace", "platform_id"))
+
+    namespace: Namespace = "default"
+    platform_id: Name
+    identity_refs: JsonList
+    optional_refs: JsonList = Field(default_factory=list)
+    # The reference that is the version label. It is no part of an asset's identity.
+    version_ref: Name | None = None
+    review: PlatformReview = PlatformReview.NONE
+    active: Flag = True
+    created_by: Name
+    # None: as the settings say, which may still change it.
+    updated_by: Name | None = None
+    created_at: Stamped
+    updated_at: Stamped
 
 
 class ApiRequest(Row):
     """A work order. Several may share a job, if they `joined` it; the job of a request is its newest one.
 
-    `digest` is of all that was asked for: whoever repeats a request must ask for the same again.
+    `digest` is that of the whole request: a repeated request must have the same content.
+
+    A client of the gateway chooses ids among its own orders only: what it calls an order is `client_request_id`, and
+    `request_id` is the platform's. Of all other orders both are the same.
     """
 
     table: ClassVar[Table] = Table(
@@ -174,8 +224,11 @@ class ApiRequest(Row):
         key=("namespace", "request_id"),
         indexes=(
             Index("list", ("namespace", "created_at", "request_id")),
+            Index("client", ("namespace", "client_id", "created_at", "request_id")),
             Index("asset", ("namespace", "asset_id", "revision"), where="asset_id IS NOT NULL"),
             Index("job", ("job_id",), where="job_id IS NOT NULL"),
+            # Found by all three, so that looking for an order never reads a row of another client.
+            Index("own_id", ("namespace", "COALESCE(client_request_id, request_id)", "client_id"), unique=True),
             Index("joined", ("created_at",), where="joined"),
             Index(
                 "idempotency",
@@ -190,6 +243,7 @@ class ApiRequest(Row):
     namespace: Namespace = "default"
     request_id: Id
     client_id: Name
+    client_request_id: Id | None = None
     platform_id: Name | None = None
     workflow_id: Name
     asset_id: AssetKey | None = None
@@ -202,6 +256,8 @@ class ApiRequest(Row):
     digest: Sha256
     created_at: Stamped
     updated_at: Stamped
+    # Of an order over OGC API – Processes: addresses by the outcome that each is told, `success` always among them.
+    subscriber: SmallJsonObject | None = None
     payload: InputJsonObject = Field(default_factory=dict)
 
 
@@ -215,6 +271,8 @@ class BlobAsset(Row):
             Index("revision", ("namespace", "asset_id", "revision"), where="asset_id IS NOT NULL"),
             Index("job", ("job_id",), where="job_id IS NOT NULL"),
             Index("content", ("namespace", "sha256")),
+            # Who else has the file at a place. Paths may be too long for a B-tree.
+            Index("path", ("path",), method="hash"),
         ),
         checks=(
             Check("revision_of_asset", "(revision IS NULL) = (asset_id IS NULL)"),
@@ -272,7 +330,7 @@ class DatasetRef(Row):
 
 
 class Approval(Row):
-    """Somebody is to decide, or has decided, about one content of one revision."""
+    """A pending or finished decision about one content of one revision. Rows are never decided twice."""
 
     table: ClassVar[Table] = Table(
         name="dag_approvals",
@@ -280,9 +338,9 @@ class Approval(Row):
         indexes=(
             Index("list", ("namespace", "approval_id")),
             Index("revision", ("namespace", "asset_id", "revision")),
-            Index("open", ("namespace", "requested_at"), where="state = 'pending'"),
+            Index("open", ("namespace", "requested_at"), where="decided_at IS NULL"),
         ),
-        checks=(Check("decided_has_end", "(state IN ('approved', 'rejected')) = (decided_at IS NOT NULL)"),),
+        checks=(Check("decided_has_end", "(state NOT IN ('none', 'pending_review')) = (decided_at IS NOT NULL)"),),
     )
 
     approval_id: Id
@@ -290,34 +348,13 @@ class Approval(Row):
     asset_id: AssetKey
     revision: Attempt
     content_hash: Sha256
-    state: ApprovalState = ApprovalState.PENDING
+    state: ApprovalState = ApprovalState.PENDING_REVIEW
     requested_by: Name
     requested_at: Stamped
     decided_by: Name | None = None
     decided_at: Timestamp | None = None
     message: Message | None = None
     reason: Message | None = None
-
-
-class ExternalService(Row):
-    """A service outside that is told of approvals; its secret is named, never kept here."""
-
-    table: ClassVar[Table] = Table(
-        name="dag_external_services",
-        key=("service_id",),
-        indexes=(Index("list", ("namespace", "service_id")),),
-        checks=(Check("failures_not_negative", "failures >= 0"),),
-    )
-
-    service_id: Id
-    namespace: Namespace = "default"
-    kind: ServiceKind
-    url: Url
-    secret_ref: Label | None = None
-    enabled: Flag = True
-    failures: Count = 0
-    created_at: Stamped
-    updated_at: Stamped
 
 
 class PromotedDataset(Row):

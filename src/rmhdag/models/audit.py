@@ -1,7 +1,5 @@
 """Who changed what outside of jobs, and why. Rows are only added."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar
 
 from pydantic import Field

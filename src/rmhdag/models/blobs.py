@@ -1,7 +1,5 @@
 """Where a file lies in blob storage, and which file exactly."""
 
-from __future__ import annotations
-
 import unicodedata
 from typing import Annotated, NamedTuple
 from urllib.parse import unquote
@@ -33,15 +31,15 @@ def check_path(path: str) -> str:
 
 
 def is_encoded(segment: str) -> bool:
-    """Whether somebody who decodes it, even twice, would see another path."""
-    seen = segment
-    while "%" in seen:
-        decoded = unquote(seen, errors="replace")
-        if decoded == seen:
+    """Whether decoding the segment, even repeatedly, gives another path."""
+    text = segment
+    while "%" in text:
+        decoded = unquote(text, errors="replace")
+        if decoded == text:
             break
         if decoded in ("", ".", "..") or any(character in decoded for character in "/\\\0"):
             return True
-        seen = decoded
+        text = decoded
     return False
 
 
@@ -56,7 +54,7 @@ SafePath = Annotated[BlobPath, AfterValidator(check_path)]
 
 
 class BlobAddress(NamedTuple):
-    """Not checked: storage does that for every call."""
+    """Not validated: storage validates it in every call."""
 
     zone: Zone
     container: str
@@ -67,7 +65,7 @@ class BlobAddress(NamedTuple):
 
 
 class BlobRef(BaseModel):
-    """A file as outputs and parameters of handlers name it: whoever opens it can tell whether it is still the same."""
+    """A file as named in outputs and parameters of handlers; size and hash show whether it is still the same."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

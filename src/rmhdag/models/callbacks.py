@@ -1,6 +1,4 @@
-"""Callbacks: what a submitter wants to be told of a job's end, and the endpoints that are told."""
-
-from __future__ import annotations
+"""Callbacks: notifications about the end of a job, and the endpoints that receive them."""
 
 from enum import StrEnum
 from typing import ClassVar
@@ -31,18 +29,19 @@ class CallbackStatus(StrEnum):
 
 
 class Callback(Row):
-    """One message to one submitter, written in the transaction that ends its job. Each try carries `callback_id`.
+    """One message to one submitter, written in the transaction that ends its job, or in which its revision is decided
+    about. Each try carries `callback_id`.
 
-    A claim mints `lease_epoch` and moves `next_attempt_at` to the end of its lease: whoever dies with it need not be
-    noticed. `endpoint_url` is `url` without its query.
+    A claim increments `lease_epoch` and moves `next_attempt_at` to the end of its lease: if its holder dies, the claim
+    simply expires. `endpoint_url` is `url` without its query.
     """
 
     table: ClassVar[Table] = Table(
         name="dag_callbacks",
         key=("callback_id",),
         indexes=(
-            # Endings are told once per job and request, whatever is written twice.
-            Index("job", ("job_id", "request_id"), unique=True),
+            # One notification per job, request and occasion, even if an ending is written twice.
+            Index("job", ("job_id", "request_id", "occasion"), unique=True),
             Index("due", ("next_attempt_at", "callback_id"), where="status = 'pending'"),
             Index("turns", ("namespace", "next_attempt_at", "callback_id"), where="status = 'pending'"),
             Index("list", ("namespace", "callback_id")),
@@ -59,7 +58,10 @@ class Callback(Row):
     callback_id: Id
     namespace: Namespace = "default"
     job_id: Id
-    request_id: OptionalName = ""  # '' for a job that nobody ordered
+    request_id: OptionalName = ""  # '' for a job without an order
+    # '' for the end of the job, `running` for its start, else how the review of its revision was decided
+    occasion: OptionalName = ""
+    form: OptionalName = ""  # `ogc`: what is sent are the documents of OGC API – Processes, made of the order
     status: CallbackStatus = CallbackStatus.PENDING
     attempts: Count = 0
     lease_epoch: Number = 0

@@ -1,6 +1,4 @@
-"""What the catalogue is to show: the newest version of each STAC collection and item, and how far it has been told."""
-
-from __future__ import annotations
+"""The catalogue's outbox: the newest version of each STAC collection and item, and whether it is published."""
 
 from enum import StrEnum
 from typing import Annotated, ClassVar

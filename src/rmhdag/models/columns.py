@@ -3,8 +3,6 @@
 So a value that the database would refuse (NUL, NaN, a lone surrogate, too long, out of range) never reaches SQL.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -152,7 +150,9 @@ RawText = Annotated[str, TextType(sql="text", min_length=0, max_length=None, max
 
 Count = Annotated[int, integer()]
 Attempt = Annotated[int, integer(1)]
-Priority = Annotated[int, smallint(0, 10)]
+# Of jobs, and of keys: 10 is most urgent.
+HIGHEST_PRIORITY = 10
+Priority = Annotated[int, smallint(0, HIGHEST_PRIORITY)]
 Depth = Annotated[int, smallint(0, 8)]
 Share = Annotated[int, smallint(1, 100)]
 Seconds = Annotated[int, integer(1)]

@@ -1,7 +1,5 @@
 """Warnings about data, and how they are added up: by code, with counts, of a bounded number of kinds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 

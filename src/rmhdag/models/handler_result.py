@@ -1,8 +1,6 @@
 """What a handler returns."""
 
-from __future__ import annotations
-
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -33,22 +31,24 @@ class HandlerError(BaseModel):
     retryable: Annotated[bool, Field(strict=True)]
     details: Annotated[dict[str, Any], jsonb(DETAILS_BYTES)] = Field(default_factory=dict)
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **fields: Any) -> None:
         """So that type checkers accept that most of it may be left out."""
-        super().__init__(**given)
+        super().__init__(**fields)
 
     @model_validator(mode="before")
     @classmethod
-    def _complete(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        code = given.get("code")
-        known = ERROR_CODES.get(code) if isinstance(code, str) else None
-        whole = {name: value for name, value in given.items() if value is not None}
-        if known is not None:
-            if whole.get("category", known.category) != known.category:
-                raise ValueError(f"code {code} is of category {known.category}: another meaning needs another code")
-            whole = {"category": known.category, "remediation": known.remediation, **whole}
+    def _complete(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        code = data.get("code")
+        definition = ERROR_CODES.get(code) if isinstance(code, str) else None
+        whole = {name: value for name, value in data.items() if value is not None}
+        if definition is not None:
+            if whole.get("category", definition.category) != definition.category:
+                raise ValueError(
+                    f"code {code} is of category {definition.category}: another meaning needs another code"
+                )
+            whole = {"category": definition.category, "remediation": definition.remediation, **whole}
         category = whole.get("category")
         if category is None and isinstance(code, str):
             raise ValueError(
@@ -58,7 +58,7 @@ class HandlerError(BaseModel):
 
 
 class HandlerResult(BaseModel):
-    """`output` may be large here: the worker stores what exceeds the inline limit apart and reports a reference."""
+    """`output` may be large: the worker stores an output above the inline limit separately and reports a reference."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -69,11 +69,11 @@ class HandlerResult(BaseModel):
     metrics: JsonObject = Field(default_factory=dict)
     records: Records = ()
     warnings: tuple[DataWarning, ...] = ()
-    # Only for a handler that was told to stop: what it returns is the whole result nevertheless.
+    # Only for a handler that was asked to stop: its result is complete nevertheless.
     complete: Annotated[bool, Field(strict=True)] = False
 
     @model_validator(mode="after")
-    def _check_agreement(self) -> HandlerResult:
+    def _check_agreement(self) -> Self:
         if self.success and (self.error_message is not None or self.error is not None):
             raise ValueError("success with an error_message: return success=False, or put the remark into warnings")
         if not self.success and not self.error_message and self.error is None:

@@ -1,7 +1,5 @@
 """What happened: the audit records of jobs and of orchestrators. Rows are only added; retention drops days."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from pydantic import Field

@@ -1,6 +1,6 @@
-"""Which links a STAC document may have. Whoever reads a catalogue follows them.
+"""Which links a STAC document may contain. Readers of a catalogue follow them.
 
-A browser runs `javascript:`, a tile server opens `file:` and what is in our storage, and credentials are everybody's.
+A browser runs `javascript:`, a tile server opens `file:` and files in our storage, and everyone can read credentials.
 """
 
 from __future__ import annotations

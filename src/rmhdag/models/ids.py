@@ -44,7 +44,7 @@ class IdSequence:
 
 
 def task_id_of(job_id: str, node_id: str, attempt: int) -> str:
-    """The same attempt has the same id, whoever computes it.
+    """The same attempt has the same id, wherever it is computed.
 
     The job comes first, so that a job's tasks are one range of every index on task_id, and new rows go to its end.
     """
@@ -63,8 +63,19 @@ def lineage_id_of(owner: str, role: str, source: str) -> str:
     return _digest_of(owner, role, source)
 
 
-def approval_id_of(owner: str, namespace: str, asset_id: str, revision: int, content_hash: str) -> str:
-    return _digest_of(owner, namespace, asset_id, str(revision), content_hash)
+def file_id_of(namespace: str, zone: str, container: str, path: str) -> str:
+    """The id of a place in blob storage, independent of the asset that has a file there."""
+    return _digest_of(namespace, zone, container, path)
+
+
+def table_id_of(owner: str, stored_name: str) -> str:
+    """A table of a job, or of what `revision_owner` says of a revision that no job made."""
+    return _digest_of(owner, stored_name)
+
+
+def unpublishing_id_of(owner: str, namespace: str, asset_id: str, revision: int) -> str:
+    """`owner` is the node that asks for it, as `job/node`."""
+    return _digest_of(owner, namespace, asset_id, str(revision))[:32]
 
 
 def revision_owner(namespace: str, asset_id: str, revision: int) -> str:

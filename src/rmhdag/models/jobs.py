@@ -1,7 +1,5 @@
 """Jobs and their nodes, and what people ask of them. Only a job's owner writes these rows, under the job's lock."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import ClassVar
 
@@ -47,7 +45,7 @@ class Job(Row):
                 unique=True,
                 where="idempotency_key IS NOT NULL",
             ),
-            # Both an owner's jobs after a restart and the jobs that nobody owns (owner_id IS NULL).
+            # Both an owner's jobs after a restart and jobs without an owner (owner_id IS NULL).
             Index("owned", ("owner_id", "job_id"), where="completed_at IS NULL"),
             # Pages go by (created_at, job_id): the id of a child job is made from its parent's, so it has no order.
             Index("list", ("namespace", "created_at", "job_id")),
@@ -232,7 +230,7 @@ class CommandOutcome(StrEnum):
 
 
 class JobCommand(Row):
-    """What somebody asked of a job; its owner answers with an outcome."""
+    """A command for a job; the job's owner answers with an outcome."""
 
     table: ClassVar[Table] = Table(
         name="dag_job_commands",

@@ -1,4 +1,4 @@
-"""A task as its worker holds it, and what a worker tells about it: the same over the database and over HTTP."""
+"""A task as its worker holds it, and what a worker reports about it: the same over the database and over HTTP."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class PayloadMissingError(Exception):
 
 
 class ClaimedTask(NamedTuple):
+    """`lanes`: so many slots of the worker its namespace may use at most; None for all of them."""
+
     task_id: str
     job_id: str
     node_id: str
@@ -33,6 +35,7 @@ class ClaimedTask(NamedTuple):
     trace_parent: str | None
     order_key: int
     namespace: str
+    lanes: int | None = None
 
 
 class TaskReport(NamedTuple):
@@ -62,7 +65,7 @@ class ReturnReason(StrEnum):
 
 
 class ReturnedLease(NamedTuple):
-    """A task given back: without a delay if it never ran, else with the seconds until it is offered again."""
+    """A released task: without a delay if it never ran, otherwise with the seconds until it is queued again."""
 
     task_id: str
     lease_epoch: int
@@ -74,9 +77,9 @@ class BeatAnswer(StrEnum):
     """What a process hears when it says that it lives."""
 
     GO_ON = "go_on"
-    # Somebody wants it to finish or give back what it has, and to end.
+    # The worker should finish or release its tasks, and end.
     DRAIN = "drain"
-    # It was declared dead: nothing that it holds is its own any more.
+    # The worker was declared dead and has lost its leases.
     GONE = "gone"
 
 

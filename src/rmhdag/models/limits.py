@@ -29,7 +29,7 @@ NODE_ID_CHARACTERS = 100
 TEMPLATE_CHARACTERS = 64 * KB
 EXPRESSION_CHARACTERS = 4 * KB
 TEXT_CHARACTERS = MB
-# A shorter secret could not be told from ordinary text.
+# A shorter secret could not be distinguished from ordinary text.
 SECRET_CHARACTERS = 6
 # A pattern's size is its parts with counted repetitions written out; trying it takes some 30 ns per part and letter.
 PATTERN_CHARACTERS = 500
@@ -59,10 +59,16 @@ LOG_CHUNK_BYTES = 64 * KB
 TASK_LOG_BYTES = MB
 
 # HTTP.
+# Where parameters, workflows or results are sent; elsewhere a body is small.
 BODY_BYTES = 10 * MB
+SMALL_BODY_BYTES = 256 * KB
 HEADER_BYTES = 32 * KB
-BODY_VALUES = 1_000_000
-BODY_CONTAINERS = 400_000
+# What a body costs grows with its values, and with its lists and objects most of all. So many of each, as the
+# parameters of one job, are read, checked, stored and shown within a second; 100,000 items of three members fit.
+BODY_VALUES = 410_000
+BODY_CONTAINERS = 200_000
+# Of all jobs in one submission: defaults make a small body large.
+BATCH_BYTES = 16 * MB
 JOBS_IN_A_BATCH = 1_000
 REASON_CHARACTERS = 1_000
 URL_CHARACTERS = 512
@@ -85,17 +91,22 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
         Limit("one expression", EXPRESSION_CHARACTERS, "characters", "the file is refused"),
         Limit("a pattern", PATTERN_CHARACTERS, "characters", "the file is refused"),
         Limit("a pattern with its repetitions written out", PATTERN_SIZE, "parts", "the file is refused"),
-        Limit("a text that a pattern is tried on", PATTERN_TEXT_CHARACTERS, "characters", "refused"),
-        Limit("a text that an expression makes", TEXT_CHARACTERS, "characters", "`template_error`: the node fails"),
+        Limit("a text that a pattern is matched against", PATTERN_TEXT_CHARACTERS, "characters", "refused"),
+        Limit("a text produced by an expression", TEXT_CHARACTERS, "characters", "`template_error`: the node fails"),
     ),
     "Jobs": (
         Limit("the parameters of a job, with defaults", INPUT_BYTES, "bytes", "refused; a child job fails"),
         Limit("their depth", INPUT_DEPTH, "levels", "refused; a child job fails"),
         Limit("the resolved parameters of a node", PARAMS_BYTES, "bytes", "`template_error`: the node fails"),
-        Limit("parameters in a row", INLINE_BYTES, "bytes", "large ones are stored apart, once per job"),
+        Limit("parameters in a row", INLINE_BYTES, "bytes", "large ones are stored separately, once per job"),
         Limit("the resolved result of a job", PARAMS_BYTES, "bytes", "the job fails"),
-        Limit("a result in its row", RESULT_BYTES, "bytes", "large members are stored apart"),
-        Limit("a stored value that expressions look into", LOOKED_INTO_BYTES, "bytes", "it has no members to them"),
+        Limit("a result in its row", RESULT_BYTES, "bytes", "large members are stored separately"),
+        Limit(
+            "a stored value that expressions can read",
+            LOOKED_INTO_BYTES,
+            "bytes",
+            "expressions cannot read its members",
+        ),
         Limit("items of a fan-out", MAX_CHILDREN, "", "`fan_out_source`: the node fails"),
         Limit("the output of a fan-in", PAYLOAD_BYTES, "bytes", "`aggregation_failed`: the fan-in fails"),
         Limit("failures that a fan-in names", NAMED_FAILURES, "", "the others are counted"),
@@ -103,7 +114,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
         Limit("an error message", MESSAGE_CHARACTERS, "characters", "the rest is cut off"),
     ),
     "Tasks": (
-        Limit("an output in its row", INLINE_BYTES, "bytes", "stored apart; a reference stands for it"),
+        Limit("an output in its row", INLINE_BYTES, "bytes", "stored separately; a reference replaces it"),
         Limit("an output", PAYLOAD_BYTES, "bytes", "`output_refused`: the task fails"),
         Limit("the depth of an output", JSON_DEPTH, "levels", "`output_refused`: the task fails"),
         Limit("the stored values in a task's parameters, together", PAYLOAD_BYTES, "bytes", "the task fails"),
@@ -111,16 +122,18 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
         Limit("records of a result", MOST_RECORDS, "", "`output_refused`: the task fails"),
         Limit("the data of a checkpoint", CHECKPOINT_BYTES, "bytes", "the handler gets an error"),
         Limit("metrics of a result", INLINE_BYTES, "bytes", "the handler gets an error"),
-        Limit("the log of a task", TASK_LOG_BYTES, "bytes", "the rest is left out, and the log says so"),
+        Limit("the log of a task", TASK_LOG_BYTES, "bytes", "the rest is dropped, and the log says so"),
         Limit("a piece of a log", LOG_CHUNK_BYTES, "bytes", "422"),
     ),
     "HTTP": (
-        Limit("a body", BODY_BYTES, "bytes", "413"),
+        Limit("a body with parameters, a workflow or results of tasks", BODY_BYTES, "bytes", "413"),
+        Limit("any other body", SMALL_BODY_BYTES, "bytes", "413"),
         Limit("values in a body", BODY_VALUES, "", "413"),
-        Limit("lists and objects in a body", BODY_CONTAINERS, "", "413"),
+        Limit("lists and objects in a body, empty ones too", BODY_CONTAINERS, "", "413"),
         Limit("address and headers", HEADER_BYTES, "bytes", "431"),
         Limit("the depth of a body", JSON_DEPTH, "levels", "400"),
         Limit("jobs in one submission", JOBS_IN_A_BATCH, "", "422"),
+        Limit("their parameters with defaults, together", BATCH_BYTES, "bytes", "413"),
         Limit("an idempotency key", IDEMPOTENCY_KEY_CHARACTERS, "characters", "422"),
         Limit("a callback URL", URL_CHARACTERS, "characters", "422"),
         Limit("a reason for a decision or a cancel", REASON_CHARACTERS, "characters", "422"),
@@ -138,7 +151,7 @@ RATES = (
     "|---|---|---|",
     "| requests with one key, per API process | `RMHDAG_REQUESTS_PER_SECOND`, 1,000 | 429 with Retry-After |",
     "| jobs submitted with one key, per API process | `RMHDAG_SUBMITS_PER_SECOND`, 2,000 | 429 with Retry-After |",
-    "| checking a workflow or large parameters | 0.7 s of processor time, 10 s with `Prefer: wait=10` | 422 |",
+    "| checking a workflow or large parameters | 0.6 s of processor time, 10 s with `Prefer: wait=10` | 422 |",
     "| evaluating the parameters of a node | 50 ms, as counted | `template_error`: the node fails |",
     "| all expressions that follow from one event of a job | 500 ms, as counted | `template_error`: the node fails |",
 )
@@ -148,7 +161,7 @@ def render_page() -> str:
     lines = [
         "# Limits",
         "",
-        "How large anything may be, and what happens above that. Sizes are those of compact JSON in UTF-8.",
+        "This page lists all limits and what happens above them. Sizes are those of compact JSON in UTF-8.",
         "",
         "Made from `src/rmhdag/models/limits.py` by `python -m rmhdag.models.limits > docs/limits.md`.",
         "`tests/limits` goes just below and just above each.",

@@ -4,8 +4,6 @@ Readers ignore fields they do not know, so that a newer writer may add some; `sc
 reader would misunderstand the message, and such a message is refused by name.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field

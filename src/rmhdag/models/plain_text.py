@@ -1,6 +1,6 @@
-"""Characters that nobody sees and that deceive whoever reads: control and format characters, line separators.
+"""Invisible characters that can deceive readers: control and format characters, line separators.
 
-A terminal obeys some of them, others turn the direction of text or hide parts of it.
+A terminal executes some of them, others change the direction of text or hide parts of it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def refuse_deceiving_lines(text: str) -> str:
 
 
 def _refuse(pattern: re.Pattern[str], text: str) -> str:
-    found = pattern.search(text)
-    if found is None:
+    match = pattern.search(text)
+    if match is None:
         return text
     # Imported here: the command line needs only the patterns.
     from pydantic_core import PydanticCustomError
@@ -38,5 +38,5 @@ def _refuse(pattern: re.Pattern[str], text: str) -> str:
     raise PydanticCustomError(
         "control_character",
         "Text holds the invisible character {character} at position {position}: remove it",
-        {"character": f"U+{ord(found[0]):04X}", "position": found.start() + 1},
+        {"character": f"U+{ord(match[0]):04X}", "position": match.start() + 1},
     )

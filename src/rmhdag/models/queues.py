@@ -1,7 +1,5 @@
 """Rows on their way: tasks waiting for or held by workers, the owners' inbox, the outbox to brokers, dead letters."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import ClassVar
 
@@ -117,7 +115,7 @@ class InboxKind(StrEnum):
 class InboxRow(Row):
     """Something that the owner of a job has to handle. The order per job is `inbox_id`.
 
-    The key begins with the owner, so that reading is one range of one index; '' is a job that nobody owns yet.
+    The key begins with the owner, so that reading is one range of one index; '' is a job without an owner.
     """
 
     table: ClassVar[Table] = Table(

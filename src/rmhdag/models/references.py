@@ -54,10 +54,19 @@ def is_secret(value: Any) -> bool:
 
 def hide_secrets(value: Any) -> Any:
     """The same value as people may see it."""
+    # Most values have none, and to write one takes a twentieth of the time that it takes to copy it.
+    try:
+        has_none = not may_hold_reserved_key(orjson.dumps(value))
+    except TypeError:
+        has_none = False
+    return value if has_none else _hide(value)
+
+
+def _hide(value: Any) -> Any:
     if isinstance(value, dict):
-        return HIDDEN if is_secret(value) else {key: hide_secrets(member) for key, member in value.items()}
+        return HIDDEN if is_secret(value) else {key: _hide(member) for key, member in value.items()}
     if isinstance(value, list):
-        return [hide_secrets(member) for member in value]
+        return [_hide(member) for member in value]
     return value
 
 

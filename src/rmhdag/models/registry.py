@@ -1,7 +1,5 @@
 """What is registered: workflow definitions, handlers, and the processes that are alive."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import ClassVar
 
@@ -22,6 +20,7 @@ from rmhdag.models.columns import (
     Message,
     Name,
     Namespace,
+    Priority,
     Sha256,
     Stamped,
     Timestamp,
@@ -117,7 +116,7 @@ class Orchestrator(Row):
     stopping: Flag = False
     started_at: Stamped
     heartbeat_at: Stamped
-    # Somebody asked it to hand over its jobs and end; it hears so with its next heartbeat.
+    # Set by a request to hand over its jobs and end; the orchestrator learns of it with its next heartbeat.
     drain_requested_at: Timestamp | None = None
     stats: JsonObject = Field(default_factory=dict)
 
@@ -143,7 +142,7 @@ class Worker(Row):
     draining: Flag = False
     started_at: Stamped
     heartbeat_at: Stamped
-    # Somebody asked it to finish and end; it hears so with its next heartbeat.
+    # Set by a request to finish and end; the worker learns of it with its next heartbeat.
     drain_requested_at: Timestamp | None = None
     queues: JsonList = Field(default_factory=list)
     # Names and aliases of what it can run; null for one that did not say, which is offered every task of its queues.
@@ -181,6 +180,8 @@ class ApiKey(Row):
     secret_hash: Sha256
     kind: KeyKind = KeyKind.KEY
     scopes: JsonList = Field(default_factory=list)
+    # Of the jobs that it submits; null: what its namespace allows.
+    max_priority: Priority | None = None
     rotated_from: Id | None = None
     created_by: Name
     created_at: Stamped

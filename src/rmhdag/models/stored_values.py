@@ -1,4 +1,4 @@
-"""Values above 64 KB are stored apart, under their hash; whoever shows them puts them in place of their references."""
+"""Values above 64 KB are stored separately, under their hash; views replace the references by the values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_STORED = object()
 
 
 class ValuesTooLarge(Exception):
-    """Together they are more than anybody wants to have at once."""
+    """Together the values exceed the limit of one response."""
 
     def __init__(self) -> None:
         super().__init__(f"the stored values are larger than {MOST_BYTES // 1024**2} MB together")
@@ -37,8 +37,8 @@ class Unfolding:
                 self._room -= max(reference.size_bytes, INLINE_BYTES)
                 if self._room < 0:
                     raise ValuesTooLarge
-                found = yield reference.sha256
-                return value if found is NOT_STORED else (yield from self.steps(found, levels - 1))
+                stored = yield reference.sha256
+                return value if stored is NOT_STORED else (yield from self.steps(stored, levels - 1))
             whole = {}
             for key, member in value.items():
                 whole[key] = yield from self.steps(member, levels)

@@ -4,8 +4,6 @@ A row model carries `table`, a `Table`; each field is annotated with a column ty
 default is the column's default; `X | None` is a nullable column. `rmhdag.store.schema` turns this into DDL.
 """
 
-from __future__ import annotations
-
 import functools
 import types
 import typing
@@ -40,7 +38,7 @@ class ColumnType:
 
 @dataclass(frozen=True)
 class Index:
-    """`columns` are names, or `name DESC`. The index is called after its table and `name`."""
+    """`columns` are names, `name DESC`, or expressions with a space. The index is called after its table and `name`."""
 
     name: str
     columns: tuple[str, ...]
@@ -87,7 +85,7 @@ class Column:
 class Row(BaseModel):
     """One row of one table."""
 
-    # Built on first use: nobody needs all of them, and building costs most of the import.
+    # Built on first use: no process needs all of them, and building takes most of the import time.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     table: ClassVar[Table]

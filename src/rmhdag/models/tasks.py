@@ -1,7 +1,5 @@
 """What workers report about tasks: results, checkpoints, logs, and the values too large to stand inline."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from pydantic import Field

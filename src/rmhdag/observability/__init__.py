@@ -1,1 +1,1 @@
-"""What the platform says of itself: log lines and traces. Nothing of ours is imported here."""
+"""Log lines and traces of all processes. Imports no other package of rmhdag."""

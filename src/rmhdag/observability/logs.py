@@ -1,6 +1,6 @@
-"""What processes say of themselves: one line per event on stderr, as key=value or JSON, with no secret in it.
+"""The log of a process: one line per event on stderr, as key=value or JSON, without secrets.
 
-Lines of libraries come the same way. A line that cannot be written is lost and disturbs nobody.
+Log records of libraries take the same way. A line that cannot be written is lost without further effect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Fields = MutableMapping[str, Any]
 
 MOST_CHARACTERS = 16 * 1024
 FIRST_KEYS = ["timestamp", "level", "event", "job_id", "node_id", "task_id", "worker_id"]
-# They tell of every request or retry; what matters of it we say ourselves.
+# These log every request or retry; we log what matters ourselves.
 TALKATIVE = {
     "opentelemetry": logging.CRITICAL,
     "azure": logging.CRITICAL,
@@ -34,7 +34,7 @@ TALKATIVE = {
     "httpx": logging.WARNING,
     "httpcore": logging.WARNING,
 }
-# What would end a line, or move the cursor of whoever reads it; \n is written as \n by both formats.
+# Characters that would end a line or move the cursor of a terminal; both formats write \n as \n.
 _UNPRINTABLE = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if code != 0x0A}
 _UNPRINTABLE |= {0x2028: "\\u2028", 0x2029: "\\u2029"}
 
@@ -42,13 +42,13 @@ _process_fields: dict[str, str] = {}
 
 
 def get_logger(name: str = "") -> FilteringBoundLogger:
-    """Events are words with underscores; ids are given by the names that columns have."""
+    """Events are words with underscores; ids have the names of their columns."""
     logger: FilteringBoundLogger = structlog.get_logger(name)
     return logger
 
 
 def identify(**fields: str) -> None:
-    """What every line of this process says from now on, such as its worker_id, whichever thread writes it."""
+    """Add fields to every further line of this process, such as its worker_id, in all threads."""
     _process_fields.update(fields)
 
 
@@ -65,10 +65,10 @@ def configure_logs(log_format: LogFormat = "logfmt", level: LogLevel = "info", s
 
 @contextmanager
 def logging_as(log_format: LogFormat, level: LogLevel, stream: TextIO | None = None) -> Iterator[None]:
-    """The same for a while: whoever runs a command inside a process of their own gets theirs back."""
+    """The same for the duration of the context; then the previous configuration is restored."""
     root, before = logging.getLogger(), structlog.get_config()
     handlers, root_level = root.handlers[:], root.level
-    root.handlers.clear()  # the old ones are not to be closed
+    root.handlers.clear()  # the old handlers must not be closed
     configure_logs(log_format, level, stream)
     try:
         yield
@@ -79,14 +79,14 @@ def logging_as(log_format: LogFormat, level: LogLevel, stream: TextIO | None = N
 
 
 class _Lines:
-    """Where lines go. `sys.stderr` is looked up each time, because others may replace it."""
+    """The destination of lines. `sys.stderr` is looked up each time, because it may be replaced."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
         self._lock = threading.Lock()
 
     def write(self, line: str) -> None:
-        # A full disk or a reader that has gone away must not end what is being told about.
+        # A full disk or a closed pipe must not end the work that is being logged.
         with self._lock, suppress(OSError, ValueError):
             stream = self._stream or sys.stderr
             stream.write(line + "\n")
@@ -96,7 +96,7 @@ class _Lines:
 
 
 class _LibraryHandler(logging.Handler):
-    """Lines of the standard library's logging, given the same form."""
+    """Converts records of the standard library's logging to the same form."""
 
     def __init__(self, lines: _Lines, render: Processor) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ def _add_process_fields(logger: Any, method: str, fields: Fields) -> Fields:
 
 
 def _add_trace(logger: Any, method: str, fields: Fields) -> Fields:
-    """So that the lines of a request are found from its trace, and the other way round."""
+    """Adds the trace id, so that the lines of a request can be found from its trace, and vice versa."""
     trace = sys.modules.get("opentelemetry.trace")
     if trace is not None:
         context = trace.get_current_span().get_span_context()
@@ -141,7 +141,7 @@ def _add_trace(logger: Any, method: str, fields: Fields) -> Fields:
 
 
 def _clean(logger: Any, method: str, fields: Fields) -> Fields:
-    """Last before the line is made, so that nothing added by anybody escapes it."""
+    """The last processor before rendering, so that all added fields are masked too."""
     return {_as_key(name): _clean_value(mask_value(value, str(name))) for name, value in fields.items()}
 
 
@@ -152,7 +152,7 @@ def _as_key(name: Any) -> str:
 def _clean_value(value: Any) -> Any:
     if isinstance(value, str):
         text = value.translate(_UNPRINTABLE).encode("utf-8", "backslashreplace").decode()
-        # The end of a traceback says most.
+        # The end of a traceback is the most useful part.
         return text if len(text) <= MOST_CHARACTERS else f"…{text[-MOST_CHARACTERS:]}"
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
@@ -181,6 +181,6 @@ SHARED: list[Processor] = [
     structlog.processors.format_exc_info,
     _clean,
 ]
-# Whoever uses a part of the platform without its command line hears what is wrong, and no more.
+# Programs that use a package without the command line get warnings and errors only.
 if not structlog.is_configured():
     _configure_structlog(_Lines(), logging.INFO, _renderer("logfmt"), cache=False)

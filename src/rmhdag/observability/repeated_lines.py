@@ -1,6 +1,6 @@
-"""Lines that anybody can cause without a key, as often as they like: one per interval, then a count of the others.
+"""Limits lines that callers without a key can cause at will: one per interval, then a count of the others.
 
-Without this, whoever reaches the port fills the disk.
+Without this, anyone who reaches the port could fill the disk.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 INTERVAL_SECONDS = 10.0
-# Ours, and what uvicorn and websockets say of requests that they cannot read.
+# Our own events, and messages of uvicorn and websockets about requests that they cannot read.
 REPEATED = frozenset(
     {
         "caller_refused",
@@ -28,7 +28,7 @@ Tell = Callable[[str, str | None, int], None]
 
 
 class RepeatedLines:
-    """A processor of structlog; `tell` is called with (event, code, count) for lines that were left out."""
+    """A processor of structlog; `tell` is called with (event, code, count) for suppressed lines."""
 
     def __init__(self, tell: Tell, interval_seconds: float = INTERVAL_SECONDS) -> None:
         self._tell = tell
@@ -55,7 +55,7 @@ class RepeatedLines:
         timer.start()
 
     def _end_interval(self, kind: tuple[str, str | None]) -> None:
-        """As long as lines are left out, one per interval says how many; then the next one is written again."""
+        """While lines are suppressed, one line per interval gives their number; then the next line is written again."""
         with self._lock:
             count = self._left_out.pop(kind)
             if count:

@@ -1,6 +1,6 @@
-"""What must never be shown, found by its looks: whoever writes a line need not think of it.
+"""Finds secrets by their appearance and masks them, so that writers of log lines need not think of it.
 
-Rather too much is masked than too little. All patterns take time in proportion to the text.
+It rather masks too much than too little. All patterns take time proportional to the length of the text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 MASK = "***"
 MOST_DEPTH = 8
-# Left as they are; everything else that is not a text, list or mapping is shown as text.
+# Kept unchanged; everything else that is not a text, list or mapping is shown as text.
 PLAIN = (bool, int, float, type(None))
 
 _NAMES = (
@@ -19,17 +19,18 @@ _NAMES = (
     r"|sharedaccesskey|sharedaccesssignature|instrumentation[_-]?key|private[_-]?key|connection[_-]?string"
 )
 _NAMED = re.compile(_NAMES, re.IGNORECASE)
-# In a text within a text quotes come with backslashes. One that is never closed goes on to the end: a search that fails
-# would be made again from each of the next ones.
+# In a text within a text, quotes are escaped by backslashes. A quote that is never closed extends to the end: otherwise
+# the failed search would be repeated from each following quote.
 _QUOTED = r"""\\*"(?:[^"\\]|\\[\s\S])*+(?:"|\\?\Z)|\\*'(?:[^'\\]|\\[\s\S])*+(?:'|\\?\Z)"""
-# Words with dots in them, each looked at once; and where in such a word a token may begin.
+# Words with dots, each examined once; and where in such a word a token may begin.
 _DOTTED = re.compile(r"(?<![\w-])[\w-]++(?:\.[\w-]*+)++")
 _TOKEN_START = re.compile(r"(?:^|(?<=-))eyJ(?=[\w-]{4})")
 _PATTERNS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
-    # Our keys: the id in the middle is no secret and tells which key it was.
+    # Our keys: the id in the middle is not secret and identifies the key.
     (re.compile(r"rmhdag_([0-9a-f]{16})_[A-Za-z0-9_-]+"), rf"rmhdag_\1_{MASK}"),
+    (re.compile(r"rmhdag-local-[A-Za-z0-9_-]+"), f"rmhdag-local-{MASK}"),
     (re.compile(r"(?<=://)([^/@\s:]*):[^/\s]*@"), rf"\1:{MASK}@"),
-    (_DOTTED, lambda found: _without_tokens(found[0])),
+    (_DOTTED, lambda match: _without_tokens(match[0])),
     (re.compile(r"\bwhsec_[A-Za-z0-9+/=_-]+"), f"whsec_{MASK}"),
     (re.compile(r"(?i)\bbearer\s+[^\s\"',;]+"), f"Bearer {MASK}"),
     (
@@ -43,18 +44,18 @@ _PATTERNS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
         re.compile(
             rf"(?i)({_NAMES})([\w-]{{0,40}}[\\\"']{{0,8}}\s{{0,8}}(?:=>|=|:)\s{{0,8}})(?!\s)(?:{_QUOTED}|(?:\\.|\S)+)"
         ),
-        lambda found: found[0] if found[0].endswith(MASK) else f"{found[1]}{found[2]}{MASK}",
+        lambda match: match[0] if match[0].endswith(MASK) else f"{match[1]}{match[2]}{MASK}",
     ),
 ]
 
 
 def looks_secret(name: str) -> bool:
-    """Whether something of this name should not be shown."""
+    """Whether a value with this name should be hidden."""
     return _NAMED.search(name) is not None
 
 
 def mask_text(text: str) -> str:
-    """The same text without what looks like a secret."""
+    """The text with everything masked that looks like a secret."""
     for pattern, instead in _PATTERNS:
         text = pattern.sub(instead, text)
     return text
@@ -65,7 +66,7 @@ def mask_and_cut(text: str, most: int) -> str:
     head = text[: 4 * most]
     if len(head) < len(text):
         end = max(head.rfind(blank, most) for blank in " \n\t")
-        # A secret that is cut off is known no more: it is left out, or ended as the password of a URL would be.
+        # A secret that is cut off is not recognised any more: it is dropped, or ended like the password of a URL.
         head = head[:end] if end > 0 else f"{head}@"
     return mask_text(head)[:most]
 
@@ -74,16 +75,16 @@ def _without_tokens(word: str) -> str:
     """JSON Web Tokens: a header that begins with `{"` in base64, a dot, the claims, and perhaps a signature."""
     if "eyJ" not in word:
         return word
-    parts, shown, place = word.split("."), [], 0
+    parts, masked, place = word.split("."), [], 0
     while place < len(parts):
         start = _TOKEN_START.search(parts[place]) if place + 1 < len(parts) and parts[place + 1] else None
-        shown.append(parts[place] if start is None else parts[place][: start.start()] + MASK)
+        masked.append(parts[place] if start is None else parts[place][: start.start()] + MASK)
         place += 1 if start is None else 3
-    return ".".join(shown)
+    return ".".join(masked)
 
 
 def mask_value(value: Any, name: str = "", depth: int = 0) -> Any:
-    """A value as it may be logged: texts masked, also inside; anything with the name of a secret not shown at all."""
+    """A value as it may be logged: texts are masked at any depth; values with the name of a secret are hidden."""
     if value is None:
         return None
     if name and _NAMED.search(name):

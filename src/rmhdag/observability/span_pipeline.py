@@ -1,7 +1,7 @@
-"""What happens to spans between their end and the wire: bounded, discreet, and never in anybody's way.
+"""Processes spans between their end and the export: with bounded memory, without secrets, and without blocking.
 
-A queue that is full drops its oldest spans; an exporter that fails is told about once, and once more when it works
-again. Imported only when spans are wanted.
+A full queue drops its oldest spans; the failure of an exporter is logged once, and its recovery once. Imported only
+if tracing is on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCHEDULE_MILLISECONDS = 1000
 
 
 class PlannedIds(RandomIdGenerator):
-    """Random ids, but for a span whose ids others know already."""
+    """Random ids, except for a span whose ids were announced before."""
 
     def __init__(self) -> None:
         self._of_thread = threading.local()
@@ -47,7 +47,7 @@ class PlannedIds(RandomIdGenerator):
 
 
 class Discretion(SpanProcessor):
-    """A query may hold a token or what somebody looks for: only the names of its parameters are kept."""
+    """A query may contain a token or a user's search words: only the names of its parameters are kept."""
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         query = (span.attributes or {}).get("url.query")
@@ -57,7 +57,7 @@ class Discretion(SpanProcessor):
 
 
 class WatchedExporter(SpanExporter):
-    """Tells once that nothing arrives. It runs in the thread of its queue, where nobody waits for it."""
+    """Logs once that exports fail. Runs in the thread of the queue, so nothing waits for it."""
 
     def __init__(self, exporter: SpanExporter, log: FilteringBoundLogger | None) -> None:
         self._exporter = exporter
@@ -91,7 +91,7 @@ def make_provider(
     service: str, exporters: Sequence[SpanExporter], log: FilteringBoundLogger | None
 ) -> tuple[TracerProvider, PlannedIds]:
     ids = PlannedIds()
-    # The sampler comes from OTEL_TRACES_SAMPLER. Whoever configured us closes us: at exit nobody would wait only 2 s.
+    # The sampler comes from OTEL_TRACES_SAMPLER. The owner closes the provider: its own exit hook would wait too long.
     provider = TracerProvider(resource=_resource(service), id_generator=ids, shutdown_on_exit=False)
     provider.add_span_processor(Discretion())
     delay = None if os.environ.get("OTEL_BSP_SCHEDULE_DELAY") else SCHEDULE_MILLISECONDS

@@ -1,7 +1,7 @@
-"""Threads that are watched: one that fails is started again, one that keeps failing or hangs ends the process's life.
+"""Supervised threads: one that fails is restarted; one that keeps failing or hangs ends the life of the process.
 
 A heartbeat proves only that one thread is alive. What counts is the age of finished work: every loop marks its turns,
-and whoever sends the heartbeat looks at the marks first.
+and the heartbeat checks the marks first.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ log = get_logger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
-# A thread that fails this often within the window is not helped by another start.
+# A thread that fails this often within the window is not helped by another restart.
 MOST_RESTARTS = 10
 WINDOW_SECONDS = 60.0
 
 
 class Loop:
-    """One loop as the others see it."""
+    """One loop as other threads see it."""
 
     def __init__(self, name: str, patience_seconds: float) -> None:
         self.name = name
@@ -33,7 +33,7 @@ class Loop:
         self._turned_at = monotonic()
 
     def turn(self) -> None:
-        """Mark that the loop has come round, or that a long piece of work has made progress."""
+        """Mark a turn of the loop, or progress of a long piece of work."""
         self._turned_at = monotonic()
 
     @property
@@ -46,7 +46,7 @@ class Loop:
 
 
 class Supervisor:
-    """The loops of one life. `give_up` is called once, with the reason, from the thread that found it."""
+    """The loops of one life. `give_up` is called once, with the reason, from the thread that noticed it."""
 
     def __init__(self, over: threading.Event, give_up: Callable[[str], None]) -> None:
         self._over = over
@@ -56,19 +56,19 @@ class Supervisor:
         self._threads: list[threading.Thread] = []
 
     def watch(self, name: str, patience_seconds: float) -> Loop:
-        """A loop that runs in a thread of somebody else's, such as the main one."""
+        """Add a loop that runs in another thread, such as the main one."""
         loop = self._loops[name] = Loop(name, patience_seconds)
         return loop
 
     def start(self, name: str, target: Callable[[Loop], None], patience_seconds: float) -> None:
-        """Run `target` in a thread until it returns; an exception starts it again after a growing pause."""
+        """Run `target` in a thread until it returns; after an exception it is restarted after a growing pause."""
         loop = self.watch(name, patience_seconds)
         thread = threading.Thread(target=self._run, args=(loop, target), name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 
     def join(self, timeout_seconds: float, *names: str) -> list[str]:
-        """Wait for all threads, or for those named; the names of those that are still running."""
+        """Wait for all threads, or for the named ones; returns the names of those that are still running."""
         deadline = monotonic() + timeout_seconds
         threads = [thread for thread in self._threads if not names or thread.name in names]
         for thread in threads:
@@ -90,7 +90,7 @@ class Supervisor:
         return {name: loop.restarts for name, loop in self._loops.items()}
 
     def seconds_since_restart(self) -> float | None:
-        """Since any of the threads had to be started again; None if none ever had to."""
+        """Seconds since the last restart of any thread; None if there was none."""
         times = [loop.restarted_at for loop in self._loops.values() if loop.restarted_at is not None]
         return round(monotonic() - max(times), 1) if times else None
 
@@ -114,7 +114,7 @@ class Supervisor:
 
 
 class Overdue:
-    """Used by one thread. After a freeze all loops look late for a moment: only what stays so is stuck."""
+    """Used by one thread. After a freeze all loops look late for a moment: only a loop that stays late is stuck."""
 
     def __init__(self, supervisor: Supervisor, stuck_seconds: float) -> None:
         self._supervisor = supervisor
@@ -131,6 +131,6 @@ class Overdue:
             self._late_since = now
         if now - self._late_since < self._second_look_seconds:
             return False
-        ages = ", ".join(f"{one.name} for {one.age_seconds:.0f} s" for one in late)
-        self._supervisor.give_up(f"loops have not come round: {ages}")
+        ages = ", ".join(f"{loop.name} for {loop.age_seconds:.0f} s" for loop in late)
+        self._supervisor.give_up(f"loops are stuck: {ages}")
         return True

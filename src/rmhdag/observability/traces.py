@@ -1,8 +1,8 @@
 """Traces: one from the call that submits a job to the spans that its handlers open, through all processes.
 
-Spans of jobs and tasks are *announced* before they begin and *recorded* once they are over: their ids are made from the
-ids of what they tell about, so that whoever owns a job at its end records the very span that its tasks name as theirs,
-and a task whose process was killed still has one. Without an exporter nothing is imported and nothing is done.
+Spans of jobs and tasks are *announced* before they begin and *recorded* once they have ended: their ids are derived
+from the ids of the job or task, so that the last owner of a job records exactly the span that its tasks name as their
+parent, and a task whose process was killed still has a span. Without an exporter nothing is imported or done.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Attributes = Mapping[str, str | int | float | bool]
 
 
 class ExporterUnusable(Exception):
-    """It cannot be made: its package is missing, or what it was told makes no sense."""
+    """The exporter cannot be created: its package is missing, or its settings are not valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceSettings:
-    """Where spans go; nowhere if neither is given. Everything else is told to the SDK by its own OTEL_ variables."""
+    """Where spans go; nowhere if neither is set. The SDK reads everything else from its own OTEL_ variables."""
 
     otlp_endpoint: str | None = None
     azure_connection_string: str | None = None
@@ -49,7 +49,7 @@ class TraceSettings:
 
     @classmethod
     def from_variables(cls) -> TraceSettings:
-        """For processes that are told by their parent."""
+        """For child processes, which get the settings from their parent."""
         return cls(*(os.environ.get(name) or None for name in VARIABLES))
 
     def as_variables(self) -> dict[str, str]:
@@ -62,7 +62,7 @@ VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "APPLICATIONINSIGHTS_CONNECTION_STRI
 
 @dataclass(frozen=True, slots=True)
 class SpanSeed:
-    """What the ids of a span are made from. `trace` is used where nobody has begun a trace before."""
+    """The source of a span's ids. `trace` is used if no trace has begun yet."""
 
     name: str
     trace: str
@@ -79,7 +79,7 @@ class Tracing:
         self.tracer: Tracer = provider.get_tracer("rmhdag")
 
     def announce(self, seed: SpanSeed) -> str:
-        """The traceparent of a span that will be recorded; the same in every process that asks."""
+        """The traceparent of a span that will be recorded; the same in every process."""
         from opentelemetry.sdk.trace.sampling import Decision
 
         parent = read_trace_parent(seed.parent)
@@ -91,7 +91,7 @@ class Tracing:
     def record(
         self, seed: SpanSeed, start_ns: int, end_ns: int, attributes: Attributes, *, error: str | None = None
     ) -> None:
-        """A span that is over. `error` is a kind, never a message: messages quote what users gave us."""
+        """Record a span that has ended. `error` is a kind, never a message: messages may quote users' data."""
         from opentelemetry.trace import SpanKind, StatusCode
 
         parent = read_trace_parent(seed.parent)
@@ -106,7 +106,7 @@ class Tracing:
         span.end(max(start_ns, end_ns))
 
     def close(self, seconds: float = FLUSH_SECONDS) -> None:
-        """Send what waits, but wait no longer than this: whoever does not take it in time does not get it."""
+        """Export queued spans, but no longer than this; the rest is dropped."""
         closing = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
         closing.start()
         closing.join(seconds)
@@ -116,12 +116,12 @@ _active: Tracing | None = None
 
 
 def active() -> Tracing | None:
-    """What was configured; None costs nothing."""
+    """The configured tracing; None costs nothing."""
     return _active
 
 
 def configure_traces(service: str, settings: TraceSettings, *, quiet: bool = False) -> Tracing | None:
-    """Once per process. `quiet` says nothing of exports that fail."""
+    """Called once per process. With `quiet`, failed exports are not logged."""
     global _active
     if not settings.is_wanted or _active is not None:
         return _active
@@ -142,8 +142,8 @@ def close_traces() -> None:
 
 
 def current_trace_parent() -> str | None:
-    """Of the span that is open here, in this thread or task, as W3C writes it."""
-    # Who has not loaded the package has no span open.
+    """The W3C traceparent of the span that is open in this thread or task."""
+    # If the package is not loaded, no span is open.
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return None
@@ -155,7 +155,7 @@ def current_trace_parent() -> str | None:
 
 @contextmanager
 def inside(trace_parent: str | None) -> Iterator[None]:
-    """What is opened within is a child of the named span, wherever that was opened."""
+    """Spans opened inside the context are children of the named span, which may be in another process."""
     parent = read_trace_parent(trace_parent)
     if parent is None:
         yield
@@ -179,14 +179,14 @@ def span(name: str, attributes: Attributes | None = None) -> Iterator[None]:
 
 
 def read_trace_parent(text: str | None) -> Context | None:
-    """None for whatever is not a traceparent: it came from outside, and a new trace is always right."""
+    """None if the text is not a traceparent: it came from outside, and a new trace is always correct."""
     if not text:
         return None
     from opentelemetry.trace import get_current_span
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    found = TraceContextTextMapPropagator().extract({"traceparent": text})
-    return found if get_current_span(found).get_span_context().is_valid else None
+    context = TraceContextTextMapPropagator().extract({"traceparent": text})
+    return context if get_current_span(context).get_span_context().is_valid else None
 
 
 def _trace_of(parent: Context | None, seed: SpanSeed) -> int:
@@ -206,7 +206,7 @@ def _exporters(settings: TraceSettings) -> list[SpanExporter]:
     if settings.otlp_endpoint:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-        # The SDK's own variable names the whole address.
+        # The SDK's own variable contains the whole address.
         whole = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
         exporters.append(OTLPSpanExporter(endpoint=whole or f"{settings.otlp_endpoint.rstrip('/')}/v1/traces"))
     if settings.azure_connection_string:
@@ -217,7 +217,7 @@ def _exporters(settings: TraceSettings) -> list[SpanExporter]:
 def _azure_exporter(connection_string: str) -> SpanExporter:
     from rmhdag.observability.secrets import mask_text
 
-    # Otherwise it reports about itself to Microsoft, besides what it is for.
+    # Otherwise it also sends statistics about itself to Microsoft.
     os.environ.setdefault("APPLICATIONINSIGHTS_STATSBEAT_DISABLED_ALL", "True")
     try:
         from azure.monitor.opentelemetry.exporter import AzureMonitorTraceExporter
@@ -226,11 +226,11 @@ def _azure_exporter(connection_string: str) -> SpanExporter:
             "APPLICATIONINSIGHTS_CONNECTION_STRING is set, but the exporter for Azure Monitor is not installed"
         ) from error
     try:
-        made: SpanExporter = AzureMonitorTraceExporter(
+        exporter: SpanExporter = AzureMonitorTraceExporter(
             connection_string=connection_string, disable_offline_storage=True
         )
     except ValueError as error:
         raise ExporterUnusable(
             f"APPLICATIONINSIGHTS_CONNECTION_STRING cannot be used: {mask_text(str(error))}"
         ) from error
-    return made
+    return exporter

@@ -13,47 +13,41 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from functools import partial
-from random import Random
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 
-from rmhdag.engine.inputs import Continue, SetWindow, Start, TimerDue
-from rmhdag.engine.loading import resume
-from rmhdag.messaging.wake import Wake
+from rmhdag.engine.inputs import Continue, SetWindow, TimerDue
 from rmhdag.models.catalogue import CatalogueKind
-from rmhdag.models.events import EventStatus, EventType
 from rmhdag.models.states import JobStatus
 from rmhdag.observability.logs import get_logger
 from rmhdag.orchestrator.batch import Batch
+from rmhdag.orchestrator.decisions import TURN_WORK, Decided, Decisions, Item, Part
 from rmhdag.orchestrator.fan_in_line import FanInLine, FanInRequest
 from rmhdag.orchestrator.figures import Figures, in_short
 from rmhdag.orchestrator.job_spans import record_job
 from rmhdag.orchestrator.large_values import store_large_objects
-from rmhdag.orchestrator.local_inputs import LocalInput, LocalInputs
+from rmhdag.orchestrator.local_inputs import LocalInput
+from rmhdag.orchestrator.loop_requests import LoopRequests
 from rmhdag.orchestrator.own_files import OwnFiles
 from rmhdag.orchestrator.owned_jobs import OwnedJob, OwnedJobs
-from rmhdag.orchestrator.readings import discard_late_news, load_large_outputs, read_entry, unpublished
-from rmhdag.orchestrator.reruns import start_of
-from rmhdag.orchestrator.submissions import UnknownWorkflowError, child_job_row
+from rmhdag.orchestrator.readings import discard_late_news, load_large_outputs, unpublished
 from rmhdag.orchestrator.suspects import MOST_FAILURES, Suspects
 from rmhdag.orchestrator.turns import Turns
 from rmhdag.orchestrator.waiting_entries import WaitingEntries
 from rmhdag.storage.settings import StorageSettings
 from rmhdag.store import jobs, poison, tasks
-from rmhdag.store.channels import NEW_JOBS
+from rmhdag.store.batch_rows import HeldJob
+from rmhdag.store.connection import Conn
 from rmhdag.store.inbox import InboxEntry
 from rmhdag.store.publishing import PublishFailed
-from rmhdag.store.settle import HeldJob, settle
+from rmhdag.store.settle import settle
 from rmhdag.store.tasks import PUBLISHES
 from rmhdag.store.verdicts import Verdict, judge
-from rmhdag.workflow import InvalidInputs
-from rmhdag.workflow.expressions.budget import MAX_WORK
 
 log = get_logger(__name__)
 
-Conn = psycopg.Connection[Any]
 # Small enough that a job which has just come need not wait long for the one before it.
 BATCH = 64
 SMALLEST_BATCH = 8
@@ -62,23 +56,11 @@ CROWDED_SHARE = 20
 CROWDED_SECONDS = 0.3
 # What one transaction writes of values that may be large; a job that alone has more goes alone.
 BATCH_BYTES = 4 * 1024 * 1024
-# What the expressions of one job, and of one transaction, may take before the others have their turn: 50 ms.
-TURN_WORK = MAX_WORK
 MOST_HANDLED_JOBS = 10_000
 MEASURED_EVERY = 8
 
-Item = InboxEntry | LocalInput
-Part = dict[str, list[Item]]
 
-
-class Decided(NamedTuple):
-    """A job whose next state is decided and not yet written."""
-
-    job: OwnedJob
-    had_ended: bool
-
-
-class Advance:
+class Advance(LoopRequests):
     """One connection, one batch at a time. Whatever goes wrong, the aggregates concerned are loaded again."""
 
     def __init__(
@@ -89,33 +71,23 @@ class Advance:
         catalogue: CatalogueKind = CatalogueKind.STATIC,
         storage: StorageSettings | None = None,
     ) -> None:
+        super().__init__()
         self._conn = conn
         self._me = me
         self.owned = owned
         self._catalogue = catalogue
         self._own_files = OwnFiles(storage or StorageSettings())
         self._turns = Turns(lambda queue, after: tasks.first_waiting(self._conn, queue, after))
-        self._jitter = Random()
-        # Of jobs that are mine, from their claim on: what waits for them takes turns by it.
-        self._namespaces: dict[str, str] = {}
         self._waiting = WaitingEntries(self._namespace_of)
         self._suspects = Suspects()
+        self._decisions = Decisions(self._put_back)
         self._batch_size = BATCH
         self._crowded_until = 0.0
         # Jobs of a transaction of which nobody knows whether it was committed.
         self._in_doubt: set[str] = set()
-        # job → when it last moved; all jobs that are mine as far as this process knows
-        self._known: dict[str, float] = {}
-        self._reclaimed: dict[str, dict[str, Any]] = {}
-        self.local = LocalInputs(self._namespace_of)
         self.fan_ins = FanInLine()
-        self._from_others = threading.Lock()
-        self._to_reload: set[str] = set()
-        self._to_forget: set[str] = set()
-        self._bell = Wake()
         self.callbacks_written = threading.Event()
         self.catalogue_written = threading.Event()
-        self.windows: dict[str, int] = {}
         self.figures = Figures()
         # Jobs with results that their rows do not yet show as processed.
         self.handled_jobs: set[str] = set()
@@ -139,7 +111,7 @@ class Advance:
             "in_doubt": len(self._in_doubt),
             "known_jobs": len(self._known),
             "namespaces": len(self._namespaces),
-            "reclaimed": len(self._reclaimed),
+            "reclaimed": len(self._decisions.reclaimed),
             "turns": len(self._turns),
             "fan_ins": len(self.fan_ins),
             "handled_jobs": len(self.handled_jobs),
@@ -147,32 +119,6 @@ class Advance:
         }
 
     # -- from other threads ------------------------------------------------------------------------------------
-
-    def give(self, items: Collection[LocalInput]) -> None:
-        self.local.give(items)
-        self.wake()
-
-    def take_over(self, job_ids: Collection[str]) -> None:
-        """Jobs that became mine: those that never began begin, the others go on where their rows say."""
-        self.give([LocalInput(job_id, Start()) for job_id in job_ids])
-
-    def note_namespaces(self, namespaces: Mapping[str, str]) -> None:
-        """Whose the jobs are that were just claimed, by job."""
-        self._namespaces.update(namespaces)
-
-    def _namespace_of(self, job_id: str) -> str:
-        return self._namespaces.get(job_id, "")
-
-    def reload(self, job_ids: Collection[str]) -> None:
-        """Jobs whose rows show that something is owed: what is in memory is not believed any more."""
-        with self._from_others:
-            self._to_reload.update(job_ids)
-        self.take_over(job_ids)
-
-    def let_go(self, job_ids: Collection[str]) -> None:
-        """Jobs that were given away."""
-        with self._from_others:
-            self._to_forget.update(job_ids)
 
     def unknown(self, job_ids: Iterable[str]) -> list[str]:
         """Which of these this process has never heard of: their claim was committed and its answer lost."""
@@ -182,26 +128,19 @@ class Advance:
         """Whether the job is in line, or put off for a reason."""
         return self.local.holds_start_of(job_id) or job_id in self._suspects or job_id in self._in_doubt
 
-    def moved_since(self, since: float) -> list[str]:
-        return [job_id for job_id, moved in list(self._known.items()) if moved >= since]
-
     def note_reclaimed(self, job_id: str, from_owner: str, silent_seconds: float) -> None:
-        self._reclaimed[job_id] = {"from": from_owner, "to": self._me, "silent_seconds": round(silent_seconds, 1)}
+        data = {"from": from_owner, "to": self._me, "silent_seconds": round(silent_seconds, 1)}
+        self._decisions.reclaimed[job_id] = data
+
+    @property
+    def windows(self) -> dict[str, int]:
+        """Limits of tasks in each queue."""
+        return self._decisions.windows
 
     def set_window(self, queue: str, limit: int) -> None:
         """Backpressure, for the jobs in memory now and for those that come."""
         self.windows[queue] = limit
         self.give([LocalInput(job_id, SetWindow(queue, limit)) for job_id in self.owned.cached_ids()])
-
-    def wake(self) -> None:
-        self._bell.ring()
-
-    def fileno(self) -> int:
-        """Readable when another thread has left something to do."""
-        return self._bell.fileno()
-
-    def close(self) -> None:
-        self._bell.close()
 
     # -- the turn --------------------------------------------------------------------------------------------------
 
@@ -226,8 +165,8 @@ class Advance:
             return False
         items: Part = defaultdict(list)
         # Timers come after the inbox.
-        taken: list[Item] = [*entries, *local]
-        for item in taken:
+        batch: list[Item] = [*entries, *local]
+        for item in batch:
             items[item.job_id].append(item)
         if len(items) > 1:
             self._crowded_until = monotonic() + CROWDED_SECONDS
@@ -251,13 +190,10 @@ class Advance:
         return has_work
 
     def _hear_others(self) -> None:
-        if self._to_reload or self._to_forget:
-            with self._from_others:
-                reload, self._to_reload = self._to_reload, set()
-                forget, self._to_forget = self._to_forget, set()
-            self.owned.drop(reload)
-            for job_id in forget:
-                self._forget(job_id)
+        reload, forget = self._take_requests()
+        self.owned.drop(reload)
+        for job_id in forget:
+            self._forget(job_id)
         if self._suspects and (due := self._suspects.due(monotonic())):
             self.take_over(due)
             self._waiting.read_again()
@@ -281,8 +217,8 @@ class Advance:
             if not self._suspects.may_try(job_id, now):
                 # Its rows stay in the inbox, and all else follows from its rows: after its pause it is loaded anew.
                 del items[job_id]
-        for job_id, given in items.items():
-            for item in given:
+        for job_id, inputs in items.items():
+            for item in inputs:
                 if isinstance(item, InboxEntry) and "order_key" in item.payload:
                     self._turns.queue_is_at(item.payload["queue"], item.payload["order_key"])
                     if PUBLISHES in item.payload:
@@ -292,8 +228,8 @@ class Advance:
 
     def _put_back(self, part: Mapping[str, list[Item]]) -> None:
         """Items of jobs whose aggregates are untouched. Timers are given again by the duty, from the rows."""
-        kept = [item for items in part.values() for item in items if isinstance(item, LocalInput)]
-        self.local.give([item for item in kept if not isinstance(item.given, TimerDue)])
+        local = [item for items in part.values() for item in items if isinstance(item, LocalInput)]
+        self.local.give([item for item in local if not isinstance(item.given, TimerDue)])
         self._waiting.read_again()
 
     def _load_again(self, job_ids: Collection[str]) -> None:
@@ -309,7 +245,7 @@ class Advance:
         self._suspects.forget(job_id)
         self._known.pop(job_id, None)
         self._namespaces.pop(job_id, None)
-        self._reclaimed.pop(job_id, None)
+        self._decisions.reclaimed.pop(job_id, None)
         self._in_doubt.discard(job_id)
 
     # -- one part --------------------------------------------------------------------------------------------------
@@ -388,10 +324,10 @@ class Advance:
         for job_id, job in present.items():
             self._namespaces[job_id] = job.namespace
         if len(present) < len(part):
-            for job_id in part.keys() - present.keys() - {one.job_id for one in loaded.unloadable}:
+            for job_id in part.keys() - present.keys() - {failure.job_id for failure in loaded.unloadable}:
                 self._forget(job_id)
-        for one in loaded.unloadable:
-            self._blame(one.job_id, one.error, Verdict.DATA)
+        for failure in loaded.unloadable:
+            self._blame(failure.job_id, failure.error, Verdict.DATA)
         return present
 
     def _read_along(self, part: Part) -> dict[str, Any]:
@@ -412,35 +348,10 @@ class Advance:
         held: dict[str, Decided],
         large: dict[str, Any],
     ) -> int:
-        """Let the engine decide about one job; the work of its expressions. What is left after too much of that waits
-        for a later turn. An exception is that job's, and leaves the batch as it was.
-        """
-        job_id, had_ended, work = job.job_id, job.run.is_terminal, 0
+        """The work of the job's expressions. An exception is that job's, and leaves the batch as it was."""
+        job_id, had_ended = job.job_id, job.run.is_terminal
         try:
-            if job.is_new:
-                job.is_new = False
-                for queue, limit in self.windows.items():
-                    batch.take(job, job.run.apply(SetWindow(queue, limit), now))
-                effects = resume(job.run, now)
-                self._tell_reclaim(job)
-                batch.take(job, effects)
-            for place, item in enumerate(items):
-                if work > TURN_WORK:
-                    self._put_back({job_id: items[place:]})
-                    del items[place:]
-                    break
-                if isinstance(item, LocalInput):
-                    local = self._start_of(job) if isinstance(item.given, Start) else item.given
-                    batch.take(job, job.run.apply(local, now, self._jitter.random()))
-                    if isinstance(local, Start):
-                        batch.take_over(job.job_id, local)
-                else:
-                    given = read_entry(self._conn, job, item, large)
-                    effects = job.run.apply(given, now, self._jitter.random())
-                    batch.take(job, effects, item.payload.get("command_id"))
-                work += job.run.scope.work
-            if batch.wants_child_jobs:
-                self._make_child_jobs(job, batch)
+            self._decisions.decide(self._conn, job, items, now, batch, large)
         except Exception as error:
             batch.forget(job_id)
             self.owned.drop([job_id])
@@ -448,38 +359,16 @@ class Advance:
             if verdict is not Verdict.DATA:
                 raise
             self._blame(job_id, error, verdict, job)
-            return work
-        held[job_id] = Decided(job, had_ended)
-        return work
-
-    def _start_of(self, job: OwnedJob) -> Start:
-        """A rerun that has not begun brings along what is finished."""
-        if job.rerun_of is None or job.rerun is None or job.run.status is not JobStatus.PENDING:
-            return Start()
-        return start_of(self._conn, job.namespace, job.rerun_of, job.rerun, job.run.plan)
-
-    def _tell_reclaim(self, job: OwnedJob) -> None:
-        told = self._reclaimed.pop(job.job_id, None)
-        if told is not None and not job.run.is_terminal:
-            job.run.record(EventType.JOB_RECLAIMED, EventStatus.WARNING, None, told)
-
-    def _make_child_jobs(self, job: OwnedJob, batch: Batch) -> None:
-        """A child job that cannot be made has failed before it began: its parent hears so like of any other end."""
-        for wanted in batch.take_child_requests(job.job_id):
-            writes = batch.jobs[job.job_id].rare
-            try:
-                batch.add_child_job(job.job_id, child_job_row(self._conn, job, wanted))
-            except (UnknownWorkflowError, InvalidInputs) as error:
-                told = {"child_job_id": wanted.child_job_id, "status": "failed", "error_message": str(error)}
-                writes.parents.append([job.job_id, wanted.node_id, told])
-            writes.channels.add(NEW_JOBS)
+        else:
+            held[job_id] = Decided(job, had_ended)
+        return self._decisions.work
 
     def _write(self, now: datetime, part: Part, batch: Batch, held: Mapping[str, Decided]) -> None:
         self.figures.phase = "writing"
         inbox_ids = [
             (item.inbox_id, job_id) for job_id in held for item in part[job_id] if isinstance(item, InboxEntry)
         ]
-        fenced = [HeldJob(job_id, one.job.owner_epoch, one.had_ended) for job_id, one in held.items()]
+        fenced = [HeldJob(job_id, decided.job.owner_epoch, decided.had_ended) for job_id, decided in held.items()]
         try:
             settled = settle(self._conn, self._me, fenced, inbox_ids, now, batch.merged)
         except Exception as error:
@@ -506,12 +395,14 @@ class Advance:
         self.local.give(
             [LocalInput(job_id, Continue(node_id)) for job_id, node_id in batch.continues if job_id not in dropped]
         )
-        for job_id, wanted in batch.aggregations:
+        for job_id, request in batch.aggregations:
             if job_id not in dropped:
                 job = held[job_id].job
-                self.fan_ins.add(FanInRequest(job_id, job.run.plan, job.namespace, wanted))
+                self.fan_ins.add(FanInRequest(job_id, job.run.plan, job.namespace, request))
         if batch.publishes:
             self.catalogue_written.set()
+        if batch.announces:
+            self.callbacks_written.set()
         ended = [job_id for job_id in batch.ended if job_id not in dropped]
         for job_id in ended:
             job = held[job_id].job

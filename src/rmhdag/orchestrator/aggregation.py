@@ -1,6 +1,7 @@
 """Fan-ins at work: a thread of its own streams the children's outputs through the reducer, in pages, by index.
 
-Nothing is locked meanwhile, and nothing is lost if the process dies: whoever loads the job next asks for it again.
+Nothing is locked meanwhile, and nothing is lost if the process dies: the next orchestrator that loads the job requests
+it again.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from rmhdag.orchestrator.figures import in_short
 from rmhdag.orchestrator.local_inputs import LocalInput
 from rmhdag.orchestrator.stored_outputs import read_output
 from rmhdag.store import children, payloads
+from rmhdag.store.connection import Conn
 from rmhdag.store.verdicts import Verdict, judge
 
 log = get_logger(__name__)
-Conn = psycopg.Connection[Any]
 # Of outputs of 64 KB each, as many as may well be in memory at once.
 PAGE = 250
 LOOKS_INTO = ("concat", "sum", "merge")
@@ -49,10 +50,10 @@ def answer_fan_in(conn: Conn, request: FanInRequest, progressed: Callable[[], No
     return LocalInput(request.job_id, answer)
 
 
-def _failed(job_id: str, wanted: AggregationRequested, error: Exception) -> ChildrenReduced:
-    log.error("fan_in_refused", job_id=job_id, node_id=wanted.node_id, error=in_short(error))
-    message = f"the outputs of {wanted.fan_out_id!r} cannot be aggregated: {in_short(error)}"
-    return ChildrenReduced(wanted.node_id, error_message=message[:MESSAGE_CHARACTERS])
+def _failed(job_id: str, request: AggregationRequested, error: Exception) -> ChildrenReduced:
+    log.error("fan_in_refused", job_id=job_id, node_id=request.node_id, error=in_short(error))
+    message = f"the outputs of {request.fan_out_id!r} cannot be aggregated: {in_short(error)}"
+    return ChildrenReduced(request.node_id, error_message=message[:MESSAGE_CHARACTERS])
 
 
 def reduce_children(
@@ -60,24 +61,24 @@ def reduce_children(
     plan: Any,
     namespace: str,
     job_id: str,
-    wanted: AggregationRequested,
+    request: AggregationRequested,
     *,
     progressed: Callable[[], None] = lambda: None,
 ) -> ChildrenReduced:
     """The answer to one request. An error of the request is that fan-in's failure; only errors of the database are
     raised."""
     try:
-        text = _reduced(conn, plan, namespace, job_id, wanted, progressed)
+        text = _reduced(conn, plan, namespace, job_id, request, progressed)
         if len(text) <= INLINE_BYTES:
-            return ChildrenReduced(wanted.node_id, Output(orjson.loads(text)))
+            return ChildrenReduced(request.node_id, Output(orjson.loads(text)))
         stored = payloads.write_json(conn, namespace, job_id, text).as_json()
-        return ChildrenReduced(wanted.node_id, read_output(conn, plan, namespace, wanted.node_id, stored))
+        return ChildrenReduced(request.node_id, read_output(conn, plan, namespace, request.node_id, stored))
     except psycopg.Error:
         raise
     except ReduceError as error:
-        return ChildrenReduced(wanted.node_id, error_message=str(error)[:MESSAGE_CHARACTERS])
+        return ChildrenReduced(request.node_id, error_message=str(error)[:MESSAGE_CHARACTERS])
     except Exception as error:
-        return _failed(job_id, wanted, error)
+        return _failed(job_id, request, error)
 
 
 def _reduced(
@@ -85,19 +86,19 @@ def _reduced(
     plan: Any,
     namespace: str,
     job_id: str,
-    wanted: AggregationRequested,
+    request: AggregationRequested,
     progressed: Callable[[], None],
 ) -> bytes:
-    reducer = Reducer.for_node(plan.by_id[wanted.node_id].definition)
+    reducer = Reducer.for_node(plan.by_id[request.node_id].definition)
     pieces = [reducer.open()]
-    for place, child in enumerate(children.read_children(conn, job_id, wanted.fan_out_id, PAGE)):
+    for place, child in enumerate(children.read_children(conn, job_id, request.fan_out_id, PAGE)):
         if place % PAGE == 0:
             progressed()
         if child.status != "completed":
             reducer.fail(child.node_id, child.error_message)
             continue
         value = child.output
-        reference = as_reference(value) if wanted.aggregation in LOOKS_INTO else None
+        reference = as_reference(value) if request.aggregation in LOOKS_INTO else None
         if reference is not None:
             try:
                 value = payloads.read_json(conn, namespace, reference.sha256)

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-import psycopg
-
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.quotas import Quotas
 from rmhdag.orchestrator.advance import Advance
-from rmhdag.orchestrator.callbacks.settings import CallbackSettings
 from rmhdag.orchestrator.trust import SilenceWatch, Trust
+from rmhdag.services.callbacks.settings import CallbackSettings
+from rmhdag.services.plans import definition_of
 from rmhdag.storage.settings import StorageSettings
 from rmhdag.store import jobs, upkeep
+from rmhdag.store.connection import Conn
 from rmhdag.workflow.definition import WorkflowDefinition
 
 
@@ -53,6 +53,9 @@ class OrchestratorSettings:
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
     catalogue: CatalogueKind = CatalogueKind.STATIC
     storage: StorageSettings = field(default_factory=StorageSettings)
+    # The data database, and the earlier revisions whose tables stay in it.
+    postgis_dsn: str | None = field(default=None, repr=False)
+    table_revisions: int = 2
     quotas: Quotas = field(default_factory=Quotas)
     # The variables that templates may read, with their values here.
     template_env: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +65,7 @@ class OrchestratorSettings:
 class Context:
     """One orchestrator's identity, its connection for duties, and its memory of the others."""
 
-    conn: psycopg.Connection[Any]
+    conn: Conn
     me: str
     schema: str
     settings: OrchestratorSettings
@@ -110,7 +113,7 @@ class Context:
         self.take_over(self.advance.unknown(jobs.open_jobs_of(self.conn, self.me)))
 
     def definition_of(self, job_id: str) -> WorkflowDefinition:
-        return self.advance.owned.plans.plan_for(self.conn, *upkeep.definition_key(self.conn, job_id)).definition
+        return definition_of(self.conn, *upkeep.definition_key(self.conn, job_id))
 
     def monotonic(self) -> float:
         return monotonic()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 from types import ModuleType
-from typing import Any
 
 import psycopg
 
@@ -15,6 +14,7 @@ from rmhdag.observability.supervision import Loop
 from rmhdag.orchestrator.context import Context
 from rmhdag.orchestrator.duties import LIVENESS, NOBODY_WAITS, Duties
 from rmhdag.orchestrator.figures import in_short
+from rmhdag.store.connection import Conn
 
 log = get_logger(__name__)
 LONGEST_PAUSE_SECONDS = 30.0
@@ -25,7 +25,7 @@ def name_of(duty: ModuleType) -> str:
 
 
 class DutyRounds:
-    def __init__(self, context: Context, table: Duties, connect: Callable[[], psycopg.Connection[Any]]) -> None:
+    def __init__(self, context: Context, table: Duties, connect: Callable[[], Conn]) -> None:
         self._context = context
         self._table = table
         self._connect = connect

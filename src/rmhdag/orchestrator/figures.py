@@ -1,4 +1,4 @@
-"""What an orchestrator knows of itself. It is written with the heartbeat and costs the loop a few assignments a batch.
+"""Figures of an orchestrator. It is written with the heartbeat and costs the loop a few assignments a batch.
 
 No time of this process's clock is told: the heartbeat's own time and ages in seconds say when something was.
 """

@@ -1,6 +1,6 @@
-"""The span of a job: its tasks name it as their parent from the first, and whoever owns the job at its end records it.
+"""The span of a job: its tasks name it as their parent from the first, and the job's owner at its end records it.
 
-Nothing is recorded in between: what happens inside a job is told by its events and by the spans of its tasks.
+Nothing is recorded in between: events and the spans of its tasks show what happens inside a job.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import psycopg
 
 from rmhdag.engine import effects as fx
 from rmhdag.engine.outputs import LargeObject
@@ -18,11 +17,11 @@ from rmhdag.models.leases import PayloadMissingError
 from rmhdag.models.limits import INLINE_BYTES, INPUT_BYTES, RESULT_BYTES
 from rmhdag.models.references import as_reference, is_secret, references_in
 from rmhdag.store import payloads
+from rmhdag.store.connection import Conn
 
 if TYPE_CHECKING:
     from rmhdag.orchestrator.owned_jobs import OwnedJob
 
-Conn = psycopg.Connection[Any]
 # A reference itself takes 150 bytes; what is not much larger stays where it is.
 SMALLEST_BYTES = 4 * 1024
 
@@ -94,9 +93,9 @@ class _Apart:
 
     def shrink(self, whole: dict[str, Any], most_bytes: int, *, by_members_only: bool = False) -> dict[str, Any]:
         """The largest members go first, until the rest fits; of very many small ones, all go as one."""
-        known = self._shrunk.get(id(whole))
-        if known is not None:
-            return known[1]
+        cached = self._shrunk.get(id(whole))
+        if cached is not None:
+            return cached[1]
         sizes = {name: len(self._text(value)) for name, value in whole.items()}
         total = sum(sizes.values()) + sum(len(name) + 4 for name in whole)
         rest = dict(whole)
@@ -111,12 +110,12 @@ class _Apart:
         return rest
 
     def _text(self, value: Any) -> bytes:
-        known = self._texts.get(id(value))
-        if known is None:
-            known = (value, orjson.dumps(value))
-            if len(known[1]) >= SMALLEST_BYTES:
-                self._texts[id(value)] = known
-        return known[1]
+        cached = self._texts.get(id(value))
+        if cached is None:
+            cached = (value, orjson.dumps(value))
+            if len(cached[1]) >= SMALLEST_BYTES:
+                self._texts[id(value)] = cached
+        return cached[1]
 
     def _store(self, value: Any) -> dict[str, Any]:
         reference = self._references.get(id(value))

@@ -27,12 +27,12 @@ class LocalInput(NamedTuple):
     @property
     def key(self) -> Hashable:
         """Two inputs with the same key say the same; of windows the newest counts."""
-        given = self.given
-        if isinstance(given, TimerDue):
-            return TimerDue, given.node_id, given.attempt, given.timer
-        if isinstance(given, SetWindow):
-            return SetWindow, given.queue
-        return type(given), getattr(given, "node_id", None), getattr(given, "attempt", None)
+        value = self.given
+        if isinstance(value, TimerDue):
+            return TimerDue, value.node_id, value.attempt, value.timer
+        if isinstance(value, SetWindow):
+            return SetWindow, value.queue
+        return type(value), getattr(value, "node_id", None), getattr(value, "attempt", None)
 
 
 class _Line:
@@ -49,9 +49,9 @@ class _Line:
 
     def take(self, limit: int) -> list[LocalInput]:
         """Up to `limit`, a share of each namespace and job; those served are last in the next round."""
-        taken = self._jobs.take(limit, _take_first)
-        self.length -= len(taken)
-        return taken
+        inputs = self._jobs.take(limit, _take_first)
+        self.length -= len(inputs)
+        return inputs
 
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._jobs
@@ -82,11 +82,11 @@ class LocalInputs:
             return []
         with self._lock:
             lines = sorted((self._starts, self._answers, self._timers), key=lambda line: line.length)
-            taken: list[LocalInput] = []
+            inputs: list[LocalInput] = []
             for place, line in enumerate(lines):
                 if line.length:
-                    taken += line.take((limit - len(taken)) // (len(lines) - place))
-            return taken
+                    inputs += line.take((limit - len(inputs)) // (len(lines) - place))
+            return inputs
 
     def holds_start_of(self, job_id: str) -> bool:
         with self._lock:

@@ -26,5 +26,5 @@ class OwnFiles:
             storage: Storage = self._open(namespace)
             return storage.owns(url)
         except StorageError:
-            # Settings that cannot be used: whoever writes files says what is wrong with them.
+            # Unusable settings: the code that writes files reports what is wrong with them.
             return False

@@ -20,20 +20,21 @@ from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.models.references import as_reference
 from rmhdag.models.states import NODE_TERMINAL, JobEnding, JobStatus, NodeStatus, NodeType
+from rmhdag.orchestrator.handler_queues import HandlerQueues
 from rmhdag.orchestrator.job_sizes import JobSize
 from rmhdag.orchestrator.job_spans import announce_job
 from rmhdag.orchestrator.large_values import restore_inputs
-from rmhdag.orchestrator.plans import Plans
 from rmhdag.orchestrator.stored_outputs import read_output
+from rmhdag.services.plans import plan_of
 from rmhdag.store import jobs, reruns
-from rmhdag.store.asset_states import RevisionKey
+from rmhdag.store.batch_rows import PieceOfFanOut, RevisionKey
+from rmhdag.store.connection import Conn
 
-Conn = psycopg.Connection[Any]
 # What one call of `load` may read. A job that is larger by itself is loaded whole, but only one such job at a time.
 NODES_PER_TURN = 20_000
 CHILDREN_PER_TURN = 20_000
 STORED_BYTES_PER_TURN = 4 * 1024 * 1024
-# 100,000 children take some 50 ms; 500,000 stay far away from any statement's time-out.
+# 100,000 children take some 50 ms; 500,000 stay well below any statement's time-out.
 CHILDREN_PER_STATEMENT = 20_000
 
 
@@ -54,7 +55,7 @@ class OwnedJob:
     callback_url: str | None = None
     revision: RevisionKey | None = None  # of the asset that the job makes
     rerun_of: str | None = None
-    rerun: Mapping[str, Any] | None = None  # what to do again, as `orchestrator.reruns` wrote it
+    rerun: Mapping[str, Any] | None = None  # what to do again, as `services.reruns` wrote it
     is_new: bool = False  # just loaded: `resume` has to be asked what is owed
     size: JobSize = field(init=False)
 
@@ -63,7 +64,7 @@ class OwnedJob:
 
     @property
     def tells_end(self) -> bool:
-        """Whether somebody may want to be told of its end: requests that joined it have callbacks of their own."""
+        """Whether its end may have to be reported: requests that joined it have callbacks of their own."""
         return self.callback_url is not None or self.revision is not None
 
     def size_bytes(self) -> int:
@@ -114,7 +115,7 @@ class _Draft:
         if self.row.rerun_of is None or rerun is None or self.row.ending is not None:
             return []
         over = {node.node_id for node in self.nodes if node.status in NODE_TERMINAL}
-        over |= {name for name, found in self.children.items() if len(found.statuses) == self.totals[name]}
+        over |= {name for name, children in self.children.items() if len(children.statuses) == self.totals[name]}
         return [fan_out_id for fan_out_id in rerun["keeps_children"] if fan_out_id not in over]
 
 
@@ -131,7 +132,7 @@ class OwnedJobs:
         self._me = me
         self._template_env = template_env
         self._max_bytes = max_bytes
-        self.plans = Plans(handler_queues)
+        self._queues = HandlerQueues(handler_queues)
         self._cached: OrderedDict[str, OwnedJob] = OrderedDict()
         self._bytes = 0
         self._sizes: dict[str, int] = {}
@@ -217,7 +218,8 @@ class OwnedJobs:
                 continue
             definition = (row.namespace, row.workflow_id, row.workflow_version, row.workflow_hash)
             try:
-                drafts[row.job_id] = _Draft(row, self.plans.plan_for(conn, *definition))
+                queue_of = self._queues.of_namespace(conn, row.namespace)
+                drafts[row.job_id] = _Draft(row, plan_of(conn, *definition, queue_of))
             except psycopg.Error:
                 raise
             except Exception as error:  # whatever is wrong with this definition is wrong with this job alone
@@ -246,11 +248,11 @@ def _load_nodes(conn: Conn, drafts: Mapping[str, _Draft], postponed: set[str]) -
 
 def _count_reusable(conn: Conn, drafts: Mapping[str, _Draft]) -> None:
     """How large the fan-outs are from which a rerun takes over children: the job before knows."""
-    kept = [(draft, fan_out_id) for draft in drafts.values() for fan_out_id in draft.unfinished_reuse]
-    if not kept:
+    reuses = [(draft, fan_out_id) for draft in drafts.values() for fan_out_id in draft.unfinished_reuse]
+    if not reuses:
         return
-    totals = reruns.fan_out_totals(conn, [(draft.row.rerun_of, fan_out_id) for draft, fan_out_id in kept])
-    for draft, fan_out_id in kept:
+    totals = reruns.fan_out_totals(conn, [(draft.row.rerun_of, fan_out_id) for draft, fan_out_id in reuses])
+    for draft, fan_out_id in reuses:
         draft.reusable += totals.get((draft.row.rerun_of, fan_out_id), 0)
 
 
@@ -277,30 +279,28 @@ def _within_budget(drafts: Mapping[str, _Draft], postponed: set[str]) -> list[_D
 def _load_children(conn: Conn, drafts: list[_Draft]) -> None:
     """In statements of bounded size; a fan-out whose expansion is under way is read up to where it has got."""
     by_id = {draft.row.job_id: draft for draft in drafts}
-    waiting: list[jobs.PieceOfFanOut] = []
+    waiting: list[PieceOfFanOut] = []
     for draft in drafts:
         draft.children = {fan_out_id: LoadedChildren() for fan_out_id in draft.totals}
-        waiting += [
-            jobs.PieceOfFanOut(draft.row.job_id, name, 0, total) for name, total in draft.totals.items() if total
-        ]
+        waiting += [PieceOfFanOut(draft.row.job_id, name, 0, total) for name, total in draft.totals.items() if total]
     while waiting:
         pieces, waiting = _next_pieces(waiting)
-        for found in jobs.load_children(conn, pieces):
-            draft = by_id[found.job_id]
-            children = draft.children[found.fan_out_id]
-            draft.has_gap = draft.has_gap or found.has_gap
-            children.statuses += found.statuses
-            children.attempts += found.attempts
-            children.under_way += [ChildUnderWay(*child) for child in found.under_way]
-            children.error = children.error or found.error
+        for loaded in jobs.load_children(conn, pieces):
+            draft = by_id[loaded.job_id]
+            children = draft.children[loaded.fan_out_id]
+            draft.has_gap = draft.has_gap or loaded.has_gap
+            children.statuses += loaded.statuses
+            children.attempts += loaded.attempts
+            children.under_way += [ChildUnderWay(*child) for child in loaded.under_way]
+            children.error = children.error or loaded.error
         waiting = [
             piece for piece in waiting if len(by_id[piece.job_id].children[piece.fan_out_id].statuses) == piece.start
         ]
 
 
-def _next_pieces(waiting: list[jobs.PieceOfFanOut]) -> tuple[list[jobs.PieceOfFanOut], list[jobs.PieceOfFanOut]]:
+def _next_pieces(waiting: list[PieceOfFanOut]) -> tuple[list[PieceOfFanOut], list[PieceOfFanOut]]:
     """As many as one statement may read, and what is left."""
-    pieces: list[jobs.PieceOfFanOut] = []
+    pieces: list[PieceOfFanOut] = []
     room = CHILDREN_PER_STATEMENT
     for position, piece in enumerate(waiting):
         size = piece.stop - piece.start
@@ -331,10 +331,10 @@ def _as_job(
 ) -> OwnedJob:
     row = draft.row
     if draft.has_gap:
-        raise MissingChildrenError("rows of children are missing, which nobody removes while a job is open")
+        raise MissingChildrenError("rows of children are missing, although no process removes them while a job is open")
     # A job that is about to begin is given them with its start.
-    kept = [] if row.status == JobStatus.PENDING else draft.unfinished_reuse
-    reused = reruns.finished_children(conn, row.rerun_of, kept) if kept else {}
+    reuses = [] if row.status == JobStatus.PENDING else draft.unfinished_reuse
+    reused = reruns.finished_children(conn, row.rerun_of, reuses) if reuses else {}
     facts = _facts(row, restore_inputs(conn, row.namespace, row.input_params), env)
     run = load_run(draft.plan, facts, draft.nodes, draft.children, outputs, next_seq=next_seq, reused_children=reused)
     submitted_trace = row.metadata.get("trace_parent")

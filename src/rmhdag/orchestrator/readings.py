@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import psycopg
 from pydantic import ValidationError
 
 from rmhdag.engine import inputs as given
@@ -20,11 +19,11 @@ from rmhdag.orchestrator.large_values import use_references
 from rmhdag.orchestrator.owned_jobs import OwnedJob
 from rmhdag.orchestrator.stored_outputs import read_output
 from rmhdag.store import inbox, jobs, payloads, tasks
+from rmhdag.store.connection import Conn
 from rmhdag.store.inbox import InboxEntry
 from rmhdag.store.tasks import PUBLISHES, WARNED, read_records, read_warnings
 from rmhdag.store.workers import read_checkpoint
 
-Conn = psycopg.Connection[Any]
 OF_A_LEASE = ("task_started", "task_snoozed")
 
 
@@ -68,44 +67,44 @@ def read_entry(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, 
 
 
 def _reported(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
-    told = entry.payload
+    payload = entry.payload
     output = None
-    if told["ok"]:
-        value = told["out"] if "out" in told else outputs.get(str(entry.task_id))
+    if payload["ok"]:
+        value = payload["out"] if "out" in payload else outputs.get(str(entry.task_id))
         output = read_output(conn, job.run.plan, job.namespace, str(entry.node_id), value)
     records: Records = ()
-    if PUBLISHES in told:
+    if PUBLISHES in payload:
         try:
             records = _records(conn, job, entry)
         except (PayloadMissingError, ValidationError) as error:
             return _reported(conn, job, unpublished(entry, f"the records cannot be read: {_first(error)}"), outputs)
     return given.TaskReported(
         str(entry.node_id),
-        told["attempt"],
+        payload["attempt"],
         str(entry.task_id),
         entry.lease_epoch or 0,
-        told["ok"],
+        payload["ok"],
         output,
-        told.get("error"),
-        ErrorKind(told["kind"]) if "kind" in told else None,
-        told.get("worker_id"),
-        told.get("ms"),
+        payload.get("error"),
+        ErrorKind(payload["kind"]) if "kind" in payload else None,
+        payload.get("worker_id"),
+        payload.get("ms"),
         records,
-        told.get("cause"),
-        _warnings(conn, entry) if WARNED in told else (),
+        payload.get("cause"),
+        _warnings(conn, entry) if WARNED in payload else (),
     )
 
 
 def _warnings(conn: Conn, entry: InboxEntry) -> list[dict[str, Any]]:
-    told = entry.payload[WARNED]
-    return told if isinstance(told, list) else read_warnings(conn, str(entry.task_id), entry.lease_epoch or 0)
+    payload = entry.payload[WARNED]
+    return payload if isinstance(payload, list) else read_warnings(conn, str(entry.task_id), entry.lease_epoch or 0)
 
 
 def unpublished(entry: InboxEntry, message: str) -> InboxEntry:
     """The same report, as the failure of its attempt."""
-    kept = {name: value for name, value in entry.payload.items() if name not in (PUBLISHES, "out")}
+    payload = {name: value for name, value in entry.payload.items() if name not in (PUBLISHES, "out")}
     failed = {"ok": False, "kind": ErrorKind.PUBLISH_FAILED, "error": message[:MESSAGE_CHARACTERS]}
-    return entry._replace(payload=kept | failed)
+    return entry._replace(payload=payload | failed)
 
 
 def _records(conn: Conn, job: OwnedJob, entry: InboxEntry) -> Records:
@@ -118,39 +117,39 @@ def _records(conn: Conn, job: OwnedJob, entry: InboxEntry) -> Records:
 
 def _first(error: Exception) -> str:
     if isinstance(error, ValidationError):
-        found = error.errors(include_url=False, include_input=False)[0]
-        return f"{found['msg']} at {json_pointer(*found['loc'])}"
+        fault = error.errors(include_url=False, include_input=False)[0]
+        return f"{fault['msg']} at {json_pointer(*fault['loc'])}"
     return str(error)
 
 
 def _started(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
-    told = entry.payload
+    payload = entry.payload
     return given.TaskStarted(
-        str(entry.node_id), told["attempt"], str(entry.task_id), entry.lease_epoch or 0, told["worker_id"]
+        str(entry.node_id), payload["attempt"], str(entry.task_id), entry.lease_epoch or 0, payload["worker_id"]
     )
 
 
 def _lost(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
-    told = entry.payload
+    payload = entry.payload
     return given.TaskLost(
         str(entry.node_id),
-        told["attempt"],
+        payload["attempt"],
         str(entry.task_id),
         entry.lease_epoch or 0,
-        told["worker_id"],
-        told["started"],
+        payload["worker_id"],
+        payload["started"],
     )
 
 
 def _snoozed(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
-    told = entry.payload
+    payload = entry.payload
     return given.TaskSnoozed(
         str(entry.node_id),
-        told["attempt"],
+        payload["attempt"],
         str(entry.task_id),
         entry.lease_epoch or 0,
-        told["delay_seconds"],
-        told.get("reason"),
+        payload["delay_seconds"],
+        payload.get("reason"),
     )
 
 
@@ -159,34 +158,35 @@ def _withdrawn(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, 
 
 
 def _checkpointed(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
-    told = entry.payload
-    is_large = "checkpoint_id" in told
+    payload = entry.payload
+    is_large = "checkpoint_id" in payload
     return given.TaskCheckpointed(
         str(entry.node_id),
-        told["attempt"],
+        payload["attempt"],
         str(entry.task_id),
         entry.lease_epoch or 0,
-        told["phase"],
-        read_checkpoint(conn, told["checkpoint_id"]) if is_large else told.get("data"),
+        payload["phase"],
+        read_checkpoint(conn, payload["checkpoint_id"]) if is_large else payload.get("data"),
     )
 
 
 def _command(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
-    told, body = entry.payload, entry.payload.get("body", {})
-    match told["kind"]:
+    payload, body = entry.payload, entry.payload.get("body", {})
+    match payload["kind"]:
         case "cancel":
-            return given.CancelJob(told["issued_by"], body.get("reason"))
+            return given.CancelJob(payload["issued_by"], body.get("reason"))
         case "retry_node":
-            return given.RetryNode(body["node_id"], told["issued_by"])
+            return given.RetryNode(body["node_id"], payload["issued_by"])
         case "decide":
-            return given.Decided(body["node_id"], body["approved"], told["issued_by"], body.get("reason"))
+            decided_by, reason = payload["issued_by"], body.get("reason")
+            return given.Decided(body["node_id"], body["approved"], decided_by, reason, body.get("clearance"))
         case other:
             raise ValueError(f"there is no command {other!r}")
 
 
 def _child_job_ended(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict[str, Any]) -> given.Input:
-    told = entry.payload
-    value = outputs.get(told["child_job_id"])
+    payload = entry.payload
+    value = outputs.get(payload["child_job_id"])
     output = None
     if value is not None:
         use_references(conn, job.namespace, job.job_id, value)
@@ -194,12 +194,12 @@ def _child_job_ended(conn: Conn, job: OwnedJob, entry: InboxEntry, outputs: dict
     return given.ChildJobEnded(
         str(entry.node_id),
         0,
-        told["child_job_id"],
-        JobStatus(told["status"]),
+        payload["child_job_id"],
+        JobStatus(payload["status"]),
         output,
-        told.get("error_message"),
-        told.get("error"),
-        jobs.load_warnings(conn, told["child_job_id"]) if told.get(WARNED) else (),
+        payload.get("error_message"),
+        payload.get("error"),
+        jobs.load_warnings(conn, payload["child_job_id"]) if payload.get(WARNED) else (),
     )
 
 

@@ -13,20 +13,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import Any
 
-import psycopg
 from psycopg import errors
 
 from rmhdag.orchestrator.context import OrchestratorSettings
 from rmhdag.orchestrator.duties import late_jobs, rollups
 from rmhdag.orchestrator.figures import Figures
 from rmhdag.store import old_days, partitions, retention, unused_payloads
+from rmhdag.store.connection import Conn
 from rmhdag.store.old_days import Drop, OldDay
 from rmhdag.store.retention import Bite, Place, RetentionDays
 from rmhdag.store.unused_payloads import PayloadPlace
-
-Conn = psycopg.Connection[Any]
 
 MOST_ROWS = 5_000
 FEWEST_ROWS = 50

@@ -1,4 +1,4 @@
-"""A batch shared out: first to namespaces, then to their jobs, so that nobody gets more turns by having more jobs."""
+"""How a batch is divided: first among namespaces, then among their jobs, so that more jobs do not get more turns."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ def share_out(members: OrderedDict[str, Held], room: int, take: Callable[[str, H
 
     `take` may take less than the share that it is offered; if it takes nothing of anybody, that is the end.
     """
-    taken: list[T] = []
-    while members and len(taken) < room:
-        before = len(taken)
+    parts: list[T] = []
+    while members and len(parts) < room:
+        before = len(parts)
         share = max(1, (room - before) // len(members))
         for name in list(islice(members, room - before)):
             held = members[name]
-            taken += take(name, held, min(share, room - len(taken)))
+            parts += take(name, held, min(share, room - len(parts)))
             if held:
                 members.move_to_end(name)
             else:
                 del members[name]
-        if len(taken) == before:
+        if len(parts) == before:
             break
-    return taken
+    return parts
 
 
 class JobLine(Generic[Held]):
@@ -71,10 +71,10 @@ class JobLine(Generic[Held]):
 
     def take(self, limit: int, take: Callable[[str, Held, int], list[T]]) -> list[T]:
         def take_of_job(job_id: str, held: Held, share: int) -> list[T]:
-            taken = take(job_id, held, share)
+            parts = take(job_id, held, share)
             if not held:
                 del self._jobs[job_id]
-            return taken
+            return parts
 
         def take_of_namespace(_: str, jobs: OrderedDict[str, Held], share: int) -> list[T]:
             return share_out(jobs, share, take_of_job)

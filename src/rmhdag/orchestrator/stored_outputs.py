@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import psycopg
-
 from rmhdag.engine.inputs import Output, Path
 from rmhdag.engine.plan import Plan
 from rmhdag.models.leases import PayloadMissingError
 from rmhdag.models.limits import LOOKED_INTO_BYTES
 from rmhdag.models.references import Reference, as_reference
 from rmhdag.store import payloads
+from rmhdag.store.connection import Conn
 from rmhdag.workflow.expressions import Missing, resolve_path
-
-Conn = psycopg.Connection[Any]
 
 
 def read_output(conn: Conn, plan: Plan, namespace: str, node_id: str, value: Any) -> Output:

@@ -142,10 +142,10 @@ class Turns:
 
     def queue_is_at(self, queue: str, order_key: int) -> None:
         """A task of this number has been served; the next round begins there."""
-        known = self._queues.get(queue)
-        if known is None:
-            known = self._queues[queue] = _Queue(0)
-        known.advance_to(order_key)
+        state = self._queues.get(queue)
+        if state is None:
+            state = self._queues[queue] = _Queue(0)
+        state.advance_to(order_key)
 
     def look_at_queues(self) -> None:
         """Others fill the queues too; without results of our own we would fall behind them."""
@@ -153,10 +153,10 @@ class Turns:
             queue.begin_at(self._first_waiting(name, queue.now) or 0)
 
     def next_key(self, queue: str, job_id: str, namespace: str, fairness_key: str, priority: int) -> int:
-        known = self._queues.get(queue)
-        if known is None:
-            known = self._queues[queue] = _Queue(self._first_waiting(queue, 0) or 0)
-        return known.next_mark(job_id, namespace, fairness_key, priority + 1)
+        state = self._queues.get(queue)
+        if state is None:
+            state = self._queues[queue] = _Queue(self._first_waiting(queue, 0) or 0)
+        return state.next_mark(job_id, namespace, fairness_key, priority + 1)
 
     def forget(self, job_id: str) -> None:
         """The job has ended, or belongs to somebody else."""

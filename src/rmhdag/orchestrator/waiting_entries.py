@@ -11,12 +11,10 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from operator import attrgetter
 from time import monotonic
-from typing import Any
-
-import psycopg
 
 from rmhdag.orchestrator.shares import JobLine, one_namespace
 from rmhdag.store import inbox
+from rmhdag.store.connection import Conn
 from rmhdag.store.inbox import InboxEntry
 
 READ_AHEAD = 2_000
@@ -34,7 +32,7 @@ class WaitingEntries:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def read(self, conn: psycopg.Connection[Any], me: str, *, whole: bool) -> datetime:
+    def read(self, conn: Conn, me: str, *, whole: bool) -> datetime:
         """Read what is new, `whole` also below the mark; returns the database's time."""
         began = monotonic()
         mark = 0 if whole else self._mark
@@ -62,7 +60,7 @@ class WaitingEntries:
         self, limit: int, due: Collection[tuple[str, str]] = (), most_of_a_job: int | None = None
     ) -> list[InboxEntry]:
         """What the nodes in `due` have, then a share of every namespace and job, in the order in which they came."""
-        taken = [entry for job_id, node_id in due for entry in self._take_of_node(job_id, node_id)]
+        entries = [entry for job_id, node_id in due for entry in self._take_of_node(job_id, node_id)]
         served: Counter[str] = Counter()
         # With so many jobs each gets one entry, and there is nothing to count.
         most = most_of_a_job if len(self._line) < limit else None
@@ -74,9 +72,9 @@ class WaitingEntries:
                 served[job_id] += count
             return [waiting.popleft() for _ in range(count)]
 
-        taken += self._line.take(limit, take_of_job)
-        self._ids.difference_update([entry.inbox_id for entry in taken])
-        return taken
+        entries += self._line.take(limit, take_of_job)
+        self._ids.difference_update([entry.inbox_id for entry in entries])
+        return entries
 
     def _take_of_node(self, job_id: str, node_id: str) -> list[InboxEntry]:
         if job_id not in self._line:

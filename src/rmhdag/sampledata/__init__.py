@@ -1,1 +1,1 @@
-"""Rasters that look like real ones, made from nothing but a number: for first steps, for tests, for measurements."""
+"""Realistic sample rasters and vector layers, created from a seed: for first steps, tests and measurements."""

@@ -1,4 +1,4 @@
-"""A sample becomes a GeoTIFF: block by block, so that memory does not grow with its size, and whole or not at all."""
+"""Writes a sample as a GeoTIFF: block by block, so that memory does not grow with its size, and atomically."""
 
 from __future__ import annotations
 

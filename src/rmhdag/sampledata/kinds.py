@@ -1,4 +1,4 @@
-"""Which samples there are, and where on Earth each lies. Imports nothing heavy, so that commands can list them."""
+"""The kinds of samples, and where on Earth each one is. Imports nothing heavy, so that commands can list them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Kind(StrEnum):
     MULTIBAND = "multiband"
     LANDCOVER = "landcover"
     TILE_SET = "tile-set"
+    VECTOR = "vector"
 
 
 class Content(StrEnum):
@@ -31,7 +32,7 @@ class Content(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A file to be made. `pixel` is its width in units of the CRS; large rasters get finer ones, to stay on their spot.
+    """A file to create. `pixel` is its width in units of the CRS; large rasters get finer ones for the same area.
 
     Files of a survey show one landscape together, `siblings` along each side; `row` and `column` count them.
     """
@@ -54,6 +55,7 @@ class Sample:
         return min(self.pixel, self.widest / size)
 
 
+# Of rasters; those of vectors are in `vector_kinds`.
 SAMPLES: dict[Kind, tuple[Sample, ...]] = {
     Kind.DEM: (Sample("dem.tif", Content.ELEVATION, "EPSG:32632", 399_960.0, 5_200_020.0, 30.0, 400_000.0, -9999.0),),
     Kind.MULTIBAND: (
@@ -83,8 +85,7 @@ SAMPLES: dict[Kind, tuple[Sample, ...]] = {
         ),
         Sample("web_mercator.tif", Content.REFLECTANCE, "EPSG:3857", 1_480_000.0, 6_900_000.0, 20.0, 200_000.0, None),
         Sample("degrees.tif", Content.CLASSES, "EPSG:4326", -72.0, -13.0, 0.0003, 4.0, None, False, "lzw"),
-        # These two keep their width whatever their size is, because of what lies in their middle: the pole, and the
-        # 180th meridian, on Taveuni.
+        # These two keep their width at any size, because of their centres: the pole, and the 180th meridian on Taveuni.
         Sample("south_pole.tif", Content.ELEVATION, "EPSG:3031", -60_000.0, 60_000.0, 10_000.0, 120_000.0, -9999.0),
         Sample(
             "antimeridian.tif", Content.ELEVATION, "EPSG:3832", 3_331_000.0, -1_850_000.0, 10_000.0, 17_000.0, -9999.0

@@ -1,7 +1,7 @@
-"""Fractal noise as a function of place: a window of it is the same whatever is computed around it.
+"""Fractal noise as a function of place: a window of it does not depend on the windows around it.
 
-So a raster of any size is made block by block, and neighbouring files meet without a seam. Only element-wise arithmetic
-is used: the same seed gives the same bytes on every machine, which sums inside matrix products would not.
+So a raster of any size is created block by block, and neighbouring files fit without a seam. Only element-wise
+arithmetic is used: the same seed gives the same bytes on every machine, which matrix products do not guarantee.
 """
 
 from __future__ import annotations

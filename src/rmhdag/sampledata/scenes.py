@@ -1,4 +1,4 @@
-"""What lies in a window of the made-up world: heights, light, plants, classes of land."""
+"""The content of a window of the invented world: heights, light, plants, classes of land."""
 
 from __future__ import annotations
 
@@ -91,14 +91,14 @@ def classes(window: Window, seed: int, extent: int, size: int, nodata: float | N
     ground = heights(window, seed, extent)
     plants = fractal(window, seed, 3, extent / 6, gain=0.6)
     people = fractal(window, seed, 4, extent / 12, gain=0.7)
-    found = np.full(ground.shape, 3, np.uint8)
-    found[plants > 0.2] = 2
-    found[(people > 0.7) & (ground < 700)] = 4
-    found[(people > 1.6) & (ground < 500)] = 5
-    found[(plants < -1.3) | (ground > TREE_LINE)] = 6
-    found[ground > SNOW_LINE] = 7
-    found[ground <= 0] = 1
-    return found[None]
+    codes = np.full(ground.shape, 3, np.uint8)
+    codes[plants > 0.2] = 2
+    codes[(people > 0.7) & (ground < 700)] = 4
+    codes[(people > 1.6) & (ground < 500)] = 5
+    codes[(plants < -1.3) | (ground > TREE_LINE)] = 6
+    codes[ground > SNOW_LINE] = 7
+    codes[ground <= 0] = 1
+    return codes[None]
 
 
 def grain_of(window: Window, seed: int) -> Field:

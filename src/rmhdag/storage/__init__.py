@@ -1,4 +1,4 @@
-"""Blob storage: where files of any size lie, reached by handlers and by the platform alike."""
+"""Blob storage for files of any size, used by handlers and by the platform."""
 
 from rmhdag.storage.errors import BlobConflict, BlobNotFound, OutsideStorage, StorageError
 from rmhdag.storage.root import GdalSource

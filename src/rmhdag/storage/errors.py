@@ -1,10 +1,10 @@
-"""What can be wrong with a blob, as sentences for people. None of them names a credential."""
+"""Errors of blob storage. Their messages are for people and never contain credentials."""
 
 from __future__ import annotations
 
 
 class StorageError(Exception):
-    """Storage is not configured as it should be, cannot be reached, or refuses."""
+    """Storage is not configured correctly, cannot be reached, or refuses the operation."""
 
 
 class BlobNotFound(StorageError):
@@ -12,8 +12,8 @@ class BlobNotFound(StorageError):
 
 
 class BlobConflict(StorageError):
-    """Somebody else has written there: what was there before is not what was expected."""
+    """Another writer was first: the current content is not the expected one."""
 
 
 class OutsideStorage(StorageError):
-    """The name leads out of the configured zones, or could be understood so by somebody."""
+    """The name leads outside the configured zones, or could be understood that way."""

@@ -1,8 +1,8 @@
 """Blobs as files below one folder.
 
-Every component is opened by the descriptor of the one above it and no symbolic link is followed, so whoever swaps a
-folder for a link between a check and its use gains nothing. A write goes to a hidden name, is synced and then renamed;
-whoever decides about what is there holds the folder's lock.
+Every component is opened by the descriptor of the one above it and no symbolic link is followed, so replacing a folder
+by a link between a check and its use has no effect. A write goes to a hidden name, is synced and then renamed;
+conditional writes hold the folder's lock.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from urllib.parse import quote
 
 from rmhdag.storage.errors import BlobConflict, BlobNotFound, OutsideStorage, StorageError
 from rmhdag.storage.gdal import CLOSED
-from rmhdag.storage.root import PIECE_BYTES, Condition, Entry, GdalSource, Head, is_usable
+from rmhdag.storage.root import PIECE_BYTES, Condition, Entry, GdalSource, Head, Level, is_usable
 
 PART_PREFIX = ".rmhdag-part-"
-# Between being made and being locked a part is defenceless.
+# A new part is not protected until it is locked.
 PART_GRACE_SECONDS = 3600.0
 MOST_TRIES = 1000
-AGAIN = "its folder is removed again and again"
+AGAIN = "its folder is removed repeatedly"
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# A pipe in place of a file must not hold us.
+# Opening a pipe instead of a file must not block.
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 PART_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class LocalRoot:
     def __init__(self, folder: Path) -> None:
-        # The folder itself may be named by a link; what is below it may not.
+        # The path of the folder itself may contain a link; paths below it may not.
         self.folder = folder.resolve()
         self.url = "file://" + quote(str(self.folder))
 
@@ -77,7 +77,7 @@ class LocalRoot:
                 os.fsync(folder)
 
     def delete(self, key: str) -> None:
-        """Folders that are left empty go with it: in a store of objects there would be none either."""
+        """Delete empty folders too: an object store has none either."""
         above, _, name = key.rpartition("/")
         with told(key), self._folder(above, key) as folder:
             with locked(folder):
@@ -101,8 +101,8 @@ class LocalRoot:
 
     def _walk(self, folder: int, above: str) -> Iterator[Entry]:
         """In the order of keys: a folder's name counts with the slash behind it."""
-        with os.scandir(folder) as found:
-            listed = sorted((entry.name + "/" * entry.is_dir(follow_symlinks=False)) for entry in found)
+        with os.scandir(folder) as entries:
+            listed = sorted((entry.name + "/" * entry.is_dir(follow_symlinks=False)) for entry in entries)
         for name in listed:
             with suppress(FileNotFoundError):
                 if name.startswith(PART_PREFIX):
@@ -122,11 +122,35 @@ class LocalRoot:
 
     def folders(self, above: str = "") -> Iterator[str]:
         try:
-            with told(above), self._folder(above, above) as folder, os.scandir(folder) as found:
-                names = [one.name for one in found if one.is_dir(follow_symlinks=False) and is_usable(one.name, above)]
+            with told(above), self._folder(above, above) as folder, os.scandir(folder) as entries:
+                names = [
+                    entry.name
+                    for entry in entries
+                    if entry.is_dir(follow_symlinks=False) and is_usable(entry.name, above)
+                ]
         except BlobNotFound:
             return
         yield from sorted(names)
+
+    def level(self, folder: str, most: int) -> Level:
+        files: list[Entry] = []
+        folders: list[str] = []
+        try:
+            with told(folder), self._folder(folder, folder) as descriptor, os.scandir(descriptor) as entries:
+                listed = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+                for name, is_folder in listed:
+                    if name.startswith(PART_PREFIX) or not is_usable(name, folder):
+                        continue
+                    if is_folder:
+                        folders.append(name)
+                    elif len(files) <= most:
+                        with suppress(FileNotFoundError):
+                            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                            if stat.S_ISREG(status.st_mode):
+                                files.append(Entry(f"{folder}/{name}", head_of(status)))
+        except BlobNotFound:
+            return Level([], [], True)
+        return Level(files[:most], folders[:most], len(files) <= most and len(folders) <= most)
 
     def gdal_path(self, key: str) -> str:
         self.head(key)
@@ -134,7 +158,7 @@ class LocalRoot:
 
     @contextmanager
     def gdal_source(self, key: str) -> Iterator[GdalSource]:
-        """By descriptor: GDAL gets the very file that was checked, and finds nothing beside it."""
+        """A path by descriptor: GDAL opens exactly the file that was checked, and sees no file beside it."""
         with self._opened(key) as descriptor:
             yield GdalSource(f"/proc/self/fd/{descriptor}", self.gdal_options(key))
 
@@ -160,7 +184,7 @@ class LocalRoot:
 
     @contextmanager
     def _folder(self, folder: str, key: str, *, create: bool = False) -> Iterator[int]:
-        """A descriptor of the folder; each component is looked up in the one before it."""
+        """A descriptor of the folder; each component is opened relative to the one above it."""
         if create:
             self.folder.mkdir(parents=True, exist_ok=True)
         here = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -176,7 +200,7 @@ class LocalRoot:
 
     @contextmanager
     def _part(self, above: str, key: str) -> Iterator[tuple[int, str, int]]:
-        """A new hidden file that nobody sweeps while we live: its folder, its name, itself."""
+        """A new hidden file, locked so that no clean-up deletes it: its folder, its name and the file itself."""
         part = PART_PREFIX + secrets.token_hex(8)
         with ExitStack() as stack:
             with told(key):
@@ -191,7 +215,7 @@ class LocalRoot:
     def _make_part(self, stack: ExitStack, above: str, part: str, key: str) -> tuple[int, int]:
         for _ in range(MOST_TRIES):
             folder = stack.enter_context(self._folder(above, key, create=True))
-            # Somebody may delete the last file of the folder just now, and the folder with it.
+            # Another process may be deleting the last file of the folder, and the folder with it.
             with suppress(FileNotFoundError):
                 descriptor = os.open(part, PART_FLAGS, 0o666, dir_fd=folder)
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -200,7 +224,7 @@ class LocalRoot:
 
 
 def enter(folder: int, name: str, key: str, *, create: bool) -> int:
-    """The folder below; made if it may be and is not there."""
+    """The folder below; created if allowed and missing."""
     for _ in range(MOST_TRIES):
         try:
             return os.open(name, FOLDER_FLAGS, dir_fd=folder)
@@ -231,19 +255,19 @@ def refuse_part(name: str, key: str) -> None:
 
 
 def check(folder: int, name: str, condition: Condition, key: str) -> None:
-    """The lock on the folder is held, so that what is found here stays so."""
+    """Called with the folder's lock, so that the result stays valid."""
     try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         if condition.if_match is not None:
-            raise BlobConflict(f"{key} is gone, and was to be replaced") from None
+            raise BlobConflict(f"{key} does not exist any more, so it cannot be replaced") from None
         return
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise BlobConflict(f"{key} is a folder: a file cannot have the same name")
     if condition.if_absent:
-        raise BlobConflict(f"{key} is there already")
-    if condition.if_match is not None and condition.if_match != head_of(found).etag:
-        raise BlobConflict(f"{key} has been replaced by somebody else")
+        raise BlobConflict(f"{key} already exists")
+    if condition.if_match is not None and condition.if_match != head_of(status).etag:
+        raise BlobConflict(f"{key} was replaced by another writer")
 
 
 @contextmanager
@@ -257,7 +281,7 @@ def locked(folder: int) -> Iterator[None]:
 
 @contextmanager
 def told(key: str) -> Iterator[None]:
-    """What the system says, in the words of storage."""
+    """Translates errors of the system into errors of storage."""
     try:
         yield
     except FileNotFoundError:
@@ -266,18 +290,18 @@ def told(key: str) -> Iterator[None]:
         raise BlobConflict(f"{key}: part of it is a file, not a folder") from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG):
-            raise  # whoever runs a handler has words of its own for a full disk
+            raise  # the worker has its own message for a full disk
         raise StorageError(f"{key}: {error.strerror}") from error
 
 
 def write_all(descriptor: int, piece: bytes) -> None:
-    left = memoryview(piece)
-    while left:
-        left = left[os.write(descriptor, left) :]
+    rest = memoryview(piece)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def sweep_part(folder: int, name: str) -> None:
-    """What a writer left that was killed: nobody holds its lock."""
+    """Delete parts of writers that were killed: their locks are free."""
     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if time.time() - status.st_mtime < PART_GRACE_SECONDS:
         return
@@ -291,6 +315,6 @@ def sweep_part(folder: int, name: str) -> None:
 
 
 def head_of(status: os.stat_result) -> Head:
-    """Every write makes a new file, so its number and time tell versions apart."""
+    """Every write creates a new file, so its inode number and time identify the version."""
     etag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
     return Head(status.st_size, etag, datetime.fromtimestamp(status.st_mtime, UTC))

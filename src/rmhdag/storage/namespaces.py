@@ -1,8 +1,8 @@
-"""Which folders of a zone belong to a namespace. An address names a container; whose task asks says where that lies.
+"""Which folders of a zone belong to a namespace. An address names a container; the namespace decides where that is.
 
-`default` has the containers of the zone itself. Any other namespace has one folder of its own in each zone, and its
-containers lie in that. So no address leads into another namespace: there is no way to write one. Containers of
-`default` may be shared with others, by configuration.
+`default` has the containers of the zone itself. Any other namespace has its own folder in each zone, which holds its
+containers. So no address can refer to another namespace. Containers of `default` can be shared with others by
+configuration.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Access(StrEnum):
     WRITE = "write"
 
 
-# Namespace (or `*`) → zone and container → what it may do there.
+# Namespace (or `*`) → zone and container → access.
 Shares = Mapping[str, Mapping[str, Access]]
 
 
 class Place(NamedTuple):
-    """Where a container lies in its zone, and whether it may be written."""
+    """Where a container is in its zone, and whether it may be written."""
 
     folder: str
     writable: bool
@@ -38,7 +38,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceView:
-    """What one namespace sees of the zones."""
+    """The zones as one namespace sees them."""
 
     namespace: str = DEFAULT
     shared: Mapping[tuple[Zone, str], Access] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class NamespaceView:
         return home_of(self.namespace)
 
     def place(self, zone: Zone, container: str) -> Place:
-        """Of a container whose name was checked."""
+        """The place of a container whose name was checked."""
         if self.namespace == DEFAULT:
             if self.is_reserved(container):
                 raise OutsideStorage(
@@ -61,7 +61,7 @@ class NamespaceView:
         return Place(f"{self.home}/{container}", True)
 
     def split(self, zone: Zone, key: str) -> tuple[str, str]:
-        """Container and path of what lies at a place in a zone. Raises OutsideStorage for what is not ours."""
+        """Container and path of a file in a zone. Raises OutsideStorage if it belongs to another namespace."""
         below = f"{self.home}/" if self.home else ""
         container, _, path = key.removeprefix(below).partition("/") if key.startswith(below) else ("", "", "")
         if container and self._is_at(zone, container, f"{below}{container}"):
@@ -72,7 +72,7 @@ class NamespaceView:
         raise OutsideStorage("this file belongs to another namespace")
 
     def is_reserved(self, name: str) -> bool:
-        """Whether a folder beside our containers is no container."""
+        """Whether a folder next to our containers is not a container."""
         return not self.home and name.startswith(RESERVED)
 
     def shared_in(self, zone: Zone) -> list[str]:
@@ -93,11 +93,11 @@ def view_of(namespace: str, shares: Shares) -> NamespaceView:
 
 
 def check_shares(shares: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Access]]:
-    """As configured, or StorageError with a remedy."""
+    """The shares, checked. Raises StorageError with a remedy."""
     checked: dict[str, dict[str, Access]] = {}
     for namespace, named in shares.items():
         if namespace == DEFAULT:
-            raise StorageError("shares are containers of the namespace default: it needs none of them itself")
+            raise StorageError("shares are containers of the namespace default, which needs no share itself: remove it")
         for name, access in named.items():
             split_share(name)
             if access not in set(Access):

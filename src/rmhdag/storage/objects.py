@@ -1,7 +1,7 @@
-"""Blobs as objects in Azure Blob Storage or S3, by obstore. The libraries' own words stay here: they may quote secrets.
+"""Blobs as objects in Azure Blob Storage or S3, by obstore. Messages of libraries stay here: they may quote secrets.
 
-A multipart upload is visible when its last part is confirmed, so an aborted one leaves nothing that anybody sees. What
-is known of the content's hash is kept beside it, as metadata, and saves reading it again.
+A multipart upload becomes visible when its last part is confirmed, so an aborted one leaves nothing visible. The
+content's hash is kept as metadata, which saves reading the content again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from obstore.store import AzureStore, S3Store
 
 from rmhdag.storage.errors import BlobConflict, BlobNotFound, StorageError
 from rmhdag.storage.gdal import CLOSED
-from rmhdag.storage.root import PIECE_BYTES, Condition, Entry, GdalSource, Head, is_usable
+from rmhdag.storage.root import PIECE_BYTES, Condition, Entry, GdalSource, Head, Level, is_usable
 
 if TYPE_CHECKING:
     from obstore import PutMode
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PART_BYTES = 8 * 1024 * 1024
 PARTS_AT_ONCE = 4
-# S3 takes 10,000 parts.
+# S3 accepts 10,000 parts.
 MOST_PARTS = 9_000
 LIST_CHUNK = 1_000
 HASH_NAME = "sha256"
@@ -36,7 +36,7 @@ RETRIES: RetryConfig = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)
 
 
 class Service(NamedTuple):
-    """What differs between the kinds of stores."""
+    """The differences between the kinds of stores."""
 
     store: Callable[[str], AzureStore | S3Store]
     gdal_prefix: str
@@ -105,7 +105,7 @@ class ObjectRoot:
             writer = open_writer(
                 store, path, attributes=attributes, buffer_size=part_bytes, max_concurrency=PARTS_AT_ONCE
             )
-        # Only closing it makes it seen: not used as a context, which would close it after an error too.
+        # Only closing makes it visible: not used as a context manager, which would close it after an error too.
         for piece in pieces:
             with told(key):
                 writer.write(piece)
@@ -122,10 +122,10 @@ class ObjectRoot:
         store, path = self._at(folder)
         before = "" if self._bucket is not None else folder.partition("/")[0] + "/"
         with told(folder):
-            found = store.list(path or None, chunk_size=LIST_CHUNK)
+            chunks = store.list(path or None, chunk_size=LIST_CHUNK)
         while True:
             with told(folder):
-                chunk = next(found, None)
+                chunk = next(chunks, None)
             if chunk is None:
                 return
             for meta in chunk:
@@ -140,8 +140,22 @@ class ObjectRoot:
             )
         store, path = self._at(above)
         with told(above or "the zone"):
-            found = store.list_with_delimiter(path.rstrip("/") or None)["common_prefixes"]
-        yield from sorted(name for one in found if is_usable(name := one.rstrip("/").rpartition("/")[2], above))
+            prefixes = store.list_with_delimiter(path.rstrip("/") or None)["common_prefixes"]
+        yield from sorted(
+            name for prefix in prefixes if is_usable(name := prefix.rstrip("/").rpartition("/")[2], above)
+        )
+
+    def level(self, folder: str, most: int) -> Level:
+        store, path = self._at(folder)
+        before = "" if self._bucket is not None else folder.partition("/")[0] + "/"
+        with told(folder):
+            listing = store.list_with_delimiter(path.rstrip("/") or None)
+        names = sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in listing["common_prefixes"])
+        folders = [name for name in names if is_usable(name, folder)]
+        metas = sorted(listing["objects"], key=lambda meta: meta["path"])
+        entries = [Entry(before + meta["path"][len(self._prefix) :], head_of(meta, None)) for meta in metas]
+        files = [entry for entry in entries if is_usable(entry.key, folder)]
+        return Level(files[:most], folders[:most], len(files) <= most and len(folders) <= most)
 
     def gdal_path(self, key: str) -> str:
         bucket, path = self._named(key)
@@ -152,7 +166,7 @@ class ObjectRoot:
         yield GdalSource(self.gdal_path(key), self.gdal_options(key))
 
     def gdal_options(self, key: str) -> dict[str, str]:
-        """The way to the store is open, for this blob alone."""
+        """Allows GDAL to reach the store, for this blob only."""
         way = os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy") or ""
         ours = {"GDAL_HTTP_PROXY": way, "GDAL_HTTPS_PROXY": way, "GDAL_HTTP_MAX_RETRY": "3"}
         return CLOSED | ours | self._service.gdal_options | {"CPL_VSIL_CURL_ALLOWED_FILENAME": self.gdal_path(key)}
@@ -227,7 +241,7 @@ def open_s3(url: str, options: Mapping[str, str]) -> ObjectRoot:
         with told(url):
             return S3Store(name, config=config, client_options=client_options(endpoint), retry_config=RETRIES)  # type: ignore[arg-type]
 
-    # GDAL does not mind how they are spelt; rasterio takes them in capitals from a library of Amazon's alone.
+    # GDAL accepts any case; rasterio accepts upper-case names only from Amazon's own library.
     gdal = {
         name.title(): value for name, value in options.items() if name.startswith("aws_") and name != "aws_endpoint"
     }
@@ -243,14 +257,14 @@ def renamed(options: Mapping[str, str], names: Mapping[str, str]) -> dict[str, s
 
 
 def rebuilt(url: str) -> str:
-    """The same URL as `Storage.url` quotes its continuation."""
+    """Quotes the path as `Storage.url` does."""
     parts = urlsplit(url)
     path = unquote(parts.path).strip("/")
     return f"{parts.scheme}://{parts.netloc}" + (f"/{quote(path)}" if path else "")
 
 
 def client_options(endpoint: str | None) -> ClientConfig:
-    """No limit on a transfer as a whole, which takes as long as the file is large; but on silence."""
+    """No limit for a whole transfer, whose time depends on the file size, but one for a stalled connection."""
     return {
         "allow_http": endpoint is not None and endpoint.startswith("http://"),
         "timeout": timedelta(days=1),
@@ -261,7 +275,7 @@ def client_options(endpoint: str | None) -> ClientConfig:
 
 @contextmanager
 def told(key: str) -> Iterator[None]:
-    """What the library says, in the words of storage: its own quote URLs with signatures in them."""
+    """Translates errors of the library into errors of storage: its own messages quote URLs with signatures."""
     try:
         yield
     except Exception as error:
@@ -274,16 +288,16 @@ def retold(key: str, error: Exception) -> Exception:
             return StorageError(f"{key}: the container or bucket of this zone does not exist: create it")
         return BlobNotFound(f"there is no {key}")
     if isinstance(error, exceptions.AlreadyExistsError):
-        return BlobConflict(f"{key} is there already")
+        return BlobConflict(f"{key} already exists")
     if isinstance(error, exceptions.PreconditionError):
-        return BlobConflict(f"{key} has been replaced by somebody else")
+        return BlobConflict(f"{key} was replaced by another writer")
     if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError):
         return StorageError(f"{key}: the store refuses our credentials: check RMHDAG_STORAGE_OPTIONS and its rights")
     if not isinstance(error, exceptions.BaseError):
         return error
     status = re.search(r"status code: (\d{3}(?: [A-Z][A-Za-z ]{2,40})?)", str(error))
     reason = f"it answered {status[1]}" if status else "it cannot be reached"
-    return StorageError(f"{key}: the store does not serve us, {reason}: check its URL and the network")
+    return StorageError(f"{key}: the store is not available, {reason}: check its URL and the network")
 
 
 def head_of(meta: Any, sha256: str | None) -> Head:

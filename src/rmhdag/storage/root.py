@@ -1,4 +1,4 @@
-"""What a kind of store must be able to do; `rmhdag.storage.zones` makes everything else from it.
+"""The operations of a kind of store; `rmhdag.storage.zones` builds everything else on them.
 
 A key is the container and the path, checked, joined by `/`. Content goes in and out in pieces of bounded size.
 """
@@ -19,7 +19,7 @@ class Head(NamedTuple):
     size_bytes: int
     etag: str
     modified_at: datetime
-    # Known without reading only where the store keeps it beside the content.
+    # Available without reading the content only if the store keeps it as metadata.
     sha256: str | None = None
 
 
@@ -28,8 +28,16 @@ class Entry(NamedTuple):
     head: Head
 
 
+class Level(NamedTuple):
+    """What lies in one folder, by name; `is_complete` is False if there is more."""
+
+    files: list[Entry]
+    folders: list[str]
+    is_complete: bool
+
+
 class Condition(NamedTuple):
-    """Write only if nothing is there, or only over the one that is known."""
+    """Write only if the blob does not exist, or only if it has the known etag."""
 
     if_absent: bool = False
     if_match: str | None = None
@@ -39,14 +47,14 @@ ALWAYS = Condition()
 
 
 class GdalSource(NamedTuple):
-    """What GDAL opens, and the options under which it can open nothing else by network."""
+    """The path that GDAL opens, and options that block all other network access."""
 
     path: str
     options: dict[str, str]
 
 
 class Root(Protocol):
-    """A zone's place. All raise the errors of `rmhdag.storage.errors`."""
+    """The root of a zone. All methods raise the errors of `rmhdag.storage.errors`."""
 
     # Without a slash at its end.
     url: str
@@ -79,6 +87,9 @@ class Root(Protocol):
     def folders(self, above: str = "") -> Iterator[str]:
         """The names at the first level, or in one folder of it."""
 
+    def level(self, folder: str, most: int) -> Level:
+        """The files and folders in a folder, not below; at most so many of each."""
+
     def gdal_path(self, key: str) -> str: ...
 
     def gdal_source(self, key: str) -> AbstractContextManager[GdalSource]: ...
@@ -87,7 +98,7 @@ class Root(Protocol):
 
 
 def is_usable(name: str, folder: str) -> bool:
-    """Whether something found in a folder can be addressed; what cannot is told to whoever reads the log."""
+    """Whether a name found in a folder is a valid address; others are logged."""
     try:
         check_path(name)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Where the zones lie and with which options they are reached; told to children by variables of their environment."""
+"""Where the zones are and with which options they are reached; passed to children by environment variables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHARES_VARIABLE = "RMHDAG_STORAGE_SHARES"
 ZONE_VARIABLES = {zone: f"{ROOT_VARIABLE}_{zone.name}" for zone in Zone}
 VARIABLES = frozenset({ROOT_VARIABLE, OPTIONS_VARIABLE, SHARES_VARIABLE, *ZONE_VARIABLES.values()})
 
-# Names of options; those that are no secret may be shown. A zone's own have its name and a dot before them.
+# Names of options; those that are not secret may be shown. Options of one zone begin with its name and a dot.
 OPEN_OPTIONS = frozenset({"azure_endpoint", "azure_client_id", "azure_tenant_id", "aws_endpoint", "aws_region"})
 SECRET_OPTIONS = frozenset(
     {"azure_account_key", "azure_sas_token", "azure_client_secret"}
@@ -27,7 +27,7 @@ OPTIONS = OPEN_OPTIONS | SECRET_OPTIONS
 
 
 def split_option(name: str) -> tuple[Zone | None, str]:
-    """`silver.aws_region` is an option of silver alone. Raises StorageError for one that nobody knows."""
+    """`silver.aws_region` is an option of silver alone. Raises StorageError for an unknown option."""
     zone, dot, option = name.rpartition(".")
     if option not in OPTIONS or (dot and zone not in set(Zone)):
         raise StorageError(f"there is no storage option {name!r}: use {', '.join(sorted(OPTIONS))}")
@@ -36,7 +36,7 @@ def split_option(name: str) -> tuple[Zone | None, str]:
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """A zone's own URL, else a folder of the zone's name below `root`."""
+    """A zone has its own URL, or is a folder of its name below `root`."""
 
     root: str | None = None
     zones: Mapping[Zone, str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class StorageSettings:
         return self.root is not None or bool(self.zones)
 
     def describe(self) -> str:
-        """For people; URLs have no secrets in them."""
+        """For people; URLs contain no secrets."""
         places = {str(zone): url for zone in Zone if (url := self.zones.get(zone)) is not None}
         return ", ".join(([self.root] if self.root else []) + [f"{zone} {url}" for zone, url in places.items()])
 
@@ -71,7 +71,7 @@ class StorageSettings:
 
     @classmethod
     def from_variables(cls, variables: Mapping[str, str]) -> StorageSettings:
-        """For processes that are told by their parent."""
+        """For child processes, which get the settings from their parent."""
         return cls(
             variables.get(ROOT_VARIABLE) or None,
             {zone: url for zone, name in ZONE_VARIABLES.items() if (url := variables.get(name))},
@@ -80,11 +80,11 @@ class StorageSettings:
         )
 
     def as_variables(self) -> dict[str, str]:
-        found = {ZONE_VARIABLES[zone]: url for zone, url in self.zones.items()}
+        variables = {ZONE_VARIABLES[zone]: url for zone, url in self.zones.items()}
         if self.root is not None:
-            found[ROOT_VARIABLE] = self.root
+            variables[ROOT_VARIABLE] = self.root
         if self.options:
-            found[OPTIONS_VARIABLE] = json.dumps(dict(self.options))
+            variables[OPTIONS_VARIABLE] = json.dumps(dict(self.options))
         if self.shares:
-            found[SHARES_VARIABLE] = json.dumps({name: dict(shared) for name, shared in self.shares.items()})
-        return found
+            variables[SHARES_VARIABLE] = json.dumps({name: dict(shared) for name, shared in self.shares.items()})
+        return variables

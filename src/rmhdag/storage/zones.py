@@ -1,6 +1,6 @@
-"""Blob storage as one namespace sees it: three zones, containers in them, files in those; wherever they lie.
+"""Blob storage as one namespace sees it: three zones with containers of files, in any kind of store.
 
-Every address is checked here, on every call, before a store hears of it, and becomes a place of the namespace's own.
+Every address is checked here, on every call, before it reaches a store, and is mapped to the namespace's own place.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ MEDIA_TYPES = {
     ".webp": "image/webp",
 }
 DEFAULT_MEDIA_TYPE = "application/octet-stream"
+MOST_MEDIA_TYPE_CHARACTERS = 64
 
 
 class BlobInfo(NamedTuple):
-    """A blob as a listing shows it; `etag` changes with its content."""
+    """A blob in a listing; `etag` changes with its content."""
 
     address: BlobAddress
     size_bytes: int
@@ -50,11 +51,19 @@ class BlobInfo(NamedTuple):
     modified_at: datetime
 
 
-class Storage:
-    """Its methods may be called from several threads, and raise StorageError or one of its kinds.
+class FolderListing(NamedTuple):
+    """`is_complete` is False if the folder has more than are listed."""
 
-    `before_write` is called before anything is written or deleted, and again before what was written becomes visible:
-    whatever it raises prevents that.
+    files: list[BlobInfo]
+    folders: list[str]
+    is_complete: bool
+
+
+class Storage:
+    """Methods may be called from several threads; they raise StorageError or a subclass.
+
+    `before_write` is called before anything is written or deleted, and again before a write becomes visible; an
+    exception from it prevents that.
     """
 
     def __init__(
@@ -89,13 +98,24 @@ class Storage:
             if path.startswith(prefix):
                 yield info_of(BlobAddress(Zone(zone), container, path), head)
 
+    def folder(self, zone: Zone, container: str, path: str = "", *, most: int = 1_000) -> FolderListing:
+        """The files and folders in one folder of a container, not below it; at most so many of each."""
+        home = folder = self._view.place(Zone(zone), checked_container(container)).folder
+        if path:
+            folder = f"{folder}/{checked_path(path)}"
+        level = self._root(zone).level(folder, most)
+        files = [
+            info_of(BlobAddress(Zone(zone), container, entry.key[len(home) + 1 :]), entry.head) for entry in level.files
+        ]
+        return FolderListing(files, level.folders, level.is_complete)
+
     def containers(self, zone: Zone) -> tuple[str, ...]:
-        """The containers of a zone that hold something, and those that are shared with the namespace."""
+        """The containers of a zone that are not empty, and those shared with the namespace."""
         names = {name for name in self._root(zone).folders(self._view.home) if not self._view.is_reserved(name)}
         return tuple(sorted(names.union(self._view.shared_in(zone))))
 
     def read(self, address: BlobAddress, max_bytes: int = READ_BYTES) -> bytes:
-        """The whole content; a blob with more than `max_bytes` is an error, and never in memory."""
+        """The whole content; a blob with more than `max_bytes` is an error and is not loaded."""
         root, key = self._find(address)
         content = bytearray()
         for piece in root.pieces(key):
@@ -105,7 +125,7 @@ class Storage:
         return bytes(content)
 
     def read_range(self, address: BlobAddress, offset: int, length: int) -> bytes:
-        """A part of the content; less than the length at its end."""
+        """Part of the content; shorter than `length` at the end of the blob."""
         root, key = self._find(address)
         return root.read_range(key, offset, min(length, READ_BYTES))
 
@@ -118,7 +138,7 @@ class Storage:
         if_absent: bool = False,
         if_match: str | None = None,
     ) -> BlobRef:
-        """Write bytes as a blob. `if_absent` and `if_match` (an etag) raise BlobConflict when another was first."""
+        """Write bytes as a blob. `if_absent` and `if_match` (an etag) raise BlobConflict if another was first."""
         root, key = self._find_writable(address)
         sha256 = hashlib.sha256(data).hexdigest()
         media_type = media_type or media_type_of(address.path)
@@ -142,18 +162,17 @@ class Storage:
         if_absent: bool = False,
         on_piece: Callable[[int], None] | None = None,
     ) -> BlobRef:
-        """Copy a local file into storage. If the same bytes are there already, nothing is written.
-
-        `if_absent` raises BlobConflict if other bytes are there; above READ_BYTES that is looked at before the upload
-        only, as stores of objects take a condition with one piece alone. `on_piece` hears of the bytes as they go.
+        """Copy a local file to storage. If the same bytes already exist there, nothing is written. `if_absent` raises
+        BlobConflict if other bytes exist; above READ_BYTES this is checked only before the upload, because object
+        stores accept a condition only for a single piece. `on_piece` is called with the number of bytes of each piece.
         """
         root, key = self._find_writable(address)
         first = Counted(file_pieces(local))
         first.drain()
         media_type = media_type or media_type_of(address.path)
-        made = ref_of(address, first.size_bytes, first.sha256, media_type)
-        if self._holds(root, key, made):
-            return made
+        ref = ref_of(address, first.size_bytes, first.sha256, media_type)
+        if self._holds(root, key, ref):
+            return ref
         if if_absent and self.exists(address):
             raise BlobConflict(f"{address} exists with another content")
         second = Counted(file_pieces(local), on_piece)
@@ -166,10 +185,12 @@ class Storage:
             media_type=media_type,
             condition=Condition(if_absent and first.size_bytes <= READ_BYTES, None),
         )
-        return made
+        return ref
 
     def download(self, address: BlobAddress, local: Path, *, on_piece: Callable[[int], None] | None = None) -> BlobRef:
-        """Copy a blob to a local file, complete when it appears. `on_piece` hears of the bytes as they come."""
+        """Copy a blob to a local file, which is complete when it appears. `on_piece` is called with the number of bytes
+        of each piece.
+        """
         root, key = self._find(address)
         content = Counted(root.pieces(key), on_piece)
         part = local.with_name(f".{secrets.token_hex(8)}.part")
@@ -201,12 +222,12 @@ class Storage:
         return ref_of(target, content.size_bytes, content.sha256, media_type)
 
     def sha256(self, address: BlobAddress) -> str:
-        """The hash of the content in hexadecimal digits; read from the content where the store does not keep it."""
+        """The hash of the content in hexadecimal digits; computed from the content if the store does not keep it."""
         root, key = self._find(address)
         return root.head(key).sha256 or hash_of(root, key)
 
     def delete(self, address: BlobAddress) -> None:
-        """Delete a blob. Deleting what is not there is no error, so that it can be repeated."""
+        """Delete a blob. Deleting a missing blob is not an error, so the call can be repeated."""
         root, key = self._find_writable(address)
         self._before_write()
         try:
@@ -215,23 +236,23 @@ class Storage:
             return
 
     def url(self, address: BlobAddress) -> str:
-        """The URL under which the blob lies; it carries no credentials."""
+        """The URL of the blob, without credentials."""
         root, key = self._find(address)
         return f"{root.url}/{quote(key)}"
 
     def address_of(self, url: str) -> BlobAddress:
-        """The address of a URL that `url` has made for this namespace, or OutsideStorage."""
+        """The address of a URL that `url` returned for this namespace, or OutsideStorage."""
         for zone, root in self._roots.items():
             if url.startswith(root.url + "/"):
                 key = "/".join(unquote(segment) for segment in url[len(root.url) + 1 :].split("/"))
                 address = BlobAddress(zone, *self._view.split(zone, key))
-                # Spelt otherwise, a browser might understand another file.
+                # With another spelling, a browser might request another file.
                 if self.url(address) == url:
                     return address
         raise OutsideStorage("this URL is in none of the configured zones")
 
     def owns(self, url: str) -> bool:
-        """Whether it is the URL of a file that this namespace may have."""
+        """Whether this is the URL of a file that this namespace may use."""
         try:
             self.address_of(url)
         except OutsideStorage:
@@ -239,9 +260,8 @@ class Storage:
         return True
 
     def href_beside(self, url: str, beside: BlobAddress) -> str:
-        """A URL of `url` as one that leads there from another blob, so that the zones may be moved together.
-
-        A URL outside storage stays as it is, and so does one in a zone that does not lie beside the other's.
+        """A URL of `url` as a relative link from another blob, so that the zones can be moved together. A URL outside
+        storage stays unchanged, and so does one in a zone that is not next to the other's.
         """
         try:
             target = self.address_of(url)
@@ -254,7 +274,7 @@ class Storage:
         return posixpath.relpath(url[len(home) :], folder)
 
     def url_beside(self, href: str, beside: BlobAddress) -> str:
-        """The reverse: what leads from a blob to another in storage, as a URL; else the text itself."""
+        """The reverse: a link from one blob to another in storage, as a URL; other text stays unchanged."""
         home = self._home(beside.zone)
         if home is None or ":" in href or href.startswith("/"):
             return href
@@ -267,34 +287,34 @@ class Storage:
         return url
 
     def gdal_path(self, address: BlobAddress) -> str:
-        """What GDAL opens. `gdal_source` is safer where others may write: its file cannot be swapped."""
+        """The path that GDAL opens. `gdal_source` is safer if others may write: its file cannot be swapped."""
         root, key = self._find(address)
         return root.gdal_path(key)
 
     def gdal_options(self, address: BlobAddress | None = None) -> dict[str, str]:
-        """Options under which GDAL reads this blob; without one, those that let it into no network at all."""
+        """Options with which GDAL reads this blob; without an address, options that block all network access."""
         if address is None:
             return dict(CLOSED)
         root, key = self._find(address)
         return root.gdal_options(key)
 
     def gdal_source(self, address: BlobAddress) -> AbstractContextManager[GdalSource]:
-        """A path that stands for this very blob while the context lasts, and options that allow it alone."""
+        """A path to exactly this blob while the context lasts, and options that allow only this blob."""
         root, key = self._find(address)
         return root.gdal_source(key)
 
     def _home(self, zone: Zone) -> str | None:
-        """What a zone's place lies in; None for a bucket or container, which lies in nothing that could be moved."""
+        """The folder around a zone's root; None for a bucket or container, which has none that could be moved."""
         home = self._root(zone).url.rpartition("/")[0]
         return None if home.endswith(":/") else home
 
     def _root(self, zone: Zone) -> Root:
-        found = self._roots.get(zone)
-        if found is None:
+        root = self._roots.get(zone)
+        if root is None:
             raise StorageError(
                 f"there is no storage for the zone {zone}: set RMHDAG_STORAGE, or RMHDAG_STORAGE_{zone.upper()}"
             )
-        return found
+        return root
 
     def _find(self, address: BlobAddress) -> tuple[Root, str]:
         zone, container, path = address
@@ -311,7 +331,7 @@ class Storage:
         return self._find(address)
 
     def _allowed(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """The pieces; a store makes a blob visible only after it has had the last of them."""
+        """The pieces; a store makes a blob visible only after the last of them."""
         yield from pieces
         self._before_write()
 
@@ -324,11 +344,11 @@ class Storage:
 
 
 def _nothing() -> None:
-    """Everybody may write."""
+    """Allows every write."""
 
 
 class Counted:
-    """Pieces on their way: how many bytes have passed, and their hash."""
+    """Passes pieces on, and counts and hashes their bytes."""
 
     def __init__(self, pieces: Iterable[bytes], on_piece: Callable[[int], None] | None = None) -> None:
         self._pieces = pieces
@@ -353,19 +373,19 @@ class Counted:
             pass
 
     def checked(self, local: Path, first: Counted) -> Iterator[bytes]:
-        """The same again; an error before the end if the file has changed meanwhile."""
+        """Read the file again; raises an error before the end if it has changed meanwhile."""
         yield from self
         if self.sha256 != first.sha256:
             raise StorageError(f"{local.name} was changed while it was uploaded: upload it when it is finished")
 
 
 def open_storage(settings: StorageSettings, namespace: str, before_write: Callable[[], None] | None = None) -> Storage:
-    """Of one namespace. Nothing is touched yet; what is wrong with the settings is said at once."""
+    """The storage of one namespace. Accesses nothing yet; errors in the settings are raised at once."""
     roots = {zone: open_root(zone, url, settings) for zone in Zone if (url := settings.url_of(zone)) is not None}
     for zone, root in roots.items():
         for other, beside in roots.items():
             if zone != other and f"{beside.url}/".startswith(f"{root.url}/"):
-                raise StorageError(f"the zones {zone} and {other} lie in one another: give each a place of its own")
+                raise StorageError(f"the zones {zone} and {other} are nested: give each its own place")
     return Storage(roots, settings.view_of(namespace), before_write)
 
 
@@ -380,7 +400,7 @@ def open_root(zone: Zone, url: str, settings: StorageSettings) -> Root:
     if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path.startswith("/"):
         return LocalRoot(Path(unquote(parts.path)))
     if parts.scheme in ("az", "s3"):
-        # Not loaded by those who keep their files in a folder.
+        # Not loaded if all files are in folders.
         from rmhdag.storage.objects import open_azure, open_s3
 
         options = settings.options_of(zone)
@@ -407,7 +427,7 @@ def checked_path(path: str) -> str:
 
 
 def shown(name: str) -> str:
-    """For a message: in one line, and not too long."""
+    """A name for a message: on one line, and not too long."""
     text = json.dumps(name, ensure_ascii=False)
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= 200 else f"{text[:200]}…"
@@ -442,4 +462,6 @@ def file_pieces(local: Path) -> Iterator[bytes]:
 
 def media_type_of(path: str) -> str:
     suffix = Path(path).suffix.lower()
-    return MEDIA_TYPES.get(suffix) or mimetypes.guess_type(f"x{suffix}")[0] or DEFAULT_MEDIA_TYPE
+    media_type = MEDIA_TYPES.get(suffix) or mimetypes.guess_type(f"x{suffix}")[0] or DEFAULT_MEDIA_TYPE
+    # Those of office programs are longer than a record may name.
+    return media_type if len(media_type) <= MOST_MEDIA_TYPE_CHARACTERS else DEFAULT_MEDIA_TYPE

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import psycopg
 from psycopg.rows import dict_row
 
+from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 Rows = list[dict[str, Any]]
 # Enough to see what fails; a storm of failures must not make the page slow.
 MOST_FAILURES = 5_000
@@ -35,6 +34,6 @@ def orchestrator_events(conn: Conn, namespace: str, owners: Sequence[str] | None
     return _read(conn, "orchestrator_events", {"namespace": namespace, "owners": chosen, "with_errors": with_errors})
 
 
-def _read(conn: Conn, query: str, given: dict[str, Any]) -> Rows:
+def _read(conn: Conn, query: str, parameters: dict[str, Any]) -> Rows:
     with conn.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(SQL[query], given).fetchall()
+        return cursor.execute(SQL[query], parameters).fetchall()

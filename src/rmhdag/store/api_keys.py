@@ -15,32 +15,41 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-import psycopg
 
+from rmhdag.models.refusals import Kind, Refusal
 from rmhdag.models.registry import KeyKind
 from rmhdag.models.scopes import Scope
 from rmhdag.store.audit import add_audit
+from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 
 PREFIX = "rmhdag_"
 SHAPE = re.compile(r"rmhdag_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 LOGIN_DAYS = 10 / (24 * 60)
 SESSION_DAYS = 0.5
+# With none of these there is nothing that the web interface could show.
+PEOPLE = frozenset({Scope.READ, Scope.REVIEWER, Scope.ADMIN})
 
 
 class KeyRefused(Exception):
     """The key does not open anything: unknown, wrong, revoked or expired."""
 
 
-class KeyUnknown(Exception):
+class KeyUnknown(Refusal):
     """There is no such key in the namespace."""
 
+    def __init__(self) -> None:
+        super().__init__(Kind.NOT_FOUND, "not_found", "there is no such key", remedy="`GET /api/v1/keys` lists them.")
 
-class NotRotated(Exception):
+
+class NotRotated(Refusal):
     """The key is not live, or it is not alone."""
+
+    def __init__(self, message: str) -> None:
+        remedy = "Revoke the key that is no longer used, or wait for the end of its overlap."
+        super().__init__(Kind.CONFLICT, "not_rotated", message, remedy=remedy)
 
 
 class KeyHolder(NamedTuple):
@@ -48,6 +57,7 @@ class KeyHolder(NamedTuple):
     namespace: str
     name: str
     scopes: frozenset[Scope]
+    max_priority: int | None
 
 
 class NewKey(NamedTuple):
@@ -65,6 +75,7 @@ class KeyLine(NamedTuple):
     name: str
     kind: str
     scopes: list[str]
+    max_priority: int | None
     rotated_from: str | None
     created_by: str
     created_at: datetime
@@ -81,14 +92,14 @@ def verify_key(conn: Conn, text: str, kind: KeyKind = KeyKind.KEY) -> KeyHolder:
     row = None if shape is None else conn.execute(SQL["find_key"], {"key_id": shape[1], "kind": kind}).fetchone()
     if shape is None or row is None:
         raise KeyRefused("the key is not known")
-    key_id, namespace, name, secret_hash, scopes, revoked, expired, is_long_unused = row
+    key_id, namespace, name, secret_hash, scopes, max_priority, revoked, expired, is_long_unused = row
     if not hmac.compare_digest(secret_hash, hash_secret(shape[2])) or revoked:
         raise KeyRefused("the key is not known")
     if expired:
         raise KeyRefused("the key has expired")
     if is_long_unused:
         conn.execute(SQL["note_use"], {"key_id": key_id})
-    return KeyHolder(key_id, namespace, name, frozenset(Scope(scope) for scope in scopes))
+    return KeyHolder(key_id, namespace, name, frozenset(Scope(scope) for scope in scopes), max_priority)
 
 
 def find_dead(conn: Conn, key_ids: Collection[str]) -> list[str]:
@@ -110,6 +121,7 @@ def create_key(
     created_by: str,
     namespace: str = "default",
     days: float | None = None,
+    max_priority: int | None = None,
     rotated_from: str | None = None,
     kind: KeyKind = KeyKind.KEY,
 ) -> NewKey:
@@ -121,6 +133,7 @@ def create_key(
         "secret_hash": hash_secret(secret),
         "kind": kind,
         "scopes": orjson.dumps(sorted(scopes)).decode(),
+        "max_priority": max_priority,
         "rotated_from": rotated_from,
         "created_by": created_by,
         "days": days,
@@ -129,7 +142,7 @@ def create_key(
         conn.execute(SQL["insert_key"], given)
         if kind is KeyKind.KEY:
             action = "key.create" if rotated_from is None else "key.rotate"
-            made = {"name": name, "scopes": sorted(scopes), "days": days}
+            made = {"name": name, "scopes": sorted(scopes), "days": days, "max_priority": max_priority}
             before = {} if rotated_from is None else {"key_id": rotated_from}
             add_audit(conn, namespace, created_by, action, f"key {key_id}", before=before, after=made)
     return NewKey(key_id, f"{PREFIX}{key_id}_{secret}")
@@ -144,7 +157,7 @@ def find_key(conn: Conn, namespace: str, key_id: str) -> KeyLine:
     given = {"namespace": namespace, "key_id": key_id, "dead_too": True, "after": "", "limit": 1}
     row = conn.execute(SQL["list_keys"], given).fetchone()
     if row is None:
-        raise KeyUnknown(key_id)
+        raise KeyUnknown
     return KeyLine(*row)
 
 
@@ -157,18 +170,18 @@ def rotate_key(
     overlap_hours: float,
     days: float | None = None,
     default_days: float | None = None,
-    allow: Callable[[frozenset[Scope]], None] = lambda scopes: None,
+    allow: Callable[[frozenset[Scope], int | None], None] = lambda scopes, max_priority: None,
 ) -> NewKey:
     """A new key for the same holder; the old one lives on until the overlap ends. Without `days` the new one lives as
-    long as the old one was meant to, or `default_days` if that had no end. `allow` sees the scopes first, and raises if
-    they are not to be handed on.
+    long as the old one was meant to, or `default_days` if that had no end. `allow` sees the scopes and
+    the highest priority first, and raises if they are not to be handed on.
     """
     with conn.transaction():
         row = conn.execute(SQL["lock_key"], {"key_id": key_id, "namespace": namespace}).fetchone()
         if row is None:
-            raise KeyUnknown(key_id)
-        name, scopes, live, days_before = row
-        allow(frozenset(map(Scope, scopes)))
+            raise KeyUnknown
+        name, scopes, max_priority, live, days_before = row
+        allow(frozenset(map(Scope, scopes)), max_priority)
         if not live:
             raise NotRotated(f"key {key_id} is revoked or has expired")
         twin = conn.execute(SQL["live_twin"], {"key_id": key_id}).fetchone()
@@ -181,6 +194,7 @@ def rotate_key(
             created_by=created_by,
             namespace=namespace,
             days=next((one for one in (days, days_before) if one is not None), default_days),
+            max_priority=max_priority,
             rotated_from=key_id,
         )
         conn.execute(SQL["end_after"], {"key_id": key_id, "hours": overlap_hours})
@@ -227,6 +241,29 @@ def open_session(conn: Conn, token: str) -> str:
             rotated_from=shape[1],
             kind=KeyKind.SESSION,
         ).key
+
+
+def open_session_with_key(conn: Conn, text: str) -> str:
+    """A browser's session that may do what the key may. It ends with the key, if that is sooner: `find_key` looks."""
+    holder = verify_key(conn, text)
+    if holder.scopes.isdisjoint(PEOPLE):
+        raise KeyRefused("the key is for programs: a browser needs one with the scope `read`")
+    conn.execute(SQL["forget_logins"])
+    return create_key(
+        conn,
+        holder.name,
+        holder.scopes,
+        created_by=f"key {holder.key_id}",
+        namespace=holder.namespace,
+        days=SESSION_DAYS,
+        max_priority=holder.max_priority,
+        rotated_from=holder.key_id,
+        kind=KeyKind.SESSION,
+    ).key
+
+
+def end_session(conn: Conn, key_id: str, revoked_by: str) -> None:
+    conn.execute(SQL["end_session"], {"key_id": key_id, "revoked_by": revoked_by})
 
 
 def end_logins(conn: Conn, namespace: str, created_by: str) -> None:

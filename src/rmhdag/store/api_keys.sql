@@ -1,22 +1,31 @@
 -- name: find_key
+-- A session that was opened with a key ends with that key.
 SELECT
-    key_id, namespace, name, secret_hash, scopes,
-    revoked_at IS NOT NULL AS revoked,
-    COALESCE(expires_at <= clock_timestamp(), false) AS expired,
-    COALESCE(last_used_at < clock_timestamp() - interval '1 minute', true) AS is_long_unused
-FROM dag_api_keys
-WHERE key_id = %(key_id)s AND kind = %(kind)s::key_kind
+    k.key_id, k.namespace, k.name, k.secret_hash, k.scopes, k.max_priority,
+    k.revoked_at IS NOT NULL OR source.revoked_at IS NOT NULL AS revoked,
+    COALESCE(LEAST(k.expires_at, source.expires_at) <= clock_timestamp(), false) AS expired,
+    COALESCE(k.last_used_at < clock_timestamp() - interval '1 minute', true) AS is_long_unused
+FROM dag_api_keys AS k
+LEFT JOIN dag_api_keys AS source ON k.kind = 'session' AND source.key_id = k.rotated_from AND source.kind = 'key'
+WHERE k.key_id = %(key_id)s AND k.kind = %(kind)s::key_kind
 
 -- name: find_dead
-SELECT key_id
-FROM dag_api_keys
-WHERE key_id = ANY(%(key_ids)s::text[]) AND (revoked_at IS NOT NULL OR expires_at <= clock_timestamp())
+SELECT k.key_id
+FROM dag_api_keys AS k
+LEFT JOIN dag_api_keys AS source ON k.kind = 'session' AND source.key_id = k.rotated_from AND source.kind = 'key'
+WHERE k.key_id = ANY(%(key_ids)s::text[])
+    AND (
+        k.revoked_at IS NOT NULL OR k.expires_at <= clock_timestamp()
+        OR source.revoked_at IS NOT NULL OR source.expires_at <= clock_timestamp()
+    )
 
 -- name: insert_key
-INSERT INTO dag_api_keys (key_id, namespace, name, secret_hash, kind, scopes, rotated_from, created_by, expires_at)
+INSERT INTO dag_api_keys (
+    key_id, namespace, name, secret_hash, kind, scopes, max_priority, rotated_from, created_by, expires_at
+)
 VALUES (
-    %(key_id)s, %(namespace)s, %(name)s, %(secret_hash)s, %(kind)s::key_kind, %(scopes)s, %(rotated_from)s,
-    %(created_by)s,
+    %(key_id)s, %(namespace)s, %(name)s, %(secret_hash)s, %(kind)s::key_kind, %(scopes)s, %(max_priority)s,
+    %(rotated_from)s, %(created_by)s,
     CASE WHEN %(days)s::float8 IS NOT NULL THEN clock_timestamp() + %(days)s * interval '1 day' END
 )
 
@@ -28,7 +37,7 @@ WHERE key_id = %(key_id)s AND (last_used_at IS NULL OR last_used_at < clock_time
 
 -- name: list_keys
 SELECT
-    key_id, namespace, name, kind, scopes, rotated_from, created_by, created_at, expires_at, revoked_at, revoked_by,
+    key_id, namespace, name, kind, scopes, max_priority, rotated_from, created_by, created_at, expires_at, revoked_at, revoked_by,
     last_used_at,
     CASE
         WHEN revoked_at IS NOT NULL THEN 'revoked'
@@ -45,7 +54,7 @@ LIMIT %(limit)s
 
 -- name: lock_key
 SELECT
-    name, scopes, revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp()) AS live,
+    name, scopes, max_priority, revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp()) AS live,
     (EXTRACT(epoch FROM expires_at - created_at) / 86400)::float8 AS days
 FROM dag_api_keys
 WHERE key_id = %(key_id)s AND namespace = %(namespace)s AND kind = 'key'
@@ -78,6 +87,11 @@ SET revoked_at = clock_timestamp(), last_used_at = clock_timestamp()
 WHERE key_id = %(key_id)s AND secret_hash = %(secret_hash)s AND kind = 'login'
     AND revoked_at IS NULL AND expires_at > clock_timestamp()
 RETURNING namespace, name, scopes, created_by
+
+-- name: end_session
+UPDATE dag_api_keys
+SET revoked_at = clock_timestamp(), revoked_by = %(revoked_by)s
+WHERE key_id = %(key_id)s AND kind = 'session' AND revoked_at IS NULL
 
 -- name: end_logins
 UPDATE dag_api_keys

@@ -1,22 +1,19 @@
-"""What jobs bring about in revisions and assets: written in the transaction that changes the job, by nobody else."""
+"""How jobs change revisions and assets: written only here, in the transaction that changes the job."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import orjson
-import psycopg
 
+from rmhdag.models.assets import ApprovalState, ProcessingStatus
+from rmhdag.store.batch_rows import RevisionKey, encode_rows
+from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
+from rmhdag.store.reviews import follow_review
 
 SQL = load_queries(__file__)
-
-
-class RevisionKey(NamedTuple):
-    namespace: str
-    asset_id: str
-    revision: int
 
 
 class RevisionOfJob(NamedTuple):
@@ -24,25 +21,28 @@ class RevisionOfJob(NamedTuple):
     key: RevisionKey
 
 
-def follow_jobs(conn: psycopg.Connection[Any], followed: Sequence[RevisionOfJob]) -> None:
+def lock_assets(conn: Conn, revisions: Iterable[RevisionKey]) -> None:
+    conn.execute(SQL["lock_assets"], {"revisions": encode_rows(revisions)}, prepare=True)
+
+
+def follow_jobs(conn: Conn, followed: Sequence[RevisionOfJob]) -> None:
     """After the jobs' rows are written, and whatever they publish: their revisions follow, and the assets those."""
-    revisions = _text([one.key for one in followed])
+    revisions = encode_rows(one.key for one in followed)
     conn.execute(SQL["lock_assets"], {"revisions": revisions}, prepare=True)
-    conn.execute(SQL["follow_jobs"], {"jobs": _text([one.job_id for one in followed])}, prepare=True)
+    jobs = orjson.dumps([one.job_id for one in followed]).decode()
+    reviewed = conn.execute(SQL["follow_jobs"], {"jobs": jobs}, prepare=True).fetchall()
+    for *key, status, state in reviewed:
+        follow_review(conn, RevisionKey(*key), ProcessingStatus(status), ApprovalState(state))
     conn.execute(SQL["show_revisions"], {"revisions": revisions}, prepare=True)
 
 
-def follow_job_if_asset(conn: psycopg.Connection[Any], job_id: str) -> None:
+def follow_job_if_asset(conn: Conn, job_id: str) -> None:
     """The same for one job of which only the id is known."""
     row = conn.execute(SQL["revision_of_job"], {"job_id": job_id}).fetchone()
     if row is not None:
         follow_jobs(conn, [RevisionOfJob(job_id, RevisionKey(*row))])
 
 
-def show_revision(conn: psycopg.Connection[Any], key: RevisionKey) -> None:
+def show_revision(conn: Conn, key: RevisionKey) -> None:
     """The asset as its revisions are now; the caller has locked it."""
-    conn.execute(SQL["show_revisions"], {"revisions": _text([key])}, prepare=True)
-
-
-def _text(rows: Sequence[Any]) -> str:
-    return orjson.dumps([list(row) if isinstance(row, tuple) else row for row in rows]).decode()
+    conn.execute(SQL["show_revisions"], {"revisions": encode_rows([key])}, prepare=True)

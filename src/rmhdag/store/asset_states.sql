@@ -1,15 +1,16 @@
 -- name: lock_assets
 -- In their order: of two who lock several, neither waits for the other for ever. Always after the jobs.
--- 0 namespace, 1 asset_id, 2 revision
+-- row: RevisionKey without revision
 SELECT a.asset_id
 FROM jsonb_array_elements(%(revisions)s::jsonb) AS r
-JOIN dag_geospatial_assets AS a ON a.namespace = r->>0 AND a.asset_id = r->>1 AND jsonb_typeof(r) = 'array'
+JOIN dag_geospatial_assets AS a ON a.namespace = r->>{namespace} AND a.asset_id = r->>{asset_id}
+    AND jsonb_typeof(r) = 'array'
 ORDER BY a.namespace, a.asset_id
 FOR NO KEY UPDATE OF a
 
 -- name: follow_jobs
 -- A revision that has ended never changes. Its content is what its job has published as data by now. Its outputs outlive
--- the job, and with them the payloads that they refer to.
+-- the job, and with them the payloads that they refer to. Those under review that have ended are returned.
 WITH followed AS (
 UPDATE dag_asset_revisions AS v
 SET status = s.status,
@@ -54,25 +55,39 @@ FROM (
 ) AS s
 WHERE v.namespace = s.namespace AND v.asset_id = s.asset_id AND v.revision = s.revision AND v.job_id = s.job_id
     AND v.completed_at IS NULL
-RETURNING v.namespace, v.asset_id, v.revision, v.outputs
+RETURNING v.namespace, v.asset_id, v.revision, v.outputs, v.status, v.review_state
+), used AS (
+    INSERT INTO dag_payload_uses (namespace, sha256, holder)
+    SELECT DISTINCT f.namespace, u.sha256 #>> '{}', 'asset:' || f.asset_id || '/' || f.revision
+    FROM followed AS f, jsonb_path_query(f.outputs, '$.**."rmhdag:payload".sha256') AS u (sha256)
+    ON CONFLICT DO NOTHING
 )
-INSERT INTO dag_payload_uses (namespace, sha256, holder)
-SELECT DISTINCT f.namespace, u.sha256 #>> '{}', 'asset:' || f.asset_id || '/' || f.revision
-FROM followed AS f, jsonb_path_query(f.outputs, '$.**."rmhdag:payload".sha256') AS u (sha256)
-ON CONFLICT DO NOTHING
+SELECT namespace, asset_id, revision, status, review_state
+FROM followed
+WHERE review_state <> 'none' AND status NOT IN ('pending', 'processing')
+ORDER BY namespace, asset_id, revision
 
 -- name: show_revisions
--- The newest revision says how the asset stands, the newest completed one what it is. Computed from all of them, for
--- two of one asset may end in one batch. 0 namespace, 1 asset_id, 2 revision
+-- The newest revision says how the asset stands. The newest completed one that needs no approval or has one, and was
+-- not unpublished, is what the asset is: the rule of what is served, and the only place that has it. Computed from all
+-- of them, for two of one asset may end in one batch.
+-- row: RevisionKey
 UPDATE dag_geospatial_assets AS a
 SET processing_status = s.status,
     current_job_id = s.job_id,
     current_revision = s.revision,
     content_hash = s.content_hash,
+    approval_state = s.review_state,
+    classification = s.clearance,
     updated_at = clock_timestamp()
 FROM (
-    SELECT n.namespace, n.asset_id, n.status, n.job_id, c.revision, c.content_hash
-    FROM (SELECT DISTINCT r->>0 AS namespace, r->>1 AS asset_id FROM jsonb_array_elements(%(revisions)s::jsonb) AS r) AS k
+    SELECT
+        n.namespace, n.asset_id, n.status, n.job_id, c.revision, c.content_hash,
+        COALESCE(w.review_state, 'none') AS review_state, COALESCE(w.clearance, 'undecided') AS clearance
+    FROM (
+        SELECT DISTINCT r->>{namespace} AS namespace, r->>{asset_id} AS asset_id
+        FROM jsonb_array_elements(%(revisions)s::jsonb) AS r
+    ) AS k
     JOIN dag_geospatial_assets AS x ON x.namespace = k.namespace AND x.asset_id = k.asset_id
     JOIN dag_asset_revisions AS n
         ON n.namespace = x.namespace AND n.asset_id = x.asset_id AND n.revision = x.latest_revision
@@ -80,9 +95,18 @@ FROM (
         SELECT o.revision, o.content_hash
         FROM dag_asset_revisions AS o
         WHERE o.namespace = x.namespace AND o.asset_id = x.asset_id AND o.status = 'completed'
+            AND o.review_state IN ('none', 'approved') AND o.unpublished_at IS NULL
         ORDER BY o.revision DESC
         LIMIT 1
     ) AS c ON true
+    LEFT JOIN LATERAL (
+        SELECT o.review_state, o.clearance
+        FROM dag_asset_revisions AS o
+        WHERE o.namespace = x.namespace AND o.asset_id = x.asset_id AND o.review_state <> 'none'
+            AND (o.review_state <> 'pending_review' OR o.status IN ('pending', 'processing', 'completed'))
+        ORDER BY o.revision DESC
+        LIMIT 1
+    ) AS w ON true
 ) AS s
 WHERE a.namespace = s.namespace AND a.asset_id = s.asset_id
 

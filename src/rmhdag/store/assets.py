@@ -8,25 +8,39 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-import psycopg
 from psycopg import sql
 from psycopg.rows import class_row
 
 from rmhdag.models.ids import lineage_id_of, revision_owner
 from rmhdag.models.references import holder_of_revision
-from rmhdag.store.asset_states import RevisionKey
+from rmhdag.store.batch_rows import RevisionKey
+from rmhdag.store.connection import Conn
+from rmhdag.store.data_tables import copy_tables
 from rmhdag.store.payloads import copy_uses
 from rmhdag.store.queries import load_queries
 from rmhdag.store.revision_items import copy_items
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 
 LAST_REVISION = 2**31 - 1
+HAS_VERSION = """(platform_refs @> %(version_refs)s::jsonb OR (platform_id = ANY(%(labelling)s) AND EXISTS (
+    SELECT FROM dag_asset_revisions AS v
+    WHERE v.namespace = dag_geospatial_assets.namespace AND v.asset_id = dag_geospatial_assets.asset_id
+        AND v.version_label = %(version_label)s)))"""
+
+
+class VersionFilter(NamedTuple):
+    """A reference that is the version label of these platforms; in older assets it is one of the references."""
+
+    name: str
+    label: str
+    platform_ids: Sequence[str]
 
 
 class LockedAsset(NamedTuple):
-    """An asset and its newest revision. `request_id` is of the first request for it; `is_ending`: its job is."""
+    """An asset and its newest revision. `request_id` is what the client of the first request for it calls that;
+    `is_ending`: its job is.
+    """
 
     asset_id: str
     kind: str
@@ -36,13 +50,19 @@ class LockedAsset(NamedTuple):
     params_digest: str | None
     job_id: str | None
     request_id: str | None
+    client_id: str | None
     is_ending: bool
     current_revision: int | None
     current_source: str | None
+    current_label: str | None
 
 
 class StoredRequest(NamedTuple):
+    """`client_request_id` is what its client calls it."""
+
     request_id: str
+    client_request_id: str
+    client_id: str
     workflow_id: str
     asset_id: str | None
     revision: int | None
@@ -84,11 +104,27 @@ class RevisionLine(NamedTuple):
     created_at: datetime
     completed_at: datetime | None
     error_message: str | None
+    version_label: str | None
+    review_state: str
+    clearance: str
+    decided_by: str | None
+    decided_at: datetime | None
+    decision_reason: str | None
+    unpublished_at: datetime | None
     outputs: dict[str, Any] | None = None
     footprint: Any = None
     error: dict[str, Any] | None = None
     warnings: Sequence[dict[str, Any]] = ()
     made_by: dict[str, Any] | None = None
+
+
+class VersionLine(NamedTuple):
+    version_label: str
+    revision: int
+    status: str
+    review_state: str
+    served: bool
+    created_at: datetime
 
 
 class BlobLine(NamedTuple):
@@ -128,7 +164,9 @@ class AssetFilters:
     platform_id: str | None = None
     kind: str | None = None
     processing_status: str | None = None
+    approval_state: str | None = None
     refs: Mapping[str, str] | None = None
+    versions: Sequence[VersionFilter] = ()
     deleted_too: bool = False
     before: tuple[datetime, str] | None = None
     limit: int = 50
@@ -142,6 +180,12 @@ def lock_asset(conn: Conn, namespace: str, asset_id: str) -> LockedAsset | None:
     row = conn.execute(SQL["asset_state"], given).fetchone()
     assert row is not None, "an asset has a revision"
     return LockedAsset(*row)
+
+
+def read_asset_state(conn: Conn, namespace: str, asset_id: str) -> LockedAsset | None:
+    """As `lock_asset`, for those who only look."""
+    row = conn.execute(SQL["asset_state"], {"namespace": namespace, "asset_id": asset_id}).fetchone()
+    return None if row is None else LockedAsset(*row)
 
 
 def insert_asset_if_absent(
@@ -167,14 +211,24 @@ def insert_asset_if_absent(
 
 
 def add_revision(
-    conn: Conn, key: RevisionKey, *, job_id: str, params_digest: str, source: str, created_by: str
+    conn: Conn,
+    key: RevisionKey,
+    *,
+    job_id: str,
+    params_digest: str,
+    version_label: str | None,
+    source: str,
+    created_by: str,
+    is_reviewed: bool = False,
 ) -> None:
-    """The caller holds the asset. How it stands follows from its job."""
+    """The caller holds the asset. How it stands follows from its job. Its platform may ask for a review, too."""
     given = key._asdict() | {
         "job_id": job_id,
         "params_digest": params_digest,
+        "version_label": version_label,
         "source": source,
         "created_by": created_by,
+        "is_reviewed": is_reviewed,
     }
     conn.execute(SQL["insert_revision"], given)
     conn.execute(SQL["name_latest_revision"], key._asdict())
@@ -192,6 +246,7 @@ def copy_revision(conn: Conn, key: RevisionKey, of: int, *, source: str, created
     for name in ("copy_revision", "copy_blobs", "insert_lineage", "name_latest_revision"):
         conn.execute(SQL[name], given)
     copy_items(conn, key, of)
+    copy_tables(conn, key, of)
     earlier = holder_of_revision(key.asset_id, of)
     copy_uses(conn, key.namespace, earlier, holder_of_revision(key.asset_id, key.revision))
 
@@ -203,7 +258,12 @@ def delete_asset(conn: Conn, namespace: str, asset_id: str, by: str) -> bool:
 
 def insert_request(conn: Conn, row: Mapping[str, Any]) -> datetime:
     """Raises UniqueViolation if its id or its idempotency key was used."""
-    given = {**row, "payload": orjson.dumps(row["payload"]).decode()}
+    subscriber = row["subscriber"]
+    given = {
+        **row,
+        "payload": orjson.dumps(row["payload"]).decode(),
+        "subscriber": None if subscriber is None else orjson.dumps(subscriber).decode(),
+    }
     made = conn.execute(SQL["insert_request"], given).fetchone()
     assert made is not None
     created_at: datetime = made[0]
@@ -215,8 +275,26 @@ def move_requests(conn: Conn, namespace: str, job_id: str, new_job_id: str, revi
     conn.execute(SQL["move_requests"], given)
 
 
+def waits_for_person(conn: Conn, job_id: str) -> bool:
+    """Whether an approval node of the job waits for a decision."""
+    return conn.execute(SQL["waits_for_person"], {"job_id": job_id}).fetchone() is not None
+
+
 def find_request(conn: Conn, namespace: str, request_id: str) -> StoredRequest | None:
     row = conn.execute(SQL["find_request"], {"namespace": namespace, "request_id": request_id}).fetchone()
+    return None if row is None else StoredRequest(*row)
+
+
+def find_request_of_client(conn: Conn, namespace: str, client_id: str, request_id: str) -> StoredRequest | None:
+    """By what the client calls it."""
+    given = {"namespace": namespace, "client_id": client_id, "request_id": request_id}
+    row = conn.execute(SQL["find_request_of_client"], given).fetchone()
+    return None if row is None else StoredRequest(*row)
+
+
+def find_newest_request(conn: Conn, namespace: str, request_id: str) -> StoredRequest | None:
+    """By what any client calls it."""
+    row = conn.execute(SQL["find_newest_request"], {"namespace": namespace, "request_id": request_id}).fetchone()
     return None if row is None else StoredRequest(*row)
 
 
@@ -236,13 +314,26 @@ def list_assets(conn: Conn, namespace: str, filters: AssetFilters) -> list[Asset
     """Newest first; only the filters that are given are in the statement, so that an index fits them."""
     given: dict[str, Any] = {"namespace": namespace, "limit": filters.limit}
     clauses = [sql.SQL(SQL["asset"].decode())]
-    for name, cast in (("platform_id", ""), ("kind", "::asset_kind"), ("processing_status", "::processing_status")):
+    for name, cast in (
+        ("platform_id", ""),
+        ("kind", "::asset_kind"),
+        ("processing_status", "::processing_status"),
+        ("approval_state", "::approval_state"),
+    ):
         if getattr(filters, name) is not None:
             given[name] = getattr(filters, name)
             clauses.append(sql.SQL(f"{name} = %({name})s{cast}"))
     if filters.refs is not None:
         given["refs"] = orjson.dumps(dict(filters.refs)).decode()
         clauses.append(sql.SQL("platform_refs @> %(refs)s::jsonb"))
+    for number, version in enumerate(filters.versions):
+        refs = orjson.dumps({version.name: version.label}).decode()
+        values = {"version_refs": refs, "version_label": version.label, "labelling": list(version.platform_ids)}
+        clause = HAS_VERSION
+        for name, value in values.items():
+            given[f"{name}_{number}"] = value
+            clause = clause.replace(f"%({name})s", f"%({name}_{number})s")
+        clauses.append(sql.SQL(clause))
     if not filters.deleted_too:
         clauses.append(sql.SQL("deleted_at IS NULL"))
     if filters.before is not None:
@@ -265,9 +356,26 @@ def list_revisions(
     return [RevisionLine(*row) for row in conn.execute(SQL["revisions"], given).fetchall()]
 
 
+def version_label_of(conn: Conn, key: RevisionKey) -> str | None:
+    row = conn.execute(SQL["version_label"], key._asdict()).fetchone()
+    return None if row is None else row[0]
+
+
+def list_versions(conn: Conn, namespace: str, asset_id: str) -> list[VersionLine]:
+    """Revisions that are versions of the platform's, newest first; the newest hundred."""
+    keys = {"namespace": namespace, "asset_id": asset_id}
+    return [VersionLine(*row) for row in conn.execute(SQL["versions"], keys).fetchall()]
+
+
 def list_blobs(conn: Conn, key: RevisionKey, *, after: str = "", limit: int = 50) -> list[BlobLine]:
     given = key._asdict() | {"after": after, "limit": limit}
     return [BlobLine(*row) for row in conn.execute(SQL["blobs"], given).fetchall()]
+
+
+def unpublished_revision_of(conn: Conn, job_id: str) -> int | None:
+    """The revision of a job, if its files are deleted."""
+    row = conn.execute(SQL["unpublished_revision_of_job"], {"job_id": job_id}).fetchone()
+    return None if row is None else int(row[0])
 
 
 def sources_of(conn: Conn, key: RevisionKey) -> list[SourceLine]:

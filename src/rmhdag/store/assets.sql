@@ -5,7 +5,7 @@ ON CONFLICT DO NOTHING
 RETURNING asset_id
 
 -- name: lock_asset
--- Whoever wants to make a revision holds this until the end of the transaction, so that numbers have no gaps.
+-- Making a revision holds this until the end of the transaction, so that numbers have no gaps.
 SELECT asset_id FROM dag_geospatial_assets
 WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s
 FOR NO KEY UPDATE
@@ -14,23 +14,35 @@ FOR NO KEY UPDATE
 -- Once the lock is held: what was read while waiting for it may be old.
 SELECT
     a.asset_id, a.kind, a.deleted_at IS NOT NULL, a.latest_revision, v.status, v.params_digest, v.job_id,
-    (
-        SELECT q.request_id FROM dag_api_requests AS q
-        WHERE q.namespace = a.namespace AND q.asset_id = a.asset_id AND q.revision = a.latest_revision
-        ORDER BY q.created_at LIMIT 1
-    ),
-    COALESCE(j.ending IS NOT NULL OR j.completed_at IS NOT NULL, v.job_id IS NOT NULL), a.current_revision, c.source
+    f.request_id, f.client_id,
+    COALESCE(j.ending IS NOT NULL OR j.completed_at IS NOT NULL, v.job_id IS NOT NULL), a.current_revision, c.source,
+    c.version_label
 FROM dag_geospatial_assets AS a
 JOIN dag_asset_revisions AS v
     ON v.namespace = a.namespace AND v.asset_id = a.asset_id AND v.revision = a.latest_revision
 LEFT JOIN dag_asset_revisions AS c
     ON c.namespace = a.namespace AND c.asset_id = a.asset_id AND c.revision = a.current_revision
 LEFT JOIN dag_jobs AS j ON j.job_id = v.job_id
+LEFT JOIN LATERAL (
+    SELECT COALESCE(q.client_request_id, q.request_id) AS request_id, q.client_id FROM dag_api_requests AS q
+    WHERE q.namespace = a.namespace AND q.asset_id = a.asset_id AND q.revision = a.latest_revision
+    ORDER BY q.created_at LIMIT 1
+) AS f ON true
 WHERE a.namespace = %(namespace)s AND a.asset_id = %(asset_id)s
 
 -- name: insert_revision
-INSERT INTO dag_asset_revisions (namespace, asset_id, revision, job_id, params_digest, source, created_by)
-VALUES (%(namespace)s, %(asset_id)s, %(revision)s, %(job_id)s, %(params_digest)s, %(source)s, %(created_by)s)
+-- It is reviewed if its workflow asks for that, or its platform: by a row of its namespace, else by that of `default`.
+INSERT INTO dag_asset_revisions (
+    namespace, asset_id, revision, job_id, params_digest, version_label, source, created_by, review_state
+)
+SELECT
+    a.namespace, a.asset_id, %(revision)s, %(job_id)s, %(params_digest)s, %(version_label)s, %(source)s, %(created_by)s,
+    CASE WHEN %(is_reviewed)s OR COALESCE(p.review, d.review, 'none') <> 'none' THEN 'pending_review' ELSE 'none'
+    END::approval_state
+FROM dag_geospatial_assets AS a
+LEFT JOIN dag_platforms AS p ON p.namespace = a.namespace AND p.platform_id = a.platform_id
+LEFT JOIN dag_platforms AS d ON d.namespace = 'default' AND d.platform_id = a.platform_id
+WHERE a.namespace = %(namespace)s AND a.asset_id = %(asset_id)s
 
 -- name: name_latest_revision
 -- A deleted asset comes back with its next revision.
@@ -40,15 +52,27 @@ WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s
 
 -- name: copy_revision
 -- A rollback: the content of an earlier revision under a new number.
+-- The same bytes need no second approval. What was never reviewed gets a review, if there are reviews by now.
 INSERT INTO dag_asset_revisions (
     namespace, asset_id, revision, status, content_hash, params_digest, source, created_by, completed_at, outputs,
-    footprint, warnings
+    footprint, warnings, version_label, review_state, clearance, decided_by, decided_at, decision_reason
 )
 SELECT
-    namespace, asset_id, %(revision)s, 'completed', content_hash, params_digest, %(source)s, %(created_by)s,
-    clock_timestamp(), outputs, footprint, warnings
-FROM dag_asset_revisions
-WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(of)s
+    v.namespace, v.asset_id, %(revision)s, 'completed', v.content_hash, v.params_digest, %(source)s, %(created_by)s,
+    clock_timestamp(), v.outputs, v.footprint, v.warnings, v.version_label,
+    CASE
+        WHEN v.review_state = 'none' AND (n.review_state <> 'none' OR COALESCE(p.review, d.review, 'none') <> 'none')
+            THEN 'pending_review'
+        ELSE v.review_state
+    END,
+    v.clearance, v.decided_by, v.decided_at, v.decision_reason
+FROM dag_asset_revisions AS v
+JOIN dag_geospatial_assets AS a ON a.namespace = v.namespace AND a.asset_id = v.asset_id
+JOIN dag_asset_revisions AS n
+    ON n.namespace = a.namespace AND n.asset_id = a.asset_id AND n.revision = a.latest_revision
+LEFT JOIN dag_platforms AS p ON p.namespace = a.namespace AND p.platform_id = a.platform_id
+LEFT JOIN dag_platforms AS d ON d.namespace = 'default' AND d.platform_id = a.platform_id
+WHERE v.namespace = %(namespace)s AND v.asset_id = %(asset_id)s AND v.revision = %(of)s
 
 -- name: copy_blobs
 -- Ids as rmhdag.models.ids.blob_id_of makes them.
@@ -75,12 +99,13 @@ WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND deleted_at IS NU
 
 -- name: insert_request
 INSERT INTO dag_api_requests (
-    namespace, request_id, client_id, platform_id, workflow_id, asset_id, revision, job_id, joined, submitted_by,
-    idempotency_key, callback_url, digest, payload
+    namespace, request_id, client_id, client_request_id, platform_id, workflow_id, asset_id, revision, job_id, joined,
+    submitted_by, idempotency_key, callback_url, digest, subscriber, payload
 )
 VALUES (
-    %(namespace)s, %(request_id)s, %(client_id)s, %(platform_id)s, %(workflow_id)s, %(asset_id)s, %(revision)s,
-    %(job_id)s, %(joined)s, %(submitted_by)s, %(idempotency_key)s, %(callback_url)s, %(digest)s, %(payload)s::jsonb
+    %(namespace)s, %(request_id)s, %(client_id)s, %(client_request_id)s, %(platform_id)s, %(workflow_id)s, %(asset_id)s,
+    %(revision)s, %(job_id)s, %(joined)s, %(submitted_by)s, %(idempotency_key)s, %(callback_url)s, %(digest)s,
+    %(subscriber)s::jsonb, %(payload)s::jsonb
 )
 RETURNING created_at
 
@@ -90,16 +115,32 @@ UPDATE dag_api_requests
 SET job_id = %(new_job_id)s, revision = %(revision)s, updated_at = clock_timestamp()
 WHERE job_id = %(job_id)s AND namespace = %(namespace)s
 
--- name: find_request
-SELECT request_id, workflow_id, asset_id, revision, job_id, joined, created_at, digest, platform_id, submitted_by,
-    callback_url
+-- name: waits_for_person
+SELECT 1 FROM dag_waiting_approvals WHERE job_id = %(job_id)s LIMIT 1
+
+-- part: request
+SELECT request_id, COALESCE(client_request_id, request_id), client_id, workflow_id, asset_id, revision, job_id, joined,
+    created_at, digest, platform_id, submitted_by, callback_url
 FROM dag_api_requests
+
+-- name: find_request
+-- include: request
 WHERE namespace = %(namespace)s AND request_id = %(request_id)s
 
+-- name: find_request_of_client
+-- include: request
+WHERE namespace = %(namespace)s AND COALESCE(client_request_id, request_id) = %(request_id)s
+    AND client_id = %(client_id)s
+
+-- name: find_newest_request
+-- Several clients may call an order of theirs the same.
+-- include: request
+WHERE namespace = %(namespace)s AND COALESCE(client_request_id, request_id) = %(request_id)s
+ORDER BY created_at DESC
+LIMIT 1
+
 -- name: find_request_by_key
-SELECT request_id, workflow_id, asset_id, revision, job_id, joined, created_at, digest, platform_id, submitted_by,
-    callback_url
-FROM dag_api_requests
+-- include: request
 WHERE namespace = %(namespace)s AND submitted_by = %(submitted_by)s AND idempotency_key = %(idempotency_key)s
 
 -- name: asset
@@ -113,7 +154,8 @@ WHERE namespace = %(namespace)s
 -- What made it is known from its job, and is written down when that is deleted.
 SELECT
     v.revision, v.status, v.source, v.job_id, v.content_hash, v.created_by, v.created_at, v.completed_at,
-    v.error_message, v.outputs, v.footprint, v.error, COALESCE(v.warnings, '[]') AS warnings,
+    v.error_message, v.version_label, v.review_state, v.clearance, v.decided_by, v.decided_at, v.decision_reason,
+    v.unpublished_at, v.outputs, v.footprint, v.error, COALESCE(v.warnings, '[]') AS warnings,
     CASE
         WHEN v.made_by <> '{}' THEN v.made_by
         WHEN j.job_id IS NOT NULL THEN jsonb_build_object(
@@ -128,11 +170,31 @@ WHERE v.namespace = %(namespace)s AND v.asset_id = %(asset_id)s AND v.revision =
 
 -- name: revisions
 -- Newest first, without what may be large.
-SELECT revision, status, source, job_id, content_hash, created_by, created_at, completed_at, error_message
+SELECT revision, status, source, job_id, content_hash, created_by, created_at, completed_at, error_message,
+    version_label, review_state, clearance, decided_by, decided_at, decision_reason, unpublished_at
 FROM dag_asset_revisions
 WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision < %(before)s
 ORDER BY revision DESC
 LIMIT %(limit)s
+
+-- name: version_label
+SELECT version_label
+FROM dag_asset_revisions
+WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(revision)s
+
+-- name: versions
+-- Which of them is served is computed with the asset, by `show_revisions`.
+SELECT
+    v.version_label, v.revision, v.status, v.review_state, v.revision IS NOT DISTINCT FROM a.current_revision,
+    v.created_at
+FROM dag_asset_revisions AS v
+JOIN dag_geospatial_assets AS a ON a.namespace = v.namespace AND a.asset_id = v.asset_id
+WHERE v.namespace = %(namespace)s AND v.asset_id = %(asset_id)s AND v.version_label IS NOT NULL
+ORDER BY v.revision DESC
+LIMIT 100
+
+-- name: unpublished_revision_of_job
+SELECT revision FROM dag_asset_revisions WHERE job_id = %(job_id)s AND unpublished_at IS NOT NULL
 
 -- name: blobs
 SELECT blob_id, zone, container, path, size_bytes, sha256, role, media_type, state, job_id, node_id, created_at

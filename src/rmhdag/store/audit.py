@@ -9,12 +9,11 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-import psycopg
 
+from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 NEWEST = 2**63 - 1
 
 
@@ -42,7 +41,7 @@ def add_audit(
     reason: str | None = None,
 ) -> None:
     """Call it in the transaction of the action."""
-    given = {
+    parameters = {
         "namespace": namespace,
         "actor": actor,
         "action": action,
@@ -51,7 +50,7 @@ def add_audit(
         "after": orjson.dumps(after or {}, default=str).decode(),
         "reason": reason,
     }
-    conn.execute(SQL["add_audit"], given)
+    conn.execute(SQL["add_audit"], parameters)
 
 
 def list_audit(
@@ -64,6 +63,6 @@ def list_audit(
     limit: int,
 ) -> list[AuditLine]:
     """Newest first; of one namespace, or of all. `action` is a whole name or the part before its dot."""
-    given = {"namespace": namespace, "action": action, "subject": subject, "below": below, "limit": limit}
+    parameters = {"namespace": namespace, "action": action, "subject": subject, "below": below, "limit": limit}
     query = SQL["list_audit_of_all" if namespace is None else "list_audit"]
-    return [AuditLine(*row) for row in conn.execute(query, given)]
+    return [AuditLine(*row) for row in conn.execute(query, parameters)]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, NamedTuple
-
-import psycopg
+from typing import NamedTuple
 
 from rmhdag.store import callbacks
+from rmhdag.store.connection import Conn
 from rmhdag.store.identity import new_id
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 
 
 class StoredEndpoint(NamedTuple):
@@ -34,9 +32,21 @@ class StoredEndpoint(NamedTuple):
 
 def create_endpoint(conn: Conn, namespace: str, url: str, sealed_secret: str, by: str) -> str | None:
     """Its id; None if there is one for this URL."""
-    given = {"endpoint_id": new_id(), "namespace": namespace, "url": url, "secret": sealed_secret, "by": by}
-    row = conn.execute(SQL["insert_endpoint"], given).fetchone()
+    parameters = {"endpoint_id": new_id(), "namespace": namespace, "url": url, "secret": sealed_secret, "by": by}
+    row = conn.execute(SQL["insert_endpoint"], parameters).fetchone()
     return None if row is None else str(row[0])
+
+
+class SealedSecret(NamedTuple):
+    namespace: str
+    url: str
+    secret: str
+
+
+def find_sealed_by_file(conn: Conn) -> SealedSecret | None:
+    """One secret, of whichever endpoint, that the random key of a file has sealed."""
+    row = conn.execute(SQL["find_sealed_by_file"]).fetchone()
+    return None if row is None else SealedSecret(*row)
 
 
 def find_by_url(conn: Conn, namespace: str, url: str) -> StoredEndpoint | None:
@@ -50,18 +60,18 @@ def find_endpoint(conn: Conn, namespace: str, endpoint_id: str) -> StoredEndpoin
 
 
 def list_endpoints(conn: Conn, namespace: str, *, after: str | None, limit: int) -> list[StoredEndpoint]:
-    given = {"namespace": namespace, "after": after, "limit": limit}
-    return [StoredEndpoint(*row) for row in conn.execute(SQL["list"], given).fetchall()]
+    parameters = {"namespace": namespace, "after": after, "limit": limit}
+    return [StoredEndpoint(*row) for row in conn.execute(SQL["list"], parameters).fetchall()]
 
 
 def rotate_secret(conn: Conn, namespace: str, endpoint_id: str, sealed_secret: str, overlap_seconds: float) -> bool:
-    given = {
+    parameters = {
         "namespace": namespace,
         "endpoint_id": endpoint_id,
         "secret": sealed_secret,
         "overlap_seconds": overlap_seconds,
     }
-    return conn.execute(SQL["rotate_secret"], given).rowcount == 1
+    return conn.execute(SQL["rotate_secret"], parameters).rowcount == 1
 
 
 def disable_endpoint(conn: Conn, namespace: str, url: str, reason: str) -> int:

@@ -4,6 +4,12 @@ VALUES (%(endpoint_id)s, %(namespace)s, %(url)s, %(secret)s, %(by)s)
 ON CONFLICT (namespace, url) DO NOTHING
 RETURNING endpoint_id
 
+-- name: find_sealed_by_file
+SELECT namespace, url, secret
+FROM dag_callback_endpoints
+WHERE starts_with(secret, 'keyed:')
+LIMIT 1
+
 -- name: find_by_url
 SELECT
     endpoint_id, namespace, url, created_by, created_at, updated_at, rotated_at, previous_expires_at, disabled_at,

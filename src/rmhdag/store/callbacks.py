@@ -1,4 +1,4 @@
-"""The outbox of callbacks: written with the end of a job, claimed for a while, settled by whoever holds the claim."""
+"""The outbox of callbacks: written with the end of a job, claimed for a while, settled by the holder of the claim."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-import psycopg
 
 from rmhdag.models.callbacks import CallbackStatus
 from rmhdag.store import reruns
+from rmhdag.store.batch_rows import CallbackClaim, CallbackTry, HostLoad, JobCallback, RevisionKey, encode_rows
+from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
+from rmhdag.store.identity import new_id
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 
 
 class ClaimedCallback(NamedTuple):
@@ -24,6 +25,8 @@ class ClaimedCallback(NamedTuple):
     lease_epoch: int
     namespace: str
     job_id: str
+    request_id: str
+    form: str
     url: str
     endpoint_url: str
     host: str
@@ -47,6 +50,7 @@ class CallbackLine(NamedTuple):
 
     callback_id: str
     job_id: str
+    request_id: str | None
     status: str
     attempts: int
     endpoint_url: str
@@ -76,7 +80,7 @@ def claim_callbacks(
     for (namespace, _), count in under_way.items():
         by_namespace[namespace] += count
     given = {
-        "under_way": orjson.dumps([[*place, count] for place, count in under_way.items()]).decode(),
+        "under_way": encode_rows(HostLoad(namespace, host, tries) for (namespace, host), tries in under_way.items()),
         "namespaces_under_way": orjson.dumps(by_namespace).decode(),
         "limit": limit,
         "per_host": per_host,
@@ -90,12 +94,18 @@ def claim_callbacks(
 def settle_tries(conn: Conn, tried: Sequence[TriedCallback]) -> set[str]:
     """Those that were still ours. A death is an event of the job, in the same transaction."""
     rows = [
-        [one.claimed.callback_id, one.claimed.lease_epoch, one.status, one.delay_seconds, one.http_status, one.error]
+        CallbackTry(
+            callback_id=one.claimed.callback_id,
+            lease_epoch=one.claimed.lease_epoch,
+            status=one.status,
+            delay_seconds=one.delay_seconds,
+            last_status=one.http_status,
+            last_error=one.error,
+        )
         for one in tried
     ]
     with conn.transaction():
-        text = orjson.dumps(rows).decode()
-        settled = {row[0] for row in conn.execute(SQL["settle_tries"], {"tries": text}).fetchall()}
+        settled = {row[0] for row in conn.execute(SQL["settle_tries"], {"tries": encode_rows(rows)}).fetchall()}
         # In order, so that two of us who take several locks cannot wait for each other.
         for one in sorted(tried, key=lambda one: one.claimed.job_id):
             if one.status is CallbackStatus.DEAD and one.claimed.callback_id in settled:
@@ -113,8 +123,19 @@ def settle_tries(conn: Conn, tried: Sequence[TriedCallback]) -> set[str]:
     return settled
 
 
+def insert_start_callbacks(conn: Conn, job_id: str) -> None:
+    """Notify those who named an address for it that the job is running, if it is."""
+    conn.execute(SQL["insert_start_callbacks"], {"callbacks": encode_rows([JobCallback(job_id, new_id())])})
+
+
+def insert_decision_callbacks(conn: Conn, key: RevisionKey, *, occasion: str, status: str) -> None:
+    """Tell those who ordered a revision how its review was decided, in the transaction that decides."""
+    given = key._asdict() | {"callback_id": new_id(), "occasion": occasion, "status": status}
+    conn.execute(SQL["insert_decision_callbacks"], given)
+
+
 def release_claims(conn: Conn, claimed: Sequence[ClaimedCallback]) -> None:
-    text = orjson.dumps([[one.callback_id, one.lease_epoch] for one in claimed]).decode()
+    text = encode_rows(CallbackClaim(one.callback_id, one.lease_epoch) for one in claimed)
     conn.execute(SQL["release_claims"], {"claims": text})
 
 

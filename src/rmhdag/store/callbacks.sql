@@ -1,42 +1,105 @@
 -- name: insert_callbacks
 -- After the jobs' rows say how they ended, in the same transaction. Who submitted by request knows no job id, and of a
--- cancelled job only that it failed. Requests that joined a job are told each by itself. 0 job_id, 1 callback_id
-INSERT INTO dag_callbacks (callback_id, namespace, job_id, request_id, url, endpoint_url, host, body)
+-- cancelled job only that it failed; of a job whose revision waits for its review, that. Requests that joined a job are
+-- told each by itself.
+-- row: JobCallback
+INSERT INTO dag_callbacks (callback_id, namespace, job_id, request_id, form, url, endpoint_url, host, body)
 SELECT
-    t.callback_id, t.namespace, t.job_id, COALESCE(t.request_id, ''), t.callback_url,
-    COALESCE(substring(t.callback_url FROM '^[^?#]+'), t.callback_url),
-    COALESCE(substring(t.callback_url FROM '^[^/]*//[^/?#]+'), t.callback_url),
+    t.callback_id, t.namespace, t.job_id, COALESCE(t.request_id, ''), CASE WHEN t.subscriber IS NULL THEN '' ELSE 'ogc' END,
+    u.url, COALESCE(substring(u.url FROM '^[^?#]+'), u.url), COALESCE(substring(u.url FROM '^[^/]*//[^/?#]+'), u.url),
     CASE WHEN t.request_id IS NULL
         THEN jsonb_build_object(
             'job_id', t.job_id, 'status', t.status, 'result_url', '/api/v1/jobs/' || t.job_id)
         ELSE jsonb_build_object(
-            'request_id', t.request_id,
-            'status', CASE t.status WHEN 'cancelled' THEN 'failed' ELSE t.status::text END,
-            'result_url', '/platform/results/' || t.request_id)
+            'request_id', t.shown_id, 'status', s.status, 'result_url', '/platform/results/' || t.shown_id)
     END || jsonb_build_object(
         'workflow_id', t.workflow_id,
         'occurred_at', to_char(t.completed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
 FROM (
-    SELECT r->>1 AS callback_id, j.namespace, j.job_id, j.request_id, j.callback_url, j.status, j.workflow_id, j.completed_at
+    SELECT
+        r->>{callback_id} AS callback_id, j.namespace, j.job_id, j.request_id, j.callback_url, j.status, j.workflow_id,
+        j.completed_at, j.asset_id, j.revision, q.subscriber, COALESCE(q.client_request_id, j.request_id) AS shown_id
     FROM jsonb_array_elements(%(callbacks)s::jsonb) AS r
-    JOIN dag_jobs AS j ON j.job_id = r->>0 AND jsonb_typeof(r) = 'array'
+    JOIN dag_jobs AS j ON j.job_id = r->>{job_id} AND jsonb_typeof(r) = 'array'
+    LEFT JOIN dag_api_requests AS q ON q.namespace = j.namespace AND q.request_id = j.request_id
     UNION ALL
     -- Ids keep the time at their beginning, by which lists are ordered.
     SELECT
-        left(r->>1, 12) || left(md5(r->>1 || q.request_id), 20), j.namespace, j.job_id, q.request_id, q.callback_url,
-        j.status, j.workflow_id, j.completed_at
+        left(r->>{callback_id}, 12) || left(md5(r->>{callback_id} || q.request_id), 20), j.namespace, j.job_id,
+        q.request_id, q.callback_url,
+        j.status, j.workflow_id, j.completed_at, j.asset_id, j.revision, q.subscriber,
+        COALESCE(q.client_request_id, q.request_id)
     FROM jsonb_array_elements(%(callbacks)s::jsonb) AS r
-    JOIN dag_jobs AS j ON j.job_id = r->>0 AND jsonb_typeof(r) = 'array'
+    JOIN dag_jobs AS j ON j.job_id = r->>{job_id} AND jsonb_typeof(r) = 'array'
     JOIN dag_api_requests AS q
         ON q.job_id = j.job_id AND q.namespace = j.namespace AND q.request_id IS DISTINCT FROM j.request_id
 ) AS t
-WHERE t.callback_url IS NOT NULL AND t.completed_at IS NOT NULL
+LEFT JOIN dag_asset_revisions AS v
+    ON v.namespace = t.namespace AND v.asset_id = t.asset_id AND v.revision = t.revision
+CROSS JOIN LATERAL (
+    SELECT CASE
+        WHEN t.status = 'cancelled' THEN 'failed'
+        WHEN t.status = 'completed' AND v.review_state = 'pending_review' THEN 'awaiting_approval'
+        WHEN t.status = 'completed' AND v.review_state IN ('rejected', 'revoked', 'superseded') THEN 'failed'
+        ELSE t.status::text END AS status
+) AS s
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN t.subscriber IS NULL THEN t.callback_url ELSE t.subscriber->>(
+        CASE s.status WHEN 'completed' THEN 'success' WHEN 'failed' THEN 'failed' ELSE 'in_progress' END
+    ) END AS url
+) AS u
+WHERE u.url IS NOT NULL AND t.completed_at IS NOT NULL
+ON CONFLICT DO NOTHING
+
+-- name: insert_start_callbacks
+-- Only those are told of a start who have named an address for it. Those who joined a running job are told then.
+-- row: JobCallback
+INSERT INTO dag_callbacks (callback_id, namespace, job_id, request_id, occasion, form, url, endpoint_url, host, body)
+SELECT
+    left(r->>{callback_id}, 12) || left(md5(r->>{callback_id} || q.request_id), 20), q.namespace, q.job_id, q.request_id,
+    'running', 'ogc', u.url, COALESCE(substring(u.url FROM '^[^?#]+'), u.url),
+    COALESCE(substring(u.url FROM '^[^/]*//[^/?#]+'), u.url),
+    jsonb_build_object(
+        'request_id', COALESCE(q.client_request_id, q.request_id), 'status', 'running',
+        'result_url', '/platform/results/' || COALESCE(q.client_request_id, q.request_id),
+        'workflow_id', q.workflow_id,
+        'occurred_at', to_char(j.started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+FROM jsonb_array_elements(%(callbacks)s::jsonb) AS r
+JOIN dag_jobs AS j ON j.job_id = r->>{job_id} AND jsonb_typeof(r) = 'array'
+JOIN dag_api_requests AS q ON q.job_id = j.job_id AND q.namespace = j.namespace
+CROSS JOIN LATERAL (SELECT q.subscriber->>'in_progress' AS url) AS u
+WHERE u.url IS NOT NULL AND j.started_at IS NOT NULL
+ON CONFLICT DO NOTHING
+
+-- name: insert_decision_callbacks
+-- Each request for a revision is told how its review was decided, once per decision.
+INSERT INTO dag_callbacks (
+    callback_id, namespace, job_id, request_id, occasion, form, url, endpoint_url, host, body
+)
+SELECT
+    left(%(callback_id)s, 12) || left(md5(%(callback_id)s || q.request_id), 20), q.namespace, q.job_id, q.request_id,
+    %(occasion)s, CASE WHEN q.subscriber IS NULL THEN '' ELSE 'ogc' END, u.url,
+    COALESCE(substring(u.url FROM '^[^?#]+'), u.url), COALESCE(substring(u.url FROM '^[^/]*//[^/?#]+'), u.url),
+    jsonb_build_object(
+        'request_id', COALESCE(q.client_request_id, q.request_id), 'status', %(status)s::text,
+        'result_url', '/platform/results/' || COALESCE(q.client_request_id, q.request_id),
+        'workflow_id', q.workflow_id,
+        'occurred_at', to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+FROM dag_api_requests AS q
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN q.subscriber IS NULL THEN q.callback_url ELSE q.subscriber->>(
+        CASE %(status)s::text WHEN 'completed' THEN 'success' ELSE 'failed' END
+    ) END AS url
+) AS u
+WHERE q.namespace = %(namespace)s AND q.asset_id = %(asset_id)s AND q.revision = %(revision)s
+    AND u.url IS NOT NULL AND q.job_id IS NOT NULL
 ON CONFLICT DO NOTHING
 
 -- name: claim_callbacks
 -- Namespaces take turns, and within each its hosts; none gets more than it may have under way: a host that hangs holds
 -- up nobody else, nor do a thousand names of one. What is chosen is looked at again under its lock, for another
--- orchestrator may have chosen it too. under_way: 0 namespace, 1 host, 2 count
+-- orchestrator may have chosen it too.
+-- row: HostLoad
 WITH RECURSIVE namespaces (namespace) AS (
     (SELECT namespace FROM dag_callbacks WHERE status = 'pending' ORDER BY namespace LIMIT 1)
     UNION ALL
@@ -47,7 +110,7 @@ WITH RECURSIVE namespaces (namespace) AS (
     FROM namespaces AS n
     WHERE n.namespace IS NOT NULL
 ), busy AS MATERIALIZED (
-    SELECT r->>0 AS namespace, r->>1 AS host, (r->>2)::int AS tries
+    SELECT r->>{namespace} AS namespace, r->>{host} AS host, (r->>{tries})::int AS tries
     FROM jsonb_array_elements(%(under_way)s::jsonb) AS r
 ), due AS MATERIALIZED (
     SELECT d.*
@@ -88,21 +151,22 @@ SET lease_epoch = c.lease_epoch + 1, next_attempt_at = clock_timestamp() + %(lea
 FROM chosen
 WHERE c.callback_id = chosen.callback_id
 RETURNING
-    c.callback_id, c.lease_epoch, c.namespace, c.job_id, c.url, c.endpoint_url, c.host, c.attempts, c.body,
-    clock_timestamp()
+    c.callback_id, c.lease_epoch, c.namespace, c.job_id, c.request_id, c.form, c.url, c.endpoint_url, c.host,
+    c.attempts, c.body, clock_timestamp()
 
 -- name: settle_tries
--- 0 callback_id, 1 lease_epoch, 2 status, 3 delay_seconds, 4 last_status, 5 last_error
+-- row: CallbackTry
 UPDATE dag_callbacks AS c
 SET status = s.status,
     attempts = c.attempts + 1,
-    next_attempt_at = clock_timestamp() + COALESCE((r->>3)::float8, 0) * interval '1 second',
+    next_attempt_at = clock_timestamp() + COALESCE((r->>{delay_seconds})::float8, 0) * interval '1 second',
     last_attempt_at = clock_timestamp(),
     settled_at = CASE WHEN s.status <> 'pending' THEN clock_timestamp() END,
-    last_status = (r->>4)::int,
-    last_error = r->>5
-FROM jsonb_array_elements(%(tries)s::jsonb) AS r, LATERAL (SELECT (r->>2)::callback_status AS status) AS s
-WHERE c.callback_id = r->>0 AND c.lease_epoch = (r->>1)::bigint AND c.status = 'pending' AND jsonb_typeof(r) = 'array'
+    last_status = (r->>{last_status})::int,
+    last_error = r->>{last_error}
+FROM jsonb_array_elements(%(tries)s::jsonb) AS r, LATERAL (SELECT (r->>{status})::callback_status AS status) AS s
+WHERE c.callback_id = r->>{callback_id} AND c.lease_epoch = (r->>{lease_epoch})::bigint AND c.status = 'pending'
+    AND jsonb_typeof(r) = 'array'
 RETURNING c.callback_id
 
 -- name: record_death
@@ -117,11 +181,13 @@ SELECT
     jsonb_build_object('callback_id', %(callback_id)s::text, 'attempts', %(attempts)s::int)
 
 -- name: release_claims
--- Whoever leaves gives back what it has not finished; 0 callback_id, 1 lease_epoch
+-- A process that ends releases the callbacks that it has not finished.
+-- row: CallbackClaim
 UPDATE dag_callbacks AS c
 SET next_attempt_at = clock_timestamp()
 FROM jsonb_array_elements(%(claims)s::jsonb) AS r
-WHERE c.callback_id = r->>0 AND c.lease_epoch = (r->>1)::bigint AND c.status = 'pending' AND jsonb_typeof(r) = 'array'
+WHERE c.callback_id = r->>{callback_id} AND c.lease_epoch = (r->>{lease_epoch})::bigint AND c.status = 'pending'
+    AND jsonb_typeof(r) = 'array'
 
 -- name: lay_aside
 UPDATE dag_callbacks
@@ -143,7 +209,7 @@ WHERE c.namespace = %(namespace)s AND c.callback_id = %(callback_id)s
 
 -- name: find
 SELECT
-    c.callback_id, c.job_id, c.status, c.attempts, c.endpoint_url, c.created_at,
+    c.callback_id, c.job_id, NULLIF(c.request_id, ''), c.status, c.attempts, c.endpoint_url, c.created_at,
     CASE WHEN c.status = 'pending' THEN c.next_attempt_at END, c.last_attempt_at, c.settled_at, c.last_status,
     c.last_error, c.redelivered_by, c.redelivered_at, c.body
 FROM dag_callbacks AS c
@@ -152,7 +218,7 @@ WHERE c.namespace = %(namespace)s AND c.callback_id = %(callback_id)s
 -- name: list
 -- Newest first.
 SELECT
-    c.callback_id, c.job_id, c.status, c.attempts, c.endpoint_url, c.created_at,
+    c.callback_id, c.job_id, NULLIF(c.request_id, ''), c.status, c.attempts, c.endpoint_url, c.created_at,
     CASE WHEN c.status = 'pending' THEN c.next_attempt_at END, c.last_attempt_at, c.settled_at, c.last_status,
     c.last_error, c.redelivered_by, c.redelivered_at, c.body
 FROM dag_callbacks AS c

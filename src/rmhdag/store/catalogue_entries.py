@@ -1,4 +1,4 @@
-"""The catalogue's outbox: entries that are to be told, claimed for a while, settled by whoever holds the claim."""
+"""The catalogue's outbox: entries to publish, claimed for a while, settled by the process that holds the claim."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import orjson
 import psycopg
 
 from rmhdag.models.catalogue import EntryStatus
+from rmhdag.store.batch_rows import EntryClaim, EntryTry, encode_rows
+from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.pgstac import put_in_pgstac
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 REASON = "catalogue"
 
 
@@ -36,8 +37,8 @@ class ClaimedEntry(NamedTuple):
         return self.namespace, self.collection_id, self.item_id
 
     @property
-    def claim(self) -> list[str | int]:
-        return [*self.key, self.lease_epoch, self.version]
+    def claim(self) -> EntryClaim:
+        return EntryClaim(*self.key, lease_epoch=self.lease_epoch, version=self.version)
 
 
 class TriedEntry(NamedTuple):
@@ -59,16 +60,16 @@ def has_due(conn: Conn) -> bool:
 @commit_site
 def claim_entries(conn: Conn, *, limit: int, lease_seconds: float) -> list[ClaimedEntry]:
     """What is due and nobody else is telling."""
-    given = {"limit": limit, "lease_seconds": lease_seconds}
-    return [ClaimedEntry(*row) for row in conn.execute(SQL["claim_entries"], given, prepare=True).fetchall()]
+    parameters = {"limit": limit, "lease_seconds": lease_seconds}
+    return [ClaimedEntry(*row) for row in conn.execute(SQL["claim_entries"], parameters, prepare=True).fetchall()]
 
 
 @commit_site
 def keep_entries(conn: Conn, claimed: Sequence[ClaimedEntry], *, lease_seconds: float) -> list[ClaimedEntry]:
     """Those that are still ours, for a while longer. The others have a newer version or another teller."""
-    given = {"claims": orjson.dumps([one.claim for one in claimed]).decode(), "lease_seconds": lease_seconds}
-    kept = set(conn.execute(SQL["keep_entries"], given, prepare=True).fetchall())
-    return [one for one in claimed if one.key in kept]
+    parameters = {"claims": encode_rows(entry.claim for entry in claimed), "lease_seconds": lease_seconds}
+    keys = set(conn.execute(SQL["keep_entries"], parameters, prepare=True).fetchall())
+    return [entry for entry in claimed if entry.key in keys]
 
 
 @commit_site
@@ -80,28 +81,37 @@ def settle_entries(conn: Conn, tried: Sequence[TriedEntry]) -> int:
 
 @commit_site
 def settle_entries_in_pgstac(conn: Conn, claimed: Sequence[ClaimedEntry]) -> int:
-    """Tell pgSTAC and settle, together; whoever has lost a claim tells nothing of it."""
+    """Write to pgSTAC and settle, in one transaction; an entry whose claim was lost is not written."""
     settled = 0
     with conn.transaction() as transaction:
-        if _settle(conn, [TriedEntry(one, EntryStatus.PUBLISHED) for one in claimed]) < len(claimed):
+        if _settle(conn, [TriedEntry(entry, EntryStatus.PUBLISHED) for entry in claimed]) < len(claimed):
             raise psycopg.Rollback(transaction)
-        put_in_pgstac(conn, [one.key for one in claimed])
+        put_in_pgstac(conn, [entry.key for entry in claimed])
         settled = len(claimed)
     return settled
 
 
 def revive_entry(conn: Conn, namespace: str, collection_id: str, item_id: str) -> bool:
     """A dead one gets another chance."""
-    given = {"namespace": namespace, "collection_id": collection_id, "item_id": item_id}
-    return conn.execute(SQL["revive_entry"], given).rowcount == 1
+    parameters = {"namespace": namespace, "collection_id": collection_id, "item_id": item_id}
+    return conn.execute(SQL["revive_entry"], parameters).rowcount == 1
 
 
 def _settle(conn: Conn, tried: Sequence[TriedEntry]) -> int:
-    rows = [[*one.claimed.claim, one.status, one.delay_seconds, one.error, one.newer_version] for one in tried]
-    settled = set(conn.execute(SQL["settle_entries"], {"tries": orjson.dumps(rows).decode()}).fetchall())
-    for one in tried:
-        claimed = one.claimed
-        if one.status is EntryStatus.DEAD and claimed.key in settled:
+    rows = [
+        EntryTry(
+            **entry.claimed.claim._asdict(),
+            status=entry.status,
+            delay_seconds=entry.delay_seconds,
+            error=entry.error,
+            newer_version=entry.newer_version,
+        )
+        for entry in tried
+    ]
+    settled = set(conn.execute(SQL["settle_entries"], {"tries": encode_rows(rows)}).fetchall())
+    for entry in tried:
+        claimed = entry.claimed
+        if entry.status is EntryStatus.DEAD and claimed.key in settled:
             place = {"collection_id": claimed.collection_id, "item_id": claimed.item_id, "version": claimed.version}
             text = orjson.dumps([claimed.namespace, *place.values(), claimed.lease_epoch])
             conn.execute(
@@ -110,7 +120,7 @@ def _settle(conn: Conn, tried: Sequence[TriedEntry]) -> int:
                     "letter": f"dl-{hashlib.sha256(text).hexdigest()[:56]}",
                     "namespace": claimed.namespace,
                     "reason": REASON,
-                    "error": one.error,
+                    "error": entry.error,
                     "job_id": claimed.job_id,
                     "node_id": claimed.node_id,
                     "body": orjson.dumps(place).decode(),

@@ -20,29 +20,30 @@ RETURNING
     e.collection_id, e.item_id, e.removed, e.body, e.version, e.lease_epoch, e.attempts, e.namespace, e.job_id, e.node_id
 
 -- name: settle_entries
--- Who was overtaken by a newer version finds no row. That an entry is shown is true whoever holds its lease by now:
--- storage slower than a lease would otherwise never be done. Only what failed is for the holder to say.
--- 0 namespace, 1 collection_id, 2 item_id, 3 lease_epoch, 4 version, 5 status, 6 delay in seconds, 7 error,
--- 8 newer version
+-- A relay overtaken by a newer version finds no row. Any relay may record that an entry is shown, even after its lease:
+-- storage slower than a lease would otherwise never be done. Only the holder of the lease may record a failure.
+-- row: EntryTry
 UPDATE dag_catalogue_entries AS e
 SET status = s.status,
-    version = GREATEST(e.version, (r->>8)::bigint + 1),
+    version = GREATEST(e.version, (r->>{newer_version})::bigint + 1),
     published_version = CASE WHEN s.status = 'published' THEN e.version ELSE e.published_version END,
     published_at = CASE WHEN s.status = 'published' THEN clock_timestamp() ELSE e.published_at END,
-    next_attempt_at = clock_timestamp() + COALESCE((r->>6)::float8, 0) * interval '1 second',
-    last_error = r->>7
-FROM jsonb_array_elements(%(tries)s::jsonb) AS r, LATERAL (SELECT (r->>5)::entry_status AS status) AS s
-WHERE e.namespace = r->>0 AND e.collection_id = r->>1 AND e.item_id = r->>2 AND e.version = (r->>4)::bigint
-    AND e.status = 'pending' AND (e.lease_epoch = (r->>3)::bigint OR s.status = 'published')
+    next_attempt_at = clock_timestamp() + COALESCE((r->>{delay_seconds})::float8, 0) * interval '1 second',
+    last_error = r->>{error}
+FROM jsonb_array_elements(%(tries)s::jsonb) AS r, LATERAL (SELECT (r->>{status})::entry_status AS status) AS s
+WHERE e.namespace = r->>{namespace} AND e.collection_id = r->>{collection_id} AND e.item_id = r->>{item_id}
+    AND e.version = (r->>{version})::bigint
+    AND e.status = 'pending' AND (e.lease_epoch = (r->>{lease_epoch})::bigint OR s.status = 'published')
 RETURNING e.namespace, e.collection_id, e.item_id
 
 -- name: keep_entries
--- 0 namespace, 1 collection_id, 2 item_id, 3 lease_epoch, 4 version
+-- row: EntryClaim
 UPDATE dag_catalogue_entries AS e
 SET next_attempt_at = clock_timestamp() + %(lease_seconds)s * interval '1 second'
 FROM jsonb_array_elements(%(claims)s::jsonb) AS r
-WHERE e.namespace = r->>0 AND e.collection_id = r->>1 AND e.item_id = r->>2 AND e.lease_epoch = (r->>3)::bigint
-    AND e.version = (r->>4)::bigint AND e.status = 'pending'
+WHERE e.namespace = r->>{namespace} AND e.collection_id = r->>{collection_id} AND e.item_id = r->>{item_id}
+    AND e.lease_epoch = (r->>{lease_epoch})::bigint
+    AND e.version = (r->>{version})::bigint AND e.status = 'pending'
 RETURNING e.namespace, e.collection_id, e.item_id
 
 -- name: bury_entry

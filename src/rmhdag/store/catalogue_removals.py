@@ -4,28 +4,36 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import psycopg
-
+from rmhdag.models.refusals import Kind, Refusal
 from rmhdag.store.audit import add_audit
+from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 BITE = 1_000
 MOST_NAMED = 100
 ACTION = "catalogue.remove"
 
 
-class NotInCatalogue(Exception):
+class NotInCatalogue(Refusal):
     """There is no such item or collection."""
 
+    def __init__(self, collection_id: str, item_id: str | None) -> None:
+        what = f"collection {collection_id!r}" if item_id is None else f"item {item_id!r} in {collection_id!r}"
+        super().__init__(Kind.NOT_FOUND, "not_found", f"there is no {what}")
 
-class ShownByAsset(Exception):
+
+class ShownByAsset(Refusal):
     """The item is what an asset's current revision shows."""
 
     def __init__(self, item_id: str, asset_id: str) -> None:
-        super().__init__(f"item {item_id!r} belongs to asset {asset_id}, which shows it")
+        super().__init__(
+            Kind.CONFLICT,
+            "shown_by_asset",
+            f"item {item_id!r} belongs to asset {asset_id}, which shows it",
+            remedy=f"Delete the asset (`DELETE /api/v1/assets/{asset_id}`), or roll it back.",
+        )
         self.asset_id = asset_id
 
 
@@ -56,13 +64,13 @@ def remove_from_catalogue(
     with conn.transaction():
         row = conn.execute(SQL["find_entries"], which).fetchone()
         assert row is not None
-        free, kept, asset_id, known = row
-        if item_id is not None and kept:
+        free, remaining, asset_id, exists = row
+        if item_id is not None and remaining:
             raise ShownByAsset(item_id, asset_id)
-        if not known or (item_id is not None and not free):
-            raise NotInCatalogue
+        if not exists or (item_id is not None and not free):
+            raise NotInCatalogue(collection_id, item_id)
         if dry_run:
-            return Removal(free, kept, [])
+            return Removal(free, remaining, [])
         removed: list[str] = []
         while bite := _remove_some(conn, which, removed[-1] if removed else ""):
             removed += bite
@@ -74,10 +82,10 @@ def remove_from_catalogue(
                 ACTION,
                 collection_id if item_id is None else f"{collection_id}/{item_id}",
                 before={"items": removed[:MOST_NAMED], "count": len(removed)},
-                after={"count": 0, "kept": kept},
+                after={"count": 0, "kept": remaining},
                 reason=reason,
             )
-    return Removal(len(removed), kept, removed[:MOST_NAMED])
+    return Removal(len(removed), remaining, removed[:MOST_NAMED])
 
 
 def _remove_some(conn: Conn, which: dict[str, Any], after: str) -> list[str]:

@@ -10,7 +10,7 @@ WHERE namespace = %(namespace)s AND collection_id = %(collection_id)s
     AND (%(item_id)s::text IS NULL OR item_id = %(item_id)s)
 
 -- name: remove_entries
--- A bounded number, locked in the order of their keys as whoever publishes does. Items of assets are left to these: the
+-- A bounded number, locked in the order of their keys, as publishing does. Items of assets are left to these: the
 -- catalogue shows what the current revision has.
 WITH chosen AS MATERIALIZED (
     SELECT namespace, collection_id, item_id

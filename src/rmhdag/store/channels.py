@@ -1,4 +1,4 @@
-"""The names that processes listen on. A notice is only a hint: whoever misses it finds the rows by polling."""
+"""The names that processes listen on. A notification is only a hint: a process that misses it polls the rows."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import psycopg
-
+from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -20,11 +19,11 @@ class Child(NamedTuple):
     output: Any
 
 
-def read_children(conn: psycopg.Connection[Any], job_id: str, fan_out_id: str, page: int) -> Iterator[Child]:
+def read_children(conn: Conn, job_id: str, fan_out_id: str, page: int) -> Iterator[Child]:
     start = 0
     while True:
-        given = {"job_id": job_id, "fan_out_id": fan_out_id, "start": start, "stop": start + page}
-        rows = conn.execute(SQL["read_children"], given, prepare=True).fetchall()
+        parameters = {"job_id": job_id, "fan_out_id": fan_out_id, "start": start, "stop": start + page}
+        rows = conn.execute(SQL["read_children"], parameters, prepare=True).fetchall()
         yield from (Child(*row) for row in rows)
         if len(rows) < page:
             return

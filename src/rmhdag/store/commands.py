@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
-import psycopg
 from pydantic import BaseModel, ConfigDict
 
 from rmhdag.models.columns import Id, Name, Namespace, SmallJsonObject
 from rmhdag.models.jobs import CommandKind, CommandOutcome
 from rmhdag.models.states import JobStatus
+from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 
 
 class Command(BaseModel):
@@ -41,7 +40,7 @@ class Answer(NamedTuple):
 
 def issue_command(conn: Conn, command: Command) -> JobStatus | None:
     """The job's status; None if there is no such job. A job that has ended is told nothing."""
-    given = {
+    parameters = {
         "command_id": command.command_id,
         "namespace": command.namespace,
         "job_id": command.job_id,
@@ -49,7 +48,7 @@ def issue_command(conn: Conn, command: Command) -> JobStatus | None:
         "issued_by": command.issued_by,
         "body": orjson.dumps(command.body).decode(),
     }
-    row = conn.execute(SQL["issue_command"], given).fetchone()
+    row = conn.execute(SQL["issue_command"], parameters).fetchone()
     return None if row is None else JobStatus(row[0])
 
 

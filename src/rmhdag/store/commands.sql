@@ -1,5 +1,5 @@
 -- name: issue_command
--- The command and the inbox row for whoever owns the job now are one statement. A job that has ended takes none.
+-- One statement writes the command and the inbox row for the job's current owner. A job that has ended takes none.
 WITH job AS (
     SELECT job_id, namespace, owner_id, status, completed_at IS NULL AS is_open
     FROM dag_jobs

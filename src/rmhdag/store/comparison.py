@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import psycopg
 
 from rmhdag import __version__
 from rmhdag.models.audit import AuditRecord
@@ -13,9 +10,10 @@ from rmhdag.models.registry import Orchestrator, SchemaMeta, Worker
 from rmhdag.models.rows import OLDEST_CODE_VERSION, ROWS, SCHEMA_VERSION
 from rmhdag.models.table import Row, quote
 from rmhdag.store.column_steps import plan_tables_and_columns
+from rmhdag.store.connection import Conn
 from rmhdag.store.index_steps import plan_indexes
+from rmhdag.store.migration_steps import MigrationSteps
 from rmhdag.store.partitions import DAYS_AHEAD
-from rmhdag.store.plan import Plan
 from rmhdag.store.rule_steps import plan_partitions, plan_rules, plan_types
 from rmhdag.store.schema import check_schema_name
 from rmhdag.store.survey import Survey
@@ -27,8 +25,8 @@ ACTOR_SETTING = "rmhdag.actor"
 
 
 def plan_migration(
-    conn: psycopg.Connection[Any], schema: str, rows: Sequence[type[Row]] = ROWS, *, days_ahead: int = DAYS_AHEAD
-) -> Plan:
+    conn: Conn, schema: str, rows: Sequence[type[Row]] = ROWS, *, days_ahead: int = DAYS_AHEAD
+) -> MigrationSteps:
     """What `schema` lacks. Only reads: the scratch objects of the comparison are rolled back."""
     survey = Survey(conn, check_schema_name(schema), rows)
     recorded = _recorded_versions(survey)
@@ -37,7 +35,7 @@ def plan_migration(
         survey.refuse(
             SchemaMeta.table.name,
             f"the database has schema version {version}, this program {SCHEMA_VERSION}",
-            "a newer program has migrated it, and an older one does not know what it would undo",
+            "a newer program has migrated it, and this older one could undo its changes",
             "use the newer program",
         )
         return survey.plan
@@ -61,10 +59,10 @@ def _recorded_versions(survey: Survey) -> tuple[int, int] | None:
     """The schema's version, and the oldest code that may work with it."""
     if SchemaMeta.table.name not in survey.live.tables:
         return None
-    found = survey.conn.execute(
+    row = survey.conn.execute(
         f"SELECT schema_version, oldest_code_version FROM {survey.schema}.{SchemaMeta.table.name}".encode()
     ).fetchone()
-    return None if found is None else (int(found[0]), int(found[1]))
+    return None if row is None else (int(row[0]), int(row[1]))
 
 
 def _refuse_older_processes(survey: Survey) -> None:
@@ -76,12 +74,12 @@ def _refuse_older_processes(survey: Survey) -> None:
             f"SELECT count(*) FROM {survey.schema}.{row.table.name} "
             f"WHERE heartbeat_at > clock_timestamp() - interval '{LIVE_SECONDS} seconds'"
         )
-        found = survey.conn.execute(query.encode()).fetchone()
-        if found and found[0]:
+        count = survey.conn.execute(query.encode()).fetchone()
+        if count and count[0]:
             what = row.table.name.removeprefix("dag_")
             survey.refuse(
                 row.table.name,
-                f"{found[0]} {what if found[0] > 1 else what[:-1]} of an older version of rmhdag may still be running",
+                f"{count[0]} {what if count[0] > 1 else what[:-1]} of an older version of rmhdag may still be running",
                 f"schema version {SCHEMA_VERSION} takes programs of version {OLDEST_CODE_VERSION} or newer only, "
                 "and older ones would damage it",
                 "stop them all, migrate, and start the new version",

@@ -15,6 +15,9 @@ from psycopg import errors, sql
 from psycopg.abc import RV, PQGen
 from psycopg.conninfo import conninfo_to_dict
 
+# What queries run on, whatever its rows are.
+Conn = psycopg.Connection[Any]
+
 # A black hole is noticed after 2 + 3 × 1 s; by default a reply is awaited for ever.
 _KEEPALIVE: dict[str, Any] = {
     "keepalives": 1,
@@ -83,7 +86,7 @@ def connect(
         "lock_timeout": lock_timeout_seconds,
         "idle_in_transaction_session_timeout": idle_in_transaction_timeout_seconds,
     }
-    given = str(conninfo_to_dict(dsn).get("options") or "")
+    own_options = str(conninfo_to_dict(dsn).get("options") or "")
     ours = [f"-c {name}={round(seconds * 1000)}" for name, seconds in limits.items()]
     if not reads_whole_tables:
         ours.append("-c enable_seqscan=off")
@@ -92,7 +95,7 @@ def connect(
         autocommit=autocommit,
         application_name=application_name,
         connect_timeout=5,
-        options=" ".join([given, *([] if pooled else ours)]).strip() or None,
+        options=" ".join([own_options, *([] if pooled else ours)]).strip() or None,
         **_KEEPALIVE,
     )
     conn.answer_seconds = answer_seconds
@@ -101,7 +104,7 @@ def connect(
     return conn
 
 
-def enter_schema(conn: psycopg.Connection[Any], schema: str, *, pooled: bool = False) -> None:
+def enter_schema(conn: Conn, schema: str, *, pooled: bool = False) -> None:
     """Queries name tables without their schema: from here on this one is meant."""
     if not pooled:
         conn.execute("SELECT set_config('search_path', quote_ident(%s), false)", [schema])
@@ -109,10 +112,10 @@ def enter_schema(conn: psycopg.Connection[Any], schema: str, *, pooled: bool = F
     row = conn.execute("SELECT current_schema(), current_user, current_database()").fetchone()
     assert row is not None
     if row[0] != schema:
-        wanted = sql.SQL("ALTER ROLE {} IN DATABASE {} SET search_path = {}").format(
+        statement = sql.SQL("ALTER ROLE {} IN DATABASE {} SET search_path = {}").format(
             sql.Identifier(row[1]), sql.Identifier(row[2]), sql.Identifier(schema)
         )
         raise SearchPathError(
             f"behind a pooler the role must bring the schema, and it has {row[0]!r} instead of {schema!r}: "
-            f"run `{wanted.as_string()}` as its owner and let the pooler reconnect"
+            f"run `{statement.as_string()}` as its owner and let the pooler reconnect"
         )

@@ -47,9 +47,9 @@ def commit_site(function: Callable[P, R]) -> Callable[P, R]:
     before, after = f"{name}.before_commit", f"{name}.after_commit"
 
     @wraps(function)
-    def reached(*given: P.args, **named: P.kwargs) -> R:
+    def reached(*arguments: P.args, **named: P.kwargs) -> R:
         reach(before)
-        answer = function(*given, **named)
+        answer = function(*arguments, **named)
         reach(after)
         return answer
 

@@ -1,4 +1,4 @@
-"""Functions of the schema's owner that make and drop days: whoever works with the rows needs no right to change tables.
+"""Functions of the schema's owner that create and drop days, so that other roles need no right to change tables.
 
 They run with the owner's rights and with a fixed search path, touch partitions of our own tables only, and are open to
 nobody but the owner until `rmhdag db roles` grants them.

@@ -6,12 +6,10 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import psycopg
-
+from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 
 
 class InboxEntry(NamedTuple):
@@ -29,9 +27,9 @@ def read_inbox(conn: Conn, me: str, mark: int, limit: int) -> tuple[datetime, li
     with conn.pipeline():
         clock = conn.execute("SELECT clock_timestamp()", prepare=True)
         entries = conn.execute(SQL["read_inbox"], {"me": me, "mark": mark, "limit": limit}, prepare=True)
-    found = clock.fetchone()
-    assert found is not None
-    return found[0], [InboxEntry(*row) for row in entries.fetchall()]
+    moment = clock.fetchone()
+    assert moment is not None
+    return moment[0], [InboxEntry(*row) for row in entries.fetchall()]
 
 
 def discard(conn: Conn, me: str, inbox_ids: Collection[int]) -> None:
@@ -44,5 +42,5 @@ def due_timers(conn: Conn, me: str, limit: int, *, deadlines: bool) -> list[tupl
 
     At most `limit` of each, the earliest first.
     """
-    given = {"me": me, "limit": limit, "deadlines": deadlines}
-    return conn.execute(SQL["due_timers"], given, prepare=True).fetchall()
+    parameters = {"me": me, "limit": limit, "deadlines": deadlines}
+    return conn.execute(SQL["due_timers"], parameters, prepare=True).fetchall()

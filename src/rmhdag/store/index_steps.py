@@ -7,8 +7,8 @@ import re
 import sqlalchemy as sa
 
 from rmhdag.models.table import Row
-from rmhdag.store.catalogue import TableFacts
 from rmhdag.store.schema import index_ddl
+from rmhdag.store.schema_facts import TableFacts
 from rmhdag.store.survey import Survey
 
 
@@ -26,22 +26,24 @@ def plan_indexes(survey: Survey) -> None:
 
 
 def _compare_key(survey: Survey, row: type[Row], live: TableFacts, wished: TableFacts) -> None:
-    name, found = next(((name, one.definition) for name, one in live.indexes.items() if one.primary), ("", None))
-    wanted = next(index.definition for index in wished.indexes.values() if index.primary)
-    if found is not None and not live.partitioned and _grows(row, live, found):
+    name, live_key = next(
+        ((name, facts.definition) for name, facts in live.indexes.items() if facts.primary), ("", None)
+    )
+    wished_key = next(index.definition for index in wished.indexes.values() if index.primary)
+    if live_key is not None and not live.partitioned and _grows(row, live, live_key):
         _plan_larger_key(survey, row, name)
-    elif found != wanted:
+    elif live_key != wished_key:
         survey.refuse(
             row.table.name,
             "has another primary key",
-            f"it is {found or 'missing'} in the database and {wanted} in the models",
+            f"it is {live_key or 'missing'} in the database and {wished_key} in the models",
             "build the new key by hand: a unique index, then ALTER TABLE … ADD PRIMARY KEY USING INDEX",
         )
 
 
-def _grows(row: type[Row], live: TableFacts, found: str) -> bool:
+def _grows(row: type[Row], live: TableFacts, live_key: str) -> bool:
     """Whether the key has columns more than it had: rows that were unique stay so. All of them must be required."""
-    before = set(found.partition("(")[2].rstrip(")").split(", "))
+    before = set(live_key.partition("(")[2].rstrip(")").split(", "))
     ready = all(name in live.columns and live.columns[name].not_null for name in row.table.key)
     return ready and before < set(row.table.key)
 
@@ -62,14 +64,18 @@ def _plan_larger_key(survey: Survey, row: type[Row], name: str) -> None:
 
 def _plan_plain(survey: Survey, row: type[Row], index: sa.Index, live: TableFacts, wished: TableFacts) -> None:
     name = str(index.name)
-    found, wanted = live.indexes.get(name), wished.indexes[name]
-    if found and found.valid and (found.definition, found.unique) == (wanted.definition, wanted.unique):
+    live_index, wished_index = live.indexes.get(name), wished.indexes[name]
+    if (
+        live_index
+        and live_index.valid
+        and (live_index.definition, live_index.unique) == (wished_index.definition, wished_index.unique)
+    ):
         return
     if _has_duplicates(survey, row, index):
         return
-    if found is None or not found.valid:
-        drop = [f"DROP INDEX CONCURRENTLY IF EXISTS {survey.schema}.{name}"] if found else []
-        title = f"build index {name}{' again: it is invalid' if found else ''}"
+    if live_index is None or not live_index.valid:
+        drop = [f"DROP INDEX CONCURRENTLY IF EXISTS {survey.schema}.{name}"] if live_index else []
+        title = f"build index {name}{' again: it is invalid' if live_index else ''}"
         survey.change_concurrently(title, *drop, _concurrent_ddl(survey, index, name, row.table.name))
         return
     rebuilt = f"{name}_rebuilt"
@@ -88,8 +94,8 @@ def _plan_plain(survey: Survey, row: type[Row], index: sa.Index, live: TableFact
 def _plan_partitioned(survey: Survey, row: type[Row], index: sa.Index, live: TableFacts, wished: TableFacts) -> None:
     """The table's index is made empty, and becomes valid when the last partition's index is attached to it."""
     name, table = str(index.name), row.table.name
-    found, wanted = live.indexes.get(name), wished.indexes[name]
-    if found and (found.definition, found.unique) != (wanted.definition, wanted.unique):
+    live_index, wished_index = live.indexes.get(name), wished.indexes[name]
+    if live_index and (live_index.definition, live_index.unique) != (wished_index.definition, wished_index.unique):
         survey.refuse(
             table,
             f"has another index {name}",
@@ -97,7 +103,7 @@ def _plan_partitioned(survey: Survey, row: type[Row], index: sa.Index, live: Tab
             "give the index of the models a new name; the old one may be dropped by hand later",
         )
         return
-    if found is None:
+    if live_index is None:
         if _has_duplicates(survey, row, index):
             return
         start = f"{_head(index)} {name} ON ONLY {survey.schema}.{table} {_tail(index)}"
@@ -123,9 +129,9 @@ def _head(index: sa.Index) -> str:
 
 
 def _tail(index: sa.Index) -> str:
-    found = re.search(r"USING .*", index_ddl(index), re.DOTALL)
-    assert found, "every index names its method"
-    return found[0]
+    match = re.search(r"USING .*", index_ddl(index), re.DOTALL)
+    assert match, "every index names its method"
+    return match[0]
 
 
 def _has_duplicates(survey: Survey, row: type[Row], index: sa.Index) -> bool:
@@ -138,12 +144,12 @@ def _has_duplicates(survey: Survey, row: type[Row], index: sa.Index) -> bool:
     query = (
         f"SELECT {columns} FROM {survey.schema}.{row.table.name} {where} GROUP BY {columns} HAVING count(*) > 1 LIMIT 1"
     )
-    found = survey.conn.execute(query.encode()).fetchone()
-    if found:
+    answer = survey.conn.execute(query.encode()).fetchone()
+    if answer:
         survey.refuse(
             row.table.name,
             f"cannot have the unique index {index.name}",
-            f"several rows have ({columns}) = {found}",
+            f"several rows have ({columns}) = {answer}",
             "remove or change the duplicates",
         )
-    return found is not None
+    return answer is not None

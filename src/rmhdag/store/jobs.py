@@ -7,17 +7,17 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-import psycopg
 from psycopg.rows import namedtuple_row
 
 from rmhdag.models.states import NodeStatus
 from rmhdag.store import payloads
+from rmhdag.store.batch_rows import PieceOfFanOut, SubmissionKey, encode_rows
 from rmhdag.store.channels import NEW_JOBS
+from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 STATUSES = [str(status) for status in NodeStatus]
 
 
@@ -47,8 +47,8 @@ def insert_jobs(conn: Conn, jobs: Sequence[dict[str, Any]], source_app: str) -> 
 
 
 def _insert_jobs(conn: Conn, jobs: Sequence[dict[str, Any]], source_app: str) -> set[str]:
-    given = {"jobs": orjson.dumps(list(jobs)).decode(), "source_app": source_app}
-    row = conn.execute(SQL["submit_jobs"], given).fetchone()
+    parameters = {"jobs": orjson.dumps(list(jobs)).decode(), "source_app": source_app}
+    row = conn.execute(SQL["submit_jobs"], parameters).fetchone()
     return set(row[0]) if row is not None and row[0] is not None else set()
 
 
@@ -68,8 +68,8 @@ def find_by_idempotency_keys(
     """By (submitter, idempotency key)."""
     if not keys:
         return {}
-    given = {"namespace": namespace, "keys": orjson.dumps(keys).decode()}
-    rows = conn.execute(SQL["find_by_idempotency_keys"], given).fetchall()
+    parameters = {"namespace": namespace, "keys": encode_rows(SubmissionKey(submitter, key) for submitter, key in keys)}
+    rows = conn.execute(SQL["find_by_idempotency_keys"], parameters).fetchall()
     return {(submitted_by, key): EarlierJob(job_id, digest) for submitted_by, key, job_id, digest in rows}
 
 
@@ -88,18 +88,18 @@ def reclaim_from_myself(conn: Conn, me: str, job_ids: Collection[str]) -> set[st
 
     Left out are jobs that the old transaction still holds locked: what it does to them is not yet decided.
     """
-    given = {"me": me, "jobs": sorted(job_ids)}
+    parameters = {"me": me, "jobs": sorted(job_ids)}
     with conn.transaction():
-        reclaimed = {row[0] for row in conn.execute(SQL["reclaim_from_myself"], given).fetchall()}
-        open_still = {row[0] for row in conn.execute(SQL["open_among"], given).fetchall()}
+        reclaimed = {row[0] for row in conn.execute(SQL["reclaim_from_myself"], parameters).fetchall()}
+        open_still = {row[0] for row in conn.execute(SQL["open_among"], parameters).fetchall()}
     return set(job_ids) - (open_still - reclaimed)
 
 
 @commit_site
 def claim_unowned_jobs(conn: Conn, me: str, limit: int, after: str = "") -> list[ClaimedJob]:
     with conn.transaction():
-        given = {"me": me, "limit": limit, "after": after}
-        rows = conn.execute(SQL["claim_unowned_jobs"], given).fetchall()
+        parameters = {"me": me, "limit": limit, "after": after}
+        rows = conn.execute(SQL["claim_unowned_jobs"], parameters).fetchall()
         claimed = [ClaimedJob(*row) for row in rows]
         _take_inbox(conn, me, [""], claimed)
     return claimed
@@ -109,8 +109,8 @@ def claim_unowned_jobs(conn: Conn, me: str, limit: int, after: str = "") -> list
 def claim_orphaned_jobs(conn: Conn, me: str, dead: Sequence[str], limit: int) -> list[ClaimedJob]:
     """Jobs of owners that are known to be dead."""
     with conn.transaction():
-        given = {"me": me, "dead": list(dead), "limit": limit}
-        claimed = [ClaimedJob(*row) for row in conn.execute(SQL["claim_orphaned_jobs"], given).fetchall()]
+        parameters = {"me": me, "dead": list(dead), "limit": limit}
+        claimed = [ClaimedJob(*row) for row in conn.execute(SQL["claim_orphaned_jobs"], parameters).fetchall()]
         _take_inbox(conn, me, ["", *dead], claimed)
     return claimed
 
@@ -157,17 +157,8 @@ def load_nodes(conn: Conn, keys: Sequence[NodeKey], max_bytes: int) -> list[Any]
     if not keys:
         return []
     turns, job_ids, node_ids, are_read = map(list, zip(*keys, strict=True))
-    given = {"turns": turns, "jobs": job_ids, "nodes": node_ids, "are_read": are_read, "bytes": max_bytes}
-    return _named(conn, "load_nodes", given)
-
-
-class PieceOfFanOut(NamedTuple):
-    """A range of indexes of a fan-out's children."""
-
-    job_id: str
-    fan_out_id: str
-    start: int
-    stop: int
+    parameters = {"turns": turns, "jobs": job_ids, "nodes": node_ids, "are_read": are_read, "bytes": max_bytes}
+    return _named(conn, "load_nodes", parameters)
 
 
 class ChildrenOfPiece(NamedTuple):
@@ -191,8 +182,8 @@ class ChildrenOfPiece(NamedTuple):
 
 def load_children(conn: Conn, pieces: Sequence[PieceOfFanOut]) -> list[ChildrenOfPiece]:
     """One statement, as large as the pieces together."""
-    given = {"pieces": orjson.dumps([tuple(piece) for piece in pieces]).decode(), "statuses": STATUSES}
-    rows = conn.execute(SQL["load_children"], given).fetchall()
+    parameters = {"pieces": encode_rows(pieces), "statuses": STATUSES}
+    rows = conn.execute(SQL["load_children"], parameters).fetchall()
     return [
         ChildrenOfPiece(
             job_id,
@@ -235,11 +226,11 @@ def last_event_numbers(conn: Conn, job_ids: Sequence[str]) -> dict[str, int]:
 
 
 def load_definition(conn: Conn, namespace: str, workflow_id: str, version: int, content_hash: str) -> Any:
-    given = {"namespace": namespace, "workflow_id": workflow_id, "version": version, "hash": content_hash}
-    row = conn.execute(SQL["load_workflow"], given).fetchone()
+    parameters = {"namespace": namespace, "workflow_id": workflow_id, "version": version, "hash": content_hash}
+    row = conn.execute(SQL["load_workflow"], parameters).fetchone()
     return None if row is None else row[0]
 
 
-def _named(conn: Conn, query: str, given: dict[str, Any]) -> list[Any]:
+def _named(conn: Conn, query: str, parameters: dict[str, Any]) -> list[Any]:
     with conn.cursor(row_factory=namedtuple_row) as cursor:
-        return cursor.execute(SQL[query], given).fetchall()
+        return cursor.execute(SQL[query], parameters).fetchall()

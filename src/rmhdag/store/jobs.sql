@@ -46,11 +46,11 @@ told AS (
 SELECT array_agg(job_id), CASE WHEN count(*) > 0 THEN pg_notify('rmhdag_jobs', '')::text END FROM inserted
 
 -- name: find_by_idempotency_keys
--- 0 submitted_by, 1 idempotency_key
+-- row: SubmissionKey
 SELECT j.submitted_by, j.idempotency_key, j.job_id, j.metadata->>'submission_digest'
 FROM jsonb_array_elements(%(keys)s::jsonb) AS r
 JOIN dag_jobs AS j
-    ON j.namespace = %(namespace)s AND j.submitted_by = r->>0 AND j.idempotency_key = r->>1
+    ON j.namespace = %(namespace)s AND j.submitted_by = r->>{submitted_by} AND j.idempotency_key = r->>{idempotency_key}
 
 -- name: open_jobs_of
 SELECT job_id FROM dag_jobs WHERE owner_id = %(me)s AND completed_at IS NULL ORDER BY job_id
@@ -109,7 +109,7 @@ WHERE j.job_id = orphaned.job_id
 RETURNING j.job_id, j.owner_epoch, j.namespace, orphaned.owner_id
 
 -- name: readdress_inbox
--- Rows of the jobs just claimed, whoever they were addressed to.
+-- Rows of the jobs just claimed, whichever owner they were addressed to.
 UPDATE dag_inbox SET owner_id = %(me)s WHERE owner_id = ANY(%(from)s) AND job_id = ANY(%(jobs)s)
 
 -- name: release_jobs
@@ -180,8 +180,8 @@ FROM (
 -- name: load_children
 -- Pieces of fan-outs: two bytes for each child, in the order of their indexes, and columns of those under way only.
 -- A failed child keeps its attempt for a retry by hand, which goes on from there.
--- 0 job_id, 1 fan-out, 2 first index, 3 index after the last
-SELECT r->>0 AS job_id, r->>1 AS fan_out_id, (r->>2)::int AS start, c.*
+-- row: PieceOfFanOut
+SELECT r->>{job_id} AS job_id, r->>{fan_out_id} AS fan_out_id, (r->>{start})::int AS start, c.*
 FROM jsonb_array_elements(%(pieces)s::jsonb) AS r
 CROSS JOIN LATERAL (
     SELECT
@@ -197,8 +197,8 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT fan_out_index, status, attempt, lease_losses, next_attempt_at, deadline_at, error
         FROM dag_node_states
-        WHERE job_id = r->>0 AND parent_node_id = r->>1
-            AND fan_out_index >= (r->>2)::int AND fan_out_index < (r->>3)::int
+        WHERE job_id = r->>{job_id} AND parent_node_id = r->>{fan_out_id}
+            AND fan_out_index >= (r->>{start})::int AND fan_out_index < (r->>{stop})::int
         ORDER BY fan_out_index
     ) AS n
 ) AS c

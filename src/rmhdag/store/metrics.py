@@ -1,4 +1,4 @@
-"""Counts and durations of a period: what was summed up, and the youngest jobs themselves.
+"""Counts and durations of a period: from rollups, and from the rows of the newest jobs.
 
 The mark between the two moves all the time, so both are read in one snapshot.
 """
@@ -10,12 +10,10 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import psycopg
-
+from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 
 BUCKET_GROWTH = 1.1
 
@@ -84,7 +82,7 @@ class Metrics(NamedTuple):
         return self._read(rolled_up, workflow_id) + self._read(recent, workflow_id)
 
     def _read(self, query: str, workflow_id: str | None, **more: Any) -> list[Any]:
-        given = {
+        parameters = {
             "namespace": self.namespace,
             "workflow_id": workflow_id,
             "since": self.period.since,
@@ -92,7 +90,7 @@ class Metrics(NamedTuple):
             **more,
         }
         # Not prepared: how much lies behind the mark decides the plan.
-        return self.conn.execute(SQL[query], given, prepare=False).fetchall()
+        return self.conn.execute(SQL[query], parameters, prepare=False).fetchall()
 
 
 @contextmanager
@@ -104,27 +102,27 @@ def of_days(conn: Conn, namespace: str, days: int) -> Iterator[Metrics]:
 @contextmanager
 def of_hours(conn: Conn, namespace: str, hours: int, bucket_minutes: int) -> Iterator[Metrics]:
     """The period begins with a whole bucket."""
-    given = {"namespace": namespace, "hours": hours, "minutes": bucket_minutes}
+    parameters = {"namespace": namespace, "hours": hours, "minutes": bucket_minutes}
     with _snapshot(conn):
-        yield Metrics(conn, namespace, _period(conn, "throughput_period", given))
+        yield Metrics(conn, namespace, _period(conn, "throughput_period", parameters))
 
 
 def node_history(conn: Conn, namespace: str, workflow_id: str, days: int) -> dict[str, dict[int, int]]:
     """node → bucket of its duration → how often."""
-    given = {"namespace": namespace, "workflow_id": workflow_id, "days": days}
-    found: dict[str, dict[int, int]] = {}
-    for node_id, bucket, count in conn.execute(SQL["node_history"], given):
-        found.setdefault(node_id, {})[bucket] = count
-    return found
+    parameters = {"namespace": namespace, "workflow_id": workflow_id, "days": days}
+    buckets: dict[str, dict[int, int]] = {}
+    for node_id, bucket, count in conn.execute(SQL["node_history"], parameters):
+        buckets.setdefault(node_id, {})[bucket] = count
+    return buckets
 
 
 def percentile_seconds(buckets: dict[int, int], share: float) -> float | None:
     """The middle of the bucket in which it lies: right within 5 %, from a millisecond on."""
     total = sum(buckets.values())
-    wanted, passed = share * total, 0
+    target, passed = share * total, 0
     for bucket in sorted(buckets):
         passed += buckets[bucket]
-        if passed >= wanted and passed:
+        if passed >= target and passed:
             return float(0.001 * BUCKET_GROWTH ** (bucket + 0.5))
     return None
 
@@ -136,7 +134,7 @@ def _snapshot(conn: Conn) -> Iterator[None]:
         yield
 
 
-def _period(conn: Conn, query: str, given: dict[str, Any]) -> Period:
-    row = conn.execute(SQL[query], given).fetchone()
+def _period(conn: Conn, query: str, parameters: dict[str, Any]) -> Period:
+    row = conn.execute(SQL[query], parameters).fetchone()
     assert row is not None
     return Period(*row)

@@ -10,20 +10,18 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum, auto
-from typing import Any
 
-import psycopg
 from psycopg import errors, sql
 
 from rmhdag.models.history import JobEvent
 from rmhdag.models.table import Table
 from rmhdag.models.tasks import TaskLog
+from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.day_functions import DROP_DAY
 from rmhdag.store.partitions import default_partition_name
 from rmhdag.store.retention import Bite, oldest_job, try_lock
 
-Conn = psycopg.Connection[Any]
 # A drop shuts out writers of all days while it waits for those who read. So it gives up soon and comes again.
 DROP_PATIENCE_MS = 100
 # An event may be stamped a moment before its job is.

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any
-
-import psycopg
 
 from rmhdag.models.rows import ROWS
 from rmhdag.models.table import Row, Table
+from rmhdag.store.connection import Conn
 from rmhdag.store.day_functions import MAKE_DAY
 
 DAYS_AHEAD = 7
@@ -54,13 +52,13 @@ def storage_clause(table: Table) -> str:
 
 
 def missing_partitions(
-    conn: psycopg.Connection[Any], schema: str, days_ahead: int = DAYS_AHEAD, rows: Sequence[type[Row]] = ROWS
+    conn: Conn, schema: str, days_ahead: int = DAYS_AHEAD, rows: Sequence[type[Row]] = ROWS
 ) -> list[DayPartition]:
     """From the database's today to `days_ahead` later, those that are not attached."""
-    found = conn.execute("SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date").fetchone()
-    assert found
-    today: date = found[0]
-    wanted = [
+    answer = conn.execute("SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date").fetchone()
+    assert answer
+    today: date = answer[0]
+    partitions = [
         DayPartition(schema, row.table, today + timedelta(days=offset))
         for row in rows
         if row.table.partition_by
@@ -68,19 +66,19 @@ def missing_partitions(
     ]
     query = "SELECT relname FROM pg_class WHERE relispartition AND relnamespace = to_regnamespace(%s)::oid"
     there = {name for (name,) in conn.execute(query, [schema])}
-    return [partition for partition in wanted if partition.name not in there]
+    return [partition for partition in partitions if partition.name not in there]
 
 
 def ensure_partitions(
-    conn: psycopg.Connection[Any], schema: str, days_ahead: int = DAYS_AHEAD, rows: Sequence[type[Row]] = ROWS
+    conn: Conn, schema: str, days_ahead: int = DAYS_AHEAD, rows: Sequence[type[Row]] = ROWS
 ) -> list[str]:
     """Make the partitions of the coming days, each in a transaction of its own; returns their names."""
-    made = []
+    partitions = []
     for partition in missing_partitions(conn, schema, days_ahead, rows):
         with conn.transaction():
             conn.execute("SELECT pg_advisory_xact_lock(hashtextextended('rmhdag partitions of ' || %s, 0))", [schema])
             # Somebody else may have made it while we waited.
             if partition in missing_partitions(conn, schema, days_ahead, rows):
                 conn.execute(partition.ddl().encode())
-                made.append(partition.name)
-    return made
+                partitions.append(partition.name)
+    return partitions

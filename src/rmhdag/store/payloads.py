@@ -19,11 +19,11 @@ from rmhdag.models.references import (
     holder_of_payload,
     references_in_text,
 )
+from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 NO_LIMIT = 2**53
 MOST_CHUNKS = PAYLOAD_BYTES // PAYLOAD_CHUNK_BYTES
 _looking = threading.Lock()
@@ -66,7 +66,9 @@ def write_json(
                     "data": text[index * PAYLOAD_CHUNK_BYTES : (index + 1) * PAYLOAD_CHUNK_BYTES],
                 }
                 conn.execute(SQL["insert_payload"], chunk)
-            add_uses(conn, namespace, holder_of_payload(digest), [one.sha256 for one in references_in_text(text)])
+            add_uses(
+                conn, namespace, holder_of_payload(digest), [reference.sha256 for reference in references_in_text(text)]
+            )
         if holder is not None:
             add_uses(conn, namespace, holder, [digest])
     return Reference(digest, len(text), media_type)
@@ -75,8 +77,8 @@ def write_json(
 def add_uses(conn: Conn, namespace: str, holder: str, digests: Collection[str]) -> None:
     """The holder needs these payloads. Done again, it changes nothing."""
     if digests:
-        given = {"namespace": namespace, "holder": holder, "digests": sorted(set(digests))}
-        conn.execute(SQL["add_uses"], given)
+        parameters = {"namespace": namespace, "holder": holder, "digests": sorted(set(digests))}
+        conn.execute(SQL["add_uses"], parameters)
 
 
 def copy_uses(conn: Conn, namespace: str, from_holder: str, to_holder: str) -> None:
@@ -87,12 +89,12 @@ def copy_uses(conn: Conn, namespace: str, from_holder: str, to_holder: str) -> N
 def use_reported(conn: Conn, namespace: str, digests_by_task: Collection[tuple[str, str]]) -> None:
     """Payloads of tasks that are about to be reported, as (task id, hash): their jobs need them from now on."""
     if digests_by_task:
-        given = {
+        parameters = {
             "namespace": namespace,
             "tasks": [task_id for task_id, _ in digests_by_task],
             "digests": [digest for _, digest in digests_by_task],
         }
-        conn.execute(SQL["use_reported"], given)
+        conn.execute(SQL["use_reported"], parameters)
 
 
 def keep_payload(conn: Conn, namespace: str, digest: str) -> StoredPayload | None:
@@ -110,7 +112,7 @@ def write_chunk(
     """
     if chunk_index == 0:
         conn.execute(SQL["remove_old_uploads"])
-    given = {
+    parameters = {
         "namespace": namespace,
         "upload": _upload_name(holder, digest),
         "chunk_index": chunk_index,
@@ -118,7 +120,7 @@ def write_chunk(
         "data": data,
         "most_bytes": most_bytes,
     }
-    return conn.execute(SQL["insert_upload"], given).rowcount > 0
+    return conn.execute(SQL["insert_upload"], parameters).rowcount > 0
 
 
 @commit_site
@@ -140,7 +142,7 @@ def finish_upload(conn: Conn, namespace: str, holder: str, digest: str, size_byt
                 f"{len(rows)} chunks of {len(text)} bytes have arrived, and they are not what the hash says"
             )
         _check_text(text)
-    given = {
+    parameters = {
         "namespace": namespace,
         "upload": upload,
         "sha256": digest,
@@ -149,14 +151,14 @@ def finish_upload(conn: Conn, namespace: str, holder: str, digest: str, size_byt
         "media_type": PAYLOAD_MEDIA_TYPE,
     }
     try:
-        conn.execute(SQL["finish_upload"], given)
+        conn.execute(SQL["finish_upload"], parameters)
     except psycopg.errors.UniqueViolation:  # somebody else had the same and was quicker
-        conn.execute(SQL["remove_upload"], given)
+        conn.execute(SQL["remove_upload"], parameters)
     return Reference(digest, size_bytes)
 
 
 def _check_text(text: bytes) -> None:
-    """Whoever passes it on does so without looking, in lines: so it is good JSON on one line."""
+    """Readers pass it on unparsed, line by line, so it must be valid JSON on one line."""
     try:
         check_json(orjson.loads(text))
     except (orjson.JSONDecodeError, NotJsonError) as error:
@@ -172,14 +174,14 @@ def find_payload(conn: Conn, namespace: str, digest: str) -> StoredPayload | Non
 
 def job_refers_to(conn: Conn, namespace: str, job_id: str, digest: str) -> bool:
     """Whether the job needs it, by itself or inside another payload that it needs."""
-    given = {"namespace": namespace, "job_id": job_id, "sha256": digest}
-    row = conn.execute(SQL["job_refers_to"], given).fetchone()
+    parameters = {"namespace": namespace, "job_id": job_id, "sha256": digest}
+    row = conn.execute(SQL["job_refers_to"], parameters).fetchone()
     return row is not None and bool(row[0])
 
 
 def read_chunk(conn: Conn, namespace: str, digest: str, chunk_index: int) -> bytes | None:
-    given = {"namespace": namespace, "sha256": digest, "chunk_index": chunk_index}
-    row = conn.execute(SQL["read_chunk"], given).fetchone()
+    parameters = {"namespace": namespace, "sha256": digest, "chunk_index": chunk_index}
+    row = conn.execute(SQL["read_chunk"], parameters).fetchone()
     return None if row is None else bytes(row[0])
 
 
@@ -193,7 +195,7 @@ def read_json(conn: Conn, namespace: str, digest: str) -> Any:
 
 
 def read_text(conn: Conn, namespace: str, digest: str) -> bytes:
-    """The stored JSON text, for whoever only passes it on."""
+    """The stored JSON text, for callers that only pass it on."""
     chunks = conn.execute(SQL["read_payload"], {"namespace": namespace, "sha256": digest}).fetchall()
     if not chunks:
         raise PayloadMissingError(f"there is no payload {digest} in namespace {namespace!r}")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
-import psycopg
 
 from rmhdag.store import callbacks, settle
 from rmhdag.store.asset_states import follow_job_if_asset
+from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.identity import new_id
 from rmhdag.store.queries import load_queries
@@ -30,11 +28,9 @@ OWED = (
 
 
 @commit_site
-def bury_job(
-    conn: psycopg.Connection[Any], me: str, job_id: str, owner_epoch: int, namespace: str, message: str
-) -> bool:
+def bury_job(conn: Conn, me: str, job_id: str, owner_epoch: int, namespace: str, message: str) -> bool:
     """Fail the job, keep its inbox as dead letters, leave nothing queued. False: it is not mine any more."""
-    given = {
+    parameters = {
         "me": me,
         "job_id": job_id,
         "owner_epoch": owner_epoch,
@@ -42,13 +38,13 @@ def bury_job(
         "message": message[:MAX_MESSAGE],
     }
     with conn.transaction():
-        if conn.execute(SQL["fail_poisoned_job"], given).rowcount == 0:
+        if conn.execute(SQL["fail_poisoned_job"], parameters).rowcount == 0:
             return False
-        dropped = [row[0] for row in conn.execute(SQL["drop_tasks"], given).fetchall()]
+        dropped = [row[0] for row in conn.execute(SQL["drop_tasks"], parameters).fetchall()]
         conn.execute(SETTLE_SQL["end_revoked_leases"], {"tasks": dropped})
         for name in OWED:
-            conn.execute(SQL[name], given)
+            conn.execute(SQL[name], parameters)
         follow_job_if_asset(conn, job_id)
-        told = orjson.dumps([[job_id, new_id()]]).decode()
-        conn.execute(CALLBACKS_SQL["insert_callbacks"], {"callbacks": told})
+        callbacks = orjson.dumps([[job_id, new_id()]]).decode()
+        conn.execute(CALLBACKS_SQL["insert_callbacks"], {"callbacks": callbacks})
     return True

@@ -6,24 +6,23 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-import psycopg
 
 from rmhdag.models.events import EventStatus, EventType
 from rmhdag.models.leases import BeatAnswer
+from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 
 
 def register_orchestrator(conn: Conn, owner_id: str, host: str, process_id: int, version: str) -> None:
-    given = {"owner_id": owner_id, "host": host, "process_id": process_id, "version": version}
-    conn.execute(SQL["register_orchestrator"], given)
+    parameters = {"owner_id": owner_id, "host": host, "process_id": process_id, "version": version}
+    conn.execute(SQL["register_orchestrator"], parameters)
 
 
 def beat_orchestrator(conn: Conn, owner_id: str, stats: dict[str, Any]) -> BeatAnswer:
-    given = {"owner_id": owner_id, "stats": orjson.dumps(stats).decode()}
-    return beat_answer(conn.execute(SQL["beat_orchestrator"], given, prepare=True).fetchone())
+    parameters = {"owner_id": owner_id, "stats": orjson.dumps(stats).decode()}
+    return beat_answer(conn.execute(SQL["beat_orchestrator"], parameters, prepare=True).fetchone())
 
 
 def beat_answer(row: tuple[bool] | None) -> BeatAnswer:
@@ -38,14 +37,14 @@ def drain_worker(conn: Conn, worker_id: str, *, namespace: str, actor: str, amon
 
     `among`: only one that serves this namespace alone; any other counts as not there.
     """
-    given = {"worker_id": worker_id, "namespace": namespace, "actor": actor, "among": among}
-    return conn.execute(SQL["drain_worker"], given).rowcount == 1
+    parameters = {"worker_id": worker_id, "namespace": namespace, "actor": actor, "among": among}
+    return conn.execute(SQL["drain_worker"], parameters).rowcount == 1
 
 
 def drain_orchestrator(conn: Conn, owner_id: str, *, namespace: str, actor: str) -> bool:
     """Ask it to hand its jobs over and end. False if there is no such orchestrator."""
-    given = {"owner_id": owner_id, "namespace": namespace, "actor": actor}
-    return conn.execute(SQL["drain_orchestrator"], given).rowcount == 1
+    parameters = {"owner_id": owner_id, "namespace": namespace, "actor": actor}
+    return conn.execute(SQL["drain_orchestrator"], parameters).rowcount == 1
 
 
 def remove_orchestrators(conn: Conn, owners: Sequence[str]) -> None:
@@ -63,6 +62,11 @@ def orchestrator_heartbeats(conn: Conn) -> dict[str, str]:
 
 def worker_heartbeats(conn: Conn) -> dict[str, str]:
     return dict(conn.execute(SQL["worker_heartbeats"]).fetchall())
+
+
+def registered_process_ids(conn: Conn) -> set[int]:
+    """Of orchestrators and workers that said in the database that they are there."""
+    return {row[0] for row in conn.execute(SQL["registered_process_ids"]).fetchall()}
 
 
 def owners_without_heartbeat(conn: Conn) -> list[str]:
@@ -85,11 +89,11 @@ def record_orchestrator_event(
     data: dict[str, Any],
     error_message: str | None = None,
 ) -> None:
-    given = {
+    parameters = {
         "owner_id": owner_id,
         "event_type": event_type,
         "event_status": event_status,
         "error_message": error_message,
         "event_data": orjson.dumps(data, default=str).decode(),
     }
-    conn.execute(SQL["insert_orchestrator_event"], given)
+    conn.execute(SQL["insert_orchestrator_event"], parameters)

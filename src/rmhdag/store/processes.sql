@@ -84,6 +84,9 @@ WHERE worker_id IS NOT NULL AND worker_id NOT LIKE 'lost:%%'
 -- name: count_live_jobs
 SELECT owner_id, count(*) FROM dag_jobs WHERE completed_at IS NULL AND owner_id = ANY(%(owners)s) GROUP BY owner_id
 
+-- name: registered_process_ids
+SELECT process_id FROM dag_orchestrators UNION SELECT process_id FROM dag_workers
+
 -- name: insert_orchestrator_event
 INSERT INTO dag_orchestrator_events (owner_id, event_type, event_status, source_app, error_message, event_data)
 VALUES (%(owner_id)s, %(event_type)s, %(event_status)s, 'orchestrator', %(error_message)s, %(event_data)s::jsonb)

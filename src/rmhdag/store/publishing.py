@@ -17,31 +17,50 @@ from rmhdag.models.blobs import check_container, check_path
 from rmhdag.models.catalogue import CatalogueKind
 from rmhdag.models.hrefs import CODE as HREF_REFUSED
 from rmhdag.models.hrefs import find_href_fault
-from rmhdag.models.ids import approval_id_of, blob_id_of, lineage_id_of
+from rmhdag.models.ids import blob_id_of, file_id_of, lineage_id_of
 from rmhdag.models.namespaces import DEFAULT, RESERVED
+from rmhdag.models.public_items import without_internals
 from rmhdag.models.records import (
     AnyRecord,
+    ApprovalDecisionRecord,
     ApprovalRequestRecord,
     BlobRecord,
+    ExternalPromotionRecord,
     LineageRecord,
     PromotionRecord,
     StacCollectionRecord,
     StacItemRecord,
+    TableClaimRecord,
+    TableRecord,
+    UnpublishRecord,
 )
+from rmhdag.models.refusals import Refusal
+from rmhdag.store.batch_rows import BlobRow, EntryChange, LineageRow, PromotionRow, RevisionKey, StagedItem
 from rmhdag.store.bites import in_bites
+from rmhdag.store.connection import Conn
+from rmhdag.store.data_tables import TableOwner, TakenName, put_tables, require_names, take_over_tables
+from rmhdag.store.file_deletions import keep_files
 from rmhdag.store.pgstac import CollectionMissing, put_in_pgstac
 from rmhdag.store.queries import load_queries
-from rmhdag.store.revision_items import StagedItem, stage_items, take_over_items
+from rmhdag.store.revision_items import stage_items, take_over_items
+from rmhdag.store.service_calls import announce_approval
+from rmhdag.store.unpublishing import Unpublish, find_by_item, find_by_table, unpublish_within
 from rmhdag.store.verdicts import Verdict, judge
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 MOST_COLLECTION_LETTERS = 64
 MOST_ITEM_LETTERS = 255
 
 
 class PublishFailed(Exception):
     """The records cannot be published as they are; the transaction is to be rolled back. Says why."""
+
+
+class Reviews(NamedTuple):
+    """The use cases behind records about reviews. They raise Refusal."""
+
+    request: Callable[[Conn, str, RevisionKey | None, ApprovalRequestRecord], None]
+    decide: Callable[[Conn, str, ApprovalDecisionRecord, CatalogueKind], None]
 
 
 class Publication(NamedTuple):
@@ -52,6 +71,7 @@ class Publication(NamedTuple):
     records: Sequence[AnyRecord]
     catalogue: CatalogueKind
     is_ours: Callable[[str], bool]
+    reviews: Reviews
 
 
 class TakeOver(NamedTuple):
@@ -60,18 +80,6 @@ class TakeOver(NamedTuple):
     job_id: str
     nodes: Sequence[str]
     fan_outs: Sequence[str]
-
-
-class EntryChange(NamedTuple):
-    """A collection (`item_id` is '') or an item as the catalogue is to show it, or not to show it any more."""
-
-    collection_id: str
-    item_id: str
-    namespace: str
-    removed: bool
-    body: Mapping[str, Any]
-    job_id: str | None = None
-    node_id: str | None = None
 
 
 class _Owner(NamedTuple):
@@ -85,6 +93,7 @@ class _Owner(NamedTuple):
     item_revision: int | None
     item_job_id: str | None
     item_node_id: str | None
+    submitted_by: str
 
 
 def publish(conn: Conn, publications: Sequence[Publication]) -> None:
@@ -98,7 +107,14 @@ def publish(conn: Conn, publications: Sequence[Publication]) -> None:
             if owner.revision is None:
                 owner = owner._replace(asset_id=None)
             _put_rows(conn, owner, one)
+            _put_tables(conn, owner, one)
             _put_stac(conn, owner, one)
+            _put_reviews(conn, owner, one)
+            for record in one.records:
+                if isinstance(record, ExternalPromotionRecord):
+                    _promote(conn, owner, record)
+                elif isinstance(record, UnpublishRecord):
+                    _unpublish(conn, owner, one.node_id, record)
 
 
 def take_over(conn: Conn, begun: TakeOver) -> None:
@@ -107,6 +123,7 @@ def take_over(conn: Conn, begun: TakeOver) -> None:
     for name in ("take_over_blobs", "take_over_lineage", "take_over_entries"):
         conn.execute(SQL[name], given)
     take_over_items(conn, *begun)
+    take_over_tables(conn, *begun)
 
 
 def put_in_catalogue(conn: Conn, kind: CatalogueKind, changes: Sequence[EntryChange]) -> None:
@@ -132,7 +149,7 @@ def told_apart() -> Iterator[None]:
     except CollectionMissing as error:
         raise PublishFailed(str(error)) from None
     except psycopg.errors.QueryCanceled as error:
-        raise PublishFailed("publishing took longer than a statement may: hand over fewer records at once") from error
+        raise PublishFailed("publishing exceeded the statement timeout: return fewer records at once") from error
     except psycopg.Error as error:
         if judge(error) is not Verdict.DATA:
             raise
@@ -141,44 +158,147 @@ def told_apart() -> Iterator[None]:
 
 
 def _put_rows(conn: Conn, owner: _Owner, publication: Publication) -> None:
-    node_id = publication.node_id
-    whose = [owner.asset_id, owner.revision, owner.job_id, node_id]
-    blobs: dict[str, list[Any]] = {}
-    refs: dict[str, list[Any]] = {}
-    promotions: dict[tuple[Any, ...], list[Any]] = {}
-    approvals: dict[str, list[Any]] = {}
+    blobs: dict[str, BlobRow] = {}
+    refs: dict[str, LineageRow] = {}
+    promotions: dict[tuple[Any, ...], PromotionRow] = {}
     for record in publication.records:
         match record:
             case BlobRecord():
                 _check_place(owner.namespace, record)
-                place = [record.zone, record.container, record.path]
                 blob_id = blob_id_of(owner.job_id, record.zone, record.container, record.path, record.role)
-                content = [record.size_bytes, record.sha256, record.role, record.media_type]
-                blobs[blob_id] = [blob_id, owner.namespace, *place, *content, *whose]
+                blobs[blob_id] = BlobRow(
+                    blob_id=blob_id,
+                    namespace=owner.namespace,
+                    zone=record.zone,
+                    container=record.container,
+                    path=record.path,
+                    size_bytes=record.size_bytes,
+                    sha256=record.sha256,
+                    role=record.role,
+                    media_type=record.media_type,
+                    asset_id=owner.asset_id,
+                    revision=owner.revision,
+                    job_id=owner.job_id,
+                    node_id=publication.node_id,
+                )
             case LineageRecord():
                 source = record.source_url or f"{record.source_asset_id}/{record.source_revision}"
                 ref_id = lineage_id_of(owner.job_id, record.role, source)
-                origin = [record.role, record.source_asset_id, record.source_revision, record.source_url]
-                refs[ref_id] = [ref_id, owner.namespace, *whose, *origin]
+                refs[ref_id] = LineageRow(
+                    ref_id=ref_id,
+                    namespace=owner.namespace,
+                    asset_id=owner.asset_id,
+                    revision=owner.revision,
+                    job_id=owner.job_id,
+                    node_id=publication.node_id,
+                    role=record.role,
+                    source_asset_id=record.source_asset_id,
+                    source_revision=record.source_revision,
+                    source_url=record.source_url,
+                )
             case PromotionRecord():
-                key = (owner.namespace, record.asset_id, record.revision, record.target)
-                promotions[key] = [*key, record.url]
-            case ApprovalRequestRecord():
-                bound = (owner.namespace, record.asset_id, record.revision, record.content_hash)
-                approval_id = approval_id_of(owner.job_id, *bound)
-                approvals[approval_id] = [approval_id, *bound, record.requested_by, record.message]
+                row = PromotionRow(owner.namespace, record.asset_id, record.revision, record.target, url=record.url)
+                promotions[row.asset_id, row.revision, row.target] = row
+            case ApprovalRequestRecord() | ApprovalDecisionRecord():
+                pass  # after all the others: a review is about what they publish
             case StacItemRecord() | StacCollectionRecord():
                 pass  # the catalogue's
+            case TableClaimRecord() | TableRecord():
+                pass  # the data database's
+            case ExternalPromotionRecord() | UnpublishRecord():
+                pass  # commands, which come after all that is published
     for query, rows in (
-        ("put_blobs", blobs),
-        ("put_lineage", refs),
-        ("put_promotions", promotions),
-        ("put_approvals", approvals),
+        ("put_blobs", blobs.values()),
+        ("put_lineage", refs.values()),
+        ("put_promotions", promotions.values()),
     ):
-        for _, text in in_bites(rows.values()):
+        for _, text in in_bites(rows):
             # A pipeline that is left has been answered: no more than one bite is on its way.
             with conn.pipeline():
                 conn.execute(SQL[query], {"rows": text})
+    if blobs:
+        _keep(conn, owner, publication.node_id, [*blobs.values()])
+
+
+def _keep(conn: Conn, owner: _Owner, node_id: str, blobs: Sequence[BlobRow]) -> None:
+    """These files are needed from now on, even if somebody was about to delete them."""
+    files = [file_id_of(owner.namespace, blob.zone, blob.container, blob.path) for blob in blobs]
+    name = keep_files(conn, files, owner.job_id, node_id)
+    if name is not None:
+        raise PublishFailed(
+            f"the file {name[:200]!r} was deleted while this task relied on it, because it was unpublished: the next "
+            "attempt writes it again"
+        )
+
+
+def _put_tables(conn: Conn, owner: _Owner, publication: Publication) -> None:
+    """Those of a child job belong to the revision that an ancestor makes."""
+    mine = TableOwner(owner.namespace, owner.job_id, publication.node_id, owner.item_asset_id, owner.item_revision)
+    try:
+        for record in publication.records:
+            if isinstance(record, TableClaimRecord):
+                require_names(conn, mine, record.table_names, overwrite=record.overwrite)
+        put_tables(conn, mine, [record for record in publication.records if isinstance(record, TableRecord)])
+    except TakenName as error:
+        raise PublishFailed(str(error)) from None
+
+
+def _promote(conn: Conn, owner: _Owner, record: ExternalPromotionRecord) -> None:
+    given = {"namespace": owner.namespace, "asset_id": record.asset_id, "revision": record.revision}
+    row = conn.execute(SQL["promotable_revision"], given).fetchone()
+    if row is None:
+        which = "no revision that is served" if record.revision is None else f"no served revision {record.revision}"
+        raise PublishFailed(f"asset {record.asset_id} has {which}: only that is promoted")
+    revision, clearance = row
+    if clearance != "public":
+        raise PublishFailed(
+            f"revision {revision} of asset {record.asset_id} is {clearance}, and only public content is promoted: "
+            "decide its clearance when you approve it"
+        )
+    announce_approval(
+        conn,
+        RevisionKey(owner.namespace, record.asset_id, revision),
+        clearance,
+        requested_by=owner.submitted_by,
+        service=record.service,
+    )
+
+
+def _unpublish(conn: Conn, owner: _Owner, node_id: str, record: UnpublishRecord) -> None:
+    holder = {"namespace": owner.namespace, "name": owner.submitted_by}
+    if conn.execute(SQL["may_unpublish"], holder).fetchone() != (True,):
+        raise PublishFailed(
+            f"{owner.submitted_by} has submitted the job and has no key with the scope `operate`, so it cannot "
+            "unpublish. Let an operator submit it."
+        )
+    asset_id, revision = record.asset_id, record.revision
+    if record.collection_id is not None and record.item_id is not None:
+        subject = find_by_item(conn, owner.namespace, record.collection_id, record.item_id)
+        if subject is None:
+            return  # nobody has such an item, so nothing is left to do
+        asset_id, revision = subject
+    if record.table_name is not None:
+        try:
+            place = find_by_table(conn, owner.namespace, record, owner.submitted_by)
+        except Refusal as refusal:
+            raise PublishFailed(f"{refusal.message}. {refusal.remedy or ''}".strip()) from None
+        if place is None:
+            return
+        asset_id, revision = place
+    assert asset_id is not None, "the record names one of the three"
+    wanted = Unpublish(
+        owner.namespace,
+        asset_id,
+        revision,
+        owner.submitted_by,
+        record.force,
+        record.reason,
+        f"{owner.job_id}/{node_id}",
+    )
+    try:
+        unpublish_within(conn, wanted, dry_run=record.dry_run)
+    except Refusal as refusal:
+        raise PublishFailed(f"{refusal.message}. {refusal.remedy or ''}".strip()) from None
 
 
 def _put_stac(conn: Conn, owner: _Owner, publication: Publication) -> None:
@@ -193,7 +313,7 @@ def _put_stac(conn: Conn, owner: _Owner, publication: Publication) -> None:
             changes.append(EntryChange(str(body["id"]), "", owner.namespace, False, body, *whose))
         elif isinstance(record, StacItemRecord):
             key = (record.collection_id, str(record.item["id"]))
-            body = {**record.item, "collection": record.collection_id}
+            body = {**without_internals(record.item), "collection": record.collection_id}
             _check_hrefs(body, publication)
             if owner.item_asset_id is None or owner.item_revision is None:
                 changes.append(EntryChange(*key, owner.namespace, False, body, *whose))
@@ -206,6 +326,20 @@ def _put_stac(conn: Conn, owner: _Owner, publication: Publication) -> None:
     stage_items(conn, publication.catalogue, list(items.values()))
 
 
+def _put_reviews(conn: Conn, owner: _Owner, publication: Publication) -> None:
+    own = None
+    if owner.asset_id is not None and owner.revision is not None:
+        own = RevisionKey(owner.namespace, owner.asset_id, owner.revision)
+    for record in publication.records:
+        try:
+            if isinstance(record, ApprovalRequestRecord):
+                publication.reviews.request(conn, owner.job_id, own, record)
+            elif isinstance(record, ApprovalDecisionRecord):
+                publication.reviews.decide(conn, owner.job_id, record, publication.catalogue)
+        except Refusal as refusal:
+            raise PublishFailed(" ".join(filter(None, (f"{refusal.message}.", refusal.remedy)))) from None
+
+
 def _check_hrefs(document: Mapping[str, Any], publication: Publication) -> None:
     fault = find_href_fault(document, publication.is_ours)
     if fault is not None:
@@ -213,7 +347,7 @@ def _check_hrefs(document: Mapping[str, Any], publication: Publication) -> None:
 
 
 def _check_place(namespace: str, record: BlobRecord) -> None:
-    """As storage checks it for whoever reads the file. A container is always one of the job's namespace."""
+    """As storage checks it for readers of the file. A container is always one of the job's namespace."""
     try:
         check_container(record.container)
         check_path(record.path)

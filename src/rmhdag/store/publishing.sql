@@ -9,61 +9,78 @@ WITH RECURSIVE ancestors AS (
     JOIN dag_jobs AS p ON p.job_id = a.parent_job_id
     WHERE a.revision IS NULL
 )
-SELECT j.job_id, j.namespace, j.asset_id, j.revision, a.asset_id, a.revision, a.job_id, a.node_id
+SELECT
+    j.job_id, j.namespace, j.asset_id, j.revision, a.asset_id, a.revision, a.job_id, a.node_id, j.submitted_by
 FROM dag_jobs AS j
 LEFT JOIN ancestors AS a ON a.child_id = j.job_id AND a.revision IS NOT NULL
 WHERE j.job_id = ANY(%(jobs)s)
 
 -- name: put_blobs
--- 0 blob_id, 1 namespace, 2 zone, 3 container, 4 path, 5 size_bytes, 6 sha256, 7 role, 8 media_type, 9 asset_id,
--- 10 revision, 11 job_id, 12 node_id
+-- row: BlobRow
 INSERT INTO dag_blob_assets AS b (
     blob_id, namespace, zone, container, path, size_bytes, sha256, role, media_type, asset_id, revision, job_id, node_id
 )
 SELECT
-    r->>0, r->>1, (r->>2)::zone, r->>3, r->>4, (r->>5)::bigint, r->>6, r->>7, r->>8, r->>9, (r->>10)::int, r->>11, r->>12
+    r->>{blob_id}, r->>{namespace}, (r->>{zone})::zone, r->>{container}, r->>{path}, (r->>{size_bytes})::bigint,
+    r->>{sha256}, r->>{role}, r->>{media_type}, r->>{asset_id}, (r->>{revision})::int, r->>{job_id}, r->>{node_id}
 FROM jsonb_array_elements(%(rows)s::jsonb) AS r
-ORDER BY r->>0
+ORDER BY r->>{blob_id}
 ON CONFLICT (blob_id) DO UPDATE SET
     size_bytes = EXCLUDED.size_bytes, sha256 = EXCLUDED.sha256, media_type = EXCLUDED.media_type,
     node_id = EXCLUDED.node_id, state = 'present', deleted_at = NULL
 
 -- name: put_lineage
--- 0 ref_id, 1 namespace, 2 asset_id, 3 revision, 4 job_id, 5 node_id, 6 role, 7 source_asset_id, 8 source_revision,
--- 9 source_url
+-- row: LineageRow
 INSERT INTO dag_dataset_refs (
     ref_id, namespace, asset_id, revision, job_id, node_id, role, source_asset_id, source_revision, source_url
 )
-SELECT r->>0, r->>1, r->>2, (r->>3)::int, r->>4, r->>5, r->>6, r->>7, (r->>8)::int, r->>9
+SELECT
+    r->>{ref_id}, r->>{namespace}, r->>{asset_id}, (r->>{revision})::int, r->>{job_id}, r->>{node_id}, r->>{role},
+    r->>{source_asset_id}, (r->>{source_revision})::int, r->>{source_url}
 FROM jsonb_array_elements(%(rows)s::jsonb) AS r
-ORDER BY r->>0
+ORDER BY r->>{ref_id}
 ON CONFLICT (ref_id) DO NOTHING
 
 -- name: put_promotions
--- 0 namespace, 1 asset_id, 2 revision, 3 target, 4 url
+-- row: PromotionRow
 INSERT INTO dag_promoted (namespace, asset_id, revision, target, url)
-SELECT r->>0, r->>1, (r->>2)::int, r->>3, r->>4
+SELECT r->>{namespace}, r->>{asset_id}, (r->>{revision})::int, r->>{target}, r->>{url}
 FROM jsonb_array_elements(%(rows)s::jsonb) AS r
-ORDER BY r->>1, r->>2, r->>3
+ORDER BY r->>{asset_id}, r->>{revision}, r->>{target}
 ON CONFLICT (namespace, asset_id, revision, target) DO UPDATE SET url = EXCLUDED.url, promoted_at = clock_timestamp()
 
--- name: put_approvals
--- 0 approval_id, 1 namespace, 2 asset_id, 3 revision, 4 content_hash, 5 requested_by, 6 message
-INSERT INTO dag_approvals (approval_id, namespace, asset_id, revision, content_hash, requested_by, message)
-SELECT r->>0, r->>1, r->>2, (r->>3)::int, r->>4, r->>5, r->>6
-FROM jsonb_array_elements(%(rows)s::jsonb) AS r
-ORDER BY r->>0
-ON CONFLICT (approval_id) DO NOTHING
+-- name: promotable_revision
+-- Only what is served, and only under its own number.
+SELECT a.current_revision, v.clearance::text
+FROM dag_geospatial_assets AS a
+JOIN dag_asset_revisions AS v
+    ON v.namespace = a.namespace AND v.asset_id = a.asset_id AND v.revision = a.current_revision
+WHERE a.namespace = %(namespace)s AND a.asset_id = %(asset_id)s AND a.deleted_at IS NULL
+    AND (%(revision)s::int IS NULL OR a.current_revision = %(revision)s)
+
+-- name: may_unpublish
+-- Holders of keys need a scope that may unpublish by a command. Those who have none work on the machine itself.
+SELECT NOT EXISTS (
+    SELECT FROM dag_api_keys AS k
+    WHERE k.namespace = %(namespace)s AND k.name = %(name)s AND k.kind = 'key'
+) OR EXISTS (
+    SELECT FROM dag_api_keys AS k
+    WHERE k.namespace = %(namespace)s AND k.name = %(name)s AND k.kind = 'key' AND k.revoked_at IS NULL
+        AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
+        AND jsonb_exists_any(k.scopes, ARRAY['operate', 'ops', 'admin'])
+)
 
 -- name: put_entries
 -- Collections, and items of jobs that make no revision. Locked in the order of their keys, so that two who publish the
 -- same items do not deadlock. An entry that has not changed keeps its version but is written again: its file may be lost,
 -- which the entry does not know. An item that an asset shows stays the asset's: a job without an asset only repairs it.
--- 0 collection_id, 1 item_id, 2 namespace, 3 removed, 4 body, 5 job_id, 6 node_id
+-- row: EntryChange
 INSERT INTO dag_catalogue_entries AS e (collection_id, item_id, namespace, removed, body, job_id, node_id)
-SELECT r->>0, r->>1, r->>2, (r->>3)::boolean, r->4, r->>5, r->>6
+SELECT
+    r->>{collection_id}, r->>{item_id}, r->>{namespace}, (r->>{removed})::boolean, r->{body}, r->>{job_id},
+    r->>{node_id}
 FROM jsonb_array_elements(%(rows)s::jsonb) AS r
-ORDER BY (r->>2) COLLATE "C", (r->>0) COLLATE "C", (r->>1) COLLATE "C"
+ORDER BY (r->>{namespace}) COLLATE "C", (r->>{collection_id}) COLLATE "C", (r->>{item_id}) COLLATE "C"
 ON CONFLICT (namespace, collection_id, item_id) DO UPDATE SET
     version = CASE WHEN (e.body, e.removed) = (EXCLUDED.body, EXCLUDED.removed) THEN e.version ELSE e.version + 1 END,
     status = 'pending', attempts = 0, next_attempt_at = clock_timestamp(), changed_at = clock_timestamp(),

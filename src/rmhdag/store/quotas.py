@@ -7,13 +7,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-import psycopg
 
 from rmhdag.store.audit import add_audit
+from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 
 
 class NamespaceUse(NamedTuple):
@@ -33,6 +32,8 @@ class RunningTasks(NamedTuple):
     running_tasks: int | None
     running_share: int
     held: int
+    # As many as the tasks could occupy: a worker that has ten of them in store has no more slots for that.
+    occupied: int
     slots: int
     is_in_use: bool
 
@@ -57,13 +58,13 @@ def watch_namespace(
     conn: Conn, namespace: str, *, is_watched: bool, running_tasks: int | None, running_share: int
 ) -> None:
     """From now on claims count its tasks, or no longer."""
-    given = {
+    parameters = {
         "namespace": namespace,
         "is_watched": is_watched,
         "running_tasks": running_tasks,
         "running_share": running_share,
     }
-    conn.execute(SQL["watch_namespace"], given)
+    conn.execute(SQL["watch_namespace"], parameters)
 
 
 def find_namespace(conn: Conn, namespace: str) -> NamespaceUse:
@@ -77,10 +78,10 @@ def list_namespaces(conn: Conn) -> dict[str, NamespaceUse]:
 
 def set_quotas(conn: Conn, namespace: str, quotas: Mapping[str, int | None], changed_by: str) -> dict[str, Any]:
     """Change some; None gives the platform's default back. Returns all of the namespace's own."""
-    given = {"namespace": namespace, "quotas": orjson.dumps(dict(quotas)).decode(), "changed_by": changed_by}
+    parameters = {"namespace": namespace, "quotas": orjson.dumps(dict(quotas)).decode(), "changed_by": changed_by}
     with conn.transaction():
         before = find_namespace(conn, namespace).quotas
-        row = conn.execute(SQL["set_quotas"], given).fetchone()
+        row = conn.execute(SQL["set_quotas"], parameters).fetchone()
         assert row is not None
         own: dict[str, Any] = row[0]
         add_audit(conn, namespace, changed_by, "quotas.change", f"namespace {namespace}", before=before, after=own)
@@ -95,6 +96,13 @@ def count_open_jobs(conn: Conn, namespace: str, limit: int) -> int:
 def count_running(conn: Conn, namespace: str) -> int:
     """Tasks that shared workers hold."""
     return _number(conn, "count_running", {"namespace": namespace})
+
+
+def hold_additions(conn: Conn, namespace: str) -> None:
+    """Until the transaction ends, nobody else adds to this namespace what is counted when it is added: of two at the
+    same moment each would count without the other.
+    """
+    conn.execute(SQL["hold_additions"], {"namespace": namespace})
 
 
 def count_workflows(conn: Conn, namespace: str) -> int:
@@ -126,7 +134,7 @@ def note_used(conn: Conn, namespace: str, used: Mapping[str, int]) -> None:
     conn.execute(SQL["note_used"], {"namespace": namespace, "used": orjson.dumps(dict(used)).decode()})
 
 
-def _number(conn: Conn, query: str, given: Mapping[str, Any]) -> int:
-    row = conn.execute(SQL[query], given).fetchone()
+def _number(conn: Conn, query: str, parameters: Mapping[str, Any]) -> int:
+    row = conn.execute(SQL[query], parameters).fetchone()
     assert row is not None
     return int(row[0])

@@ -26,9 +26,9 @@ WHERE NOT EXISTS (SELECT FROM dag_namespaces AS n WHERE n.namespace = found.name
 ON CONFLICT DO NOTHING
 
 -- name: running_tasks
--- What shared workers hold of each namespace, and the slots that they have. A namespace without keys and open jobs
--- needs no slot kept free for it.
-SELECT n.namespace, n.quotas, n.is_watched, n.running_tasks, n.running_share, COALESCE(h.tasks, 0), (
+-- What shared workers hold of each namespace, how many slots that may occupy, and the slots that they have. A namespace
+-- without keys and open jobs needs no slot kept free for it.
+SELECT n.namespace, n.quotas, n.is_watched, n.running_tasks, n.running_share, COALESCE(h.tasks, 0), COALESCE(h.slots, 0), (
     SELECT COALESCE(sum(slots), 0) FROM dag_workers WHERE serves_namespace IS NULL
 ), EXISTS (SELECT FROM dag_jobs AS j WHERE j.namespace = n.namespace AND j.completed_at IS NULL) OR EXISTS (
     SELECT FROM dag_api_keys AS k
@@ -37,11 +37,15 @@ SELECT n.namespace, n.quotas, n.is_watched, n.running_tasks, n.running_share, CO
 )
 FROM dag_namespaces AS n
 LEFT JOIN (
-    SELECT q.namespace, count(*) AS tasks
-    FROM dag_queue_messages AS q
-    JOIN dag_workers AS w ON w.worker_id = q.worker_id AND w.serves_namespace IS NULL
-    WHERE q.worker_id IS NOT NULL
-    GROUP BY q.namespace
+    SELECT o.namespace, sum(o.tasks)::bigint AS tasks, sum(LEAST(w.slots, o.tasks))::bigint AS slots
+    FROM (
+        SELECT q.namespace, q.worker_id, count(*) AS tasks
+        FROM dag_queue_messages AS q
+        WHERE q.worker_id IS NOT NULL
+        GROUP BY q.namespace, q.worker_id
+    ) AS o
+    JOIN dag_workers AS w ON w.worker_id = o.worker_id AND w.serves_namespace IS NULL
+    GROUP BY o.namespace
 ) AS h ON h.namespace = n.namespace
 ORDER BY n.namespace
 
@@ -65,7 +69,7 @@ SET quotas = jsonb_strip_nulls(dag_namespaces.quotas || %(quotas)s::jsonb), chan
 RETURNING quotas
 
 -- name: count_open_jobs
--- Not further than the limit: whoever has more need not be counted.
+-- Counting stops at the limit.
 SELECT count(*) FROM (
     SELECT FROM dag_jobs WHERE namespace = %(namespace)s AND completed_at IS NULL LIMIT %(limit)s
 ) AS found
@@ -117,3 +121,8 @@ LEFT JOIN (
 
 -- name: note_used
 UPDATE dag_namespaces SET used = %(used)s, counted_at = clock_timestamp() WHERE namespace = %(namespace)s
+
+-- name: hold_additions
+SELECT pg_advisory_xact_lock(
+    hashtextextended('rmhdag additions ' || current_schema() || ' ' || %(namespace)s::text, 0)
+)

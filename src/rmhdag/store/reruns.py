@@ -6,14 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import psycopg
 from psycopg.rows import class_row
 
 from rmhdag.models.states import JobStatus, NodeStatus
+from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 PAGE = 20_000
 
 
@@ -46,8 +45,8 @@ class NodeOutcome(NamedTuple):
 
 def read_job(conn: Conn, namespace: str, job_id: str) -> FinishedJob | None:
     with conn.cursor(row_factory=class_row(FinishedJob)) as cursor:
-        found = cursor.execute(SQL["finished_job"], {"namespace": namespace, "job_id": job_id}).fetchone()
-    return None if found is None else found._replace(status=JobStatus(found.status))
+        row = cursor.execute(SQL["finished_job"], {"namespace": namespace, "job_id": job_id}).fetchone()
+    return None if row is None else row._replace(status=JobStatus(row.status))
 
 
 def node_outcomes(conn: Conn, job_id: str) -> dict[str, NodeOutcome]:
@@ -68,26 +67,26 @@ def finished_children(conn: Conn, job_id: str, fan_outs: Sequence[str]) -> dict[
 
     A fan-out that the job itself took over as a whole has its children in the job before.
     """
-    found: dict[str, dict[int, str]] = defaultdict(dict)
-    wanted = list(fan_outs)
-    while wanted:
-        for fan_out in wanted:
+    children: dict[str, dict[int, str]] = defaultdict(dict)
+    remaining = list(fan_outs)
+    while remaining:
+        for fan_out in remaining:
             for index, task_id in _finished_children_of(conn, job_id, fan_out):
-                found[fan_out][index] = task_id
+                children[fan_out][index] = task_id
         before = conn.execute(SQL["taken_over_from"], {"job_id": job_id}).fetchone()
         if before is None:
             break
-        job_id, again = before[0], before[1] or wanted
-        wanted = [fan_out for fan_out in wanted if fan_out not in again]
-    return dict(found)
+        job_id, again = before[0], before[1] or remaining
+        remaining = [fan_out for fan_out in remaining if fan_out not in again]
+    return dict(children)
 
 
 def _finished_children_of(conn: Conn, job_id: str, fan_out: str) -> Iterator[tuple[int, str]]:
     """In pages, so that no statement is larger the larger the fan-out is."""
     last_index = -1
     while True:
-        given = {"job_id": job_id, "fan_out": fan_out, "after": last_index, "limit": PAGE}
-        page = conn.execute(SQL["finished_children"], given).fetchall()
+        parameters = {"job_id": job_id, "fan_out": fan_out, "after": last_index, "limit": PAGE}
+        page = conn.execute(SQL["finished_children"], parameters).fetchall()
         yield from page
         if len(page) < PAGE:
             return
@@ -96,11 +95,11 @@ def _finished_children_of(conn: Conn, job_id: str, fan_out: str) -> Iterator[tup
 
 def warnings_of_tasks(conn: Conn, task_ids: Sequence[str]) -> list[dict[str, Any]]:
     """What completed tasks warned of, in pages like their ids."""
-    found: list[dict[str, Any]] = []
+    all_warnings: list[dict[str, Any]] = []
     for start in range(0, len(task_ids), PAGE):
         for (warnings,) in conn.execute(SQL["warnings_of_tasks"], {"tasks": list(task_ids[start : start + PAGE])}):
-            found += warnings
-    return found
+            all_warnings += warnings
+    return all_warnings
 
 
 def lock_reruns(conn: Conn, job_id: str) -> bool:
@@ -115,11 +114,11 @@ def lock_reruns(conn: Conn, job_id: str) -> bool:
 def record_rerun(
     conn: Conn, namespace: str, job_id: str, *, new_job_id: str, issued_by: str, source_app: str = "cli"
 ) -> None:
-    given = {
+    parameters = {
         "namespace": namespace,
         "job_id": job_id,
         "new_job_id": new_job_id,
         "issued_by": issued_by,
         "source_app": source_app,
     }
-    conn.execute(SQL["record_rerun"], given)
+    conn.execute(SQL["record_rerun"], parameters)

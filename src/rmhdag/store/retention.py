@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
-
-import psycopg
+from typing import NamedTuple
 
 from rmhdag.models.references import SECRET_MEDIA_TYPE, holder_of_revision, references_in
+from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.payloads import add_uses
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 
 # What belongs to a job, in the order in which it is deleted: a node is never there without its results.
 OF_JOBS = {
@@ -96,7 +94,7 @@ def _take_out(conn: Conn, job_ids: list[str], days: float) -> int:
     rows = conn.execute(SQL["take_out_jobs"], {"jobs": job_ids, "days": days}).fetchall()
     for namespace, asset_id, revision, params in rows:
         # A secret was for that job alone, and goes with it.
-        digests = {one.sha256 for one in references_in(params) if one.media_type != SECRET_MEDIA_TYPE}
+        digests = {reference.sha256 for reference in references_in(params) if reference.media_type != SECRET_MEDIA_TYPE}
         add_uses(conn, namespace, holder_of_revision(asset_id, revision), digests)
     return len(rows)
 
@@ -115,13 +113,13 @@ def delete_pruned_jobs(conn: Conn, limit: int, *, with_days: bool) -> Bite:
     tables = OF_JOBS | OF_JOBS_BY_DAY if with_days else OF_JOBS
     rows: Counter[str] = Counter()
     with conn.transaction():
-        found = conn.execute(SQL["lock_pruned_jobs"], {"limit": min(limit, MOST_JOBS)}).fetchall()
-        if not found:
+        rows_locked = conn.execute(SQL["lock_pruned_jobs"], {"limit": min(limit, MOST_JOBS)}).fetchall()
+        if not rows_locked:
             return Bite(rows, False)
-        jobs = {"jobs": [row[0] for row in found], "namespaces": [row[1] for row in found]}
+        jobs = {"jobs": [row[0] for row in rows_locked], "namespaces": [row[1] for row in rows_locked]}
         for name, table in tables.items():
-            left = limit - rows.total()
-            rows[table] += conn.execute(SQL[name], {**jobs, "limit": left}).rowcount
+            remaining = limit - rows.total()
+            rows[table] += conn.execute(SQL[name], {**jobs, "limit": remaining}).rowcount
             if rows.total() >= limit:
                 return Bite(rows, True)
         conn.execute(SQL["forget_pruned_jobs"], jobs)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-import psycopg
-
+from rmhdag.models.api.retention import KeptJobs, PruneLine, PrunePreview
 from rmhdag.store import unused_payloads
+from rmhdag.store.connection import Conn
 from rmhdag.store.retention import (
     HISTORY,
     LONGEST_PAGE,
@@ -26,73 +26,53 @@ from rmhdag.store.retention import (
 )
 from rmhdag.store.unused_payloads import PayloadPlace
 
-Conn = psycopg.Connection[Any]
 MOST_JOBS = 5_000
 MOST_PAYLOADS = 10_000
 MOST_ROWS = 100_000
 _BITE = re.compile(r"USING \((.*?)\n\) AS bite", re.DOTALL)
 
+# The settings that say how long each is kept.
+JOB_DAYS = "RMHDAG_RETENTION_DAYS"
+HISTORY_DAYS = "RMHDAG_RETENTION_HISTORY_DAYS"
+PAYLOAD_DAYS = "RMHDAG_RETENTION_PAYLOAD_DAYS"
 WITH_THE_JOB = "of jobs that ended more than {:g} days ago"
 HISTORY_REASONS = {
     "delete_old_orchestrator_events": "events of orchestrators older than {:g} days",
     "delete_old_dead_letters": "dead letters older than {:g} days",
     "delete_old_outbox_rows": "messages delivered or given up more than {:g} days ago",
-    "delete_old_catalogue_entries": "items taken out of the catalogue more than {:g} days ago",
+    "delete_old_catalogue_entries": "items removed from the catalogue more than {:g} days ago",
     "delete_old_joined_requests": "requests older than {:g} days that joined a revision, and whose job is gone",
     "delete_old_api_keys": "keys that ended more than {:g} days ago; sessions and login links after a day",
     "delete_old_workflows": "contents replaced in development mode more than {:g} days ago, of which there are no jobs",
 }
 
 
-class PruneLine(NamedTuple):
-    """`is_complete`: there are no more than these. `setting` is the one whose days are in the reason."""
-
-    table: str
-    rows: int
-    reason: str
-    setting: str
-    is_complete: bool = True
-
-
-class KeptJobs(NamedTuple):
-    """Jobs that are old enough and have to stay."""
-
-    jobs: int
-    reason: str
-    is_complete: bool = True
-
-
-class Preview(NamedTuple):
-    tables: list[PruneLine]
-    kept: list[KeptJobs]
-
-
 def count_of(query: bytes) -> bytes:
     """The rows that a statement would delete, as a count."""
-    found = _BITE.search(query.decode())
-    assert found is not None, "a statement of retention names its rows in `bite`"
-    return f"SELECT count(*) FROM ({found[1]}) AS bite".encode()
+    match = _BITE.search(query.decode())
+    assert match is not None, "a statement of retention names its rows in `bite`"
+    return f"SELECT count(*) FROM ({match[1]}) AS bite".encode()
 
 
-def preview(conn: Conn, days: RetentionDays) -> Preview:
-    jobs, kept = _jobs(conn, days.jobs)
+def preview(conn: Conn, days: RetentionDays) -> PrunePreview:
+    jobs, staying = _jobs(conn, days.jobs)
     lines = [*jobs, *_history(conn, days), *_payloads(conn, days.payloads)]
-    return Preview([line for line in lines if line.rows], kept)
+    return PrunePreview(tables=[line for line in lines if line.rows], kept=staying)
 
 
 def _jobs(conn: Conn, days: float) -> tuple[list[PruneLine], list[KeptJobs]]:
-    reason, setting = WITH_THE_JOB.format(days), "retention_days"
+    reason, setting = WITH_THE_JOB.format(days), "RMHDAG_RETENTION_DAYS"
     rows: Counter[str] = Counter()
-    kept: Counter[str] = Counter()
-    seen: set[str] = set()
+    reasons: Counter[str] = Counter()
+    job_ids: set[str] = set()
     after, is_complete = Place(), False
-    while not is_complete and len(seen) < MOST_JOBS:
-        given = {"days": days, "limit": LONGEST_PAGE, **after._asdict()}
-        page = conn.execute(SQL["expired_jobs"], given).fetchall()
+    while not is_complete and len(job_ids) < MOST_JOBS:
+        parameters = {"days": days, "limit": LONGEST_PAGE, **after._asdict()}
+        page = conn.execute(SQL["expired_jobs"], parameters).fetchall()
         # Pages may overlap, see `place_after`.
-        new = [line for line in page if line[2] not in seen]
-        seen.update(line[2] for line in page)
-        kept.update(line[3] for line in new if line[3] is not None)
+        new = [line for line in page if line[2] not in job_ids]
+        job_ids.update(line[2] for line in page)
+        reasons.update(line[3] for line in new if line[3] is not None)
         going = [line for line in new if line[3] is None]
         rows["dag_jobs"] += len(going)
         ids = {"jobs": [line[2] for line in going], "namespaces": [line[0] for line in going], "limit": MOST_ROWS}
@@ -100,13 +80,14 @@ def _jobs(conn: Conn, days: float) -> tuple[list[PruneLine], list[KeptJobs]]:
             rows[table] += _count(conn, SQL[name], ids) if going else 0
         is_complete = len(page) < LONGEST_PAGE
         after = place_after(page) if page else after
-    lines = [PruneLine(table, count, reason, setting, is_complete) for table, count in rows.items()]
+    lines = [_line(table, count, reason, setting, is_complete) for table, count in rows.items()]
     left_over = _number(conn, SQL["count_pruned_jobs"], {"limit": MOST_ROWS})
-    lines.append(PruneLine("dag_pruned_jobs", left_over, "jobs deleted already, whose rows are being deleted", setting))
+    lines.append(_line("dag_pruned_jobs", left_over, "jobs deleted already, whose rows are being deleted", setting))
     waiting = _number(conn, SQL["count_jobs_not_summed_up"], {"days": days, "limit": MOST_ROWS})
-    stay = [KeptJobs(count, why, is_complete) for why, count in sorted(kept.items())]
+    stay = [KeptJobs(jobs=count, reason=why, is_complete=is_complete) for why, count in sorted(reasons.items())]
     if waiting:
-        stay.append(KeptJobs(waiting, "metrics have not counted them yet", waiting < MOST_ROWS))
+        is_complete = waiting < MOST_ROWS
+        stay.append(KeptJobs(jobs=waiting, reason="metrics have not counted them yet", is_complete=is_complete))
     return lines, stay
 
 
@@ -115,40 +96,43 @@ def _history(conn: Conn, days: RetentionDays) -> list[PruneLine]:
     for name, table in HISTORY.items():
         kept_days = days.of_history(name)
         rows = _count(conn, SQL[name], {"days": kept_days, "limit": MOST_ROWS})
-        setting = "retention_days" if name == "delete_old_outbox_rows" else "retention_history_days"
-        lines.append(PruneLine(table, rows, HISTORY_REASONS[name].format(kept_days), setting, rows < MOST_ROWS))
+        setting = JOB_DAYS if name == "delete_old_outbox_rows" else HISTORY_DAYS
+        lines.append(_line(table, rows, HISTORY_REASONS[name].format(kept_days), setting, rows < MOST_ROWS))
     return lines
 
 
 def _payloads(conn: Conn, days: float) -> list[PruneLine]:
-    unused = seen = 0
+    unused = count = 0
     place, is_complete = PayloadPlace(), False
-    while not is_complete and seen < MOST_PAYLOADS:
-        given = {"days": days, "limit": LONGEST_PAGE, **place._asdict()}
-        page = conn.execute(unused_payloads.SQL["next_payloads"], given).fetchall()
+    while not is_complete and count < MOST_PAYLOADS:
+        parameters = {"days": days, "limit": LONGEST_PAGE, **place._asdict()}
+        page = conn.execute(unused_payloads.SQL["next_payloads"], parameters).fetchall()
         unused += sum(bool(line[3]) for line in page)
-        seen += len(page)
+        count += len(page)
         is_complete = len(page) < LONGEST_PAGE
         place = PayloadPlace(*page[-1][:2]) if page else place
     uploads = _count(conn, unused_payloads.SQL["delete_old_uploads"], {"days": days, "limit": MOST_ROWS})
-    setting = "retention_payload_days"
     return [
-        PruneLine(
+        _line(
             "dag_payloads",
             unused,
             f"stored values that nothing has referred to for {days:g} days",
-            setting,
+            PAYLOAD_DAYS,
             is_complete,
         ),
-        PruneLine("dag_payloads", uploads, f"uploads not finished within {days:g} days", setting, uploads < MOST_ROWS),
+        _line("dag_payloads", uploads, f"uploads not finished within {days:g} days", PAYLOAD_DAYS, uploads < MOST_ROWS),
     ]
 
 
-def _count(conn: Conn, query: bytes, given: Mapping[str, Any]) -> int:
-    return _number(conn, count_of(query), given)
+def _line(table: str, rows: int, reason: str, setting: str, is_complete: bool = True) -> PruneLine:
+    return PruneLine(table=table, rows=rows, reason=reason, setting=setting, is_complete=is_complete)
 
 
-def _number(conn: Conn, query: bytes, given: Mapping[str, Any]) -> int:
-    row = conn.execute(query, given).fetchone()
+def _count(conn: Conn, query: bytes, parameters: Mapping[str, Any]) -> int:
+    return _number(conn, count_of(query), parameters)
+
+
+def _number(conn: Conn, query: bytes, parameters: Mapping[str, Any]) -> int:
+    row = conn.execute(query, parameters).fetchone()
     assert row is not None
     return int(row[0])

@@ -7,35 +7,20 @@ Bodies are copied within the server, in statements of bounded size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
-
-import orjson
-import psycopg
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from rmhdag.models.catalogue import CatalogueKind
-from rmhdag.store.asset_states import RevisionKey
+from rmhdag.store.batch_rows import RevisionKey, StagedItem, encode_rows
 from rmhdag.store.bites import in_bites
+from rmhdag.store.connection import Conn
+from rmhdag.store.data_tables import show_tables, withdraw_tables
 from rmhdag.store.pgstac import hide_removed, rehearse_items, show_range
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 # A statement that copies as much takes about half a second; one may take ten.
 RANGE_BYTES = 8 * 1024 * 1024
-
-
-class StagedItem(NamedTuple):
-    """A row of `stage_items`."""
-
-    namespace: str
-    asset_id: str
-    revision: int
-    collection_id: str
-    item_id: str
-    body: Mapping[str, Any]
-    job_id: str
-    node_id: str
 
 
 class CompletedRevision(NamedTuple):
@@ -92,11 +77,11 @@ def show_current(conn: Conn, completed: Sequence[CompletedRevision]) -> None:
 
     After the assets' rows say which revision is current, and under their locks.
     """
-    rows = conn.execute(SQL["revisions_to_show"], {"revisions": _text([one.key for one in completed])}).fetchall()
+    rows = conn.execute(SQL["revisions_to_show"], {"revisions": encode_rows(one.key for one in completed)}).fetchall()
     if not rows:
         return
     keys = [RevisionKey(*row) for row in rows]
-    revisions = {"revisions": _text(keys)}
+    revisions = {"revisions": encode_rows(keys)}
     conn.execute(SQL["keep_shown_entries"], revisions)
     conn.execute(SQL["withdraw_older_entries"], revisions)
     in_pgstac = {one.key for one in completed if one.catalogue is CatalogueKind.PGSTAC}
@@ -107,15 +92,19 @@ def show_current(conn: Conn, completed: Sequence[CompletedRevision]) -> None:
         if items[:3] in in_pgstac:
             show_range(conn, items)
         _wait(conn)
+    show_tables(conn, keys)
 
 
-def withdraw_asset(conn: Conn, namespace: str, asset_id: str) -> None:
+def withdraw_asset(conn: Conn, namespace: str, asset_id: str, catalogue: CatalogueKind = CatalogueKind.STATIC) -> None:
     """The catalogue shows nothing of it any more; the caller holds its lock."""
     conn.execute(SQL["withdraw_asset"], {"namespace": namespace, "asset_id": asset_id})
+    withdraw_tables(conn, namespace, asset_id)
+    if catalogue is CatalogueKind.PGSTAC:
+        hide_removed(conn, namespace, asset_id)
 
 
 def _ranges(conn: Conn, keys: Sequence[RevisionKey]) -> list[ItemRange]:
-    given = {"revisions": _text(keys), "range_bytes": RANGE_BYTES}
+    given = {"revisions": encode_rows(keys), "range_bytes": RANGE_BYTES}
     return [ItemRange(*row) for row in conn.execute(SQL["item_ranges"], given).fetchall()]
 
 
@@ -123,7 +112,3 @@ def _wait(conn: Conn) -> None:
     """Until all that was sent is answered: so little is on its way at a time, and no answer takes long."""
     with conn.pipeline() as pipeline:
         pipeline.sync()
-
-
-def _text(keys: Sequence[RevisionKey]) -> str:
-    return orjson.dumps([list(key) for key in keys]).decode()

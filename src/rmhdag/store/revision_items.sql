@@ -2,33 +2,39 @@
 
 -- name: revisions_to_show
 -- The rule of what the catalogue shows, and the only place that has it: the current revision of an asset that is not
--- deleted. The caller holds the assets' locks. 0 namespace, 1 asset_id, 2 revision
+-- deleted. The caller holds the assets' locks.
+-- row: RevisionKey
 SELECT a.namespace, a.asset_id, a.current_revision
 FROM jsonb_array_elements(%(revisions)s::jsonb) AS r
-JOIN dag_geospatial_assets AS a ON a.namespace = r->>0 AND a.asset_id = r->>1 AND jsonb_typeof(r) = 'array'
-WHERE a.current_revision = (r->>2)::int AND a.deleted_at IS NULL
+JOIN dag_geospatial_assets AS a ON a.namespace = r->>{namespace} AND a.asset_id = r->>{asset_id}
+    AND jsonb_typeof(r) = 'array'
+WHERE a.current_revision = (r->>{revision})::int AND a.deleted_at IS NULL
 ORDER BY a.namespace, a.asset_id
 
 -- name: stage_items
--- 0 namespace, 1 asset_id, 2 revision, 3 collection_id, 4 item_id, 5 body, 6 job_id, 7 node_id
+-- row: StagedItem
 INSERT INTO dag_revision_items (
     namespace, asset_id, revision, collection_id, item_id, body, job_id, node_id, size_bytes
 )
-SELECT r->>0, r->>1, (r->>2)::int, r->>3, r->>4, r->5, r->>6, r->>7, octet_length((r->5)::text)
+SELECT
+    r->>{namespace}, r->>{asset_id}, (r->>{revision})::int, r->>{collection_id}, r->>{item_id}, r->{body}, r->>{job_id},
+    r->>{node_id}, octet_length((r->{body})::text)
 FROM jsonb_array_elements(%(rows)s::jsonb) AS r
 ON CONFLICT (namespace, asset_id, revision, collection_id, item_id) DO UPDATE SET
     body = EXCLUDED.body, job_id = EXCLUDED.job_id, node_id = EXCLUDED.node_id, size_bytes = EXCLUDED.size_bytes
 
 -- name: item_ranges
 -- The items of these revisions in ranges of bounded size, so that no statement copies more than that. Sizes are in the
--- rows, so no body is read. 0 namespace, 1 asset_id, 2 revision
+-- rows, so no body is read.
+-- row: RevisionKey
 WITH sized AS (
     SELECT
         i.namespace, i.asset_id, i.revision, i.collection_id, i.item_id,
         div(sum(i.size_bytes) OVER (
             PARTITION BY i.namespace, i.asset_id, i.revision ORDER BY i.collection_id, i.item_id), %(range_bytes)s) AS part
     FROM jsonb_array_elements(%(revisions)s::jsonb) AS r
-    JOIN dag_revision_items AS i ON i.namespace = r->>0 AND i.asset_id = r->>1 AND i.revision = (r->>2)::int
+    JOIN dag_revision_items AS i ON i.namespace = r->>{namespace} AND i.asset_id = r->>{asset_id}
+        AND i.revision = (r->>{revision})::int
     WHERE jsonb_typeof(r) = 'array'
 ), ends AS (
     SELECT DISTINCT ON (namespace, asset_id, revision, part) *
@@ -92,7 +98,7 @@ ON CONFLICT DO NOTHING
 
 -- name: keep_shown_entries
 -- A job that began before there were rows for items has shown some already; they belong to its revision.
--- 0 namespace, 1 asset_id, 2 revision
+-- row: RevisionKey
 INSERT INTO dag_revision_items (
     namespace, asset_id, revision, collection_id, item_id, body, job_id, node_id, size_bytes
 )
@@ -101,21 +107,24 @@ SELECT
     octet_length(e.body::text)
 FROM jsonb_array_elements(%(revisions)s::jsonb) AS r
 JOIN dag_catalogue_entries AS e
-    ON e.namespace = r->>0 AND e.asset_id = r->>1 AND e.revision = (r->>2)::int AND e.item_id <> '' AND NOT e.removed
+    ON e.namespace = r->>{namespace} AND e.asset_id = r->>{asset_id} AND e.revision = (r->>{revision})::int
+        AND e.item_id <> '' AND NOT e.removed
 WHERE jsonb_typeof(r) = 'array'
 ON CONFLICT DO NOTHING
 
 -- name: withdraw_older_entries
--- What these assets showed and these revisions do not have. 0 namespace, 1 asset_id, 2 revision
+-- What these assets showed and these revisions do not have.
+-- row: RevisionKey
 UPDATE dag_catalogue_entries AS e
 SET removed = true, body = '{}', version = e.version + 1, status = 'pending', attempts = 0,
     lease_epoch = e.lease_epoch + 1, next_attempt_at = clock_timestamp(), changed_at = clock_timestamp(), last_error = NULL
 FROM jsonb_array_elements(%(revisions)s::jsonb) AS r
-WHERE e.namespace = r->>0 AND e.asset_id = r->>1 AND e.revision <> (r->>2)::int AND NOT e.removed
+WHERE e.namespace = r->>{namespace} AND e.asset_id = r->>{asset_id} AND e.revision <> (r->>{revision})::int
+    AND NOT e.removed
     AND jsonb_typeof(r) = 'array'
     AND NOT EXISTS (
         SELECT FROM dag_revision_items AS i
-        WHERE i.namespace = r->>0 AND i.asset_id = r->>1 AND i.revision = (r->>2)::int
+        WHERE i.namespace = r->>{namespace} AND i.asset_id = r->>{asset_id} AND i.revision = (r->>{revision})::int
             AND i.collection_id = e.collection_id AND i.item_id = e.item_id
     )
 

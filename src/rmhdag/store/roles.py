@@ -1,25 +1,26 @@
 """Who may do what in the database: roles with no more rights than their processes need.
 
-The owner has the tables and migrates. `app` reads and writes rows, `reader` reads them, `gateway` reads one view; none
-of them can change a table. What is granted also holds for tables and partitions that the owner makes later.
+The owner has the tables and migrates. `app` reads and writes rows, `reader` reads them, `gateway` reads a few views;
+none of them can change a table. What is granted also holds for tables and partitions that the owner makes later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psycopg
+from psycopg import sql
 
 from rmhdag.models.audit import AuditRecord
 from rmhdag.models.registry import SchemaMeta
 from rmhdag.store.audit import add_audit
-from rmhdag.store.connection import enter_schema
+from rmhdag.store.connection import Conn, enter_schema
 from rmhdag.store.day_functions import DAY_FUNCTIONS
+from rmhdag.store.gateway_views import GATEWAY_VIEWS, view_statements
 from rmhdag.store.schema import check_schema_name
 
 ACTION = "roles.grant"
-GATEWAY_VIEW = "dag_gateway_requests"
 
 
 class RolesRefused(Exception):
@@ -41,7 +42,7 @@ def role_names(prefix: str = "rmhdag") -> Roles:
     return Roles(*(f"{prefix}_{kind}" for kind in Roles._fields))
 
 
-def make_roles(conn: psycopg.Connection[Any], schema: str, roles: Roles, *, actor: str) -> list[str]:
+def make_roles(conn: Conn, schema: str, roles: Roles, *, actor: str) -> list[str]:
     """Create the roles that are missing and grant all of them what they need; returns those that were created.
 
     Call it as the owner of the schema, on an autocommit connection. Safe to call twice.
@@ -56,7 +57,12 @@ def make_roles(conn: psycopg.Connection[Any], schema: str, roles: Roles, *, acto
     return missing
 
 
-def are_granted(conn: psycopg.Connection[Any], schema: str, roles: Roles) -> bool:
+def set_password(conn: Conn, role: str, password: str) -> None:
+    """The server keeps a hash of it."""
+    conn.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(password)))
+
+
+def are_granted(conn: Conn, schema: str, roles: Roles) -> bool:
     """Whether the roles are there and `app` may work with every table."""
     query = """
         SELECT count(*) = 3 AND bool_and(has_schema_privilege(r.oid, %(schema)s, 'USAGE')) AND NOT EXISTS (
@@ -91,7 +97,7 @@ def grant_statements(schema: str, roles: Roles) -> list[str]:
     functions = ", ".join(function.signature(schema) for function in DAY_FUNCTIONS)
     future = f"ALTER DEFAULT PRIVILEGES IN SCHEMA {schema}"
     return [
-        _gateway_view(schema),
+        *view_statements(schema),
         f"REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM {everybody}",
         f"REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM {everybody}",
         f"REVOKE ALL ON SCHEMA {schema} FROM {everybody}",
@@ -101,39 +107,28 @@ def grant_statements(schema: str, roles: Roles) -> list[str]:
         f"REVOKE INSERT, UPDATE, DELETE ON {schema}.{SchemaMeta.table.name} FROM {app}",
         f"GRANT EXECUTE ON FUNCTION {functions} TO {app}",
         f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {reader}",
-        f"GRANT SELECT ON {schema}.{GATEWAY_VIEW} TO {gateway}",
+        f"GRANT SELECT ON {', '.join(f'{schema}.{view}' for view in GATEWAY_VIEWS)} TO {gateway}",
         f"{future} GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {app}",
         f"{future} GRANT EXECUTE ON FUNCTIONS TO {app}",
         f"{future} GRANT SELECT ON TABLES TO {reader}",
     ]
 
 
-def _gateway_view(schema: str) -> str:
-    """What a request has come to, without what was asked for."""
-    return (
-        f"CREATE OR REPLACE VIEW {schema}.{GATEWAY_VIEW} WITH (security_barrier) AS "
-        "SELECT r.namespace, r.request_id, r.client_id, r.platform_id, r.workflow_id, r.asset_id, r.revision, "
-        "r.job_id, j.status::text AS status, j.result_data, j.error_message, r.created_at AS submitted_at, "
-        "j.completed_at "
-        f"FROM {schema}.dag_api_requests AS r LEFT JOIN {schema}.dag_jobs AS j ON j.job_id = r.job_id"
-    )
-
-
-def _missing(conn: psycopg.Connection[Any], roles: Sequence[str]) -> list[str]:
+def _missing(conn: Conn, roles: Sequence[str]) -> list[str]:
     query = """SELECT rolname, rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls FROM pg_roles
         WHERE rolname = ANY(%s)"""
     found = dict(conn.execute(query, [list(roles)]).fetchall())
     for role, is_powerful in found.items():
         if is_powerful:
             raise RolesRefused(
-                f"role {role} is there and may do more than work with tables",
+                f"role {role} exists and may do more than work with tables",
                 f"Run `ALTER ROLE {role} NOSUPERUSER NOCREATEROLE NOCREATEDB NOREPLICATION NOBYPASSRLS` "
                 "as a superuser, or choose other names by --prefix.",
             )
     return [role for role in roles if role not in found]
 
 
-def _check_owner(conn: psycopg.Connection[Any], schema: str) -> None:
+def _check_owner(conn: Conn, schema: str) -> None:
     query = "SELECT tableowner, current_user FROM pg_tables WHERE schemaname = %s AND tablename = %s"
     row = conn.execute(query, [schema, SchemaMeta.table.name]).fetchone()
     if row is None:

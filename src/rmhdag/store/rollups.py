@@ -6,15 +6,12 @@ Whatever is behind the mark is in the rollups exactly once; metrics read what is
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
-import psycopg
-
+from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 
 # A job's end is stamped before its transaction commits: jobs younger than this may still appear among older ones.
 SETTLING_SECONDS = 60.0
@@ -38,10 +35,10 @@ def add_slice_to_rollups(conn: Conn, namespace: str, bite: int, settling_seconds
         locked = conn.execute(SQL["lock_mark"], {"namespace": namespace}).fetchone()
         if locked is None:
             return 0
-        given = {"namespace": namespace, "after": locked[0], "bite": bite, "settling_seconds": settling_seconds}
-        found = conn.execute(SQL["slice_end"], given).fetchone()
-        assert found is not None
-        until, count = found
+        parameters = {"namespace": namespace, "after": locked[0], "bite": bite, "settling_seconds": settling_seconds}
+        row = conn.execute(SQL["slice_end"], parameters).fetchone()
+        assert row is not None
+        until, count = row
         if not count:
             return 0
         errors = {"most_errors": MOST_ERRORS, "other_errors": OTHER_ERRORS}
@@ -57,11 +54,11 @@ def rewind_rollups_if_late(conn: Conn, namespace: str) -> datetime | None:
         locked = conn.execute(SQL["lock_mark"], {"namespace": namespace}).fetchone()
         if locked is None:
             return None
-        given = {"namespace": namespace, "mark": locked[0], "hours": CHECKED_HOURS - 1}
-        found = conn.execute(SQL["late_hour"], given).fetchone()
-        if found is None:
+        parameters = {"namespace": namespace, "mark": locked[0], "hours": CHECKED_HOURS - 1}
+        row = conn.execute(SQL["late_hour"], parameters).fetchone()
+        if row is None:
             return None
-        since: datetime = found[0]
+        since: datetime = row[0]
         for name in ("forget_jobs_from", "forget_throughput_from", "forget_nodes_from", "forget_failures_from"):
             conn.execute(SQL[name], {"namespace": namespace, "since": since})
         # The mark itself belongs to what is summed up, the hour's first moment does not.
@@ -75,7 +72,7 @@ def fold_rollups(conn: Conn, namespace: str) -> None:
     with conn.transaction():
         if conn.execute(SQL["lock_mark"], {"namespace": namespace}).fetchone() is None:
             return
-        given = {
+        parameters = {
             "namespace": namespace,
             "days": KEPT_DAYS,
             "most_errors": MOST_ERRORS,
@@ -83,4 +80,4 @@ def fold_rollups(conn: Conn, namespace: str) -> None:
         }
         folds = ("fold_jobs", "fold_nodes", "fold_failures")
         for name in (*folds, "expire_jobs", "expire_nodes", "expire_failures", "expire_throughput"):
-            conn.execute(SQL[name], given)
+            conn.execute(SQL[name], parameters)

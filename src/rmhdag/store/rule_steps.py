@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rmhdag.models.table import Row, quote
-from rmhdag.store.catalogue import TableFacts
 from rmhdag.store.column_steps import filled_check_name
 from rmhdag.store.day_functions import DAY_FUNCTIONS
 from rmhdag.store.partitions import default_partition_ddl, default_partition_name, missing_partitions
@@ -16,6 +15,7 @@ from rmhdag.store.schema import (
     trigger_ddl,
     trigger_name,
 )
+from rmhdag.store.schema_facts import TableFacts
 from rmhdag.store.survey import Survey
 
 
@@ -24,26 +24,26 @@ def plan_types(survey: Survey) -> None:
     if not survey.live.exists:
         survey.change(f"create schema {survey.schema}", f"CREATE SCHEMA IF NOT EXISTS {survey.schema}")
     for name, labels in survey.wished.enums.items():
-        found = survey.live.enums.get(name)
-        if found is None:
+        live_labels = survey.live.enums.get(name)
+        if live_labels is None:
             survey.change(f"create type {name}", enum_ddl(survey.schema, name, labels))
             continue
         for position, label in enumerate(labels):
-            if label not in found:
-                place = f"AFTER {quote(labels[position - 1])}" if position else f"BEFORE {quote(found[0])}"
+            if label not in live_labels:
+                place = f"AFTER {quote(labels[position - 1])}" if position else f"BEFORE {quote(live_labels[0])}"
                 survey.change(
                     f"add {label} to type {name}",
                     f"ALTER TYPE {survey.schema}.{name} ADD VALUE IF NOT EXISTS {quote(label)} {place}",
                 )
-        for label in found:
+        for label in live_labels:
             if label not in labels:
                 survey.notice(f"label {label} of type {name} is not in the models")
     if survey.live.functions.get(TOUCH_FUNCTION) != survey.wished.functions[TOUCH_FUNCTION]:
         survey.change(f"create function {TOUCH_FUNCTION}", function_ddl(survey.schema))
     for function in DAY_FUNCTIONS:
         if survey.live.functions.get(function.name) != survey.wished.functions[function.name]:
-            made = function.ddl(survey.schema), function.closing_ddl(survey.schema)
-            survey.change(f"create function {function.name}", *made)
+            statements = function.ddl(survey.schema), function.closing_ddl(survey.schema)
+            survey.change(f"create function {function.name}", *statements)
 
 
 def plan_rules(survey: Survey) -> None:
@@ -62,17 +62,17 @@ def _plan_checks(survey: Survey, row: type[Row], live: TableFacts, wished: Table
     alter = f"ALTER TABLE {survey.schema}.{table}"
     for check in row.table.checks:
         name = check_name(row, check)
-        found = live.checks.get(name)
-        if found is None or found.definition != wished.checks[name].definition:
+        live_check = live.checks.get(name)
+        if live_check is None or live_check.definition != wished.checks[name].definition:
             if _is_broken(survey, row, check.condition, name):
                 continue
             # Replaced in one statement, so that there is no moment without the check.
-            drop = f"DROP CONSTRAINT {name}, " if found else ""
+            drop = f"DROP CONSTRAINT {name}, " if live_check else ""
             survey.change(
-                f"{'replace' if found else 'add'} check {name}",
+                f"{'replace' if live_check else 'add'} check {name}",
                 f"{alter} {drop}ADD CONSTRAINT {name} CHECK ({check.condition}) NOT VALID",
             )
-        if found is None or not found.valid or found.definition != wished.checks[name].definition:
+        if live_check is None or not live_check.valid or live_check.definition != wished.checks[name].definition:
             survey.change(f"validate check {name}", f"{alter} VALIDATE CONSTRAINT {name}")
     ours = {filled_check_name(table, column) for column in wished.columns}
     for name in live.checks.keys() - wished.checks.keys() - ours:

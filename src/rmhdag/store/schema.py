@@ -62,8 +62,8 @@ def is_touched(row: type[Row]) -> bool:
 
 def enums_of(rows: Iterable[type[Row]]) -> dict[str, type[StrEnum]]:
     """The enum types that the tables use, by their SQL name."""
-    found = {enum_type_name(column.enum): column.enum for row in rows for column in columns_of(row) if column.enum}
-    return dict(sorted(found.items()))
+    enums = {enum_type_name(column.enum): column.enum for row in rows for column in columns_of(row) if column.enum}
+    return dict(sorted(enums.items()))
 
 
 def make_metadata(schema: str, rows: Sequence[type[Row]] = ROWS) -> sa.MetaData:
@@ -118,8 +118,8 @@ def _sql_type(schema: str, column: Column) -> TypeEngine[Any]:
     if column.enum:
         labels = [member.value for member in column.enum]
         return postgresql.ENUM(*labels, name=kind.sql, schema=schema, create_type=False)
-    if found := re.fullmatch(r"varchar\((\d+)\)", kind.sql):
-        return sa.String(int(found[1]), collation=kind.collation)
+    if match := re.fullmatch(r"varchar\((\d+)\)", kind.sql):
+        return sa.String(int(match[1]), collation=kind.collation)
     if kind.sql == "timestamptz":
         return sa.TIMESTAMP(timezone=True)
     return _TYPES[kind.sql]()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import psycopg
 from psycopg import errors, sql
 
 from rmhdag.models.registry import SchemaMeta
 from rmhdag.models.rows import SCHEMA_VERSION
+from rmhdag.store.connection import Conn
 
 
 class SchemaMismatch(Exception):
@@ -20,7 +18,7 @@ class SchemaMismatch(Exception):
         self.remedy = remedy
 
 
-def check_version(conn: psycopg.Connection[Any], schema: str, *, code_version: int = SCHEMA_VERSION) -> None:
+def check_version(conn: Conn, schema: str, *, code_version: int = SCHEMA_VERSION) -> None:
     """Raise SchemaMismatch unless a program of this version may work with the database."""
     try:
         meta = _recorded(conn, schema)
@@ -42,10 +40,10 @@ def check_version(conn: psycopg.Connection[Any], schema: str, *, code_version: i
         )
 
 
-def _recorded(conn: psycopg.Connection[Any], schema: str) -> tuple[int, int] | None:
+def _recorded(conn: Conn, schema: str) -> tuple[int, int] | None:
     table = sql.Identifier(schema, SchemaMeta.table.name)
-    found = conn.execute("SELECT to_regclass(%s)", [table.as_string()]).fetchone()
-    if not found or found[0] is None:
+    row = conn.execute("SELECT to_regclass(%s)", [table.as_string()]).fetchone()
+    if not row or row[0] is None:
         return None
     query = sql.SQL("SELECT schema_version, oldest_code_version FROM {}").format(table)
     return conn.execute(query).fetchone()

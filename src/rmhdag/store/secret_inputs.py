@@ -13,18 +13,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from rmhdag.models.references import SECRET_MEDIA_TYPE
-from rmhdag.store.vault import Vault, use_for_inputs, vault_of_inputs
+from rmhdag.store.vault import vault_of_inputs
 
 if TYPE_CHECKING:
-    import psycopg
+    from rmhdag.store.connection import Conn
 
-    Conn = psycopg.Connection[Any]
 PLACE = "secret input"
-
-
-def use_key(passphrase: str | None) -> None:
-    """The key of this process; None: values are stored as they are."""
-    use_for_inputs(Vault(passphrase))
 
 
 def seal_inputs(conn: Conn, namespace: str, names: Collection[str], params: dict[str, Any]) -> dict[str, Any]:
@@ -37,6 +31,7 @@ def seal_inputs(conn: Conn, namespace: str, names: Collection[str], params: dict
     for name in names:
         value = params.get(name)
         if isinstance(value, str):
+            vault_of_inputs().prepare(conn)
             # Salted: the same value twice is two payloads, and a hash tells nothing about the value.
             content = {"secret": vault_of_inputs().seal(value, namespace, PLACE), "salt": secrets.token_hex(16)}
             text = orjson.dumps(content)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import psycopg
-
+from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 
 
 class Server(NamedTuple):
@@ -37,6 +35,10 @@ class Backlogs(NamedTuple):
     outbox_seconds: float | None
     callback_rows: int
     callback_seconds: float | None
+    service_rows: int
+    service_seconds: float | None
+    deletion_rows: int
+    deletion_seconds: float | None
     unclaimed_seconds: float | None
     dead_letters: int
 
@@ -59,7 +61,7 @@ def schema_version(conn: Conn) -> tuple[int, int]:
     return row[0], row[1]
 
 
-def _one(conn: Conn, query: str, **given: Any) -> Any:
-    row = conn.execute(SQL[query], given).fetchone()
+def _one(conn: Conn, query: str, **parameters: Any) -> Any:
+    row = conn.execute(SQL[query], parameters).fetchone()
     assert row is not None
     return row

@@ -40,6 +40,15 @@ SELECT
     (SELECT EXTRACT(EPOCH FROM clock_timestamp() - next_attempt_at)::float8 FROM dag_callbacks
         WHERE status = 'pending' AND next_attempt_at < clock_timestamp()
         ORDER BY next_attempt_at LIMIT 1) AS callback_seconds,
+    (SELECT count(*) FROM (SELECT FROM dag_service_calls WHERE status = 'pending' LIMIT 10000) AS c) AS service_rows,
+    (SELECT EXTRACT(EPOCH FROM clock_timestamp() - next_attempt_at)::float8 FROM dag_service_calls
+        WHERE status = 'pending' AND next_attempt_at < clock_timestamp()
+        ORDER BY next_attempt_at LIMIT 1) AS service_seconds,
+    (SELECT count(*) FROM (
+        SELECT FROM dag_file_deletions WHERE status IN ('pending', 'deleting') LIMIT 10000) AS d) AS deletion_rows,
+    (SELECT EXTRACT(EPOCH FROM clock_timestamp() - next_attempt_at)::float8 FROM dag_file_deletions
+        WHERE status IN ('pending', 'deleting') AND next_attempt_at < clock_timestamp()
+        ORDER BY next_attempt_at LIMIT 1) AS deletion_seconds,
     (SELECT EXTRACT(EPOCH FROM clock_timestamp() - min(created_at))::float8 FROM (
         SELECT created_at FROM dag_jobs
         WHERE owner_id IS NULL AND completed_at IS NULL ORDER BY owner_id, job_id LIMIT 1000) AS j) AS unclaimed_seconds,

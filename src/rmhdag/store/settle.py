@@ -14,11 +14,34 @@ from typing import Any, NamedTuple
 import orjson
 import psycopg
 
+from rmhdag.models.limits import MESSAGE_CHARACTERS
 from rmhdag.store import approvals, callbacks, jobs
-from rmhdag.store.asset_states import RevisionOfJob, follow_jobs
+from rmhdag.store.asset_states import RevisionOfJob, follow_jobs, lock_assets
+from rmhdag.store.batch_rows import (
+    ApprovalRequest,
+    ChildCancellation,
+    CommandAnswer,
+    DeadLetterRow,
+    HeldJob,
+    JobCallback,
+    JobChange,
+    JobEventRow,
+    JobWarnings,
+    NewNode,
+    NodeChange,
+    NodeOfJob,
+    ParentNotice,
+    PieceOfFanOut,
+    QueuedTaskRow,
+    RequeuedTask,
+    RevisionKey,
+    encode_rows,
+)
+from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import SITES, reach
 from rmhdag.store.publishing import Publication, TakeOver, publish, take_over
 from rmhdag.store.queries import load_queries
+from rmhdag.store.reviews import open_review
 from rmhdag.store.revision_items import CompletedRevision, show_current
 
 SQL = load_queries(__file__)
@@ -31,7 +54,6 @@ SOURCE_APP = "orchestrator"
 PIPELINE_BYTES = 256 * 1024
 STATEMENT_BYTES = 1024 * 1024
 SITES.add("settle")
-Conn = psycopg.Connection[Any]
 
 
 class RevokedTask(NamedTuple):
@@ -42,43 +64,52 @@ class RevokedTask(NamedTuple):
     lease_epoch: int | None = None
 
 
+class OpenedReview(NamedTuple):
+    """A job waits for a person, who decides about the revision that it makes as well."""
+
+    key: RevisionKey
+    message: str | None
+
+
+class NodeDecision(NamedTuple):
+    """A person has decided about the revision; `decide` writes what follows, under the asset's lock."""
+
+    key: RevisionKey
+    decide: Callable[[Conn, RevisionKey], None]
+
+
 @dataclass(slots=True)
 class Writes:
-    """What a batch of jobs wants written; each list is the rows of one statement, in the order its SQL names."""
+    """What a batch of jobs wants written; each list is the rows of one statement."""
 
     child_jobs: list[dict[str, Any]] = field(default_factory=list)
-    new_nodes: list[list[Any]] = field(default_factory=list)
-    nodes: list[list[Any]] = field(default_factory=list)
-    cancelled_children: list[list[Any]] = field(default_factory=list)
-    tasks: list[list[Any]] = field(default_factory=list)
-    tasks_from_nodes: list[list[Any]] = field(default_factory=list)
-    requeued: list[list[Any]] = field(default_factory=list)
+    new_nodes: list[NewNode] = field(default_factory=list)
+    nodes: list[NodeChange] = field(default_factory=list)
+    cancelled_children: list[PieceOfFanOut] = field(default_factory=list)
+    tasks: list[QueuedTaskRow] = field(default_factory=list)
+    tasks_from_nodes: list[QueuedTaskRow] = field(default_factory=list)
+    requeued: list[RequeuedTask] = field(default_factory=list)
     revoked: list[RevokedTask] = field(default_factory=list)
     withdrawn_jobs: list[str] = field(default_factory=list)
-    dead_letters: list[list[Any]] = field(default_factory=list)
-    closed_approvals: list[list[Any]] = field(default_factory=list)
-    approvals: list[list[Any]] = field(default_factory=list)
-    events: list[list[Any]] = field(default_factory=list)
-    started_jobs: list[list[Any]] = field(default_factory=list)
-    job_warnings: list[list[Any]] = field(default_factory=list)
-    jobs: list[list[Any]] = field(default_factory=list)
+    dead_letters: list[DeadLetterRow] = field(default_factory=list)
+    closed_approvals: list[NodeOfJob] = field(default_factory=list)
+    approvals: list[ApprovalRequest] = field(default_factory=list)
+    events: list[JobEventRow] = field(default_factory=list)
+    started_jobs: list[JobChange] = field(default_factory=list)
+    job_warnings: list[JobWarnings] = field(default_factory=list)
+    jobs: list[JobChange] = field(default_factory=list)
+    opened_reviews: list[OpenedReview] = field(default_factory=list)
+    decisions: list[NodeDecision] = field(default_factory=list)
     revisions: list[RevisionOfJob] = field(default_factory=list)
     completed_revisions: list[CompletedRevision] = field(default_factory=list)
-    callbacks: list[list[Any]] = field(default_factory=list)
-    parents: list[list[Any]] = field(default_factory=list)
-    cancelled_child_jobs: list[list[Any]] = field(default_factory=list)
-    answers: list[list[Any]] = field(default_factory=list)
+    start_callbacks: list[JobCallback] = field(default_factory=list)
+    callbacks: list[JobCallback] = field(default_factory=list)
+    parents: list[ParentNotice] = field(default_factory=list)
+    cancelled_child_jobs: list[ChildCancellation] = field(default_factory=list)
+    answers: list[CommandAnswer] = field(default_factory=list)
     taken_over: list[TakeOver] = field(default_factory=list)
     publications: list[Publication] = field(default_factory=list)
     channels: set[str] = field(default_factory=set)
-
-
-class HeldJob(NamedTuple):
-    """A job as its aggregate knows it: the row must still say the same."""
-
-    job_id: str
-    owner_epoch: int
-    has_ended: bool = False
 
 
 @dataclass(slots=True)
@@ -137,21 +168,24 @@ def _attempt(
     try:
         with conn.pipeline() as pipeline:
             conn.execute("BEGIN")
-            fence = {"me": me, "held": orjson.dumps(_with_inbox(held, inbox)).decode()}
-            taking = conn.execute(SQL["lock_jobs_and_inbox"], fence, prepare=True)
+            fence = {
+                "me": me,
+                "held": encode_rows(held),
+                "inbox": f"{{{','.join([str(number) for number, _ in inbox])}}}",
+            }
+            answer = conn.execute(SQL["lock_jobs_and_inbox"], fence, prepare=True)
             pipeline.sync()
-            taken = taking.fetchall()
-            locked = {job_id for job_id, _, _ in taken if job_id is not None}
-            consumed = {number: task_id for _, number, task_id in taken if number is not None}
+            locked, consumed = _read_fence(answer.fetchone())
             lost = {job.job_id for job in held} - locked
             wanted = writes(locked)
-            torn = {job_id for number, job_id in inbox if job_id in locked and number not in consumed}
+            torn = {job_id for number, job_id in inbox if job_id in locked and str(number) not in consumed}
             if wanted.revoked:
                 torn |= _overtaken(conn, wanted.revoked, set(consumed.values()))
             if torn or not locked:
                 return lost, torn
             encoded = _Encoded(wanted)
-            if encoded.size_bytes > PIPELINE_BYTES or wanted.publications or wanted.revisions:
+            changes_assets = wanted.publications or wanted.revisions or wanted.opened_reviews or wanted.decisions
+            if encoded.size_bytes > PIPELINE_BYTES or changes_assets:
                 large = encoded
             else:
                 _write(conn, me, now, wanted, encoded)
@@ -170,11 +204,11 @@ def _attempt(
             conn.rollback()
 
 
-def _with_inbox(held: Sequence[HeldJob], inbox: Sequence[tuple[int, str]]) -> list[tuple[str, int, bool, list[int]]]:
-    rows: dict[str, tuple[str, int, bool, list[int]]] = {job.job_id: (*job, []) for job in held}
-    for number, job_id in inbox:
-        rows[job_id][3].append(number)
-    return list(rows.values())
+def _read_fence(row: tuple[str | None, str | None] | None) -> tuple[set[str], dict[str, str]]:
+    """The locked jobs, and the consumed inbox rows by number, each with its task if it has one."""
+    assert row is not None
+    jobs, entries = row
+    return set((jobs or "").split()), dict([entry.split(":", 1) for entry in (entries or "").split()])
 
 
 def _overtaken(conn: Conn, revoked: Sequence[RevokedTask], heard: set[str]) -> set[str]:
@@ -204,7 +238,8 @@ class _Encoded:
         for name in _SENT:
             rows = getattr(writes, name)
             if rows:
-                self._texts[name] = texts = _encode(rows)
+                # Jobs are objects; all others are rows of `batch_rows`, which orjson writes only as plain tuples.
+                self._texts[name] = texts = _encode(rows if name == "child_jobs" else [*map(tuple, rows)])
                 self.size_bytes += sum(map(len, texts))
 
     def texts(self, name: str) -> Iterable[str]:
@@ -226,6 +261,7 @@ _SENT = (
     "dead_letters",
     "closed_approvals",
     "approvals",
+    "start_callbacks",
     "callbacks",
     "parents",
     "cancelled_child_jobs",
@@ -289,13 +325,30 @@ def _write(conn: Conn, me: str, now: datetime, writes: Writes, encoded: _Encoded
     send(APPROVALS_SQL["delete_closed"], "closed_approvals", "approvals")
     send(APPROVALS_SQL["insert_waiting"], "approvals", "approvals")
     # After all that they publish, and before callbacks: requests may still join a job while its asset is not locked.
+    if writes.opened_reviews or writes.decisions:
+        _review(conn, writes)
     if writes.revisions:
         follow_jobs(conn, writes.revisions)
     if writes.completed_revisions:
         show_current(conn, writes.completed_revisions)
+    send(CALLBACKS_SQL["insert_start_callbacks"], "start_callbacks", "callbacks")
     send(CALLBACKS_SQL["insert_callbacks"], "callbacks", "callbacks")
     send(SQL["notify_parents"], "parents", "parents")
     send(SQL["cancel_child_jobs"], "cancelled_child_jobs", "children")
     send(SQL["answer_commands"], "answers", "answers")
     for channel in sorted(writes.channels):
         conn.execute("SELECT pg_notify(%(channel)s, '')", {"channel": channel}, prepare=True)
+
+
+def _review(conn: Conn, writes: Writes) -> None:
+    """Before their revisions follow the jobs: what was decided is compared with what the jobs have made in the end.
+
+    All assets are locked at once, in their order, those of the jobs too.
+    """
+    touched = {review.key for review in writes.opened_reviews} | {decision.key for decision in writes.decisions}
+    lock_assets(conn, touched | {revision.key for revision in writes.revisions})
+    for opened in writes.opened_reviews:
+        message = None if opened.message is None else opened.message[:MESSAGE_CHARACTERS]
+        open_review(conn, opened.key, message=message)
+    for decision in writes.decisions:
+        decision.decide(conn, decision.key)

@@ -11,13 +11,12 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Self
 
-import psycopg
 from psycopg.rows import args_row
 
+from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 
 PAGE = 1_000
 _WRITTEN = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})\.([0-9A-Za-z_.-]{0,64})")
@@ -37,10 +36,10 @@ class Place(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        found = _WRITTEN.fullmatch(text)
-        if found is None:
+        match = _WRITTEN.fullmatch(text)
+        if match is None:
             raise ValueError("not a place in the stream")
-        return cls(int(found[1]), found[3], int(found[2]))
+        return cls(int(match[1]), match[3], int(match[2]))
 
 
 class StreamRow(NamedTuple):
@@ -95,19 +94,19 @@ def now(conn: Conn) -> Place:
     return Place(_horizon(conn)[0])
 
 
-def read_all(conn: Conn, after: Place, wanted: Wanted, limit: int = PAGE) -> Page:
+def read_all(conn: Conn, after: Place, events: Wanted, limit: int = PAGE) -> Page:
     with conn.transaction():
         horizon, newest = _horizon(conn)
-        given = {
+        parameters = {
             **after._asdict(),
             "horizon": horizon,
-            "jobs": list(wanted.jobs),
-            "namespaces": list(wanted.namespaces),
-            "event_types": None if wanted.event_types is None else "{" + ",".join(wanted.event_types) + "}",
+            "jobs": list(events.jobs),
+            "namespaces": list(events.namespaces),
+            "event_types": None if events.event_types is None else "{" + ",".join(events.event_types) + "}",
             "limit": limit,
         }
         # Planned each time, so that the arrays are known then: a long one is hashed instead of walked for each row.
-        rows = _rows(conn, "read_all", given, prepare=False)
+        rows = _rows(conn, "read_all", parameters, prepare=False)
     is_last = len(rows) < limit
     return Page(rows, max(after, Place(horizon)) if is_last else rows[-1].place, is_last, horizon, newest)
 
@@ -152,6 +151,6 @@ def _horizon(conn: Conn) -> tuple[int, int]:
     return row[0], row[1]
 
 
-def _rows(conn: Conn, query: str, given: dict[str, Any], prepare: bool | None = None) -> list[StreamRow]:
+def _rows(conn: Conn, query: str, parameters: dict[str, Any], prepare: bool | None = None) -> list[StreamRow]:
     with conn.cursor(row_factory=args_row(StreamRow)) as cursor:
-        return cursor.execute(SQL[query], given, prepare=prepare).fetchall()
+        return cursor.execute(SQL[query], parameters, prepare=prepare).fetchall()

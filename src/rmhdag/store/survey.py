@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-import psycopg
 import sqlalchemy as sa
 
 from rmhdag.models.table import Column, Row, columns_of
-from rmhdag.store.catalogue import TableFacts, read_live, read_wished
-from rmhdag.store.plan import Change, ConcurrentChange, Plan, Refusal
+from rmhdag.store.connection import Conn
+from rmhdag.store.migration_steps import Change, ConcurrentChange, MigrationSteps, UnsafeChange
 from rmhdag.store.schema import make_metadata
+from rmhdag.store.schema_facts import TableFacts, read_live, read_wished
 
 
 class Survey:
-    def __init__(self, conn: psycopg.Connection[Any], schema: str, rows: Sequence[type[Row]]) -> None:
+    def __init__(self, conn: Conn, schema: str, rows: Sequence[type[Row]]) -> None:
         self.conn = conn
         self.schema = schema
         self.rows = {row.table.name: row for row in rows}
         self.live = read_live(conn, schema)
         self.wished = read_wished(conn, rows)
         self.metadata = make_metadata(schema, rows)
-        self.plan = Plan(schema)
+        self.plan = MigrationSteps(schema)
 
     def change(self, title: str, *statements: str) -> None:
         self.plan.steps.append(Change(title, statements))
@@ -31,7 +30,7 @@ class Survey:
         self.plan.steps.append(ConcurrentChange(title, statements))
 
     def refuse(self, where: str, what: str, why: str, remedy: str) -> None:
-        self.plan.refusals.append(Refusal(what, f"{self.schema}.{where}", why, remedy))
+        self.plan.refusals.append(UnsafeChange(what, f"{self.schema}.{where}", why, remedy))
 
     def notice(self, text: str) -> None:
         self.plan.notices.append(text)

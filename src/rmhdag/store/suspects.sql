@@ -24,6 +24,9 @@ picked AS MATERIALIZED (
     WHERE queue = ANY(%(queues)s) AND lease_losses > 1 AND worker_id IS NULL AND available_at IS NULL
         AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s::text)
         AND (%(handlers)s::jsonb IS NULL OR jsonb_exists(%(handlers)s::jsonb, handler))
+        AND (queue, namespace) NOT IN (
+            SELECT f.queue, f.namespace FROM unnest(%(full_queues)s::text[], %(full_namespaces)s::text[]) AS f (queue, namespace)
+        )
         AND (SELECT with_suspects * 2 < GREATEST(workers, 1) FROM served)
     ORDER BY order_key
     LIMIT 1

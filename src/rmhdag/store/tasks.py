@@ -11,11 +11,12 @@ import psycopg
 
 from rmhdag.models.leases import ClaimedTask, ReturnedLease, TaskReport
 from rmhdag.models.states import TaskStatus
+from rmhdag.store.batch_rows import LeaseKey, TaskReportRow, encode_rows
+from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 # A small output travels in the inbox row too, which spares the owner a look at the result.
 INBOX_OUTPUT_BYTES = 2_048
 # In the inbox row of a result with records: it is settled in a transaction of its own.
@@ -43,14 +44,16 @@ def claim_tasks(
     handlers: frozenset[str] | None = None,
     *,
     by_handler: bool = False,
+    one_by_one: bool = False,
 ) -> list[ClaimedTask]:
     """Lease up to `limit` tasks, those whose turn it is first; of all namespaces or one, of all handlers or these.
 
     No namespace gets more than its quota of running tasks allows, unless the worker is its own.
 
-    `by_handler` is for a queue in which many tasks of other handlers wait.
+    `by_handler` is for a queue in which many tasks of other handlers wait. Claims that are made `one_by_one` see each
+    other: two at the same moment would both give a namespace the room that it has, and their tasks may run for a day.
     """
-    given: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "worker_id": worker_id,
         "queue": queue,
         "limit": limit,
@@ -59,14 +62,41 @@ def claim_tasks(
         "handlers": as_keys(handlers),
     }
     query = "claim_tasks_by_handler" if by_handler else "claim_tasks"
+    if not by_handler and not one_by_one:
+        rows = conn.execute(SQL["claim_unwatched_tasks"], parameters, prepare=True).fetchall()
+        if rows or namespace is not None or not has_watched_namespaces(conn):
+            return sorted((ClaimedTask(*row) for row in rows), key=lambda task: task.order_key)
+    if not one_by_one:
+        return _claim(conn, query, parameters)
+    with conn.transaction():
+        # A statement of its own: the next one sees what the previous holder of the lock committed.
+        conn.execute(SQL["lock_claims"], prepare=True)
+        return _claim(conn, query, parameters)
+
+
+def _claim(conn: Conn, query: str, parameters: dict[str, Any]) -> list[ClaimedTask]:
+    limit = parameters["limit"]
     claimed: list[ClaimedTask] = []
-    while rows := conn.execute(SQL[query], given, prepare=True).fetchall():
-        claimed += [ClaimedTask(*row[:-1]) for row in rows]
-        given["limit"] = limit - len(claimed)
+    while rows := conn.execute(SQL[query], parameters, prepare=True).fetchall():
+        lanes = rows[0][-2] or {}
+        claimed += [ClaimedTask._make([*row[:-2], lanes.get(row[-3])]) for row in rows]
+        parameters["limit"] = limit - len(claimed)
         # A namespace that has no more room stood before others: the next look passes it over.
-        if rows[0][-1] == len(rows) or given["limit"] <= 0:
+        if rows[0][-1] == len(rows) or parameters["limit"] <= 0:
             break
     return sorted(claimed, key=lambda task: task.order_key)
+
+
+def has_watched_namespaces(conn: Conn) -> bool:
+    """Whether claims count the tasks of some namespace."""
+    row = conn.execute(SQL["has_watched_namespaces"], prepare=True).fetchone()
+    return row is not None and bool(row[0])
+
+
+def full_namespaces(conn: Conn, worker_id: str, queue: str, namespace: str | None = None) -> list[str]:
+    """Whose tasks of the queue this worker may not claim now; none, if it serves only one namespace."""
+    parameters = {"worker_id": worker_id, "queue": queue, "limit": 1, "namespace": namespace}
+    return [row[0] for row in conn.execute(SQL["full_namespaces"], parameters).fetchall()]
 
 
 @lru_cache(maxsize=256)
@@ -86,54 +116,56 @@ def other_handler_waits(conn: Conn, queue: str, handlers: frozenset[str]) -> boo
 @commit_site
 def report_tasks(conn: Conn, worker_id: str, reports: Sequence[TaskReport]) -> set[str]:
     """Record results, one statement for all; returns the tasks whose lease still matched."""
-    rows: list[list[Any]] = [
-        [
-            report.task_id,
-            report.lease_epoch,
-            report.status,
-            report.error_kind,
-            report.error_message,
-            report.duration_ms,
-            None if report.output is None else orjson.Fragment(report.output),
-            report.metrics,
-            report.started_ms_ago,
-            _told(report),
-            position,
-        ]
-        for position, report in enumerate(reports)
-    ]
-    for row, report in zip(rows, reports, strict=True):
-        if report.records is not None or report.error is not None or report.warnings is not None:
-            row += [
-                None if text is None else orjson.Fragment(text)
-                for text in (report.records, report.error, report.warnings)
-            ]
-    given = {"worker_id": worker_id, "reports": orjson.dumps(rows).decode()}
-    return _matched(conn.execute(SQL["report_tasks"], given, prepare=True))
+    rows = [_report_row(report, position) for position, report in enumerate(reports)]
+    parameters = {"worker_id": worker_id, "reports": encode_rows(rows)}
+    return _matched(conn.execute(SQL["report_tasks"], parameters, prepare=True))
+
+
+def _report_row(report: TaskReport, position: int) -> TaskReportRow:
+    """By position, because every task needs one (see orchestrator/batch.py); a test compares the order."""
+    return TaskReportRow(
+        report.task_id,
+        report.lease_epoch,
+        report.status,
+        report.error_kind,
+        report.error_message,
+        report.duration_ms,
+        None if report.output is None else orjson.Fragment(report.output),
+        report.metrics,
+        report.started_ms_ago,
+        _told(report),
+        position,
+        None if report.records is None else orjson.Fragment(report.records),
+        None if report.error is None else orjson.Fragment(report.error),
+        None if report.warnings is None else orjson.Fragment(report.warnings),
+    )
 
 
 def _told(report: TaskReport) -> dict[str, Any]:
-    told: dict[str, Any] = {"ok": report.status is TaskStatus.COMPLETED, "ms": report.duration_ms}
+    payload: dict[str, Any] = {"ok": report.status is TaskStatus.COMPLETED, "ms": report.duration_ms}
     if report.error_kind is not None:
-        told["kind"] = report.error_kind
-        told["error"] = report.error_message
+        payload["kind"] = report.error_kind
+        payload["error"] = report.error_message
         if report.error is not None:
-            told["cause"] = orjson.Fragment(report.error)
+            payload["cause"] = orjson.Fragment(report.error)
     if report.output is not None and len(report.output) <= INBOX_OUTPUT_BYTES:
-        told["out"] = orjson.Fragment(report.output)
+        payload["out"] = orjson.Fragment(report.output)
     if report.records is not None:
-        told[PUBLISHES] = True
+        payload[PUBLISHES] = True
     if report.warnings is not None:
         is_small = len(report.warnings) <= INBOX_OUTPUT_BYTES
-        told[WARNED] = orjson.Fragment(report.warnings) if is_small else True
-    return told
+        payload[WARNED] = orjson.Fragment(report.warnings) if is_small else True
+    return payload
 
 
 @commit_site
 def start_tasks(conn: Conn, worker_id: str, tasks: Sequence[tuple[str, int]]) -> set[str]:
     """Mark the start of tasks that take long, or were lost before; returns those whose lease still matched."""
-    given = {"worker_id": worker_id, "tasks": orjson.dumps(list(tasks)).decode()}
-    return _matched(conn.execute(SQL["start_tasks"], given, prepare=True))
+    parameters = {
+        "worker_id": worker_id,
+        "tasks": _encode_leases(tasks),
+    }
+    return _matched(conn.execute(SQL["start_tasks"], parameters, prepare=True))
 
 
 @commit_site
@@ -144,8 +176,8 @@ def release_tasks(
 
     Returns those whose lease still matched; one that was to be cancelled is withdrawn instead.
     """
-    given = {"worker_id": worker_id, "tasks": orjson.dumps([tuple(one) for one in tasks]).decode()}
-    row = conn.execute(SQL["release_tasks"], given, prepare=True).fetchone()
+    parameters = {"worker_id": worker_id, "tasks": encode_rows(ReturnedLease(*lease) for lease in tasks)}
+    row = conn.execute(SQL["release_tasks"], parameters, prepare=True).fetchone()
     assert row is not None
     return {*(row[0] or ()), *(row[1] or ())}
 
@@ -159,15 +191,15 @@ def report_lost_tasks(conn: Conn, workers: Sequence[str]) -> int:
 
 
 def read_warnings(conn: Conn, task_id: str, lease_epoch: int) -> list[dict[str, Any]]:
-    given = {"task_id": task_id, "lease_epoch": lease_epoch}
-    row = conn.execute(SQL["read_warnings"], given, prepare=True).fetchone()
+    parameters = {"task_id": task_id, "lease_epoch": lease_epoch}
+    row = conn.execute(SQL["read_warnings"], parameters, prepare=True).fetchone()
     return [] if row is None or row[0] is None else row[0]
 
 
 def read_records(conn: Conn, task_id: str, lease_epoch: int) -> Any:
     """What was handed over with a result, or a reference to it."""
-    given = {"task_id": task_id, "lease_epoch": lease_epoch}
-    row = conn.execute(SQL["read_records"], given, prepare=True).fetchone()
+    parameters = {"task_id": task_id, "lease_epoch": lease_epoch}
+    row = conn.execute(SQL["read_records"], parameters, prepare=True).fetchone()
     return None if row is None else row[0]
 
 
@@ -192,8 +224,11 @@ def offer_due_tasks(conn: Conn) -> int:
 
 def recorded_leases(conn: Conn, worker_id: str, tasks: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
     """Those that this worker has reported before."""
-    given = {"worker_id": worker_id, "tasks": orjson.dumps(list(tasks)).decode()}
-    return {(row[0], row[1]) for row in conn.execute(SQL["recorded_leases"], given).fetchall()}
+    parameters = {
+        "worker_id": worker_id,
+        "tasks": _encode_leases(tasks),
+    }
+    return {(row[0], row[1]) for row in conn.execute(SQL["recorded_leases"], parameters).fetchall()}
 
 
 def count_held(conn: Conn, worker_id: str) -> int:
@@ -217,6 +252,10 @@ def dead_queue_rows(conn: Conn) -> int:
     """Roughly how many rows of tasks that are gone still stand in the queue's table."""
     row = conn.execute(SQL["dead_queue_rows"], prepare=True).fetchone()
     return 0 if row is None else row[0]
+
+
+def _encode_leases(pairs: Sequence[tuple[str, int]]) -> str:
+    return encode_rows(LeaseKey(task_id, lease_epoch) for task_id, lease_epoch in pairs)
 
 
 def _matched(cursor: psycopg.Cursor[Any]) -> set[str]:

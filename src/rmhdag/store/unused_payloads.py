@@ -1,4 +1,4 @@
-"""Deleting payloads that nobody uses any more, and uploads that were never finished.
+"""Deletes payloads without uses, and unfinished uploads.
 
 Uses go with their job; that one was the last is not noticed then. Instead all payloads are walked in the order of their
 key, a page at a time: so what never got a use is found as well, and the cost of a page does not depend on how many
@@ -8,16 +8,14 @@ there are.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import psycopg
-
+from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 from rmhdag.store.retention import Bite, try_lock
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 LONGEST_PAGE = 500
 # A chunk of 1 MB is some 500 rows for the database.
 MOST_BYTES = 16 * 1024 * 1024
@@ -34,10 +32,10 @@ class PayloadPlace(NamedTuple):
 @commit_site
 def delete_unused_payloads(conn: Conn, days: float, after: PayloadPlace, limit: int) -> tuple[Bite, PayloadPlace]:
     """One page: those that have no use and were not written or renewed for so many days."""
-    given = {"days": days, "limit": min(limit, LONGEST_PAGE), **after._asdict()}
+    parameters = {"days": days, "limit": min(limit, LONGEST_PAGE), **after._asdict()}
     with conn.transaction():
-        page = conn.execute(SQL["next_payloads"], given).fetchall()
-        place = PayloadPlace(*page[-1][:2]) if len(page) == given["limit"] else PayloadPlace()
+        page = conn.execute(SQL["next_payloads"], parameters).fetchall()
+        place = PayloadPlace(*page[-1][:2]) if len(page) == parameters["limit"] else PayloadPlace()
         unused: list[tuple[str, str]] = []
         size_bytes = 0
         for namespace, digest, payload_bytes, is_unused in page:
@@ -57,10 +55,10 @@ def delete_unused_payloads(conn: Conn, days: float, after: PayloadPlace, limit: 
 @commit_site
 def delete_old_uploads(conn: Conn, days: float) -> Bite:
     with conn.transaction():
-        given = {"days": days, "limit": MOST_CHUNKS}
-        deleted = conn.execute(SQL["delete_old_uploads"], given).rowcount if try_lock(conn, "uploads") else 0
+        parameters = {"days": days, "limit": MOST_CHUNKS}
+        deleted = conn.execute(SQL["delete_old_uploads"], parameters).rowcount if try_lock(conn, "uploads") else 0
     return Bite(Counter(dag_payloads=deleted), deleted == MOST_CHUNKS)
 
 
 def _columns(payloads: list[tuple[str, str]]) -> dict[str, list[str]]:
-    return {"namespaces": [one[0] for one in payloads], "digests": [one[1] for one in payloads]}
+    return {"namespaces": [payload[0] for payload in payloads], "digests": [payload[1] for payload in payloads]}

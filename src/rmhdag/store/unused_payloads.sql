@@ -10,7 +10,7 @@ ORDER BY p.namespace, p.sha256
 LIMIT %(limit)s
 
 -- name: lock_payloads
--- Whoever is about to use one renews its time under this lock.
+-- A process that is about to use one renews its time under this lock.
 SELECT p.namespace, p.sha256
 FROM unnest(%(namespaces)s::text[], %(digests)s::text[]) AS w (namespace, sha256)
 JOIN dag_payloads AS p ON p.namespace = w.namespace AND p.sha256 = w.sha256 AND p.chunk_index = 0

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-import psycopg
-
 from rmhdag.store.channels import NEW_JOBS
+from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 
 
 class SilentJob(NamedTuple):
@@ -38,8 +36,8 @@ def tasks_without_a_row(conn: Conn, me: str, seconds: float) -> list[tuple[str, 
 
 def jobs_without_progress(conn: Conn, me: str, seconds: float, *, after: str, limit: int) -> list[SilentJob]:
     """Those whose id is larger than `after`, in the order of their ids."""
-    given = {"me": me, "seconds": seconds, "after": after, "limit": limit}
-    return [SilentJob(*row) for row in conn.execute(SQL["jobs_without_progress"], given).fetchall()]
+    parameters = {"me": me, "seconds": seconds, "after": after, "limit": limit}
+    return [SilentJob(*row) for row in conn.execute(SQL["jobs_without_progress"], parameters).fetchall()]
 
 
 def what_jobs_wait_for(conn: Conn, job_ids: Sequence[str]) -> dict[str, Wait]:
@@ -54,14 +52,14 @@ def open_nodes(conn: Conn, job_id: str) -> list[tuple[str, str]]:
 
 def jobs_not_begun(conn: Conn, me: str, seconds: float, limit: int) -> list[str]:
     """My jobs that are pending although they were made that long ago."""
-    given = {"me": me, "seconds": seconds, "limit": limit}
-    return [row[0] for row in conn.execute(SQL["jobs_not_begun"], given, prepare=True).fetchall()]
+    parameters = {"me": me, "seconds": seconds, "limit": limit}
+    return [row[0] for row in conn.execute(SQL["jobs_not_begun"], parameters, prepare=True).fetchall()]
 
 
 def unfinished_fans(conn: Conn, me: str, seconds: float, limit: int) -> list[tuple[str, str]]:
     """(job, node): fan-ins that are ready, and fan-outs without their last child, unchanged for that long."""
-    given = {"me": me, "seconds": seconds, "limit": limit}
-    return conn.execute(SQL["unfinished_fans"], given, prepare=True).fetchall()
+    parameters = {"me": me, "seconds": seconds, "limit": limit}
+    return conn.execute(SQL["unfinished_fans"], parameters, prepare=True).fetchall()
 
 
 def definition_key(conn: Conn, job_id: str) -> tuple[str, str, int, str]:
@@ -77,9 +75,9 @@ def mark_processed_results(conn: Conn, job_ids: Sequence[str], limit: int) -> in
 @commit_site
 def release_some_jobs(conn: Conn, me: str, limit: int, busy: Sequence[str] = ()) -> Sequence[str]:
     """Give jobs that are not busy away to orchestrators that have fewer."""
-    given = {"me": me, "limit": limit, "busy": list(busy)}
+    parameters = {"me": me, "limit": limit, "busy": list(busy)}
     with conn.transaction():
-        released = [row[0] for row in conn.execute(SQL["release_some_jobs"], given).fetchall()]
+        released = [row[0] for row in conn.execute(SQL["release_some_jobs"], parameters).fetchall()]
         if released:
             conn.execute(SQL["unaddress_inbox_of"], {"me": me, "jobs": released})
             conn.execute("SELECT pg_notify(%s, '')", [NEW_JOBS])

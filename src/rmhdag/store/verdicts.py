@@ -7,12 +7,11 @@ stops everybody; failing a job for the other would be wrong.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
 
 import psycopg
 from psycopg import errors
 
-from rmhdag.store.connection import NoAnswerError
+from rmhdag.store.connection import Conn, NoAnswerError
 
 
 class Verdict(Enum):
@@ -37,7 +36,7 @@ _CIRCUMSTANCES = (
 )
 
 
-def judge(error: BaseException, conn: psycopg.Connection[Any] | None = None) -> Verdict:
+def judge(error: BaseException, conn: Conn | None = None) -> Verdict:
     """What an exception of a transaction says about the data that was in it."""
     if isinstance(error, NoAnswerError):
         return Verdict.SLOW

@@ -1,4 +1,4 @@
-"""Workers in the database: who is there, what they hold, and what they tell while their tasks run."""
+"""Workers in the database: their registration, their leases, and their reports while tasks run."""
 
 from __future__ import annotations
 
@@ -6,31 +6,20 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import orjson
-import psycopg
 
 from rmhdag.models.leases import BeatAnswer, HeldTask, LogChunk, TaskProgress
+from rmhdag.store.batch_rows import HeldLogChunk, encode_rows
+from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.processes import beat_answer, remove_workers
 from rmhdag.store.queries import load_queries
 from rmhdag.store.tasks import release_tasks
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 # A checkpoint above this stands in its own table only; the inbox row names it.
 INBOX_DATA_BYTES = 4 * 1024
 # A lease's log, and a little for what ends it.
 LOG_BYTES = 1024 * 1024 + 64 * 1024
-
-
-class LogLine(NamedTuple):
-    """A chunk of log as a worker tells it that does not say whose task it is: the row knows."""
-
-    task_id: str
-    lease_epoch: int
-    chunk_index: int
-    line_count: int
-    truncated: bool
-    content: str
 
 
 class Registration(NamedTuple):
@@ -53,7 +42,7 @@ def register_worker(
     namespace: str | None = None,
 ) -> None:
     """`handlers` are names and aliases of what it can run; None: it did not say."""
-    given = {
+    parameters = {
         "worker_id": worker_id,
         "host": host,
         "process_id": process_id,
@@ -64,7 +53,7 @@ def register_worker(
         "registered_by": registered_by,
         "namespace": namespace,
     }
-    conn.execute(SQL["register_worker"], given)
+    conn.execute(SQL["register_worker"], parameters)
 
 
 @commit_site
@@ -93,8 +82,8 @@ def register_handlers(conn: Conn, manifests: Sequence[dict[str, Any]], *, namesp
 
 def beat_if_registered(conn: Conn, worker_id: str, stats: dict[str, Any], *, draining: bool) -> BeatAnswer:
     """Say that the worker lives."""
-    given = {"worker_id": worker_id, "stats": _json(stats), "draining": draining}
-    return beat_answer(conn.execute(SQL["beat"], given).fetchone())
+    parameters = {"worker_id": worker_id, "stats": _json(stats), "draining": draining}
+    return beat_answer(conn.execute(SQL["beat"], parameters).fetchone())
 
 
 def held_tasks(conn: Conn, worker_id: str) -> list[HeldTask]:
@@ -104,8 +93,8 @@ def held_tasks(conn: Conn, worker_id: str) -> list[HeldTask]:
 
 def save_progress_if_held(conn: Conn, worker_id: str, progress: Sequence[TaskProgress]) -> set[str]:
     """Returns the tasks whose lease still matched."""
-    given = {"worker_id": worker_id, "progress": _json([tuple(one) for one in progress])}
-    return {row[0] for row in conn.execute(SQL["save_progress"], given, prepare=True).fetchall()}
+    parameters = {"worker_id": worker_id, "progress": encode_rows(progress)}
+    return {row[0] for row in conn.execute(SQL["save_progress"], parameters, prepare=True).fetchall()}
 
 
 @commit_site
@@ -113,7 +102,7 @@ def save_checkpoint_if_held(
     conn: Conn, worker_id: str, task_id: str, lease_epoch: int, phase: str, data: bytes, artifact_hash: str | None
 ) -> bool:
     """Keep a checkpoint (`data` is JSON text) and tell the owner; False if the lease is gone."""
-    given = {
+    parameters = {
         "worker_id": worker_id,
         "task_id": task_id,
         "lease_epoch": lease_epoch,
@@ -122,7 +111,7 @@ def save_checkpoint_if_held(
         "artifact_hash": artifact_hash,
         "is_small": len(data) <= INBOX_DATA_BYTES,
     }
-    row = conn.execute(SQL["save_checkpoint"], given).fetchone()
+    row = conn.execute(SQL["save_checkpoint"], parameters).fetchone()
     return row is not None and row[0] is not None
 
 
@@ -132,14 +121,13 @@ def read_checkpoint(conn: Conn, checkpoint_id: int) -> Any:
 
 
 def insert_logs(conn: Conn, chunks: Sequence[LogChunk]) -> None:
-    conn.execute(SQL["insert_logs"], {"chunks": _json([tuple(one) for one in chunks])}, prepare=True)
+    conn.execute(SQL["insert_logs"], {"chunks": encode_rows(chunks)}, prepare=True)
 
 
-def insert_logs_if_held(conn: Conn, worker_id: str, chunks: Sequence[LogLine]) -> dict[int, bool]:
+def insert_logs_if_held(conn: Conn, worker_id: str, chunks: Sequence[HeldLogChunk]) -> dict[int, bool]:
     """Keep chunks of tasks that this worker holds: by position, whether it was kept; false if there is too much."""
-    rows = [(*chunk, position) for position, chunk in enumerate(chunks)]
-    given = {"worker_id": worker_id, "chunks": _json(rows), "most_bytes": LOG_BYTES}
-    return dict(conn.execute(SQL["insert_logs_if_held"], given, prepare=True).fetchall())
+    parameters = {"worker_id": worker_id, "chunks": encode_rows(chunks), "most_bytes": LOG_BYTES}
+    return dict(conn.execute(SQL["insert_logs_if_held"], parameters, prepare=True).fetchall())
 
 
 def _json(value: Any) -> str:

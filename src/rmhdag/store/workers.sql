@@ -58,7 +58,7 @@ RETURNING drain_requested_at IS NOT NULL
 SELECT task_id, lease_epoch, cancel_requested FROM dag_queue_messages WHERE worker_id = %(worker_id)s
 
 -- name: save_progress
--- 0 task_id, 1 lease_epoch, 2 current, 3 total, 4 percent, 5 message
+-- row: TaskProgress
 WITH given AS MATERIALIZED (
     SELECT r FROM jsonb_array_elements(%(progress)s::jsonb) AS r
 )
@@ -68,12 +68,12 @@ INSERT INTO dag_task_results (
 )
 SELECT
     q.task_id, q.lease_epoch, q.job_id, q.node_id, q.namespace, q.attempt, 'running', q.worker_id, q.started_at,
-    (r->>2)::bigint, (r->>3)::bigint, (r->>4)::float8, r->>5
+    (r->>{current})::bigint, (r->>{total})::bigint, (r->>{percent})::float8, r->>{message}
 FROM given
 JOIN dag_queue_messages AS q
-    ON q.task_id = r->>0 AND q.lease_epoch = (r->>1)::bigint AND q.worker_id = %(worker_id)s
-WHERE q.task_id = ANY(ARRAY(SELECT r->>0 FROM given))
--- Whoever takes the row away waits, and sees what was told.
+    ON q.task_id = r->>{task_id} AND q.lease_epoch = (r->>{lease_epoch})::bigint AND q.worker_id = %(worker_id)s
+WHERE q.task_id = ANY(ARRAY(SELECT r->>{task_id} FROM given))
+-- A statement that deletes the row waits, and sees this report.
 FOR KEY SHARE OF q
 ON CONFLICT (task_id, lease_epoch) DO UPDATE SET
     progress_current = EXCLUDED.progress_current, progress_total = EXCLUDED.progress_total,
@@ -121,16 +121,18 @@ SELECT
 SELECT data FROM dag_checkpoints WHERE checkpoint_id = %(checkpoint_id)s
 
 -- name: insert_logs
--- 0 task_id, 1 lease_epoch, 2 chunk_index, 3 job_id, 4 node_id, 5 namespace, 6 line_count, 7 truncated, 8 content
+-- row: LogChunk
 INSERT INTO dag_task_logs (task_id, lease_epoch, chunk_index, job_id, node_id, namespace, line_count, truncated, content)
-SELECT r->>0, (r->>1)::bigint, (r->>2)::int, r->>3, r->>4, r->>5, (r->>6)::int, (r->>7)::boolean, r->>8
+SELECT
+    r->>{task_id}, (r->>{lease_epoch})::bigint, (r->>{chunk_index})::int, r->>{job_id}, r->>{node_id}, r->>{namespace},
+    (r->>{line_count})::int, (r->>{truncated})::boolean, r->>{content}
 FROM jsonb_array_elements(%(chunks)s::jsonb) AS r
 
 -- name: insert_logs_if_held
 -- For workers that are not trusted with more than their own tasks. A chunk that is sent again is there already.
--- 0 task_id, 1 lease_epoch, 2 chunk_index, 3 line_count, 4 truncated, 5 content, 6 position
+-- row: HeldLogChunk
 WITH given AS MATERIALIZED (
-    SELECT r, r->>0 AS task_id, (r->>1)::bigint AS lease_epoch
+    SELECT r, r->>{task_id} AS task_id, (r->>{lease_epoch})::bigint AS lease_epoch
     FROM jsonb_array_elements(%(chunks)s::jsonb) AS r
 ),
 held AS MATERIALIZED (
@@ -143,20 +145,24 @@ held AS MATERIALIZED (
     WHERE q.worker_id = %(worker_id)s AND q.task_id = ANY(ARRAY(SELECT task_id FROM given))
 ),
 fitting AS MATERIALIZED (
-    SELECT h.*, g.r, h.written + sum(octet_length(g.r->>5)) OVER (PARTITION BY h.task_id ORDER BY (g.r->>6)::int) AS size
+    SELECT
+        h.*, g.r,
+        h.written + sum(octet_length(g.r->>{content})) OVER (
+            PARTITION BY h.task_id ORDER BY (g.r->>{position})::int) AS size
     FROM given AS g
     JOIN held AS h ON h.task_id = g.task_id AND h.lease_epoch = g.lease_epoch
 ),
 kept AS (
     INSERT INTO dag_task_logs (task_id, lease_epoch, chunk_index, job_id, node_id, namespace, line_count, truncated, content)
     SELECT
-        task_id, lease_epoch, (r->>2)::int, job_id, node_id, namespace, (r->>3)::int, (r->>4)::boolean, r->>5
+        task_id, lease_epoch, (r->>{chunk_index})::int, job_id, node_id, namespace, (r->>{line_count})::int,
+        (r->>{truncated})::boolean, r->>{content}
     FROM fitting AS f
     WHERE size <= %(most_bytes)s
         AND NOT EXISTS (
             SELECT FROM dag_task_logs AS l
-            WHERE l.task_id = f.task_id AND l.lease_epoch = f.lease_epoch AND l.chunk_index = (f.r->>2)::int
+            WHERE l.task_id = f.task_id AND l.lease_epoch = f.lease_epoch AND l.chunk_index = (f.r->>{chunk_index})::int
         )
     ON CONFLICT DO NOTHING
 )
-SELECT (r->>6)::int, size <= %(most_bytes)s FROM fitting
+SELECT (r->>{position})::int, size <= %(most_bytes)s FROM fitting

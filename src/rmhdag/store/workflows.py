@@ -7,14 +7,15 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-import psycopg
 
+from rmhdag.models.refusals import Kind, Refusal
 from rmhdag.store.audit import add_audit
+from rmhdag.store.batch_rows import WorkflowKey, encode_rows
+from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
-Conn = psycopg.Connection[Any]
 
 
 class StoredWorkflow(NamedTuple):
@@ -25,7 +26,7 @@ class StoredWorkflow(NamedTuple):
 
 
 class WorkflowHead(NamedTuple):
-    """A stored workflow without its definition, which whoever knows the hash may have already.
+    """A stored workflow without its definition, which a process that knows the hash may have already.
 
     `handlers_at` is when a handler was last registered or changed: until then what was known of them still holds.
     """
@@ -37,32 +38,40 @@ class WorkflowHead(NamedTuple):
     retired_at: datetime | None = None
 
 
-class OtherContentError(Exception):
+class OtherContentError(Refusal):
     """The version is registered with another content."""
 
-    @classmethod
-    def of(cls, workflow_id: str, version: int) -> OtherContentError:
-        return cls(f"{workflow_id} version {version} is registered with another content; give the file a new version")
+    def __init__(self, workflow_id: str, version: int) -> None:
+        super().__init__(
+            Kind.CONFLICT,
+            "other_content",
+            f"{workflow_id} version {version} is registered with another content; give the file a new version",
+            remedy="Raise `version`; in development mode (RMHDAG_DEVELOPMENT=1) the new content takes its place.",
+            pointer="/version",
+        )
 
 
 def current_workflow(conn: Conn, namespace: str, workflow_id: str, version: int | None = None) -> StoredWorkflow | None:
     """The given version, or the newest."""
-    given = {"namespace": namespace, "workflow_id": workflow_id, "version": version}
-    row = conn.execute(SQL["current_workflow"], given).fetchone()
+    parameters = {"namespace": namespace, "workflow_id": workflow_id, "version": version}
+    row = conn.execute(SQL["current_workflow"], parameters).fetchone()
     return None if row is None else StoredWorkflow(*row)
 
 
 def current_heads(
-    conn: Conn, namespace: str, wanted: Collection[tuple[str, int | None]]
+    conn: Conn, namespace: str, workflows: Collection[tuple[str, int | None]]
 ) -> dict[tuple[str, int | None], WorkflowHead]:
     """By what was asked for: a version, or the newest. What does not exist is not in the answer."""
-    if not wanted:
+    if not workflows:
         return {}
-    given = {"namespace": namespace, "wanted": orjson.dumps(list(wanted)).decode()}
-    rows = conn.execute(SQL["current_heads"], given).fetchall()
+    parameters = {
+        "namespace": namespace,
+        "wanted": encode_rows(WorkflowKey(name, version) for name, version in workflows),
+    }
+    rows = conn.execute(SQL["current_heads"], parameters).fetchall()
     return {
-        (workflow_id, asked): WorkflowHead(workflow_id, version, digest, handlers_at, retired_at)
-        for asked, workflow_id, version, digest, handlers_at, retired_at in rows
+        (workflow_id, version_asked): WorkflowHead(workflow_id, version, digest, handlers_at, retired_at)
+        for version_asked, workflow_id, version, digest, handlers_at, retired_at in rows
     }
 
 
@@ -80,7 +89,7 @@ def register_workflow(
 
     False if this content is there already.
     """
-    given = {
+    parameters = {
         "namespace": namespace,
         "workflow_id": workflow.workflow_id,
         "version": workflow.version,
@@ -96,15 +105,15 @@ def register_workflow(
         if there is not None and there.hash == workflow.hash:
             return False
         if there is not None and not development:
-            raise OtherContentError.of(workflow.workflow_id, workflow.version)
-        conn.execute(SQL["supersede_workflow"], given)
-        conn.execute(SQL["register_workflow"], given)
+            raise OtherContentError(workflow.workflow_id, workflow.version)
+        conn.execute(SQL["supersede_workflow"], parameters)
+        conn.execute(SQL["register_workflow"], parameters)
     return True
 
 
 def keep_definition(conn: Conn, namespace: str, workflow: StoredWorkflow, registered_by: str) -> None:
     """For jobs of the platform's own: found by those that were created with it, and listed nowhere."""
-    given = {
+    parameters = {
         "namespace": namespace,
         "workflow_id": workflow.workflow_id,
         "version": workflow.version,
@@ -112,7 +121,7 @@ def keep_definition(conn: Conn, namespace: str, workflow: StoredWorkflow, regist
         "registered_by": registered_by,
         "definition": orjson.dumps(workflow.definition).decode(),
     }
-    conn.execute(SQL["keep_definition"], given)
+    conn.execute(SQL["keep_definition"], parameters)
 
 
 def retire_workflow(conn: Conn, namespace: str, workflow_id: str, by: str) -> bool:
@@ -126,10 +135,10 @@ def restore_workflow(conn: Conn, namespace: str, workflow_id: str, by: str) -> b
 
 
 def _change(conn: Conn, action: str, namespace: str, workflow_id: str, by: str) -> bool:
-    given = {"namespace": namespace, "workflow_id": workflow_id, "by": by}
+    parameters = {"namespace": namespace, "workflow_id": workflow_id, "by": by}
     query = SQL["retire_workflow" if action == "workflow.retire" else "restore_workflow"]
     with conn.transaction():
-        is_there = conn.execute(query, given).rowcount > 0
+        is_there = conn.execute(query, parameters).rowcount > 0
         if is_there:
             add_audit(conn, namespace, by, action, f"workflow {workflow_id}")
     return is_there
@@ -141,6 +150,11 @@ def list_workflows(conn: Conn, namespace: str) -> list[tuple[Any, ...]]:
 
 def read_layout(conn: Conn, namespace: str, workflow_id: str, version: int, content_hash: str) -> dict[str, Any] | None:
     """Where the nodes of a definition lie in its picture; None if it is not stored."""
-    given = {"namespace": namespace, "workflow_id": workflow_id, "version": version, "hash": content_hash}
-    row = conn.execute(SQL["read_layout"], given).fetchone()
+    parameters = {"namespace": namespace, "workflow_id": workflow_id, "version": version, "hash": content_hash}
+    row = conn.execute(SQL["read_layout"], parameters).fetchone()
     return None if row is None else row[0]
+
+
+def newest_versions(conn: Conn, namespace: str) -> dict[str, int]:
+    """By workflow, of those that accept jobs."""
+    return dict(conn.execute(SQL["newest_versions"], {"namespace": namespace}).fetchall())

@@ -7,9 +7,9 @@ ORDER BY version DESC
 LIMIT 1
 
 -- name: current_heads
--- 0 workflow_id, 1 version or null
+-- row: WorkflowKey
 SELECT
-    (r->>1)::int AS asked, w.workflow_id, w.version, w.hash,
+    (r->>{version})::int AS asked, w.workflow_id, w.version, w.hash,
     GREATEST(
         (SELECT max(updated_at) FROM dag_handlers),
         (SELECT max(updated_at) FROM dag_namespace_handlers WHERE namespace = %(namespace)s)
@@ -19,8 +19,8 @@ FROM jsonb_array_elements(%(wanted)s::jsonb) AS r
 CROSS JOIN LATERAL (
     SELECT workflow_id, version, hash, retired_at
     FROM dag_workflows
-    WHERE namespace = %(namespace)s AND workflow_id = r->>0 AND superseded_at IS NULL
-        AND version = COALESCE((r->>1)::int, version)
+    WHERE namespace = %(namespace)s AND workflow_id = r->>{workflow_id} AND superseded_at IS NULL
+        AND version = COALESCE((r->>{version})::int, version)
     ORDER BY version DESC
     LIMIT 1
 ) AS w
@@ -63,3 +63,14 @@ VALUES (
     %(namespace)s, %(workflow_id)s, %(version)s, %(hash)s, %(registered_by)s, %(definition)s::jsonb, clock_timestamp()
 )
 ON CONFLICT (namespace, workflow_id, version, hash) DO NOTHING
+
+-- name: newest_versions
+-- Of workflows that accept jobs.
+SELECT w.workflow_id, w.version
+FROM (
+    SELECT DISTINCT ON (workflow_id) workflow_id, version, retired_at
+    FROM dag_workflows
+    WHERE namespace = %(namespace)s AND superseded_at IS NULL
+    ORDER BY workflow_id, version DESC
+) AS w
+WHERE w.retired_at IS NULL

@@ -1,4 +1,4 @@
-"""Tests of handlers and workflows without a database: see docs/testing.md."""
+"""Tests of handlers and workflows without a database, for users: see docs/testing.md."""
 
 from __future__ import annotations
 

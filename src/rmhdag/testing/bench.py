@@ -1,11 +1,12 @@
-"""A handler under test: run as a worker runs it, on storage in a folder, with everything that it said kept."""
+"""Runs a handler in a test as a worker runs it, with storage in a folder, and records its messages."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -26,11 +27,14 @@ from rmhdag.models.records import Zone
 from rmhdag.storage import Storage, StorageSettings, open_storage
 from rmhdag.testing.recording import Executed, Progress, Recording, as_function, execute
 
+if TYPE_CHECKING:
+    from rmhdag.postgis.database import DataDatabase
+
 Handler = str | Callable[..., Any]
 
 
 class RunFailed(AssertionError):
-    """The platform would call this run failed although the handler raised nothing, for example for a bad output."""
+    """The platform would fail this run although the handler raised nothing, for example because of a bad output."""
 
     def __init__(self, error_kind: ErrorKind, message: str) -> None:
         super().__init__(message)
@@ -38,14 +42,14 @@ class RunFailed(AssertionError):
 
 
 class HandlerRun:
-    """A run that has ended without an error. `stopped`: it obeyed a request to stop and has no output."""
+    """A run that ended without an error. `stopped`: it followed a request to stop and has no output."""
 
     def __init__(self, executed: Executed, recording: Recording) -> None:
         outcome = executed.outcome
         result = executed.result or HandlerResult()
         self.result = result
         self.stopped: bool = outcome.stopped
-        # As the platform stores it, and not the handler's own objects.
+        # As the platform stores it, not the handler's own objects.
         self.output: Any = None if outcome.output is None else orjson.loads(outcome.output)
         self.metrics = result.metrics
         self.records = () if outcome.records is None else result.records
@@ -61,31 +65,38 @@ class HandlerRun:
 class HandlerBench:
     """Runs handlers below one folder: `storage` has bronze, silver and gold, each run has a scratch folder."""
 
-    def __init__(self, folder: Path, modules: tuple[str, ...] = ()) -> None:
+    def __init__(self, folder: Path, modules: tuple[str, ...] = (), postgis_url: str | None = None) -> None:
+        """`postgis_url` is the data database that handlers get as `ctx.postgis`."""
         self.folder = folder
+        self.postgis_url = postgis_url
         self.storage: Storage = self.storage_of(DEFAULT)
         self._modules = modules
         self._runs = 0
 
     def storage_of(self, namespace: str) -> Storage:
-        """What a task of this namespace sees."""
+        """The storage that a task of this namespace sees."""
         return open_storage(StorageSettings(root=str(self.folder / "storage")), namespace)
+
+    def _postgis(self, namespace: str) -> DataDatabase:
+        from rmhdag.postgis.database import DataDatabase
+
+        return DataDatabase(str(self.postgis_url), namespace)
 
     # -- files -------------------------------------------------------------------------------------------------
 
     def put(
         self, content: Path | bytes | str, path: str | None = None, *, zone: Zone = Zone.BRONZE, container: str = "in"
     ) -> BlobRef:
-        """Place a file or some content in storage, to be given to a handler as a parameter."""
+        """Put a file or some content into storage, to be passed to a handler as a parameter."""
         if isinstance(content, Path):
             return self.storage.upload(content, BlobAddress(zone, container, path or content.name))
         if path is None:
-            raise TypeError("put(content, path): say under which path the content is to be stored")
+            raise TypeError("put(content, path): name the path under which the content is stored")
         data = content.encode() if isinstance(content, str) else content
         return self.storage.write(BlobAddress(zone, container, path), data)
 
     def path(self, blob: BlobRef | Mapping[str, Any]) -> Path:
-        """The local file behind a reference, as it is in an output of a handler."""
+        """The local file behind a reference in an output of a handler."""
         ref = BlobRef.model_validate(blob)
         return self.folder / "storage" / ref.zone / ref.container / ref.path
 
@@ -112,6 +123,7 @@ class HandlerBench:
             {} if params is None else params,
             scratch=self.folder / f"scratch-{self._runs}",
             open_storage=lambda: self.storage_of(facts.get("namespace", DEFAULT)),
+            open_postgis=None if self.postgis_url is None else partial(self._postgis, facts.get("namespace", DEFAULT)),
             resume=resume,
             attempt=attempt,
             **facts,
@@ -129,9 +141,9 @@ class HandlerBench:
         attempt: int = 1,
         **facts: Any,
     ) -> HandlerRun:
-        """Run a handler, given by its function or its name, with parameters as a workflow would give them.
+        """Run a handler, by its function or its name, with parameters as a workflow would pass them.
 
-        Raises what the handler raises, and RunFailed where the platform would refuse what it returned.
+        Raises the handler's exception, or RunFailed if the platform would refuse its result.
         """
         spec = self.find(handler)
         if spec.params is not None:
@@ -158,7 +170,7 @@ class HandlerBench:
 
 
 def spec_of(name: str, function: Callable[..., Any], declared: HandlerSpec | None = None) -> HandlerSpec:
-    """A function as a handler of that name; without a model of its own it has the parameters of the declared one."""
+    """A function as a handler of that name; without its own model it has the parameters of the declared one."""
     registry = Registry()
     plain = function if inspect.isroutine(function) else as_function(function)
     registry.handler(name, params=None if declared is None else declared.params)(plain)

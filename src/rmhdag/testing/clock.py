@@ -1,4 +1,4 @@
-"""A clock that never waits: what is due at once is done first, then it jumps to the next moment with something due."""
+"""A virtual clock: it runs everything that is due, then jumps to the next moment at which something is due."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True, order=True)
 class Due:
-    """Something to be done at a moment, unless it has become void. `is_patience`: a person's time to decide ends."""
+    """An action at a moment, unless it has become void. `is_patience`: a person's time to decide ends."""
 
     at: datetime
     order: int
@@ -30,7 +30,7 @@ class VirtualClock:
         self._order = 0
 
     def soon(self, act: Callable[[], None]) -> None:
-        """Now, after what is being done."""
+        """Run an action now, after the current one."""
         self._soon.append(act)
 
     def at(
@@ -43,14 +43,14 @@ class VirtualClock:
         return self.now + timedelta(seconds=seconds)
 
     def settle(self) -> None:
-        """Do what is to be done now."""
+        """Run all actions that are due now."""
         while self._soon:
             self._soon.popleft()()
 
     def advance(self, until: datetime | None) -> bool:
-        """Go to the next moment with something due and do it.
+        """Go to the next moment with an action and run it.
 
-        False if there is none until then; without `until`, also if all that is left is a person's time to decide.
+        False if there is none until then; without `until`, also if only a person's time to decide remains.
         """
         while self._agenda and self._agenda[0].is_void():
             heappop(self._agenda)

@@ -1,4 +1,4 @@
-"""What stands in for a handler in a workflow test: an output, an exception or a function, some with a twist."""
+"""Fakes for handlers in a workflow test: an output, an exception or a function, with delays and losses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmhdag.handlers import HandlerContext, HandlerResult
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One run of a task: how long it takes, and what it comes to. Made by the functions of this module."""
+    """One run of a task: its duration and its outcome. Created by the functions of this module."""
 
     function: Callable[..., Any] | None = None
     seconds: float = 0.0
@@ -30,7 +30,7 @@ Fake = Step | Turns | Callable[..., Any] | Mapping[str, Any] | HandlerResult | B
 
 
 def takes(seconds: float, then: Fake = None) -> Step:
-    """Take so long on the virtual clock. Longer than the node's `timeout_seconds` means that it times out."""
+    """Take this long on the virtual clock. If that exceeds the node's `timeout_seconds`, the task times out."""
     if not seconds >= 0:
         raise ValueError(f"takes({seconds!r}): give seconds that are not negative")
     return replace(step_of(then), seconds=float(seconds))
@@ -42,14 +42,14 @@ def hangs() -> Step:
 
 
 def in_turn(*fakes: Fake) -> Turns:
-    """Each run of a node does the next of these; the last one stays. Nodes and children count for themselves."""
+    """Each run of a node uses the next of these; the last one repeats. Each node and child has its own count."""
     if not fakes:
         raise ValueError("in_turn(): name at least one")
     return Turns(tuple(step_of(fake) for fake in fakes))
 
 
 def lost_worker(handler: Callable[..., Any] | None = None, *, after_checkpoint: str | None = None) -> Step:
-    """The worker dies: at once, or once this handler has saved that checkpoint."""
+    """The worker dies: at once, or after this handler has saved that checkpoint."""
     if (handler is None) != (after_checkpoint is None):
         raise TypeError("lost_worker(): give a handler and `after_checkpoint`, or neither")
     return Step(handler, is_lost=handler is None, lost_after_checkpoint=after_checkpoint)
@@ -68,7 +68,7 @@ def step_of(fake: Fake) -> Step:
     if isinstance(fake, Step):
         return fake
     if isinstance(fake, Turns):
-        raise TypeError("in_turn() cannot stand inside takes() or another in_turn()")
+        raise TypeError("in_turn() cannot be used inside takes() or another in_turn()")
     if isinstance(fake, BaseException) or (isinstance(fake, type) and issubclass(fake, BaseException)):
         return Step(_raising(fake))
     if callable(fake):

@@ -1,7 +1,8 @@
-"""A job of a workflow test as its test sees it: how it stands, what happened in it, and what can be done with it."""
+"""A job in a workflow test: its state, its history, and the commands for it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CommandRefused(Exception):
-    """The platform would answer so to a person: the job does not wait for that decision, or has ended."""
+    """The platform would refuse the command: the job does not wait for that decision, or has ended."""
 
 
 @dataclass(slots=True)
@@ -44,7 +45,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class Node:
-    """A node, or a child of a fan-out, as `rmhdag job` would show it."""
+    """A node, or a child of a fan-out, as `rmhdag job` shows it."""
 
     node_id: str
     type: NodeType
@@ -76,7 +77,7 @@ class Event:
 
 @dataclass(slots=True, frozen=True)
 class Approval:
-    """What a person is asked."""
+    """A request for a person's decision."""
 
     node_id: str
     message: str | None
@@ -86,16 +87,20 @@ class Approval:
 
 @dataclass(slots=True, frozen=True)
 class Decision:
-    """What a person answers, so many seconds after being asked."""
+    """A person's answer, this many seconds after the request; by default of the first whom the node names."""
 
     approved: bool
-    by: str = "tester"
+    by: str | None = None
     reason: str | None = None
     after_seconds: float = 0.0
 
 
+def default_approver(approvers: Sequence[str]) -> str:
+    return approvers[0] if approvers else "tester"
+
+
 class VirtualJob:
-    """A job on the virtual clock. It goes on when it is told to `run`, `wait`, `approve`, `reject` or `cancel`."""
+    """A job on the virtual clock. `run`, `wait`, `approve`, `reject` and `cancel` let it go on."""
 
     def __init__(self, platform: VirtualPlatform, job_id: str, workflow_id: str, inputs: dict[str, Any]) -> None:
         self._platform = platform
@@ -123,12 +128,16 @@ class VirtualJob:
 
     @property
     def waiting_approvals(self) -> list[Approval]:
-        """Those that nobody has decided."""
-        return [one for one in self.approvals.values() if self.nodes[one.node_id].status is NodeStatus.RUNNING]
+        """Approvals without a decision."""
+        return [
+            approval
+            for approval in self.approvals.values()
+            if self.nodes[approval.node_id].status is NodeStatus.RUNNING
+        ]
 
     @property
     def statuses(self) -> dict[str, str]:
-        """Of all nodes, by name; children of fan-outs are left out."""
+        """The status of all nodes by name, without children of fan-outs."""
         children = {child.node_id for node in self.nodes.values() for child in node.children}
         return {name: str(node.status) for name, node in self.nodes.items() if name not in children}
 
@@ -136,11 +145,11 @@ class VirtualJob:
         return [attempt for attempt in self.attempts if attempt.node_id == node_id]
 
     def event_types(self, node_id: str | None = None) -> list[str]:
-        """In order; of one node only, if it is named."""
+        """The events in order; of one node only, if it is named."""
         return [str(event.type) for event in self.events if node_id is None or event.node_id == node_id]
 
     def assert_completed(self) -> VirtualJob:
-        """The job itself; an AssertionError that says what went wrong if it has not completed."""
+        """Returns the job; raises an AssertionError that describes the failure if it has not completed."""
         if self.status is not JobStatus.COMPLETED:
             raise AssertionError(self.describe())
         return self
@@ -153,7 +162,7 @@ class VirtualJob:
             runs = self.attempts_of(node.node_id)
             if node.status is NodeStatus.FAILED and runs and runs[-1].logs:
                 lines += [f"    | {line}" for line in runs[-1].logs.splitlines()[-15:]]
-        lines += [f"  waits for the decision of {one.node_id}" for one in self.waiting_approvals]
+        lines += [f"  waits for the decision of {approval.node_id}" for approval in self.waiting_approvals]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -162,30 +171,36 @@ class VirtualJob:
     # -- what can be done with it ------------------------------------------------------------------------------
 
     def run(self) -> VirtualJob:
-        """Until it has ended, or waits for a person."""
+        """Run until the job has ended or waits for a person."""
         self._platform.run()
         return self
 
     def wait(self, seconds: float) -> VirtualJob:
-        """Let so much virtual time pass, whatever it waits for."""
+        """Let this much virtual time pass, whatever the job waits for."""
         self._platform.run(seconds)
         return self
 
-    def approve(self, node_id: str, *, by: str = "tester", reason: str | None = None) -> VirtualJob:
-        return self._command(Decided(node_id, True, by, reason))
+    def approve(self, node_id: str, *, by: str | None = None, reason: str | None = None) -> VirtualJob:
+        """By the first of the node's approvers, unless somebody is named."""
+        return self._command(Decided(node_id, True, by or self._approver_of(node_id), reason))
 
-    def reject(self, node_id: str, *, by: str = "tester", reason: str | None = None) -> VirtualJob:
-        return self._command(Decided(node_id, False, by, reason))
+    def reject(self, node_id: str, *, by: str | None = None, reason: str | None = None) -> VirtualJob:
+        """By the first of the node's approvers, unless somebody is named."""
+        return self._command(Decided(node_id, False, by or self._approver_of(node_id), reason))
+
+    def _approver_of(self, node_id: str) -> str:
+        approval = self.approvals.get(node_id)
+        return default_approver(() if approval is None else approval.approvers)
 
     def cancel(self, *, by: str = "tester", reason: str | None = None) -> VirtualJob:
         return self._command(CancelJob(by, reason))
 
     def retry(self, node_id: str, *, by: str = "tester") -> VirtualJob:
-        """Try a node that waits for its next attempt, or a failed child, again now."""
+        """Retry a node that waits for its next attempt, or a failed child, now."""
         return self._command(RetryNode(node_id, by))
 
-    def _command(self, given: Input) -> VirtualJob:
-        answer = self._platform.command(self.job_id, given)
+    def _command(self, command: Input) -> VirtualJob:
+        answer = self._platform.command(self.job_id, command)
         if not answer.applied:
             raise CommandRefused(answer.reason)
         return self.run()

@@ -1,4 +1,4 @@
-"""An orchestrator in memory: the production engine on a virtual clock, its effects kept where a test can see them."""
+"""An orchestrator in memory: the production engine on a virtual clock, with effects that a test can inspect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.handlers import Checkpoint, DataWarning
 from rmhdag.models.states import JobStatus, NodeStatus, NodeType
 from rmhdag.testing.clock import VirtualClock
-from rmhdag.testing.jobs import Approval, Decision, Event, Node, VirtualJob
+from rmhdag.testing.jobs import Approval, Decision, Event, Node, VirtualJob, default_approver
 from rmhdag.testing.workers import Task, VirtualWorkers
 from rmhdag.workflow import InvalidInputs, validate_inputs
 from rmhdag.workflow.definition import WorkflowDefinition
@@ -54,7 +54,7 @@ class VirtualPlatform:
         return self.new_job(f"{len(self.jobs) + 1:032x}", workflow_id, params).seen
 
     def run(self, seconds: float | None = None) -> None:
-        """So many seconds; or until the first job has ended or waits for a person."""
+        """Run for this many seconds, or until the first job has ended or waits for a person."""
         until = None if seconds is None else self.clock.after(seconds)
         first = next(iter(self.jobs.values())).seen
         self.clock.settle()
@@ -66,9 +66,9 @@ class VirtualPlatform:
             if not job.seen.has_ended:
                 job.seen.seconds = job.seconds()
 
-    def command(self, job_id: str, given: inputs.Input) -> fx.CommandAnswered:
+    def command(self, job_id: str, job_input: inputs.Input) -> fx.CommandAnswered:
         self.clock.settle()
-        self.jobs[job_id].apply(given)
+        self.jobs[job_id].apply(job_input)
         return self.answer
 
     def has_workflow(self, workflow_id: str) -> bool:
@@ -98,17 +98,17 @@ class VirtualPlatform:
 
 
 class RunningJob:
-    """A job as its orchestrator has it; `seen` is what the test sees of it."""
+    """A job inside its orchestrator; `seen` is the object that the test inspects."""
 
     def __init__(
         self,
         platform: VirtualPlatform,
-        seen: VirtualJob,
+        job: VirtualJob,
         run: JobRun,
         parent: RunningJob | None,
         requested: fx.ChildJobRequested | None,
     ) -> None:
-        self.seen = seen
+        self.seen = job
         self._platform = platform
         self._clock = platform.clock
         self._workers = platform.workers
@@ -119,15 +119,15 @@ class RunningJob:
         self._tasks: dict[str, Task] = {}
 
     def seconds(self) -> float:
-        """Since the job was submitted."""
+        """Seconds since the job was submitted."""
         return (self._clock.now - self._began_at).total_seconds()
 
-    def apply(self, given: inputs.Input) -> None:
-        for effect in self._run.apply(given, self._clock.now, JITTER):
+    def apply(self, job_input: inputs.Input) -> None:
+        for effect in self._run.apply(job_input, self._clock.now, JITTER):
             RULES[type(effect)](self, effect)
 
-    def _soon(self, given: inputs.Input) -> None:
-        self._clock.soon(partial(self.apply, given))
+    def _soon(self, job_input: inputs.Input) -> None:
+        self._clock.soon(partial(self.apply, job_input))
 
     # -- rows --------------------------------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ class RunningJob:
                 child.next_attempt_at = child.deadline_at = None
 
     def warnings_counted(self, effect: fx.WarningsCounted) -> None:
-        self.seen.warnings = [DataWarning(**one) for one in effect.warnings]
+        self.seen.warnings = [DataWarning(**warning) for warning in effect.warnings]
 
     def node_changed(self, effect: fx.NodeChanged) -> None:
         node = self.seen.nodes[effect.node_id]
@@ -251,12 +251,16 @@ class RunningJob:
         decision = self._platform.decisions.get(node_id)
         if decision is not None:
             node = self.seen.nodes[node_id]
-            given = inputs.Decided(node_id, decision.approved, decision.by, decision.reason)
+            by = decision.by or default_approver(effect.approvers)
+            decided = inputs.Decided(node_id, decision.approved, by, decision.reason)
             at = self._clock.after(decision.after_seconds)
-            self._clock.at(at, partial(self.apply, given), lambda: node.status is not NodeStatus.RUNNING)
+            self._clock.at(at, partial(self.apply, decided), lambda: node.status is not NodeStatus.RUNNING)
 
     def approval_closed(self, effect: fx.ApprovalClosed) -> None:
-        pass  # `approvals` are all that were asked for
+        pass  # `approvals` contains all that were requested
+
+    def approval_decided(self, effect: fx.ApprovalDecided) -> None:
+        pass  # there are no revisions here
 
     def aggregation_requested(self, effect: fx.AggregationRequested) -> None:
         self._clock.soon(lambda: self.apply(self._reduced(effect)))
@@ -300,6 +304,7 @@ RULES: dict[type, Callable[[RunningJob, Any], None]] = {
     fx.AggregationRequested: RunningJob.aggregation_requested,
     fx.ApprovalRequested: RunningJob.approval_requested,
     fx.ApprovalClosed: RunningJob.approval_closed,
+    fx.ApprovalDecided: RunningJob.approval_decided,
     fx.ContinueLater: RunningJob.continue_later,
     fx.RecordsPublished: RunningJob.records_published,
     fx.WarningsCounted: RunningJob.warnings_counted,

@@ -1,4 +1,4 @@
-"""Fixtures for pytest, found by its entry point. What they need is imported by the tests that use them."""
+"""Fixtures for pytest, found by its entry point. Their imports happen only in tests that use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a handler does to its context during a run, written down; and how a handler is run as a worker runs it."""
+"""Records what a handler does with its context during a run, and runs a handler as a worker does."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Progress(NamedTuple):
 
 
 class WorkerLost(BaseException):
-    """Ends a run as the death of its worker would: no `except Exception` of the handler sees it."""
+    """Ends a run like the death of its worker: no `except Exception` of the handler catches it."""
 
 
 class Recording:
-    """The link of a context in a test: it keeps what the handler says and asks a function when to stop."""
+    """The link of a context in a test: records the handler's messages and asks a function when to stop."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Recording:
         self._lost_after_checkpoint = lost_after_checkpoint
 
     def stop(self, reason: StopReason = StopReason.CANCELLED) -> None:
-        """Ask the handler to stop, from now on."""
+        """Ask the handler to stop from now on."""
         self._told = reason
 
     # -- the link, as `HandlerContext` uses it -------------------------------------------------------------------
@@ -65,7 +65,7 @@ class Recording:
 
 
 class Executed(NamedTuple):
-    """`outcome` is what the platform is told; `result` and `error` are what the handler itself returned or raised."""
+    """`outcome` goes to the platform; `result` and `error` are what the handler itself returned or raised."""
 
     outcome: Outcome
     result: HandlerResult | None
@@ -73,7 +73,7 @@ class Executed(NamedTuple):
 
 
 def execute(spec: HandlerSpec, ctx: HandlerContext[Any]) -> Executed:
-    """Run a handler by the worker's own code: parameters, exceptions, checkpoints and output are treated alike."""
+    """Run a handler by the worker's own code, so that parameters, exceptions, checkpoints and output behave alike."""
     witness = _Witness(spec.function)
     if spec.is_checkpointable:
         watched = replace(spec, function=witness.generate)
@@ -87,7 +87,7 @@ def execute(spec: HandlerSpec, ctx: HandlerContext[Any]) -> Executed:
 
 
 class _Witness:
-    """Stands between the worker's code and the handler, and remembers what the handler returned or raised."""
+    """Wraps the handler for the worker's code, and records what the handler returned or raised."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -111,10 +111,12 @@ class _Witness:
     async def generate(self, ctx: HandlerContext[Any]) -> AsyncGenerator[Any, None]:
         phases = self._function(ctx)
         try:
-            async for said in phases:
-                is_result = isinstance(said, dict) and said.get("type") == "result"
-                self._keep(_without_type(said) if is_result else said if isinstance(said, HandlerResult) else None)
-                yield said
+            async for message in phases:
+                is_result = isinstance(message, dict) and message.get("type") == "result"
+                self._keep(
+                    _without_type(message) if is_result else message if isinstance(message, HandlerResult) else None
+                )
+                yield message
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -127,20 +129,20 @@ class _Witness:
         if isinstance(returned, HandlerResult):
             self.result = returned
         elif isinstance(returned, dict):
-            # An output that is no JSON is refused by the worker's code, with a better message.
+            # The worker's code refuses an output that is not JSON, with a better message.
             self.result = HandlerResult.model_construct(output=returned)
         return returned
 
 
-def _without_type(said: dict[str, Any]) -> HandlerResult | None:
+def _without_type(message: dict[str, Any]) -> HandlerResult | None:
     try:
-        return HandlerResult.model_validate({key: value for key, value in said.items() if key != "type"})
+        return HandlerResult.model_validate({key: value for key, value in message.items() if key != "type"})
     except ValueError:
         return None
 
 
 def _run(coroutine: Coroutine[Any, Any, Outcome]) -> Outcome:
-    """Also inside a test that has an event loop of its own."""
+    """Works also inside a test with its own event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

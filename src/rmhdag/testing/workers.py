@@ -1,4 +1,4 @@
-"""The workers of a virtual platform: each task is claimed at once, takes its virtual time, and is reported."""
+"""The workers of a virtual platform: they claim each task at once, take its virtual time, and report it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from rmhdag.testing.platform import RunningJob
 
 WORKER_ID = "virtual-worker"
-# How long it takes until others notice that a worker is dead.
+# Time until a dead worker is noticed.
 LEASE_SECONDS = 10.0
 REAL = Turns((Step(),))
 
 
 @dataclass(slots=True)
 class Task:
-    """A task in its queue or in the hands of a worker. `attempt` is set while it runs."""
+    """A queued or running task. `attempt` is set while it runs."""
 
     job: RunningJob
     queued: TaskQueued
@@ -53,7 +53,7 @@ class Task:
 
 
 class VirtualWorkers:
-    """As many as there are tasks, so that only the workflow decides what runs side by side."""
+    """One worker per task, so that only the workflow limits parallelism."""
 
     def __init__(self, clock: VirtualClock, registry: Registry, fakes: Mapping[str, Turns], folder: Path | None):
         self._clock = clock
@@ -83,7 +83,7 @@ class VirtualWorkers:
         self._while_leased(task, min(step.seconds, queued.timeout_seconds), act)
 
     def withdraw(self, task: Task) -> None:
-        """Off the queue, whoever has it; one that runs obeys at once."""
+        """Remove the task from the queue; a running one stops at once."""
         task.is_gone = True
         self._end_attempt(task, "withdrawn")
 
@@ -95,12 +95,12 @@ class VirtualWorkers:
         return step
 
     def _while_leased(self, task: Task, seconds: float, act: partial[None]) -> None:
-        """Do it after so long, unless the task has been given to somebody else by then."""
+        """Run the action after this time, unless another worker has the task by then."""
         lease_epoch = task.lease_epoch
         self._clock.at(self._clock.after(seconds), act, lambda: task.is_gone or task.lease_epoch != lease_epoch)
 
     def _run(self, task: Task, step: Step) -> None:
-        """The handler is called when its virtual time is over: one that is withdrawn before has done nothing."""
+        """The handler is called at the end of its virtual time: a task that is withdrawn before has no effect."""
         job, queued = task.job, task.queued
         recording = Recording(lost_after_checkpoint=step.lost_after_checkpoint)
         resume = job.seen.nodes[queued.node_id].checkpoint

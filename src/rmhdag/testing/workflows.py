@@ -12,7 +12,7 @@ from rmhdag.testing.fakes import Fake, steps_of
 from rmhdag.testing.jobs import Decision, VirtualJob
 from rmhdag.testing.platform import VirtualPlatform
 from rmhdag.testing.workers import VirtualWorkers
-from rmhdag.workflow import HandlerCatalogue, HandlerEntry, load, load_file
+from rmhdag.workflow import HandlerEntry, KnownHandlers, load, load_file
 from rmhdag.workflow.definition import WorkflowDefinition
 
 # A file, the text of one (with line ends), or the parsed object.
@@ -33,11 +33,11 @@ def run_workflow(
 ) -> VirtualJob:
     """Run a workflow until it has ended or waits for a person; takes milliseconds, however long its delays are.
 
-    `handlers` stand in for handlers by name; those that are not named run for real, if they come with rmhdag or are
-    declared by `modules`. `workflows` are those that it runs as child jobs. `decisions` answer approvals by node.
-    `folder` is where storage lies; without it, in a temporary folder.
+    `handlers` replace handlers by name; all others run for real, if they come with rmhdag or are declared by
+    `modules`. `workflows` are those that it runs as child jobs. `decisions` answer approvals by node. `folder` is
+    where storage is; the default is a temporary folder.
 
-    Raises InvalidWorkflow or InvalidInputs, as registering or submitting would be refused.
+    Raises InvalidWorkflow or InvalidInputs if registering or submitting would be refused.
     """
     return start_workflow(
         workflow,
@@ -62,37 +62,37 @@ def start_workflow(
     env: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> VirtualJob:
-    """The same, submitted and not yet run: `wait(seconds)` and `run()` let it go on, for example up to a cancel."""
+    """The same, submitted but not run: `wait(seconds)` and `run()` let it go on, for example up to a cancellation."""
     fakes = {name: steps_of(fake) for name, fake in (handlers or {}).items()}
     registry = load_handlers(modules)
-    catalogue = _catalogue(registry, fakes)
-    definitions = [_load(source, catalogue, env or {}) for source in (workflow, *workflows)]
+    handler_index = _known_handlers(registry, fakes)
+    definitions = [_load(source, handler_index, env or {}) for source in (workflow, *workflows)]
     clock = VirtualClock()
     platform = VirtualPlatform(
         clock,
         VirtualWorkers(clock, registry, fakes, folder),
-        {one.workflow_id: one for one in definitions},
-        {name: catalogue.queue_of(name) or QUEUE for name in catalogue.names()},
-        {node_id: _decision(given) for node_id, given in (decisions or {}).items()},
+        {definition.workflow_id: definition for definition in definitions},
+        {name: handler_index.queue_of(name) or QUEUE for name in handler_index.names()},
+        {node_id: _decision(answer) for node_id, answer in (decisions or {}).items()},
         env or {},
     )
     return platform.submit(definitions[0].workflow_id, inputs or {})
 
 
-def _catalogue(registry: Registry, fakes: Iterable[str]) -> HandlerCatalogue:
-    """Only what can run here: a workflow that needs more is refused with the place of the name."""
+def _known_handlers(registry: Registry, fakes: Iterable[str]) -> KnownHandlers:
+    """Only handlers that can run here: a workflow that needs others is refused with the place of the name."""
     entries = [HandlerEntry.from_manifest(manifest) for manifest in registry.manifests()]
-    known = HandlerCatalogue(entry._replace(queue=entry.queue or QUEUE) for entry in entries)
-    return known.with_entries(HandlerEntry(name, (), QUEUE) for name in fakes if name not in known)
+    handlers = KnownHandlers(entry._replace(queue=entry.queue or QUEUE) for entry in entries)
+    return handlers.with_entries(HandlerEntry(name, (), QUEUE) for name in fakes if name not in handlers)
 
 
-def _load(source: Source, catalogue: HandlerCatalogue, env: Mapping[str, str]) -> WorkflowDefinition:
+def _load(source: Source, handlers: KnownHandlers, env: Mapping[str, str]) -> WorkflowDefinition:
     if isinstance(source, Mapping):
-        return load(dict(source), handlers=catalogue, env_names=env).definition
+        return load(dict(source), handlers=handlers, env_names=env).definition
     if isinstance(source, str) and "\n" in source:
-        return load(source, handlers=catalogue, env_names=env).definition
-    return load_file(Path(source), handlers=catalogue, env_names=env).definition
+        return load(source, handlers=handlers, env_names=env).definition
+    return load_file(Path(source), handlers=handlers, env_names=env).definition
 
 
-def _decision(given: bool | Decision) -> Decision:
-    return Decision(given) if isinstance(given, bool) else given
+def _decision(answer: bool | Decision) -> Decision:
+    return Decision(answer) if isinstance(answer, bool) else answer

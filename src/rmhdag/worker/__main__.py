@@ -1,4 +1,4 @@
-"""`python -m rmhdag.worker` is a child; a parent starts it."""
+"""`python -m rmhdag.worker` runs a child process; the worker's parent process starts it."""
 
 from rmhdag.worker.child import main
 

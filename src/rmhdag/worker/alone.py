@@ -1,4 +1,4 @@
-"""A child that runs one task at a time, in the order in which they come."""
+"""A child that runs one task at a time, in the order in which they arrive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from rmhdag.handlers.contract import HandlerContext, StopReason, TaskInterrupted
 from rmhdag.handlers.registry import HandlerSpec, Registry
 from rmhdag.handlers.running import Outcome, clean_text, run_async, run_plain
 from rmhdag.worker.board import Board
-from rmhdag.worker.child import Channel, TaskFrame, TaskLink, clean_up, context_of, running, send_outcome, span_of
+from rmhdag.worker.child import Channel, TaskLink, clean_up, context_of, running, send_outcome, span_of
+from rmhdag.worker.frames import TaskFrame
 from rmhdag.worker.trust import LeaseGuard
 
 
@@ -23,16 +24,16 @@ class _Link(TaskLink):
         self._runner = runner
 
     def stop_reason(self) -> StopReason | None:
-        return self._runner.board.told(self.key)
+        return self._runner.board.stop_reason(self.key)
 
     def progress(self, current: float, total: float | None, message: str | None) -> None:
-        """On the board, where the parent looks when it wants to know: telling wakes nobody and may be done often."""
-        said = None if message is None else clean_text(message)
-        self._unsaid = ("progress", self.key, current, total, said)
-        self._runner.board.show(self.key, current, total, said)
+        """Written to the board, which the parent reads when it needs to: cheap enough to be called often."""
+        text = None if message is None else clean_text(message)
+        self._unsaid = ("progress", self.key, current, total, text)
+        self._runner.board.show(self.key, current, total, text)
 
     def checkpoint(self, phase: str, data: Any) -> None:
-        """Wait until it is saved: what the handler does next may rely on it."""
+        """Wait until the checkpoint is saved: the handler's next step may rely on it."""
         self.send_checkpoint(phase, data)
         refusal = self._runner.wait_until_saved(self.key)
         if refusal is not None:
@@ -73,7 +74,7 @@ class _Runner:
                 self._answers[frame[1]] = frame[2]
 
     def _take(self, task: TaskFrame) -> None:
-        """Begin, then look whether it was taken back: the parent looks in the other order."""
+        """Mark the task as begun, then check whether it was taken back; the parent does both in the opposite order."""
         self._guard.wait_while_abandoned()
         began_ns = time.monotonic_ns()
         self.board.begin(task.key, began_ns)
@@ -100,7 +101,7 @@ class _Runner:
                     outcome = run_plain(spec, ctx)
                 self._plain_key = 0
         except TaskInterrupted:
-            # Between the handler's end and ours.
+            # The interruption came between the end of the handler and the end of this function.
             self._plain_key = 0
             outcome = Outcome(stopped=True)
         clean_up(ctx)
@@ -116,16 +117,16 @@ class _Runner:
             return self._loop.run_until_complete(self._coroutine)
         finally:
             self._coroutine = None
-            left = asyncio.all_tasks(self._loop)
-            if left:
-                for one in left:
-                    one.cancel()
-                self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            leftovers = asyncio.all_tasks(self._loop)
+            if leftovers:
+                for leftover in leftovers:
+                    leftover.cancel()
+                self._loop.run_until_complete(asyncio.gather(*leftovers, return_exceptions=True))
 
     def _interrupt(self, signum: int, frame: FrameType | None) -> None:
-        """The parent insists. Only the task that was asked to stop is meant, not one that came after it."""
+        """The parent interrupts the task that it asked to stop, but not one that began after it."""
         begun = self.board.begun()
-        if not begun.key or self.board.told(begun.key) is None or self._ctx is None:
+        if not begun.key or self.board.stop_reason(begun.key) is None or self._ctx is None:
             return
         self._ctx.note_interruption()
         if self._coroutine is not None and self._loop is not None:
@@ -135,7 +136,7 @@ class _Runner:
 
 
 async def _nothing() -> None:
-    """Saving has been waited for already."""
+    """Nothing to wait for: `save` has already waited."""
 
 
 def run_one_by_one(

@@ -1,13 +1,13 @@
-"""What parent and child both see at any moment.
+"""Shared memory of a parent and its child.
 
-Messages reach a child only when its handler lets go of the interpreter. The board needs no cooperation: the parent sees
-which task runs, since when and how far it is, takes back those that have not begun, and tells the running one to stop.
+Messages reach a child only when its handler releases the interpreter. The board needs no cooperation: the parent reads
+which task runs, since when and its progress, takes back tasks that have not begun, and asks the running one to stop.
 
-Keys grow. The child writes what it begins and only then looks whether that was taken back; the parent takes back and
-only then looks what has begun. So whichever comes second sees the other.
+Keys grow. The child writes the task that it begins and only then checks whether it was taken back; the parent takes
+back and only then checks which task has begun. So the second of the two always sees the first.
 
-How far a task is has a number. The child makes it odd, writes, and makes it even: a parent that finds it odd, or finds
-another one after reading than before, has looked at the wrong moment and looks again in its next round.
+Progress has a sequence number. The child makes it odd, writes, and makes it even: if the parent reads an odd number,
+or different numbers before and after, it read during a write and tries again in its next round.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Begun(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """How far a task is; `number` grows whenever it is told."""
+    """The progress of a task; `number` grows with each report."""
 
     number: int
     current: float
@@ -52,7 +52,7 @@ class Board:
         self.descriptor = descriptor
         self._memory = mmap.mmap(descriptor, _SIZE)
         self._number = 0
-        # Handlers may tell it from several threads.
+        # Handlers may report progress from several threads.
         self._showing = threading.Lock()
 
     @classmethod
@@ -75,9 +75,9 @@ class Board:
     def tell(self, key: int, reason: StopReason) -> None:
         _INTS.pack_into(self._memory, _TOLD, key, _REASONS.index(reason))
 
-    def told(self, key: int) -> StopReason | None:
-        told, reason = _INTS.unpack_from(self._memory, _TOLD)
-        return _REASONS[reason] if told == key else None
+    def stop_reason(self, key: int) -> StopReason | None:
+        stopped_key, reason = _INTS.unpack_from(self._memory, _TOLD)
+        return _REASONS[reason] if stopped_key == key else None
 
     def take_back(self, first: int, last: int) -> None:
         _INTS.pack_into(self._memory, _TAKEN_BACK, first, last)
@@ -100,14 +100,14 @@ class Board:
             _NUMBER.pack_into(self._memory, _SHOWN, self._number)
 
     def shown(self, key: int) -> Shown | None:
-        """How far this task is, if it has told and can be read now."""
+        """The progress of this task, if it has reported any and is not writing now."""
         number, whose, current, total, size = _PROGRESS.unpack_from(self._memory, _SHOWN)
         start = _SHOWN + _PROGRESS.size
         text = self._memory[start : start + max(0, size)]
         if whose != key or number % 2 or _NUMBER.unpack_from(self._memory, _SHOWN)[0] != number:
             return None
         if not math.isfinite(current) or math.isinf(total):
-            return None  # the process has written there by accident
-        # Cut where it was too long, perhaps within a letter.
+            return None  # the process has overwritten this memory by accident
+        # A message that was too long was cut, perhaps within a character.
         message = None if size < 0 else text.decode(errors="ignore")
         return Shown(number, current, None if math.isnan(total) else total, message)

@@ -1,6 +1,6 @@
-"""The process that runs handlers. It knows the parent and nothing else: no database, no queue.
+"""The process that runs handlers. It talks only to its parent: it has no database and no queue.
 
-`rmhdag.worker.alone` runs one task after the other, `rmhdag.worker.shared` runs light ones side by side.
+`rmhdag.worker.alone` runs one task after another, `rmhdag.worker.shared` runs light tasks concurrently.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -35,8 +35,12 @@ from rmhdag.models.limits import TASK_LOG_BYTES
 from rmhdag.observability import traces
 from rmhdag.observability.secrets import mask_text
 from rmhdag.storage import Storage, StorageSettings, open_storage
-from rmhdag.worker.frames import RECEIVE_BYTES, Frame, FrameReader, encode
+from rmhdag.worker.frames import RECEIVE_BYTES, DoneFrame, Frame, FrameReader, TaskFrame, encode
+from rmhdag.worker.settings import POSTGIS_VARIABLE
 from rmhdag.worker.trust import LeaseGuard, TrustPage
+
+if TYPE_CHECKING:
+    from rmhdag.postgis.database import DataDatabase
 
 LOG_BYTES = TASK_LOG_BYTES
 MOST_NAMESPACES_OPEN = 16
@@ -47,7 +51,7 @@ PR_SET_NO_NEW_PRIVS = 38
 
 
 class Start(NamedTuple):
-    """What the parent passes on the command line, as JSON."""
+    """The options that the parent passes on the command line, as JSON."""
 
     socket: int
     board: int
@@ -64,11 +68,11 @@ class Start(NamedTuple):
 
 
 class ParentGone(Exception):
-    """Nobody is there to report to."""
+    """The parent is gone, so results cannot be reported."""
 
 
 class Channel:
-    """The socket to the parent. Handlers may use threads, so sending is one at a time."""
+    """The socket to the parent. Handlers may use threads, so frames are sent one at a time."""
 
     def __init__(self, descriptor: int) -> None:
         self.socket = socket.socket(fileno=descriptor)
@@ -81,34 +85,15 @@ class Channel:
             self.socket.sendall(data)
 
     def receive(self) -> list[Frame]:
-        """Wait for frames. Raises ParentGone at the end."""
+        """Wait for frames. Raises ParentGone when the parent closes the socket."""
         data = self.socket.recv(RECEIVE_BYTES)
         if not data:
             raise ParentGone
         return self._reader.feed(data)
 
 
-class TaskFrame(NamedTuple):
-    """A task as it comes from the parent."""
-
-    name: str
-    key: int
-    handler: str
-    task_id: str
-    job_id: str
-    node_id: str
-    attempt: int
-    lease_epoch: int
-    timeout_seconds: int
-    namespace: str
-    trace_parent: str | None
-    checkpoint_phase: str | None
-    checkpoint_data: Any
-    params: Any
-
-
 class TaskLink:
-    """What log, progress and checkpoints of all kinds of children share."""
+    """The log, progress and checkpoints of a task: the part that all kinds of children share."""
 
     def __init__(self, channel: Channel, key: int) -> None:
         self.channel = channel
@@ -119,7 +104,7 @@ class TaskLink:
         self._unsaid: tuple[Any, ...] | None = None
 
     def stop_reason(self) -> StopReason | None:
-        """None: nobody has asked it to stop. Each kind of child hears of that in its own way."""
+        """Why the task should stop; None if it should not. Each kind of child learns of it in its own way."""
         return None
 
     def log(self, text: str) -> None:
@@ -136,16 +121,16 @@ class TaskLink:
         now = time.monotonic()
         self._progress_left = min(PROGRESS_BURST, self._progress_left + (now - self._progress_at) * PROGRESS_PER_SECOND)
         self._progress_at = now
-        said = ("progress", self.key, current, total, None if message is None else clean_text(message))
+        frame = ("progress", self.key, current, total, None if message is None else clean_text(message))
         if self._progress_left >= 1:
             self._progress_left -= 1
             self._unsaid = None
-            self.channel.send(*said)
+            self.channel.send(*frame)
         else:
-            self._unsaid = said
+            self._unsaid = frame
 
     def say_the_rest(self) -> None:
-        """At the end: how far it had come, as far as it was not sent."""
+        """At the end: send the last progress if it was not sent yet."""
         if self._unsaid is not None:
             self.channel.send(*self._unsaid)
 
@@ -155,7 +140,7 @@ class TaskLink:
 
 @cache
 def storage_opener(guard: LeaseGuard) -> Callable[[str], Storage] | None:
-    """How this process opens the blob storage of a namespace, when it is first wanted; None if it was told of none."""
+    """Opens the blob storage of a namespace on first use; None if no storage is configured."""
     settings = StorageSettings.from_variables(os.environ)
 
     def before_write() -> None:
@@ -167,6 +152,13 @@ def storage_opener(guard: LeaseGuard) -> Callable[[str], Storage] | None:
         return open_storage(settings, namespace, before_write)
 
     return opened if settings.is_given else None
+
+
+def postgis_of(namespace: str) -> DataDatabase:
+    """Bound to the namespace of the task's row, as storage is."""
+    from rmhdag.postgis.database import DataDatabase
+
+    return DataDatabase(os.environ[POSTGIS_VARIABLE], namespace)
 
 
 def context_of(task: TaskFrame, link: Link, scratch: str, guard: LeaseGuard) -> HandlerContext[Any]:
@@ -185,28 +177,30 @@ def context_of(task: TaskFrame, link: Link, scratch: str, guard: LeaseGuard) -> 
         trace_parent=task.trace_parent,
         resume=resume,
         scratch=Path(scratch, f"{task.task_id}.{task.lease_epoch}"),
-        # Bound to the namespace of the task's row: nothing that a handler is given by its parameters changes it.
+        # Bound to the namespace of the task's row: no parameter of the task can change it.
         open_storage=None if opener is None else partial(opener, task.namespace),
+        open_postgis=partial(postgis_of, task.namespace) if os.environ.get(POSTGIS_VARIABLE) else None,
         check_lease=guard.check,
     )
 
 
 def send_outcome(channel: Channel, key: int, outcome: Outcome, began_ns: int) -> None:
-    channel.send(
-        "done",
-        key,
-        outcome.error_kind,
-        outcome.error_message,
-        began_ns,
-        time.monotonic_ns() - began_ns,
-        None if outcome.output is None else outcome.output.decode(),
-        outcome.metrics,
-        outcome.delay_seconds,
-        outcome.stopped,
-        None if outcome.records is None else outcome.records.decode(),
-        None if outcome.error is None else outcome.error.decode(),
-        None if outcome.warnings is None else outcome.warnings.decode(),
+    frame = DoneFrame(
+        name="done",
+        key=key,
+        error_kind=outcome.error_kind,
+        error_message=outcome.error_message,
+        began_ns=began_ns,
+        took_ns=time.monotonic_ns() - began_ns,
+        output=None if outcome.output is None else outcome.output.decode(),
+        metrics=outcome.metrics,
+        delay_seconds=outcome.delay_seconds,
+        stopped=outcome.stopped,
+        records=None if outcome.records is None else outcome.records.decode(),
+        error=None if outcome.error is None else outcome.error.decode(),
+        warnings=None if outcome.warnings is None else outcome.warnings.decode(),
     )
+    channel.send(*frame)
 
 
 def clean_up(ctx: HandlerContext[Any]) -> None:
@@ -218,7 +212,7 @@ NO_SPAN = nullcontext()
 
 
 def span_of(task: TaskFrame) -> AbstractContextManager[None]:
-    """Where the handler's own spans belong."""
+    """The parent of the handler's own spans."""
     return NO_SPAN if traces.active() is None else traces.inside(task.trace_parent)
 
 
@@ -226,7 +220,7 @@ running: contextvars.ContextVar[TaskLink | None] = contextvars.ContextVar("runni
 
 
 class TaskStream(io.TextIOBase):
-    """Where print goes: to the log of the task that prints, else to the parent's own."""
+    """Output of print: goes to the log of the task that prints, otherwise to the parent's own output."""
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
@@ -250,7 +244,7 @@ class TaskStream(io.TextIOBase):
 
 
 class _TaskLogHandler(logging.Handler):
-    """What libraries log while a task runs."""
+    """Log records of libraries while a task runs."""
 
     def emit(self, record: logging.LogRecord) -> None:
         link = running.get()
@@ -259,10 +253,10 @@ class _TaskLogHandler(logging.Handler):
 
 
 def _settle_in(start: Start) -> None:
-    """Die with the parent, be the first to go when memory is short, follow the parent's orders only."""
+    """Die with the parent, be the first process killed when memory is short, and ignore signals for the parent."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    # Nothing that a handler starts can become more than it is, by setuid or capabilities.
+    # No program that a handler starts can gain privileges, by setuid or capabilities.
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if os.getppid() != start.parent:
         os._exit(0)
@@ -272,7 +266,7 @@ def _settle_in(start: Start) -> None:
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")
     if start.memory_limit_mb is not None:
-        # The parent watches what is used. This is for what grows faster than it can look.
+        # The parent watches memory use; this limit stops growth that is faster than its checks.
         limit = start.memory_limit_mb * 1024 * 1024 * 3 // 2 + 64 * 1024 * 1024
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -298,14 +292,14 @@ def main() -> None:
     start = Start(*orjson.loads(sys.argv[1]))
     _settle_in(start)
     if start.traced:
-        # The parent exports to the same place and says what is wrong with it.
+        # The parent exports to the same endpoint and reports errors.
         with suppress(traces.ExporterUnusable):
             traces.configure_traces("rmhdag-worker", traces.TraceSettings.from_variables(), quiet=True)
     channel = Channel(start.socket)
     registry = _load(channel, start.modules)
     guard = LeaseGuard(TrustPage(start.trust), start.silence_seconds)
     if start.warm:
-        # Beside the first tasks: those that need nothing of it do not wait for it.
+        # In parallel with the first tasks: those that do not need the libraries do not wait for them.
         threading.Thread(target=registry.keep_promises, name="imports", daemon=True).start()
     try:
         if start.shared:
@@ -319,5 +313,5 @@ def main() -> None:
     except (ParentGone, ConnectionError):
         pass
     traces.close_traces()
-    # Threads that a handler left behind must not keep the process.
+    # Threads that a handler left running must not keep the process alive.
     os._exit(0)

@@ -1,4 +1,4 @@
-"""A child as the parent sees it: started, fed, listened to, measured, killed, buried."""
+"""A child as the parent sees it: start it, send tasks, read frames, measure memory, kill it, collect its exit."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ import orjson
 
 from rmhdag.handlers.contract import StopReason
 from rmhdag.machine.python import python_command
+from rmhdag.models.leases import ClaimedTask
 from rmhdag.worker.board import Begun, Board, Shown
-from rmhdag.worker.frames import RECEIVE_BYTES, Frame, FrameReader, encode
+from rmhdag.worker.frames import RECEIVE_BYTES, Frame, FrameReader, TaskFrame, encode
 from rmhdag.worker.lease import Lease
-from rmhdag.worker.settings import EXAMPLES, WorkerSettings
+from rmhdag.worker.settings import EXAMPLES, POSTGIS_VARIABLE, WorkerSettings
 from rmhdag.worker.task_environment import task_environment
 from rmhdag.worker.trust import TrustPage, silence_seconds
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-# What the death of a child begins with that was killed for the memory it used.
+# The reason of a child that was killed for its memory use begins with this.
 OUT_OF_MEMORY = "out of memory"
 
 
@@ -40,7 +41,7 @@ class Ending(NamedTuple):
     peak_mb: int
 
     def cause(self, killed_for: str | None) -> str:
-        """What we killed it for, if that is what ended it: it may have died by itself a moment before."""
+        """Why the worker killed it, if that ended it: it may have died by itself a moment before."""
         return killed_for if killed_for is not None and self.exit_code == -signal.SIGKILL else self.describe()
 
     def describe(self) -> str:
@@ -48,15 +49,35 @@ class Ending(NamedTuple):
         how = f"ended with exit code {self.exit_code}"
         if self.exit_code < 0:
             number = -self.exit_code
-            known = number in set(signal.Signals)
-            how = f"was killed by {signal.Signals(number).name if known else f'signal {number}'}"
+            has_name = number in set(signal.Signals)
+            how = f"was killed by {signal.Signals(number).name if has_name else f'signal {number}'}"
             if number == signal.SIGKILL:
                 how += ", perhaps because the machine was out of memory"
         return f"the process that ran the task {how} (peak memory {self.peak_mb} MB)"
 
 
+def task_frame(task: ClaimedTask, key: int, trace_parent: str | None) -> TaskFrame:
+    """By position, because every task needs one (see orchestrator/batch.py); a test compares the order."""
+    return TaskFrame(
+        "task",
+        key,
+        task.handler,
+        task.task_id,
+        task.job_id,
+        task.node_id,
+        task.attempt,
+        task.lease_epoch,
+        task.timeout_seconds,
+        task.namespace,
+        trace_parent,
+        task.checkpoint_phase,
+        task.checkpoint_data,
+        task.params,
+    )
+
+
 class ChildProcess:
-    """`leases` are the tasks it was sent and has not answered, oldest first; a child alone runs the first of them."""
+    """`leases` are the tasks that were sent to it and have not ended, oldest first; a child alone runs the first."""
 
     def __init__(self, kind: ChildKind, settings: WorkerSettings, scratch: Path, trust: TrustPage) -> None:
         self.kind = kind
@@ -111,6 +132,8 @@ class ChildProcess:
                     **settings.traces.as_variables(),
                     **settings.storage.as_variables(),
                     **settings.rasters.as_variables(),
+                    **settings.vectors.as_variables(),
+                    **({} if settings.postgis_dsn is None else {POSTGIS_VARIABLE: settings.postgis_dsn}),
                     **({} if settings.mount_folder is None else {"RMHDAG_MOUNT": str(settings.mount_folder)}),
                     "PYTHONUNBUFFERED": "1",
                     "TMPDIR": str(scratch),
@@ -145,28 +168,12 @@ class ChildProcess:
         return bool(self._out) and not self.waits_to_write
 
     def send_task(self, lease: Lease, key: int) -> None:
-        task = lease.task
-        frame = encode(
-            "task",
-            key,
-            task.handler,
-            task.task_id,
-            task.job_id,
-            task.node_id,
-            task.attempt,
-            task.lease_epoch,
-            task.timeout_seconds,
-            task.namespace,
-            lease.trace_parent,
-            task.checkpoint_phase,
-            task.checkpoint_data,
-            task.params,
-        )
-        # Only now: a task that cannot be encoded was never the child's.
+        data = encode(*task_frame(lease.task, key, lease.trace_parent))
+        # Only now: a task that cannot be encoded never reaches the child.
         lease.key, lease.child, lease.began_ns = key, self, 0
         self.leases[key] = lease
         self._last_key = key
-        self._queue(frame)
+        self._queue(data)
 
     def send_saved(self, key: int, refusal: str | None) -> None:
         self._queue(encode("saved", key, refusal))
@@ -187,27 +194,27 @@ class ChildProcess:
         return self._board.begun()
 
     def shown(self, lease: Lease) -> Shown | None:
-        """How far the task is by its board, if that is news. Tasks that share a child send it."""
-        found = self._board.shown(lease.key) if self.kind is ChildKind.ALONE else None
-        if found is None or found.number == self._seen:
+        """The task's progress on the board, if it is new. Tasks that share a child send theirs as frames."""
+        progress = self._board.shown(lease.key) if self.kind is ChildKind.ALONE else None
+        if progress is None or progress.number == self._seen:
             return None
-        self._seen = found.number
-        return found
+        self._seen = progress.number
+        return progress
 
     def begin_taking_back(self, now: float) -> None:
-        """All that have not begun; which those are is known only a moment later."""
+        """Take back all tasks that have not begun; which these are is certain only a moment later."""
         begun = self._board.begun()
         self._board.take_back(begun.key + 1, self._last_key)
         self.taken_back_up_to = self._last_key
         self.taking_back_since = now
 
     def hang_up(self) -> None:
-        """It ends by itself, once it has sent the spans that it still has."""
+        """The child ends by itself after it has sent its remaining spans."""
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
 
     def wait(self, seconds: float) -> None:
-        """Until it has ended, but no longer than this."""
+        """Wait until it has ended, but no longer than this."""
         if self.process.returncode is None:
             ending = os.pidfd_open(self.process.pid)
             try:
@@ -216,7 +223,7 @@ class ChildProcess:
                 os.close(ending)
 
     def kill(self, why: str | None = None) -> None:
-        """With all it has started: it leads a process group of its own."""
+        """Kill it with all processes that it has started: it leads its own process group."""
         self.death = self.death or why
         self.is_killed = True
         if self.process.returncode is None:
@@ -233,31 +240,31 @@ class ChildProcess:
         self._out.append(memoryview(data))
 
     def flush(self) -> bool:
-        """Send what fits; True if something is left for later."""
+        """Send as much as the socket accepts; True if something remains."""
         while self._out:
             batch = self._out
             try:
                 if len(batch) > 1:
-                    sent = self.socket.sendmsg([batch[i] for i in range(min(len(batch), 256))])
+                    sent_bytes = self.socket.sendmsg([batch[i] for i in range(min(len(batch), 256))])
                 else:
-                    sent = self.socket.send(batch[0])
+                    sent_bytes = self.socket.send(batch[0])
             except (BlockingIOError, InterruptedError):
                 return True
             except OSError:
                 self._out.clear()
                 return False
-            while sent:
+            while sent_bytes:
                 first = self._out[0]
-                if sent >= len(first):
-                    sent -= len(first)
+                if sent_bytes >= len(first):
+                    sent_bytes -= len(first)
                     self._out.popleft()
                 else:
-                    self._out[0] = first[sent:]
-                    sent = 0
+                    self._out[0] = first[sent_bytes:]
+                    sent_bytes = 0
         return False
 
     def receive(self) -> list[Frame] | None:
-        """What it has said; None at the end."""
+        """Frames that the child has sent; None at the end."""
         try:
             data = self.socket.recv(RECEIVE_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -270,7 +277,7 @@ class ChildProcess:
         return self._reader.feed(data)
 
     def read_output(self) -> str | None:
-        """What C libraries and crashes wrote past Python; None at the end."""
+        """Output that C libraries and crashes wrote without Python; None at the end."""
         try:
             data = os.read(self.output, RECEIVE_BYTES)
         except BlockingIOError:
@@ -285,12 +292,12 @@ class ChildProcess:
             return 0
 
     def reap(self, *, wait: bool = False) -> Ending | None:
-        """How it ended, if it has. What it had started goes with it."""
+        """How it ended, if it has. The processes that it started are killed too."""
         if self.process.returncode is not None:
             return None
         if not wait:
-            found = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if found is None:
+            state = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if state is None:
                 return None
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)

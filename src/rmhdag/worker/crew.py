@@ -1,4 +1,4 @@
-"""The tasks that a worker has: what children say about them, how they end, what is left of them when a child dies."""
+"""The tasks of a worker: what children report about them, how they end, and what happens when a child dies."""
 
 from __future__ import annotations
 
@@ -13,21 +13,13 @@ import orjson
 from rmhdag.handlers.contract import StopReason
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.handler_result import HandlerError
-from rmhdag.models.leases import (
-    CheckpointToSave,
-    ClaimedTask,
-    Pair,
-    ReturnedLease,
-    ReturnReason,
-    TaskProgress,
-    percent_of,
-)
+from rmhdag.models.leases import CheckpointToSave, ClaimedTask, Pair, ReturnedLease, ReturnReason
 from rmhdag.models.states import TaskStatus
 from rmhdag.observability import traces
 from rmhdag.observability.logs import get_logger
 from rmhdag.worker.child_process import OUT_OF_MEMORY, ChildKind, ChildProcess, Ending
 from rmhdag.worker.exchange import Exchange
-from rmhdag.worker.frames import Frame, FrameError
+from rmhdag.worker.frames import DoneFrame, Frame, FrameError
 from rmhdag.worker.lease import Lease
 from rmhdag.worker.placement import Placement
 from rmhdag.worker.reports import Finished
@@ -39,15 +31,13 @@ from rmhdag.worker.transport import handler_names
 from rmhdag.worker.trust import TrustPage
 
 log = get_logger(__name__)
-# A column's; the largest integer that a handler may tell becomes one more on its way over the board.
-LARGEST = 2**63 - 1
 MOST_TROUBLES = 3
-# How long a task that this worker cannot run is left to others.
+# How long a task that this worker cannot run is left to other workers.
 NO_HANDLER_SECONDS = 5.0
 
 
 class HandlersBrokenError(Exception):
-    """The modules with handlers cannot be loaded: no child will ever be ready."""
+    """The modules with handlers cannot be loaded, so no child will ever be ready."""
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(f"{message}. {remedy}" if remedy else message)
@@ -80,7 +70,7 @@ class Crew:
     # Tasks come.
 
     def take(self, tasks: Iterable[ClaimedTask]) -> None:
-        """One that cannot be taken is given back: the others are not to be lost with it."""
+        """A task that cannot be accepted is released, so that the others are not lost with it."""
         for task in tasks:
             lease = Lease(task)
             try:
@@ -98,14 +88,14 @@ class Crew:
         if self.is_stopping:
             self._give_back(lease)
         elif task.handler not in self._handlers:
-            # Claims name the handlers; an API of an older version does not heed them. Others may have it.
-            log.warning("task_of_another_handler", remedy="it is given back", **lease.ids)
+            # Claims name the handlers, but an older API ignores them. Another worker may have this one.
+            log.warning("task_of_another_handler", remedy="it is released", **lease.ids)
             self._release(lease, NO_HANDLER_SECONDS, ReturnReason.NO_HANDLER)
         else:
             self.placement.add(lease)
 
     def find_again(self) -> None:
-        """After an error that nobody expected: tasks that are ours and wait nowhere wait for a child again."""
+        """After an unexpected error: tasks that wait nowhere wait for a child again."""
         placed = {id(lease) for child in self.staff.children for lease in (*child.leases.values(), child.reserved_for)}
         placed.update(map(id, self.placement.waiting()))
         for lease in list(self.by_pair.values()):
@@ -113,7 +103,7 @@ class Crew:
                 self._put_back(lease)
 
     def _note_trouble(self, lease: Lease, error: Exception) -> None:
-        """It could not be handed to a child. Once more it is tried; then it is the task's own failure."""
+        """The task could not be handed to a child. It is tried again; after several failures the task fails."""
         lease.troubles += 1
         if lease.troubles < MOST_TROUBLES:
             self._put_back(lease)
@@ -125,11 +115,11 @@ class Crew:
         self._finish(Lease(task), TaskStatus.FAILED, ErrorKind.NON_RETRYABLE, why)
 
     def _is_alone(self, lease: Lease) -> bool:
-        """The worker has nothing else, and nothing to tell that would be lost with it."""
+        """The worker has no other task, and no unsent result that could be lost with it."""
         return len(self.by_pair) == 1 and lease.pair in self.by_pair and self._exchange.has_told_all
 
-    def starts_were_marked(self, asked: Iterable[Pair], matched: set[str]) -> None:
-        for pair in asked:
+    def starts_were_marked(self, pairs: Iterable[Pair], matched: set[str]) -> None:
+        for pair in pairs:
             lease = self.by_pair.get(pair)
             if lease is None:
                 continue
@@ -141,10 +131,10 @@ class Crew:
         lease.is_start_asked, lease.start_asked_at = True, time.monotonic()
         self._exchange.mark_start(lease.pair)
 
-    # What children say.
+    # Frames from children.
 
     def listen_to(self, child: ChildProcess) -> bool:
-        """Hear what it has said; False if there was nothing."""
+        """Handle the frames of a child; False if there were none."""
         self.staff.flush_what_waits(child)
         try:
             frames = child.receive()
@@ -154,7 +144,7 @@ class Crew:
         if frames is None:
             self.staff.become_deaf(child)
             return False
-        # Before a task is done, so that what was written past Python is still found to be its own.
+        # Before the task is done, so that output without Python is still assigned to it.
         self._read_output(child)
         for frame in frames:
             _HEAR[frame[0]](self, child, frame)
@@ -176,38 +166,49 @@ class Crew:
         manifests = frame[1]
         child.is_ready = True
         self._handlers = handler_names(manifests)
-        self.placement.light_handlers = handler_names([one for one in manifests if one["light"]])
+        self.placement.light_handlers = handler_names([manifest for manifest in manifests if manifest["light"]])
         self._on_ready(manifests)
 
     def _hear_broken(self, child: ChildProcess, frame: Frame) -> None:
         if not self._handlers:
             raise HandlersBrokenError(*frame[1:])
-        # Its code was changed after this worker had loaded it: the children that have the old one go on, and what this
-        # child was given runs in one of them.
+        # The code changed after this worker had loaded it: children with the old code go on and take over the tasks
+        # of this child.
         log.error("handlers_changed_and_broken", error=frame[1], remedy="correct them, or start the worker again")
 
     def _hear_done(self, child: ChildProcess, frame: Frame) -> None:
-        _, key, kind, message, began_ns, took_ns, output, metrics, delay_seconds, stopped, *more = frame
-        lease = child.leases.pop(key, None)
+        done = DoneFrame._make(frame)
+        lease = child.leases.pop(done.key, None)
         if lease is None:
             return
         child.tasks_done += 1
-        lease.began_ns = began_ns
-        self.placement.learn(took_ns / 1e9)
-        if stopped:
-            self._stopped(lease, delay_seconds)
-        elif delay_seconds is not None:
-            self._release(lease, delay_seconds)
-        elif kind is not None:
-            _, error, warnings = map(_as_bytes, more)
-            took_ms = took_ns // 1_000_000
+        lease.began_ns = done.began_ns
+        self.placement.learn(done.took_ns / 1e9)
+        if done.stopped:
+            self._stopped(lease, done.delay_seconds)
+        elif done.delay_seconds is not None:
+            self._release(lease, done.delay_seconds)
+        elif done.error_kind is not None:
             self._finish(
-                lease, TaskStatus.FAILED, ErrorKind(kind), message, took_ms, None, metrics, None, error, warnings
+                lease,
+                TaskStatus.FAILED,
+                ErrorKind(done.error_kind),
+                done.error_message,
+                done.took_ns // 1_000_000,
+                metrics=done.metrics,
+                error=_as_bytes(done.error),
+                warnings=_as_bytes(done.warnings),
             )
         else:
-            records, _, warnings = map(_as_bytes, more)
-            text, took_ms = _as_bytes(output), took_ns // 1_000_000
-            self._finish(lease, TaskStatus.COMPLETED, None, None, took_ms, text, metrics, records, None, warnings)
+            self._finish(
+                lease,
+                TaskStatus.COMPLETED,
+                took_ms=done.took_ns // 1_000_000,
+                output=_as_bytes(done.output),
+                metrics=done.metrics,
+                records=_as_bytes(done.records),
+                warnings=_as_bytes(done.warnings),
+            )
 
     def _hear_skipped(self, child: ChildProcess, frame: Frame) -> None:
         lease = child.leases.pop(frame[1], None)
@@ -223,13 +224,13 @@ class Crew:
         _, key, current, total, message = frame
         lease = child.leases.get(key)
         if lease is not None:
-            _note_progress(lease, current, total, message)
+            lease.note_progress(current, total, message)
 
     def look_at_progress(self, child: ChildProcess, lease: Lease) -> None:
-        """On its board, if it shows something new."""
-        shown = child.shown(lease)
-        if shown is not None:
-            _note_progress(lease, shown.current, shown.total, shown.message)
+        """Read the board, in case it shows new progress."""
+        progress = child.shown(lease)
+        if progress is not None:
+            lease.note_progress(progress.current, progress.total, progress.message)
 
     def _hear_checkpoint(self, child: ChildProcess, frame: Frame) -> None:
         _, key, phase, data, artifact_hash = frame
@@ -245,7 +246,7 @@ class Crew:
     # Tasks go.
 
     def tell_to_stop(self, lease: Lease, reason: StopReason, now: float) -> None:
-        """A task that runs is told; one that does not needs no telling."""
+        """Ask a running task to stop; one that waits for a child is cancelled or released at once."""
         if lease.child is None:
             if reason is StopReason.CANCELLED:
                 self.placement.withdraw(lease)
@@ -261,7 +262,7 @@ class Crew:
                 lease.child.begin_taking_back(now)
 
     def _stopped(self, lease: Lease, delay_seconds: float | None) -> None:
-        """It ended because it was told to, or was killed for not doing so."""
+        """The task ended because it was asked to stop, or was killed because it did not."""
         took_ms = (time.monotonic_ns() - lease.began_ns) // 1_000_000
         if lease.told is StopReason.TIMEOUT:
             message = f"it ran longer than its {lease.task.timeout_seconds} s and was stopped"
@@ -271,7 +272,7 @@ class Crew:
         elif delay_seconds:
             self._release(lease, delay_seconds)
         else:
-            # A handler that ended without having been asked to has found that its lease may be lost.
+            # A handler that stopped without a request has noticed that its lease may be lost.
             is_stopping = lease.told is StopReason.STOPPING
             self._release(lease, 0.0, ReturnReason.WORKER_STOPPING if is_stopping else ReturnReason.WORKER_FROZEN)
 
@@ -303,14 +304,14 @@ class Crew:
         )
 
     def _release(self, lease: Lease, delay_seconds: float | None, reason: ReturnReason | None = None) -> None:
-        """A delay of None says that it never ran, a reason of None that its handler asked for it."""
+        """A delay of None means that the task never ran, a reason of None that its handler asked for the delay."""
         self._forget(lease)
         if self._spans is not None and lease.began_ns:
             self._spans.record(lease, "given_back", None, (time.monotonic_ns() - lease.began_ns) // 1_000_000)
         self._exchange.release(ReturnedLease(*lease.pair, delay_seconds, reason))
 
     def drop(self, lease: Lease) -> None:
-        """It is somebody else's now: nothing more is said about it, and if it runs, it ends."""
+        """Another worker holds the task now: report nothing more about it, and stop it if it runs."""
         self.placement.withdraw(lease)
         child = lease.child
         self._forget(lease)
@@ -337,7 +338,7 @@ class Crew:
             self._exchange.keep_logs(lease.log.take_chunks())
 
     def finish_taking_back(self, child: ChildProcess) -> None:
-        """Look what has begun, then listen to what was said before that; the others are ours again."""
+        """Check which task has begun, then handle earlier frames; the other tasks are taken back."""
         begun = child.begun()
         self.listen_to(child)
         child.taking_back_since = None
@@ -349,11 +350,11 @@ class Crew:
                 del child.leases[key]
                 self._put_back(lease)
         if begun.key and begun.key not in child.leases and child.begun() == begun:
-            # It began what is no longer ours.
+            # It began a task that this worker no longer holds.
             child.kill()
 
     def _put_back(self, lease: Lease) -> None:
-        """It has not begun, or not to anybody's knowledge: it waits for a child again."""
+        """The task has not begun, or its start was not reported: it waits for a child again."""
         lease.child = None
         lease.began_ns = 0
         lease.waits_since = time.monotonic()
@@ -366,20 +367,20 @@ class Crew:
             self.placement.add(lease)
 
     def _give_back(self, lease: Lease) -> None:
-        """It has not run here, although its start may be marked."""
+        """Release a task that has not run here, although its start may be marked."""
         reason = ReturnReason.WORKER_STOPPING if self.is_stopping else ReturnReason.WORKER_BUSY
         self._release(lease, 0.0 if lease.is_start_asked else None, reason)
 
     def give_back_what_waits(self, now: float) -> None:
-        """Tasks that have found no child for too long, or any longer: other workers may have one."""
+        """Release tasks that have waited too long for a child: other workers may have a free one."""
         for lease in self.placement.take_waiting(now):
             self._give_back(lease)
 
     # Children go.
 
     def bury(self, child: ChildProcess, ending: Ending) -> None:
-        """Hear its last words, settle what it ran, and take back what it had not begun."""
-        # Not until the end of either: something that it had forked may still hold the other side.
+        """Read its last frames, settle the task that it ran, and take back those that had not begun."""
+        # Not until end of file: a process that it forked may still hold the other end open.
         while self.listen_to(child):
             pass
         while self._read_output(child):
@@ -398,7 +399,7 @@ class Crew:
                 error = _memory_error(message) if message.startswith(OUT_OF_MEMORY) else None
                 self._finish(lease, TaskStatus.FAILED, ErrorKind.WORKER_DIED, message, took_ms, error=error)
             else:
-                # If it shared the child, it may be the one to blame: alone it will show.
+                # Any task that shared the child may be the cause: alone, the guilty one fails again.
                 lease.was_with_the_dead = child.kind is ChildKind.SHARED
                 self._put_back(lease)
         if child.reserved_for is not None:
@@ -407,7 +408,7 @@ class Crew:
         self.staff.note_death(child, ending)
 
     def kill_all(self) -> None:
-        """Nothing that runs here is ours any more."""
+        """This worker has lost all its leases: stop everything."""
         self.placement.clear()
         self.by_pair.clear()
         for child in self.staff.children:
@@ -423,12 +424,6 @@ def _memory_error(message: str) -> bytes:
 
 def _as_bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
-
-
-def _note_progress(lease: Lease, current: float, total: float | None, message: str | None) -> None:
-    whole = None if total is None else min(round(total), LARGEST)
-    said = None if message is None else message[:2000]
-    lease.progress = TaskProgress(*lease.pair, min(round(current), LARGEST), whole, percent_of(current, total), said)
 
 
 _HEAR: dict[str, Callable[[Crew, ChildProcess, Frame], None]] = {

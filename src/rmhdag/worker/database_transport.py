@@ -1,4 +1,4 @@
-"""The platform reached over its database."""
+"""The transport over the database."""
 
 from __future__ import annotations
 
@@ -28,21 +28,20 @@ from rmhdag.models.references import Reference
 from rmhdag.observability.supervision import Supervisor
 from rmhdag.store import payloads, suspects, tasks, workers
 from rmhdag.store.channels import queue_channel
-from rmhdag.store.connection import connect, enter_schema
+from rmhdag.store.connection import Conn, connect, enter_schema
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.transport import Identity, Refused, Unreachable
 
-Conn = psycopg.Connection[Any]
-# Connection gone, serialization, resources, locks, shutdown, system, read-only, schema being changed: not the data's
-# fault, so the same is sent again.
-# After the server's own limit: a server that is stopped cannot end its statements itself.
+# Connection lost, serialization, resources, locks, shutdown, system, read-only, schema change: not caused by the
+# data, so the same data is sent again.
+# Longer than the server's own limit: a frozen server cannot cancel its statements itself.
 ANSWER_GRACE_SECONDS = 2.0
 TRANSIENT_CLASSES = frozenset({"08", "25", "28", "3D", "3F", "40", "42", "53", "55", "57", "58"})
 
 
 @contextmanager
 def told_apart() -> Iterator[None]:
-    """Errors of the driver, by what to do about them."""
+    """Translates errors of the driver into errors of the transport, by how to react to them."""
     try:
         yield
     except psycopg.Error as error:
@@ -52,11 +51,11 @@ def told_apart() -> Iterator[None]:
 
 
 def _nothing() -> None:
-    """Nobody asks how far we are."""
+    """Ignores the progress of calls."""
 
 
 class DatabaseLink:
-    """A connection that is made when it is needed: autocommit, our schema, JSON read by orjson."""
+    """A connection that is opened on demand: autocommit, our schema, JSON decoded by orjson."""
 
     def __init__(self, settings: WorkerSettings, role: str, statement_timeout_seconds: float) -> None:
         self._settings = settings
@@ -159,7 +158,7 @@ class DatabaseTransport(DatabaseLink):
         return self._doorbell.take()
 
     def claim(self, worker_id: str, limit: int) -> Iterator[list[ClaimedTask]]:
-        """Queue after queue; they take turns in being first."""
+        """Claim from queue after queue; each queue is first in turn."""
         self._turns.rotate(-1)
         for queue in self._turns:
             if limit <= 0:
@@ -187,11 +186,11 @@ class DatabaseTransport(DatabaseLink):
             workers.save_progress_if_held(self.conn, worker_id, progress)
 
     def save_checkpoints(self, worker_id: str, checkpoints: Sequence[CheckpointToSave]) -> Iterator[str | None]:
-        for one in checkpoints:
+        for checkpoint in checkpoints:
             refusal = None
             try:
                 with told_apart():
-                    if not workers.save_checkpoint_if_held(self.conn, worker_id, *one):
+                    if not workers.save_checkpoint_if_held(self.conn, worker_id, *checkpoint):
                         refusal = "the task belongs to another worker now"
             except Refused as error:
                 refusal = str(error)
@@ -205,11 +204,11 @@ class DatabaseTransport(DatabaseLink):
         with told_apart():
             tasks.report_tasks(self.conn, worker_id, reports)
 
-    def release(self, worker_id: str, given: Sequence[ReturnedLease]) -> None:
+    def release(self, worker_id: str, leases: Sequence[ReturnedLease]) -> None:
         with told_apart():
-            tasks.release_tasks(self.conn, worker_id, given)
+            tasks.release_tasks(self.conn, worker_id, leases)
 
-    def held_tasks(self, worker_id: str, known: Mapping[str, int]) -> list[HeldTask]:
+    def held_tasks(self, worker_id: str, epochs: Mapping[str, int]) -> list[HeldTask]:
         with told_apart():
             return workers.held_tasks(self.conn, worker_id)
 

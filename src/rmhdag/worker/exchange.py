@@ -1,7 +1,7 @@
-"""Everything a worker says to the platform and hears from it, in a thread of its own.
+"""All communication of a worker with the platform, in a thread of its own.
 
-The supervisor never waits for the other side: it leaves things here and is told what came. While that is away, what was
-left here stays, and is sent when it is back. Logs and checkpoints of a task go before its report.
+The supervisor never waits for the platform: it queues messages here and receives news. While the platform is
+unreachable, messages stay queued; they are sent when it is back. Logs and checkpoints of a task go before its report.
 """
 
 from __future__ import annotations
@@ -10,60 +10,30 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import NamedTuple
 
 from rmhdag.messaging.wake import Wake
 from rmhdag.models.leases import CheckpointToSave, ClaimedTask, LogChunk, Pair, ReturnedLease, TaskProgress
 from rmhdag.observability.logs import get_logger
 from rmhdag.observability.supervision import Loop, Supervisor
+from rmhdag.worker.news import CheckpointSaved, Claimed, Heard, LeasesChecked, Registered, StartsMarked
 from rmhdag.worker.references import may_hold_reference
 from rmhdag.worker.reports import BATCH, Finished, report_batch, take_batch
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.suspects import Suspects
+from rmhdag.worker.task_notes import TaskNotes
 from rmhdag.worker.task_secrets import TaskSecrets
-from rmhdag.worker.transport import Failed, Identity, NotAllowed, Refused, Transport, TransportError, Unreachable
+from rmhdag.worker.transport import Failed, Identity, NotAllowed, Transport, TransportError, Unreachable
 from rmhdag.worker.unread import Unread
 from rmhdag.worker.waiting import Waiting
 
 log = get_logger(__name__)
 CLAIM_LIMIT = 500
-# Whatever the other side asks for: longer, and our leases would not be ours any more.
+# Even if the platform asks for a longer pause: after that our leases might be lost.
 MOST_PAUSE_SECONDS = 5.0
-# However little there is to do, the loop comes round: its age is what shows that it lives.
+# The loop makes a turn at least this often, even without work: the age of its last turn shows that it is alive.
 MOST_WAIT_SECONDS = 5.0
-# An error that nobody expected is taken for the data's fault once it has come back this often.
+# An unexpected error is blamed on the data after this many repetitions.
 MOST_SURPRISES = 2
-
-
-class Claimed(NamedTuple):
-    worker_id: str
-    tasks: list[ClaimedTask]
-    refused: list[tuple[ClaimedTask, str]]
-
-
-class LeasesChecked(NamedTuple):
-    """What the rows say about our leases: told to stop, or ours no more."""
-
-    to_stop: list[Pair]
-    gone: list[Pair]
-
-
-class StartsMarked(NamedTuple):
-    asked: list[Pair]
-    matched: set[str]
-
-
-class CheckpointSaved(NamedTuple):
-    pair: Pair
-    refusal: str | None
-
-
-class Registered(NamedTuple):
-    worker_id: str
-
-
-Heard = Claimed | LeasesChecked | StartsMarked | CheckpointSaved | Registered | Failed
 
 
 class Exchange:
@@ -75,7 +45,7 @@ class Exchange:
         is_trusted: Callable[[], bool],
         before: str | None = None,
     ) -> None:
-        """`before` is the worker of an earlier life that may still hold something."""
+        """`before` is the worker id of an earlier life that may still hold leases."""
         self._settings = settings
         self._transport = transport
         self._hear = hear
@@ -88,13 +58,10 @@ class Exchange:
         self._finished: Waiting[Finished] = Waiting()
         self._released: Waiting[ReturnedLease] = Waiting()
         self._starts: Waiting[Pair] = Waiting()
-        # The newest of each lease: an older one that was not saved yet is of no use to anybody.
-        self._checkpoints: dict[Pair, CheckpointToSave] = {}
-        self._progress: dict[Pair, TaskProgress] = {}
-        self._logs: Waiting[LogChunk] = Waiting()
+        self._notes = TaskNotes(transport, hear)
         self._room = 0
         self._passed_on_total = 0
-        # What we hold by our own account, to be compared with the rows.
+        # The leases that this worker believes to hold, to be compared with the rows.
         self._known: dict[str, int] = {}
         self._unread = Unread(settings.unread_seconds)
         self._secrets = TaskSecrets()
@@ -118,13 +85,12 @@ class Exchange:
         supervisor.start("exchange", self._run, self._settings.stuck_seconds)
 
     def become(self, identity: Identity) -> None:
-        """From now on speak as this worker; what was said as the one before is void."""
+        """Use this identity from now on; messages queued under the previous one are void."""
         with self._lock:
             self._identity = identity
-            for waiting in (self._finished, self._released, self._starts, self._logs):
+            for waiting in (self._finished, self._released, self._starts):
                 waiting.clear()
-            self._checkpoints.clear()
-            self._progress.clear()
+            self._notes.clear()
             self._known.clear()
             self._told.clear()
             self._unread = Unread(self._settings.unread_seconds)
@@ -141,28 +107,28 @@ class Exchange:
             self.wake()
 
     def claim_no_more(self) -> None:
-        """The worker is about to stop."""
+        """Stop claiming: the worker is about to stop."""
         self._claims_no_more = True
 
     def passed_on(self) -> set[Pair]:
-        """Leases that the crew must know: those that wait here, to be read or to be sent, are not among them."""
-        here = {(one.task.task_id, one.task.lease_epoch) for one in self._finished.first()}
-        here.update((one.task_id, one.lease_epoch) for one in self._released.first())
+        """Leases that the crew must have: all but those that wait here to be read or sent."""
+        here = {(result.task.task_id, result.task.lease_epoch) for result in self._finished.first()}
+        here.update((lease.task_id, lease.lease_epoch) for lease in self._released.first())
         here.update(self._unread.pairs())
         return set(self._known.copy().items()) - here
 
     def counts(self) -> dict[str, int]:
-        """Leases that are with neither the crew nor a child: not read yet, or ended and not reported yet."""
+        """Number of leases with neither the crew nor a child: not read yet, or ended and not reported yet."""
         return {"tasks_unread": len(self._unread), "tasks_unreported": len(self._finished) + len(self._released)}
 
     def left_behind(self) -> tuple[list[Finished], list[ReturnedLease]]:
-        """Results and leases that were not sent, for whoever tries it after this exchange has been given up."""
+        """Results and leases that were not sent, for another attempt after this exchange has been abandoned."""
         unread = [ReturnedLease(*pair) for pair in self._unread.pairs()]
         return self._finished.first(), [*self._released.first(), *unread]
 
     @property
     def has_told_all(self) -> bool:
-        """Of every task that ended here the platform knows."""
+        """Whether every ended task has been reported to the platform."""
         return not self._finished and not self._released
 
     def report(self, finished: Finished) -> None:
@@ -170,7 +136,7 @@ class Exchange:
         self._is_unheard = True
 
     def release(self, lease: ReturnedLease) -> None:
-        """Give it back."""
+        """Return the lease to the queue."""
         if lease.delay_seconds is None:
             self._suspects.give_back((lease.task_id, lease.lease_epoch))
         self._released.add(lease)
@@ -185,32 +151,30 @@ class Exchange:
         if fault is not None:
             self._hear(CheckpointSaved((checkpoint.task_id, checkpoint.lease_epoch), fault))
             return
-        with self._lock:
-            self._checkpoints[checkpoint.task_id, checkpoint.lease_epoch] = checkpoint
+        self._notes.add_checkpoint(checkpoint)
         self._is_unheard = True
 
     def tell_progress(self, progress: TaskProgress) -> None:
         if self._secrets:
             progress = self._secrets.masked_progress(progress)
-        with self._lock:
-            self._progress[progress.task_id, progress.lease_epoch] = progress
+        self._notes.add_progress(progress)
         self._is_unheard = True
 
     def keep_logs(self, chunks: Sequence[LogChunk]) -> None:
-        self._logs.add(*(map(self._secrets.masked_log, chunks) if self._secrets else chunks))
+        self._notes.add_logs(map(self._secrets.masked_log, chunks) if self._secrets else chunks)
         self._is_unheard = True
 
     def wake(self) -> None:
         self._wake.ring()
 
     def wake_if_needed(self) -> None:
-        """Once per turn of the supervisor, however much it has left here."""
+        """Called once per turn of the supervisor, however many messages it has queued."""
         if self._is_unheard:
             self._is_unheard = False
             self.wake()
 
     def drain(self, timeout_seconds: float) -> bool:
-        """Wait until all that was left here is sent; False if it could not be."""
+        """Wait until all queued messages are sent; False if that failed."""
         self.wake()
         with self._is_quiet:
             return self._is_quiet.wait_for(
@@ -218,14 +182,14 @@ class Exchange:
             )
 
     def stop(self, timeout_seconds: float = 20.0) -> None:
-        """Leave the register if the other side is there, and end."""
+        """Unregister if the platform is reachable, and end."""
         self._is_stopped = True
         self.wake()
         self._has_ended.wait(timeout_seconds)
         self._wake.close()
 
     def _run(self, loop: Loop) -> None:
-        """Until stopped. What escapes from here nobody expected: it is started again, on a new connection."""
+        """Run until stopped. After an unexpected exception the loop is restarted with a new connection."""
         self._transport.on_call = loop.turn
         if loop.restarts:
             self._failures += 1
@@ -253,7 +217,7 @@ class Exchange:
             log.warning("worker_not_unregistered", error=str(error))
 
     def _turn(self) -> None:
-        """Send what waits, look after our leases, claim what there is room for; then wait for a reason to go on."""
+        """Send queued messages, check our leases, claim tasks as far as there is room; then wait for work."""
         if self._transport.connect():
             self._checked_at = 0.0
             self._looks_promising = True
@@ -286,118 +250,59 @@ class Exchange:
             timeout = min(timeout, self._settings.lease_check_seconds)
         if (read_in := self._unread.next_in(time.monotonic())) is not None:
             timeout = min(timeout, read_in)
-        # Something to claim, but the heartbeat has to be answered first.
+        # There may be work, but a heartbeat must succeed before the next claim.
         least = 0.001 if self._is_trusted() else 0.05
         if self._transport.wait(max(timeout, least), self._wake.fileno(), is_hungry=is_hungry):
             self._looks_promising = True
         self._wake.take()
 
     def _has_waiting(self) -> bool:
-        return bool(self._finished or self._released or self._starts or self._checkpoints or self._logs)
+        return bool(self._finished or self._released or self._starts or self._notes.must_be_sent)
 
     def _register(self) -> Identity | None:
-        """Our row in the register, made when we begin and made anew when we were declared dead."""
-        wanted = self._identity
-        if wanted is None or wanted is self._registered:
-            return wanted
-        # A claim may have been under way when we were declared dead: then nobody has seen what it took.
-        self._transport.register(wanted, self._before)
-        self._registered, self._before = wanted, wanted.worker_id
-        self._hear(Registered(wanted.worker_id))
-        return wanted
+        """Register at the start, and again under a new identity after the worker was declared dead."""
+        identity = self._identity
+        if identity is None or identity is self._registered:
+            return identity
+        # A claim may have been in progress when the worker was declared dead: no process has received its tasks.
+        self._transport.register(identity, self._before)
+        self._registered, self._before = identity, identity.worker_id
+        self._hear(Registered(identity.worker_id))
+        return identity
 
     def _send(self, worker_id: str) -> None:
-        """Nothing is forgotten before it is sent: after a failure the same is sent again."""
+        """Nothing is removed before it is sent: after a failure the same is sent again."""
         transport = self._transport
-        # Chosen before the logs are sent: what a task has said must be there before its end is told, for after that a
-        # server takes nothing more for it.
+        # Chosen before the logs are sent: the log of a task must arrive before its report, because after that the
+        # server accepts nothing more for it.
         ended = take_batch(self._finished.first(BATCH))
-        self._send_logs(worker_id)
+        self._notes.send_logs(worker_id, is_desperate=self._is_desperate)
         if self._starts:
-            asked = self._starts.first()
-            matched = transport.mark_starts(worker_id, asked)
-            self._starts.drop(len(asked))
-            self._hear(StartsMarked(asked, matched))
-        if self._checkpoints:
-            self._send_checkpoints(worker_id)
-        if self._progress:
-            self._send_progress(worker_id)
+            pairs = self._starts.first()
+            matched = transport.mark_starts(worker_id, pairs)
+            self._starts.drop(len(pairs))
+            self._hear(StartsMarked(pairs, matched))
+        self._notes.send_checkpoints(worker_id, is_desperate=self._is_desperate)
+        self._notes.send_progress(worker_id, is_desperate=self._is_desperate)
         if ended:
             report_batch(transport, worker_id, ended, is_desperate=self._is_desperate)
-            self._forget((one.task.task_id, one.task.lease_epoch) for one in ended)
+            self._forget((result.task.task_id, result.task.lease_epoch) for result in ended)
             self._finished.drop(len(ended))
-            # The work that they lead to may be ours.
-            self._looks_promising = self._looks_promising or not transport.has_bell
+            # The tasks that follow may be for this worker.
+            self._looks_promising = self._looks_promising or not transport.has_bell or _frees_lane(ended)
         if self._released:
-            given = self._released.first(500)
-            transport.release(worker_id, given)
-            self._forget((one.task_id, one.lease_epoch) for one in given)
-            self._released.drop(len(given))
-
-    def _send_logs(self, worker_id: str) -> None:
-        """All that are there now; others may come meanwhile."""
-        left = len(self._logs)
-        while left:
-            chunks = self._logs.first(min(left, 50))
-            self._tolerate(partial(self._transport.keep_logs, worker_id, chunks), "task_logs_not_kept")
-            self._logs.drop(len(chunks))
-            left -= len(chunks)
-
-    def _send_checkpoints(self, worker_id: str) -> None:
-        with self._lock:
-            waiting = list(self._checkpoints.values())
-        try:
-            for one, refusal in zip(waiting, self._transport.save_checkpoints(worker_id, waiting), strict=True):
-                self._checkpoint_was_saved(one, refusal)
-        except (TransportError, NotAllowed):
-            raise
-        except Exception as error:
-            if not self._is_desperate:
-                raise
-            for one in waiting:
-                self._checkpoint_was_saved(one, f"{type(error).__name__}: {error}")
-
-    def _checkpoint_was_saved(self, checkpoint: CheckpointToSave, refusal: str | None) -> None:
-        pair = (checkpoint.task_id, checkpoint.lease_epoch)
-        with self._lock:
-            if self._checkpoints.get(pair) is not checkpoint:
-                return  # a newer one has taken its place, or it was answered before
-            del self._checkpoints[pair]
-        self._hear(CheckpointSaved(pair, refusal))
-
-    def _send_progress(self, worker_id: str) -> None:
-        with self._lock:
-            progress, self._progress = self._progress, {}
-        try:
-            self._tolerate(
-                partial(self._transport.save_progress, worker_id, list(progress.values())), "progress_not_told"
-            )
-        except BaseException:
-            with self._lock:
-                if self._registered is self._identity:
-                    self._progress = {**progress, **self._progress}
-            raise
+            leases = self._released.first(500)
+            transport.release(worker_id, leases)
+            self._forget((lease.task_id, lease.lease_epoch) for lease in leases)
+            self._released.drop(len(leases))
 
     @property
     def _is_desperate(self) -> bool:
-        """The same has failed again and again without a reason that we know: it is perhaps the data's fault."""
+        """The same messages have failed repeatedly for an unknown reason: perhaps the data causes it."""
         return self._surprises >= MOST_SURPRISES
 
-    def _tolerate(self, send: Callable[[], None], what: str) -> None:
-        """For what is only told: data that the other side refuses is not worth a task."""
-        try:
-            send()
-        except Refused as error:
-            log.warning(what, error=str(error))
-        except (TransportError, NotAllowed):
-            raise
-        except Exception as error:
-            if not self._is_desperate:
-                raise
-            log.error(what, error=f"{type(error).__name__}: {error}")
-
     def _forget(self, pairs: Iterable[Pair]) -> None:
-        """Not a newer lease of the same task."""
+        """Forget these leases, but not a newer lease of the same task."""
         for task_id, epoch in pairs:
             if self._known.get(task_id) == epoch:
                 del self._known[task_id]
@@ -405,7 +310,7 @@ class Exchange:
                     self._secrets.forget(task_id)
 
     def _check_leases(self, worker_id: str) -> None:
-        """Compare what we hold with the rows: some are to stop, some are gone, some we never knew we had."""
+        """Compare our leases with the rows: some tasks should stop, some leases are lost, some were never received."""
         self._checked_at = time.monotonic()
         if not self._known and not self._may_hold_more and self._passed_on_total == 0:
             return
@@ -431,7 +336,7 @@ class Exchange:
     def _claim(self, worker_id: str) -> bool:
         """Claim what there is room for; True if there may be more."""
         if self._suspects.is_held(self._known):
-            self._looks_promising = True  # as soon as it is gone
+            self._looks_promising = True  # look again once it is gone
             return False
         more = not self._suspects.is_reserved and self._claim_batches(worker_id)
         if not self._claims_no_more and self._is_trusted():
@@ -453,7 +358,7 @@ class Exchange:
             return False
         self._looked_at = now
         limit, count = min(room, CLAIM_LIMIT), 0
-        # If the answer is lost, rows are ours without our knowing.
+        # If the answer is lost, the rows name this worker although it never received them.
         self._may_hold_more = True
         for claimed in self._transport.claim(worker_id, limit):
             count += len(claimed)
@@ -475,7 +380,7 @@ class Exchange:
         self._read_values(worker_id)
 
     def _read_values(self, worker_id: str) -> None:
-        """Pass on what can be read now; what could not be read for too long is given back."""
+        """Pass on tasks whose parameters can be read now; release those that could not be read for too long."""
         unread = self._unread
         if not unread:
             return
@@ -488,7 +393,7 @@ class Exchange:
             self._pass_on(worker_id, read.ready, read.refused)
 
     def _pass_on(self, worker_id: str, ready: list[ClaimedTask], refused: list[tuple[ClaimedTask, str]]) -> None:
-        """Counted here and not before: what the supervisor has not seen must not take up its room."""
+        """Counted here and not earlier: tasks that the supervisor has not received must not reduce its room."""
         count = len(ready) + len(refused)
         with self._lock:
             self._room -= count
@@ -496,12 +401,12 @@ class Exchange:
         self._hear(Claimed(worker_id, ready, refused))
 
     def _give_back(self, pairs: Iterable[Pair]) -> None:
-        """What never left the exchange."""
+        """Release tasks that never left the exchange."""
         for pair in pairs:
             self._released.add(ReturnedLease(*pair))
 
     def _recover(self, error: TransportError) -> None:
-        """The other side is away, or would not have it now: begin again with a new connection, soon and then later."""
+        """The platform is unreachable or asks to retry later: reconnect, after growing pauses."""
         self._failures += 1
         if self._failures in (1, 10, 100):
             log.warning("platform_unavailable", reached_by=self._transport.name, times=self._failures, error=str(error))
@@ -510,5 +415,10 @@ class Exchange:
         if isinstance(error, Unreachable):
             pause = max(pause, min(error.retry_seconds, MOST_PAUSE_SECONDS))
         deadline = time.monotonic() + pause * random.uniform(0.5, 1.0)
-        while not self._is_stopped and (left := deadline - time.monotonic()) > 0:
-            time.sleep(min(left, 0.1))
+        while not self._is_stopped and (seconds := deadline - time.monotonic()) > 0:
+            time.sleep(min(seconds, 0.1))
+
+
+def _frees_lane(ended: Iterable[Finished]) -> bool:
+    """Whether a namespace with limited slots has a free slot again, so that more of its tasks may be claimed."""
+    return any(result.task.lanes is not None for result in ended)

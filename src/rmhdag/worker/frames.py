@@ -1,22 +1,61 @@
-"""What parent and child say to each other: JSON arrays, one per line, whose first member names what it is.
+"""Frames between parent and child: JSON arrays, one per line, whose first member is the frame's name.
 
-Many lines are parsed by one call: at thousands of tasks per second that is what keeps the parent cheap.
+The two that every task needs are declared here, and both sides write and read them through that.
+
+One call parses many lines: at thousands of tasks per second, this keeps the parent cheap.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 Frame = list[Any]
 RECEIVE_BYTES = 256 * 1024
-# The largest output and its records, escaped, fit in; something that writes to the socket by accident does not.
+# Large enough for the largest output with its records, escaped; stops a program that writes to the socket by accident.
 MOST_FRAME_BYTES = 256 * 1024 * 1024
 
 
+class TaskFrame(NamedTuple):
+    """A task, from the parent."""
+
+    name: str
+    key: int
+    handler: str
+    task_id: str
+    job_id: str
+    node_id: str
+    attempt: int
+    lease_epoch: int
+    timeout_seconds: int
+    namespace: str
+    trace_parent: str | None
+    checkpoint_phase: str | None
+    checkpoint_data: Any
+    params: Any
+
+
+class DoneFrame(NamedTuple):
+    """What became of a task, from the child. `output`, `records`, `error` and `warnings` are JSON text already."""
+
+    name: str
+    key: int
+    error_kind: str | None
+    error_message: str | None
+    began_ns: int
+    took_ns: int
+    output: str | None
+    metrics: dict[str, Any] | None
+    delay_seconds: float | None
+    stopped: bool
+    records: str | None
+    error: str | None
+    warnings: str | None
+
+
 class FrameError(Exception):
-    """The other side does not keep to the protocol."""
+    """The other side violates the protocol."""
 
 
 def encode(*frame: Any) -> bytes:
@@ -24,7 +63,7 @@ def encode(*frame: Any) -> bytes:
 
 
 class FrameReader:
-    """Bytes in, whole frames out; what is cut off waits for its rest."""
+    """Bytes in, whole frames out; an incomplete frame waits for its rest."""
 
     def __init__(self, most_bytes: int = MOST_FRAME_BYTES) -> None:
         self._rest: list[bytes] = []

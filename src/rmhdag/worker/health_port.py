@@ -1,8 +1,8 @@
-"""A worker's own health over HTTP: `/livez`, `/readyz`, `/health`, for whoever restarts it.
+"""A worker's own health over HTTP: `/livez`, `/readyz`, `/health`, for supervisors that restart it.
 
-One thread answers one caller after the other. Each is read once and gets two seconds, so that no caller can hold up the
-next one, let alone the worker. Nothing of tasks is told and no key is asked for; it listens on loopback unless told
-otherwise.
+One thread answers one caller after another. It reads each once and allows two seconds, so that no caller can delay
+the next one, let alone the worker. Responses contain nothing about tasks, so no key is needed; the port listens on
+loopback unless configured otherwise.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REQUEST_BYTES = 8_192
 
 
 class WorkerHealth(NamedTuple):
-    """`is_trusted`: its last heartbeat is fresh enough that nobody can have declared it dead."""
+    """`is_trusted`: the last heartbeat is recent enough that no orchestrator can have declared the worker dead."""
 
     worker_id: str
     queues: tuple[str, ...]
@@ -34,11 +34,11 @@ class WorkerHealth(NamedTuple):
     tasks_done: int
     draining: bool
     is_trusted: bool
-    # Seconds since each loop last came round, how often each was started again, and which are overdue.
+    # Seconds since the last turn of each loop, the number of its restarts, and the loops that are overdue.
     loops: dict[str, float]
     threads: dict[str, int]
     late_loops: tuple[str, ...]
-    # More than one if it has given up what it held and begun anew.
+    # More than one if the worker has released everything and started over.
     lives: int
 
     @property
@@ -49,7 +49,7 @@ class WorkerHealth(NamedTuple):
 
 
 class HealthPort:
-    """Listens from its making on; `close` ends it. A port that is taken is told in the log, and the worker works on."""
+    """Listens from construction until `close`. If the port is taken, the worker logs that and goes on without it."""
 
     def __init__(self, settings: WorkerSettings, look: Callable[[], WorkerHealth]) -> None:
         self._look = look
@@ -60,7 +60,7 @@ class HealthPort:
         except OSError as error:
             log.warning("no health port %s:%s: %s", settings.health_host, settings.health_port, error)
             return
-        log.info("health is told on http://%s:%s/health", *self._listener.getsockname()[:2])
+        log.info("health is reported at http://%s:%s/health", *self._listener.getsockname()[:2])
 
     def start(self, supervisor: Supervisor) -> None:
         if self._listener is not None:
@@ -78,7 +78,7 @@ class HealthPort:
             self._listener.close()
 
     def _serve(self, loop: Loop) -> None:
-        """No caller ends it, whatever happens while it is answered."""
+        """An error while a caller is answered does not end the loop."""
         listener = self._listener
         assert listener is not None
         listener.settimeout(ACCEPT_SECONDS)
@@ -96,30 +96,30 @@ class HealthPort:
                 caller.settimeout(PATIENCE_SECONDS)
                 request = caller.recv(REQUEST_BYTES)
                 try:
-                    told = answer(request, self._look())
+                    response = answer(request, self._look())
                 except Exception as error:
-                    log.exception("health could not be told")
-                    told = respond(HTTPStatus.INTERNAL_SERVER_ERROR, {"detail": type(error).__name__})
-                caller.sendall(told)
+                    log.exception("health could not be reported")
+                    response = respond(HTTPStatus.INTERNAL_SERVER_ERROR, {"detail": type(error).__name__})
+                caller.sendall(response)
 
 
-def answer(request: bytes, found: WorkerHealth) -> bytes:
-    """The whole answer to the first line of a request."""
+def answer(request: bytes, health: WorkerHealth) -> bytes:
+    """The whole HTTP response to the first line of a request."""
     words = request.partition(b"\r\n")[0].split(b" ")
     if len(words) != 3 or words[0] not in (b"GET", b"HEAD"):
         return respond(HTTPStatus.BAD_REQUEST, {"detail": "GET /livez, /readyz or /health"})
     body: dict[str, Any]
     match words[1].partition(b"?")[0]:
         case b"/livez":
-            alive = not found.late_loops
+            alive = not health.late_loops
             status, body = HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE, {"alive": alive}
         case b"/readyz":
-            ready = found.status == "HEALTHY"
+            ready = health.status == "HEALTHY"
             status, body = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, {"ready": ready}
         case b"/health":
-            well = found.status != "UNHEALTHY"
+            well = health.status != "UNHEALTHY"
             status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
-            body = {"status": found.status, **found._asdict()}
+            body = {"status": health.status, **health._asdict()}
         case _:
             status, body = HTTPStatus.NOT_FOUND, {"detail": "there is /livez, /readyz and /health"}
     return respond(status, body, with_body=words[0] == b"GET")

@@ -1,4 +1,4 @@
-"""The sign of life, over a connection of its own: nothing that a handler or a slow statement does can hold it up."""
+"""The heartbeat, over a connection of its own: neither a handler nor a slow statement can delay it."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from rmhdag.worker.transport import Failed, NotAllowed, Pulse, TransportError, U
 from rmhdag.worker.trust import TrustPage, now_ns
 
 log = get_logger(__name__)
-# With the default of 2 s: two seconds less than the silence after which others may declare us dead.
+# With the default of 2 s: two seconds less than the time after which orchestrators may declare the worker dead.
 TRUSTED_BEATS = 4
 RETRY_SECONDS = 0.5
 
 
 class Fenced(NamedTuple):
-    """This worker was declared dead: what it holds belongs to others."""
+    """This worker was declared dead: it has lost all its leases."""
 
     worker_id: str
 
 
 class DrainRequested(NamedTuple):
-    """Somebody wants this worker to finish and end. Heard with every beat from then on."""
+    """The worker should drain: finish its tasks and end. Repeated with every heartbeat from then on."""
 
     worker_id: str
 
 
 class Heartbeat:
-    """Beats until stopped; says so, once, when there is no row to beat on."""
+    """Sends heartbeats until stopped; reports once if the worker's row is gone."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class Heartbeat:
         supervisor.start("heartbeat", lambda loop: self._run(loop, overdue), self._settings.stuck_seconds)
 
     def beat_for(self, worker_id: str) -> None:
-        """It has just been registered; it is trusted with tasks once a beat went through over our own connection."""
+        """The worker has just been registered; it may run tasks once a heartbeat has succeeded on this connection."""
         self._worker_id = worker_id
         self._wake.set()
 
     def is_fresh(self) -> bool:
-        """Nobody can have declared us dead yet. After a freeze this is false until we have asked."""
+        """No orchestrator can have declared the worker dead yet. False after a freeze, until the next heartbeat."""
         return now_ns() < self._trusted_until_ns
 
     def stop(self, timeout_seconds: float = 10.0) -> None:
@@ -75,7 +75,7 @@ class Heartbeat:
         self._has_ended.wait(timeout_seconds)
 
     def _run(self, loop: Loop, overdue: Overdue) -> None:
-        """Until stopped. Before it says that the worker lives, it looks whether that is so."""
+        """Runs until stopped. Before each heartbeat it checks that the worker's loops are alive."""
         if loop.restarts:
             self._pulse.disconnect()
         while not self._stopped:

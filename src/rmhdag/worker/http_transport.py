@@ -1,7 +1,7 @@
-"""The platform reached over its HTTP API, with a key and without a database: one call per batch.
+"""The transport over the HTTP API, with a key and without a database: one call per batch.
 
-Waiting has no effect on the other side, so that it may end at any moment: a thread waits for a ring, and the exchange
-claims. A claim that waited would lease tasks to a worker that is perhaps no longer listening.
+Waiting has no effect on the server, so it may end at any moment: a thread waits for a notification, and the exchange
+claims. A claim that waited could lease tasks to a worker that is no longer listening.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.transport import Identity, KeyRefused, NotAllowed, Refused, TransportError, Unreachable
 
 T = TypeVar("T")
-# It tells every call; at a few calls per second that is no news.
+# httpx logs every call; at a few calls per second that is noise.
 logging.getLogger("httpx").setLevel(logging.WARNING)
 PROBLEM = "application/problem+json"
 WAIT_SECONDS = 25.0
-# The server looks once a second for all who wait; our own looks are for when its rings do not reach us.
+# The server polls once a second for all waiting workers; ours is for notifications that do not reach us.
 POLLS_PER_LOOK = 5
 BELL_PAUSE_SECONDS = 1.0
 IDLE_SECONDS = 5.0
@@ -52,15 +52,15 @@ CHECKPOINTS_PER_CALL = 50
 
 
 class NotThere(TransportError):
-    """The API knows nothing of the kind: a worker that was declared dead, a payload that was pruned."""
+    """The API has no such object: a worker that was declared dead, or a payload that was pruned."""
 
 
 def _nothing() -> None:
-    """Nobody asks how far we are."""
+    """Ignores the progress of calls."""
 
 
 class HttpLink:
-    """Calls, and what their answers mean."""
+    """Calls, and the translation of error responses into errors of the transport."""
 
     def __init__(self, settings: WorkerSettings, read_seconds: float) -> None:
         self._settings = settings
@@ -101,17 +101,17 @@ class HttpLink:
         )
 
     def _meaning(self, answer: httpx.Response) -> Exception:
-        status, said = answer.status_code, _detail(answer)
+        status, detail = answer.status_code, _detail(answer)
         if status in (401, 403):
-            return KeyRefused(f"{self._settings.api_url} refuses the key: {said}")
+            return KeyRefused(f"{self._settings.api_url} refuses the key: {detail}")
         is_ours = answer.headers.get("content-type", "").startswith(PROBLEM)
         if not is_ours or status in (408, 425, 429) or status >= 500:
-            return Unreachable(f"{status} {said}", _seconds(answer.headers.get("retry-after")))
-        return NotThere(said) if status == 404 else Refused(said)
+            return Unreachable(f"{status} {detail}", _seconds(answer.headers.get("retry-after")))
+        return NotThere(detail) if status == 404 else Refused(detail)
 
 
 def _detail(answer: httpx.Response) -> str:
-    """What a problem says, with its first place."""
+    """The detail of a problem document, with its first place."""
     try:
         body = orjson.loads(answer.content)
         place = body["errors"][0] if body.get("errors") else {"detail": body["detail"], "pointer": ""}
@@ -133,15 +133,15 @@ class HttpPulse(HttpLink):
 
     def beat(self, worker_id: str, stats: dict[str, Any], *, draining: bool) -> BeatAnswer:
         try:
-            heard = self.say(f"/workers/{worker_id}/heartbeat", {"stats": stats, "draining": draining})
+            answer = self.say(f"/workers/{worker_id}/heartbeat", {"stats": stats, "draining": draining})
         except NotThere:
             return BeatAnswer.GONE
-        # An older server says nothing of it.
-        return BeatAnswer.DRAIN if heard.get("drain") else BeatAnswer.GO_ON
+        # An older server does not send this field.
+        return BeatAnswer.DRAIN if answer.get("drain") else BeatAnswer.GO_ON
 
 
 class HttpBell:
-    """Waits at the API, in a thread, whenever somebody here wants to hear; `fileno` is readable when it rang."""
+    """Waits at the API in a thread while the worker has room; `fileno` is readable after a notification."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._link = HttpLink(settings, read_seconds=WAIT_SECONDS + 10)
@@ -154,14 +154,14 @@ class HttpBell:
         return self._rung.fileno()
 
     def listen(self) -> None:
-        """Until the next ring. What rings while nobody listens is heard when somebody does again."""
+        """Wait for the next notification. Notifications while nothing waits are delivered at the next wait."""
         self._is_wanted.set()
 
     def take(self) -> bool:
         return self._rung.take()
 
     def close(self) -> None:
-        """Without waiting for the thread, which may be waiting for the API; it ends with the process at the latest."""
+        """Does not wait for the thread, which may wait for the API; it ends with the process at the latest."""
         self._is_closed.set()
         self._is_wanted.set()
         self._rung.close()
@@ -174,14 +174,14 @@ class HttpBell:
                 continue
             try:
                 body = {"queues": self._queues, "after": place, "wait_seconds": WAIT_SECONDS}
-                heard = self._link.say("/tasks/wait", body)
+                answer = self._link.say("/tasks/wait", body)
             except (TransportError, NotAllowed):
-                # The exchange will find out by itself what is wrong, sooner if it looks now.
-                place, heard = None, {"rang": True, "place": None}
+                # The exchange will meet the error itself; wake it so that this happens soon.
+                place, answer = None, {"rang": True, "place": None}
                 self._is_closed.wait(BELL_PAUSE_SECONDS)
                 self._link.disconnect()
-            place = heard["place"]
-            if heard["rang"]:
+            place = answer["place"]
+            if answer["rang"]:
                 self._is_wanted.clear()
                 self._rung.ring()
         self._link.disconnect()
@@ -240,81 +240,81 @@ class HttpTransport(HttpLink):
     def claim(self, worker_id: str, limit: int) -> Iterator[list[ClaimedTask]]:
         self._turns.rotate(-1)
         try:
-            heard = self.say("/tasks/claim", {"worker_id": worker_id, "queues": list(self._turns), "limit": limit})
-        except NotThere:  # declared dead: the heartbeat will be told
+            answer = self.say("/tasks/claim", {"worker_id": worker_id, "queues": list(self._turns), "limit": limit})
+        except NotThere:  # declared dead: the heartbeat reports it
             return
-        self._suspect_waits = heard["suspect_waits"]
-        if heard["tasks"]:
-            yield [_claimed(task) for task in heard["tasks"]]
+        self._suspect_waits = answer["suspect_waits"]
+        if answer["tasks"]:
+            yield [_claimed(task) for task in answer["tasks"]]
 
     def suspect_waits(self) -> bool:
-        """As the last claim or look at our leases was told."""
+        """As of the last claim or check of our leases."""
         return self._suspect_waits
 
     def claim_suspect(self, worker_id: str) -> ClaimedTask | None:
         self._suspect_waits = False
         try:
-            heard = self.say("/tasks/claim-suspect", {"worker_id": worker_id, "queues": list(self._turns)})
+            answer = self.say("/tasks/claim-suspect", {"worker_id": worker_id, "queues": list(self._turns)})
         except NotThere:
             return None
-        return None if heard["task"] is None else _claimed(heard["task"])
+        return None if answer["task"] is None else _claimed(answer["task"])
 
     def mark_starts(self, worker_id: str, pairs: Sequence[Pair]) -> set[str]:
-        said = [{"task_id": task_id, "lease_epoch": epoch} for task_id, epoch in newest(pairs, lambda pair: pair)]
-        heard = self.say("/callbacks/task-started", {"worker_id": worker_id, "tasks": said})
-        return {one["task_id"] for one in heard["outcomes"] if one["outcome"] == "accepted"}
+        tasks = [{"task_id": task_id, "lease_epoch": epoch} for task_id, epoch in newest(pairs, lambda pair: pair)]
+        answer = self.say("/callbacks/task-started", {"worker_id": worker_id, "tasks": tasks})
+        return {outcome["task_id"] for outcome in answer["outcomes"] if outcome["outcome"] == "accepted"}
 
     def save_progress(self, worker_id: str, progress: Sequence[TaskProgress]) -> None:
-        said = [one._asdict() for one in newest(progress, lambda one: (one.task_id, one.lease_epoch))]
-        self.say("/callbacks/task-progress", {"worker_id": worker_id, "progress": said})
+        entries = [entry._asdict() for entry in newest(progress, lambda entry: (entry.task_id, entry.lease_epoch))]
+        self.say("/callbacks/task-progress", {"worker_id": worker_id, "progress": entries})
 
     def save_checkpoints(self, worker_id: str, checkpoints: Sequence[CheckpointToSave]) -> Iterator[str | None]:
         for start in range(0, len(checkpoints), CHECKPOINTS_PER_CALL):
             yield from self._save(worker_id, checkpoints[start : start + CHECKPOINTS_PER_CALL])
 
     def _save(self, worker_id: str, checkpoints: Sequence[CheckpointToSave]) -> Iterator[str | None]:
-        said = [{**one._asdict(), "data": orjson.Fragment(one.data)} for one in checkpoints]
+        entries = [{**checkpoint._asdict(), "data": orjson.Fragment(checkpoint.data)} for checkpoint in checkpoints]
         try:
-            heard = self.say("/callbacks/task-checkpoint", {"worker_id": worker_id, "checkpoints": said})
+            answer = self.say("/callbacks/task-checkpoint", {"worker_id": worker_id, "checkpoints": entries})
         except Refused as error:
             if len(checkpoints) == 1:
                 yield str(error)
             else:
-                for one in checkpoints:
-                    yield from self._save(worker_id, [one])
+                for checkpoint in checkpoints:
+                    yield from self._save(worker_id, [checkpoint])
             return
-        for one in heard["outcomes"]:
-            yield None if one["outcome"] == "accepted" else str(one["reason"])
+        for outcome in answer["outcomes"]:
+            yield None if outcome["outcome"] == "accepted" else str(outcome["reason"])
 
     def keep_logs(self, worker_id: str, chunks: Sequence[LogChunk]) -> None:
-        """Whose task it is, the other side knows."""
+        """Without the job's fields: the server knows whose task it is."""
         fields = ("task_id", "lease_epoch", "chunk_index", "line_count", "truncated", "content")
-        said = [{field: getattr(chunk, field) for field in fields} for chunk in chunks]
-        self.say("/callbacks/task-logs", {"worker_id": worker_id, "chunks": said})
+        entries = [{field: getattr(chunk, field) for field in fields} for chunk in chunks]
+        self.say("/callbacks/task-logs", {"worker_id": worker_id, "chunks": entries})
 
     def report(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
-        said = [_said(one) for one in reports]
-        heard = self.say("/callbacks/task-result", {"worker_id": worker_id, "results": said})
-        refused = next((one for one in heard["outcomes"] if one["outcome"] == "refused"), None)
+        results = [_said(report) for report in reports]
+        answer = self.say("/callbacks/task-result", {"worker_id": worker_id, "results": results})
+        refused = next((outcome for outcome in answer["outcomes"] if outcome["outcome"] == "refused"), None)
         if refused is not None:
             raise Refused(str(refused["reason"]))
 
-    def release(self, worker_id: str, given: Sequence[ReturnedLease]) -> None:
-        said = [_returned(one) for one in newest(given, lambda one: one[:2])]
-        self.say("/tasks/release", {"worker_id": worker_id, "tasks": said})
+    def release(self, worker_id: str, leases: Sequence[ReturnedLease]) -> None:
+        tasks = [_returned(lease) for lease in newest(leases, lambda lease: lease[:2])]
+        self.say("/tasks/release", {"worker_id": worker_id, "tasks": tasks})
 
-    def held_tasks(self, worker_id: str, known: Mapping[str, int]) -> list[HeldTask]:
-        said = [{"task_id": task_id, "lease_epoch": epoch} for task_id, epoch in known.items()]
-        heard = self.say("/callbacks/task-heartbeat", {"worker_id": worker_id, "tasks": said})
-        self._suspect_waits = heard["suspect_waits"]
+    def held_tasks(self, worker_id: str, epochs: Mapping[str, int]) -> list[HeldTask]:
+        tasks = [{"task_id": task_id, "lease_epoch": epoch} for task_id, epoch in epochs.items()]
+        answer = self.say("/callbacks/task-heartbeat", {"worker_id": worker_id, "tasks": tasks})
+        self._suspect_waits = answer["suspect_waits"]
         return [
-            HeldTask(one["task_id"], one["lease_epoch"], one["state"] == "cancelled")
-            for one in (*heard["tasks"], *heard["unknown"])
-            if one["state"] != "gone"
+            HeldTask(task["task_id"], task["lease_epoch"], task["state"] == "cancelled")
+            for task in (*answer["tasks"], *answer["unknown"])
+            if task["state"] != "gone"
         ]
 
     def write_payload(self, namespace: str, job_id: str, text: bytes) -> Reference:
-        """The namespace is the key's, the job is the reported task's. What is there already is not sent again."""
+        """The namespace follows from the key, the job from the task. Chunks that the server has are not sent again."""
         digest = sha256(text).hexdigest()
         with suppress(NotThere):
             self.say(f"/payloads/{digest}", None, "GET")
@@ -329,10 +329,10 @@ class HttpTransport(HttpLink):
 
     def read_payload(self, namespace: str, digest: str) -> bytes:
         try:
-            found = self.say(f"/payloads/{digest}", None, "GET")
+            payload = self.say(f"/payloads/{digest}", None, "GET")
             chunks = [
                 self.send("GET", f"/payloads/{digest}/chunks/{index}", None, "").content
-                for index in range(found["chunk_count"])
+                for index in range(payload["chunk_count"])
             ]
         except (NotThere, Refused) as error:
             raise PayloadMissingError(f"there is no payload {digest} in namespace {namespace!r}") from error
@@ -360,21 +360,21 @@ def _said(report: TaskReport) -> dict[str, Any]:
 
 
 def _returned(lease: ReturnedLease) -> dict[str, Any]:
-    """Without a reason if there is none: an older API does not know that field."""
+    """Omits an empty reason: an older API does not know the field."""
     fields = lease._asdict()
     return fields if lease.reason is not None else {name: fields[name] for name in fields if name != "reason"}
 
 
-def newest(given: Sequence[T], pair_of: Callable[[T], Pair]) -> list[T]:
-    """One per task: an older lease of the same task is void whatever is said about it."""
-    found: dict[str, T] = {}
-    for one in given:
-        task_id, epoch = pair_of(one)
-        if task_id not in found or pair_of(found[task_id])[1] <= epoch:
-            found[task_id] = one
-    return list(found.values())
+def newest(entries: Sequence[T], pair_of: Callable[[T], Pair]) -> list[T]:
+    """One entry per task: an older lease of the same task is void, so its entry is dropped."""
+    latest: dict[str, T] = {}
+    for entry in entries:
+        task_id, epoch = pair_of(entry)
+        if task_id not in latest or pair_of(latest[task_id])[1] <= epoch:
+            latest[task_id] = entry
+    return list(latest.values())
 
 
 def _claimed(task: dict[str, Any]) -> ClaimedTask:
-    """Fields that a newer API adds are not ours."""
-    return ClaimedTask(*(task[field] for field in ClaimedTask._fields))
+    """Ignores fields that a newer API adds. The worker has one namespace, to which all its slots belong."""
+    return ClaimedTask(*(task[field] for field in ClaimedTask._fields if field != "lanes"))

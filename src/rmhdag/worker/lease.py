@@ -1,4 +1,4 @@
-"""A task that this worker holds, from its claim until it is reported or given back."""
+"""A task that this worker holds, from its claim until it is reported or released."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rmhdag.handlers.contract import StopReason
-from rmhdag.models.leases import ClaimedTask, LogChunk, TaskProgress
+from rmhdag.models.leases import ClaimedTask, LogChunk, TaskProgress, percent_of
 from rmhdag.models.limits import LOG_CHUNK_BYTES, TASK_LOG_BYTES
 
 if TYPE_CHECKING:
     from rmhdag.worker.child_process import ChildProcess
 
+# The limit of the column; the largest progress of a handler is rounded up by one on the board.
+LARGEST = 2**63 - 1
 CHUNK_BYTES = LOG_CHUNK_BYTES
 LOG_BYTES = TASK_LOG_BYTES
 
@@ -37,7 +39,7 @@ class Lease:
     is_interrupted: bool = False
     log: TaskLog | None = None
     progress: TaskProgress | None = None
-    # Of the span that the handler runs in.
+    # Id of the span that the handler runs in.
     trace_parent: str | None = None
     has_shown_progress: bool = False
 
@@ -47,7 +49,7 @@ class Lease:
 
     @property
     def ids(self) -> dict[str, str | int]:
-        """What a line of the log says of it."""
+        """The fields that identify the task in a log line."""
         task = self.task
         return {
             "job_id": task.job_id,
@@ -60,12 +62,12 @@ class Lease:
 
     @property
     def must_mark_start_first(self) -> bool:
-        """It was leased before. If it kills its worker, that must count, or it would go on for ever."""
+        """The task was leased before. If it kills its worker, the loss must count, or this would repeat forever."""
         return not self.is_start_marked and (self.task.lease_losses > 0 or self.task.lease_epoch > 1)
 
     @property
     def needs_whole_worker(self) -> bool:
-        """Two workers were lost while it ran: whatever ran beside it would be lost with the next one."""
+        """Two workers were lost while the task ran, so it runs alone: other tasks would be lost with the next one."""
         return self.task.lease_losses > 1
 
     @property
@@ -77,10 +79,15 @@ class Lease:
             self.log = TaskLog(self.task)
         self.log.write(text, is_last)
 
+    def note_progress(self, current: float, total: float | None, message: str | None) -> None:
+        whole = None if total is None else min(round(total), LARGEST)
+        text = None if message is None else message[:2000]
+        self.progress = TaskProgress(*self.pair, min(round(current), LARGEST), whole, percent_of(current, total), text)
+
 
 @dataclass(slots=True)
 class TaskLog:
-    """Text on its way to the database, in chunks that fit a row, until there is too much of it."""
+    """Log text in chunks that fit a row, up to the limit per task."""
 
     task: ClaimedTask
     _texts: list[str] = field(default_factory=list)

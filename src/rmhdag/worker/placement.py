@@ -1,4 +1,4 @@
-"""Which child gets which task, what waits for one, and how many more tasks there is room for."""
+"""Which child gets which task, which tasks wait for a child, and how many more the worker can take."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections import deque
 from collections.abc import Callable
 
 from rmhdag.observability.logs import get_logger
-from rmhdag.worker.child_process import ChildProcess
+from rmhdag.worker.child_process import ChildKind, ChildProcess
 from rmhdag.worker.lease import Lease
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.staff import Staff
 
 log = get_logger(__name__)
-# An answer that has not come by then is perhaps lost; asking again changes nothing on the other side.
+# By then the answer may be lost; asking again changes nothing on the server.
 ASK_AGAIN_SECONDS = 5.0
 
 
 class Placement:
-    """`mark_start` has the start of a task recorded; `is_alone` says whether it is all that the worker has."""
+    """`mark_start` records the start of a task; `is_alone` tells whether the worker has no other task."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Placement:
         self._waiting.append(lease)
 
     def withdraw(self, lease: Lease) -> None:
-        """It waits no longer, neither here nor for the child that is kept for it."""
+        """Remove the task from the line, and free the child that is reserved for it."""
         if lease in self._waiting:
             self._waiting.remove(lease)
         for child in self._staff.children:
@@ -58,9 +58,9 @@ class Placement:
                 child.reserved_for = None
 
     def take_waiting(self, now: float) -> list[Lease]:
-        """Those that have waited for too long, and that others may have before they have run here."""
+        """Tasks that have waited too long here and may go to other workers."""
         waiting, self._waiting = self._waiting, deque()
-        taken = []
+        leases = []
         for lease in waiting:
             patience = self._settings.patience_seconds
             if lease.needs_whole_worker:
@@ -68,34 +68,34 @@ class Placement:
             if lease.was_with_the_dead or now - lease.waits_since < patience:
                 self._waiting.append(lease)
             else:
-                taken.append(lease)
-        return taken
+                leases.append(lease)
+        return leases
 
     def clear(self) -> None:
         self._waiting.clear()
 
     def learn(self, seconds: float) -> None:
-        """How long a task took. Rises quickly and falls slowly: taking too much is worse than taking too little."""
+        """Learn how long a task took. Rises quickly and falls slowly: too many tasks are worse than too few."""
         weight = 0.5 if seconds > self._average_seconds else 0.1
         self._average_seconds += weight * (seconds - self._average_seconds)
 
     def room(self) -> int:
-        """How many more tasks there are slots for, now or within the time that prefetching covers."""
+        """How many more tasks the slots can take, now or within the prefetch time."""
         depth = self._depth()
-        free = sum(max(0, depth - len(one.leases)) for one in self._staff.children if one.takes_tasks)
+        free = sum(max(0, depth - len(child.leases)) for child in self._staff.children if child.takes_tasks)
         return free - len(self._waiting)
 
     def _depth(self) -> int:
-        """One that runs, and as many behind it as are begun within the time that prefetching covers."""
+        """The running task, and as many behind it as will begin within the prefetch time."""
         fitting = self._settings.prefetch_seconds / max(self._average_seconds, 1e-6)
         return min(self._settings.prefetch_tasks, 1 + int(fitting))
 
     def place(self) -> None:
-        """Give waiting tasks to children; those that find none wait on."""
+        """Give waiting tasks to children; tasks without a free child keep waiting."""
         if self._waiting:
             depth = self._depth()
             waiting, self._waiting = self._waiting, deque()
-            takers = [one for one in self._staff.children if one.takes_tasks]
+            takers = [child for child in self._staff.children if child.takes_tasks]
             for lease in waiting:
                 try:
                     is_placed = self._place_one(lease, takers, depth)
@@ -118,7 +118,7 @@ class Placement:
             if shared is not None and len(shared.leases) < self._settings.light_concurrency:
                 self._send(lease, shared)
                 return True
-        child = min(takers, key=_load, default=None)
+        child = min(self._lanes_of(lease, takers), key=_load, default=None)
         if child is None or len(child.leases) >= depth:
             return False
         if lease.runs_alone:
@@ -128,8 +128,16 @@ class Placement:
             self._send(lease, child)
         return True
 
+    def _lanes_of(self, lease: Lease, takers: list[ChildProcess]) -> list[ChildProcess]:
+        """Children that may run the task: a namespace at its limit of slots keeps to those that it already uses."""
+        lanes, namespace = lease.task.lanes, lease.task.namespace
+        if lanes is None:
+            return takers
+        used = [child for child in self._staff.children if child.kind is ChildKind.ALONE and _has_any(child, namespace)]
+        return takers if len(used) < lanes else [child for child in takers if child in used]
+
     def _use_reserved(self, child: ChildProcess, lease: Lease) -> None:
-        """The child has nothing else to do now. A start that must count is marked before it happens."""
+        """Send a task to an idle child. A start that must be counted is marked before it happens."""
         if not lease.must_mark_start_first:
             child.reserved_for = None
             self._send(lease, child)
@@ -139,6 +147,13 @@ class Placement:
     def _send(self, lease: Lease, child: ChildProcess) -> None:
         child.send_task(lease, self._next_key)
         self._next_key += 1
+
+
+def _has_any(child: ChildProcess, namespace: str) -> bool:
+    kept_for = child.reserved_for
+    if kept_for is not None and kept_for.task.namespace == namespace:
+        return True
+    return any(lease.task.namespace == namespace for lease in child.leases.values())
 
 
 def _load(child: ChildProcess) -> int:

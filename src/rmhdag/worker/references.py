@@ -1,4 +1,4 @@
-"""Parameters that were too large to travel: references to stored values are replaced by the values."""
+"""Large parameters: references to stored values are replaced by the values."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ OpenSecret = Callable[[bytes], str]
 
 
 class UnresolvedReferenceError(Exception):
-    """A parameter refers to a value that is not there, or to too much of it."""
+    """A parameter refers to a value that does not exist, or the values are too large."""
 
 
 def resolve_references(params: Any, read: Callable[[str], bytes], open_secret: OpenSecret | None = None) -> Any:
-    """The parameters with stored values put in as text: nobody on the way to the handler looks into them."""
+    """The parameters with stored values inserted as text: nothing on the way to the handler parses them."""
     return _Resolution(read, open_secret).resolve(params, (), MOST_LEVELS)
 
 
 class _Resolution:
-    """Of one task: each payload is read once, and all together have a limit."""
+    """Reads the payloads of one task: each once, within a limit for all of them."""
 
     def __init__(self, read: Callable[[str], bytes], open_secret: OpenSecret | None) -> None:
         self._read = read

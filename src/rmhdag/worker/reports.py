@@ -1,4 +1,4 @@
-"""Results on their way out: large outputs stored apart, batches halved until the bad one stands alone."""
+"""Sends results: stores large outputs separately, and halves a refused batch until the bad result is isolated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH_BYTES = 8 * 1024 * 1024
 
 
 class Finished(NamedTuple):
-    """A task that ended here. Its times are offsets of this machine's monotonic clock."""
+    """A task that has ended. Its times are readings of this machine's monotonic clock."""
 
     task: ClaimedTask
     status: TaskStatus
@@ -37,26 +37,26 @@ class Finished(NamedTuple):
 
 
 def take_batch(waiting: Sequence[Finished]) -> list[Finished]:
-    """The first ones that fit into one statement."""
+    """The first results that fit into one statement."""
     batch: list[Finished] = []
     size = 0
-    for one in waiting[:BATCH]:
-        size += min(len(one.output or b""), INLINE_BYTES) + min(len(one.records or b""), INLINE_BYTES)
-        size += len(one.warnings or b"") + len(one.error or b"")
+    for result in waiting[:BATCH]:
+        size += min(len(result.output or b""), INLINE_BYTES) + min(len(result.records or b""), INLINE_BYTES)
+        size += len(result.warnings or b"") + len(result.error or b"")
         if batch and size > BATCH_BYTES:
             break
-        batch.append(one)
+        batch.append(result)
     return batch
 
 
 def report_batch(
     transport: Transport, worker_id: str, batch: Sequence[Finished], *, is_desperate: bool = False
 ) -> None:
-    """Record results. Raises only what a later try may get past; if desperate, an unknown error is the data's fault."""
+    """Record results. Raises only errors that may be temporary; if desperate, unknown errors are blamed on the data."""
     if not batch:
         return
     try:
-        transport.report(worker_id, [_as_report(transport, one) for one in batch])
+        transport.report(worker_id, [_as_report(transport, result) for result in batch])
         return
     except Exception as error:
         is_known = isinstance(error, TransportError | NotAllowed)
@@ -70,46 +70,46 @@ def report_batch(
     report_batch(transport, worker_id, batch[middle:], is_desperate=is_desperate)
 
 
-def _report_refused(transport: Transport, worker_id: str, one: Finished, error: Exception) -> None:
-    log.warning("task_result_refused", error=str(error), **_ids(one))
+def _report_refused(transport: Transport, worker_id: str, result: Finished, error: Exception) -> None:
+    log.warning("task_result_refused", error=str(error), **_ids(result))
     refused = Finished(
-        one.task,
+        result.task,
         TaskStatus.FAILED,
         ErrorKind.OUTPUT_REFUSED,
         f"{transport.name} refused the output: {error}"[:2000],
-        one.began_ns,
-        one.duration_ms,
+        result.began_ns,
+        result.duration_ms,
     )
     try:
         transport.report(worker_id, [_as_report(transport, refused)])
     except Refused as again:
-        log.error("task_not_reported", error=str(again), **_ids(one))
+        log.error("task_not_reported", error=str(again), **_ids(result))
 
 
-def _as_report(transport: Transport, one: Finished) -> TaskReport:
-    output = _inline(transport, one, one.output)
+def _as_report(transport: Transport, result: Finished) -> TaskReport:
+    output = _inline(transport, result, result.output)
     return TaskReport(
-        one.task.task_id,
-        one.task.lease_epoch,
-        one.status,
-        one.error_kind,
-        one.error_message,
-        one.duration_ms,
+        result.task.task_id,
+        result.task.lease_epoch,
+        result.status,
+        result.error_kind,
+        result.error_message,
+        result.duration_ms,
         output,
-        one.metrics,
-        max(0.0, (time.monotonic_ns() - one.began_ns) / 1e6) if one.began_ns else 0.0,
-        _inline(transport, one, one.records),
-        one.error,
-        one.warnings,
+        result.metrics,
+        max(0.0, (time.monotonic_ns() - result.began_ns) / 1e6) if result.began_ns else 0.0,
+        _inline(transport, result, result.records),
+        result.error,
+        result.warnings,
     )
 
 
-def _inline(transport: Transport, one: Finished, text: bytes | None) -> bytes | None:
-    """As it is, or a reference to where it is stored apart."""
+def _inline(transport: Transport, result: Finished, text: bytes | None) -> bytes | None:
+    """The text itself, or a reference to where it is stored."""
     if text is None or len(text) <= INLINE_BYTES:
         return text
-    return orjson.dumps(transport.write_payload(one.task.namespace, one.task.job_id, text).as_json())
+    return orjson.dumps(transport.write_payload(result.task.namespace, result.task.job_id, text).as_json())
 
 
-def _ids(one: Finished) -> dict[str, str]:
-    return {"job_id": one.task.job_id, "node_id": one.task.node_id, "task_id": one.task.task_id}
+def _ids(result: Finished) -> dict[str, str]:
+    return {"job_id": result.task.job_id, "node_id": result.task.node_id, "task_id": result.task.task_id}

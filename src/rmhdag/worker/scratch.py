@@ -1,4 +1,4 @@
-"""Scratch folders: one root per worker process, swept when it ends, or by the next worker if it could not."""
+"""Scratch folders: one root per worker process, deleted when it ends, or by the next worker after a crash."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ PREFIX = "worker-"
 
 
 class Scratch:
-    """A folder that is ours as long as we hold the lock on the file beside it.
+    """A folder that belongs to this worker as long as it holds the lock on the file beside it.
 
-    `root` is a folder of our own, which the next worker finds and sweeps; without it, one that only we know of.
+    `root` is a private folder, which the next worker finds and cleans; without it, a new temporary folder is used.
     """
 
     def __init__(self, root: Path | None) -> None:
-        # In the temporary folder anybody may have made any name before us, so ours is a new one each time.
+        # In the temporary folder, another user may have created any predictable name before us, so the name is random.
         self._passing = Path(tempfile.mkdtemp(prefix="rmhdag-scratch-")) if root is None else None
         parent = self._passing or make_private_folder(root or Path())
         _sweep(parent)
-        # Locked under a name that no sweep looks for, then renamed: so no sweep finds it unlocked.
-        made = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-        hidden = made.with_name(f".{made.name}")
+        # Locked under a name that no clean-up looks for, then renamed: so no clean-up finds it unlocked.
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        hidden = folder.with_name(f".{folder.name}")
         self._lock = os.open(hidden, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        hidden.rename(_lock_file(made))
-        self.folder = made
+        hidden.rename(_lock_file(folder))
+        self.folder = folder
 
     def remove_of(self, task_id: str, lease_epoch: int) -> None:
-        """What a child left behind that was killed; beside the supervisor's loop, as it may be large."""
+        """Delete the files of a killed child in a thread, because they may be large."""
         folder = self.folder / f"{task_id}.{lease_epoch}"
         if folder.exists():
             threading.Thread(target=shutil.rmtree, args=(folder,), kwargs={"ignore_errors": True}, daemon=True).start()
@@ -52,7 +52,7 @@ def _lock_file(folder: Path) -> Path:
 
 
 def _sweep(parent: Path) -> None:
-    """Folders of workers that were killed: nobody holds their lock."""
+    """Delete folders of workers that were killed: their locks are free."""
     for lock_file in parent.glob(f"{PREFIX}*.lock"):
         try:
             descriptor = os.open(lock_file, os.O_RDWR | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""A child in which light async handlers run side by side."""
+"""A child that runs light async handlers concurrently."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from rmhdag.handlers.running import run_async
 from rmhdag.worker.child import (
     Channel,
     ParentGone,
-    TaskFrame,
     TaskLink,
     clean_up,
     context_of,
@@ -20,11 +19,12 @@ from rmhdag.worker.child import (
     send_outcome,
     span_of,
 )
+from rmhdag.worker.frames import TaskFrame
 from rmhdag.worker.trust import LeaseGuard
 
 
 class _Link(TaskLink):
-    """Checkpoints are waited for by `saved`: blocking here would hold up the others."""
+    """`saved` waits for checkpoints: blocking here would delay the other tasks."""
 
     def __init__(self, channel: Channel, key: int) -> None:
         super().__init__(channel, key)

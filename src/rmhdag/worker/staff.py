@@ -1,4 +1,4 @@
-"""The child processes of a worker: as many as there are slots, replaced when they die, heard through one selector."""
+"""The child processes of a worker: one per slot, replaced when they die, read through one selector."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Listen = Callable[[ChildProcess], object]
 
 
 class Staff:
-    """`listen` is called when a child has said something, `read_output` when something was written past it."""
+    """`listen` is called when a child has sent frames, `read_output` when it has written to its output."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class Staff:
         self._hire_at = 0.0
 
     def hire(self, now: float) -> None:
-        """As many children as there are slots; later ones replace those that died."""
+        """Start children until there is one per slot, replacing those that died."""
         if not self.is_hiring or now < self._hire_at:
             return
-        missing = self._settings.concurrency - sum(one.kind is ChildKind.ALONE for one in self.children)
+        missing = self._settings.concurrency - sum(child.kind is ChildKind.ALONE for child in self.children)
         try:
             for _ in range(missing):
                 self._start(ChildKind.ALONE)
@@ -54,7 +54,7 @@ class Staff:
             log.error("child_not_started", error=str(error), remedy="it is tried again")
 
     def shared_child(self) -> ChildProcess | None:
-        """Started when it is first needed. If it cannot be, light tasks run alone like the others."""
+        """The shared child, started on first use. If it cannot start, light tasks run alone like the others."""
         for child in self.children:
             if child.kind is ChildKind.SHARED and not child.is_killed and not child.is_deaf:
                 return child
@@ -77,7 +77,7 @@ class Staff:
             child.waits_to_write = True
 
     def flush_what_waits(self, child: ChildProcess) -> None:
-        """The selector may have found that there is room for what did not fit."""
+        """Send the remaining frames when the selector reports that the socket is writable."""
         if child.waits_to_write and not child.flush():
             child.waits_to_write = False
             self._selector.modify(child.socket, selectors.EVENT_READ, (self._listen, child))
@@ -93,14 +93,14 @@ class Staff:
             self._selector.unregister(child.output)
 
     def dismiss(self, child: ChildProcess) -> None:
-        """It has ended and nothing more is heard of it."""
+        """Remove a child that has ended and whose output has been read."""
         self.become_deaf(child)
         self.become_mute(child)
         self.children.remove(child)
         child.close()
 
     def note_death(self, child: ChildProcess, ending: Ending) -> None:
-        """Children that die before they have done anything are not replaced in a tight loop."""
+        """Children that die before they are ready are not replaced in a tight loop."""
         if not self.is_hiring:
             return
         now = time.monotonic()

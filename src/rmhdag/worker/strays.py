@@ -1,4 +1,4 @@
-"""Leases that one half of the worker knows and the other does not: whatever went wrong, nothing stays so."""
+"""Leases that only the crew or only the exchange knows: found and resolved, whatever went wrong."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rmhdag.worker.exchange import Exchange
 
 log = get_logger(__name__)
 LOOK_SECONDS = 1.0
-# Far longer than it takes a lease to get from the exchange to the crew or back.
+# Far longer than the way of a lease from the exchange to the crew or back.
 STRAY_SECONDS = 5.0
 
 
 class Strays:
-    """A lease that the crew does not have is given back; one that the exchange does not have is ended."""
+    """A lease that the crew does not have is released; a task that the exchange does not have is stopped."""
 
     def __init__(self, exchange: Exchange, crew: Crew) -> None:
         self._exchange = exchange
@@ -33,7 +33,7 @@ class Strays:
         self._unclaimed = {pair: self._unclaimed.get(pair, now) for pair in held if pair not in passed_on}
         for pair, since in self._unknown.items():
             if now - since >= STRAY_SECONDS:
-                log.error("lease_unknown_to_the_crew", task_id=pair[0], lease_epoch=pair[1], remedy="it is given back")
+                log.error("lease_unknown_to_the_crew", task_id=pair[0], lease_epoch=pair[1], remedy="it is released")
                 self._exchange.release(ReturnedLease(*pair))
         for pair, since in self._unclaimed.items():
             if now - since >= STRAY_SECONDS and (lease := held.get(pair)) is not None:

@@ -1,9 +1,10 @@
-"""When a worker takes a suspect: a task during whose runs two workers were lost: it may be what kills them.
+"""When a worker claims a suspect: a task that may kill its workers, because two were lost while it ran.
 
-A suspect has a worker to itself, so that nobody is lost with it, and an innocent one comes to its end. An idle worker
-takes one at once. A busy one leaves it to the idle for a moment, then takes it, claims nothing more and lets what it
-has come to its end: so a suspect does not wait for ever behind a steady stream. If that takes long, it gives it back
-for a moment, for somebody who has become idle, but still claims nothing else before it takes it again.
+A suspect has a worker to itself, so that no other task is lost with it, and an innocent suspect can finish. An idle
+worker claims one at once. A busy worker leaves it to idle workers for a moment, then claims it, claims nothing more
+and finishes its other tasks first: so a suspect does not wait forever behind a steady stream of tasks. If that takes
+long, the worker releases the suspect for a moment, in case another worker has become idle, but claims nothing else
+before it claims the suspect again.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from collections.abc import Mapping
 from rmhdag.models.leases import ClaimedTask
 from rmhdag.worker.transport import Transport
 
-# One look costs 0.2 ms; a worker without work may look at each ring of its bell.
+# One query costs 0.2 ms; an idle worker may query at each notification.
 LOOK_SECONDS = 1.0
 IDLE_LOOK_SECONDS = 0.25
 LEFT_TO_IDLE_SECONDS = 1.0
-# Shorter than the above: of those that are busy, whoever has begun to wait goes on waiting.
+# Shorter than the above: of the busy workers, the one that has begun to wait goes on waiting.
 GIVEN_BACK_SECONDS = 0.6
 
 
 class Suspects:
-    """The one suspect that a worker holds, and when it looks for the next."""
+    """The suspect that a worker holds, and when the worker looks for the next one."""
 
     def __init__(self) -> None:
         self._look_at = 0.0
@@ -34,22 +35,22 @@ class Suspects:
         self.is_reserved = False
 
     def give_back(self, lease: tuple[str, int]) -> None:
-        """Told by the supervisor: it has waited long enough here, and has not started."""
+        """Called by the supervisor: the suspect has waited long enough here without starting."""
         self._given_back = lease
 
-    def is_held(self, known: Mapping[str, int]) -> bool:
-        """Whether the suspect is still among the tasks that this worker has."""
+    def is_held(self, epochs: Mapping[str, int]) -> bool:
+        """Whether this worker still holds the suspect."""
         if self._held is None:
             return False
         task_id, lease_epoch = self._held
-        if known.get(task_id) == lease_epoch:
+        if epochs.get(task_id) == lease_epoch:
             return True
         is_given_back, self._held = self._given_back == self._held, None
         if is_given_back:
             self.is_reserved = True
             self._look_at = time.monotonic() + GIVEN_BACK_SECONDS
             return False
-        # The others have their turn, for as long as the suspect had the worker, but not for long.
+        # Other tasks get their turn for as long as the suspect was here, up to a limit.
         now = time.monotonic()
         self._look_at = now + min(LOOK_SECONDS, now - self._taken_at)
         return False

@@ -1,6 +1,6 @@
-"""What handlers see of the worker's environment: what programs need to run, and what the operator names. No more.
+"""Environment variables that handlers see: those that programs need to run, and those that the operator names.
 
-Whatever else a service has in its environment is its own business: the platform's database, keys, tokens.
+All others stay with the worker: the platform's database, keys and tokens.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PASSED_ON = (*SYSTEM.split(), *LIBRARIES.split(), *NETWORK.split())
 
 
 def task_environment(environment: Mapping[str, str], named: Sequence[str]) -> dict[str, str]:
-    """`named` are further names, with `*` at the end for all that begin so."""
+    """`named` are additional names; a `*` at the end stands for any rest."""
     patterns = (*PASSED_ON, *named)
     return {
         name: value
@@ -31,5 +31,5 @@ def task_environment(environment: Mapping[str, str], named: Sequence[str]) -> di
 
 
 def belongs_to_platform(name: str) -> bool:
-    """What nobody can pass on: a handler that knew the database would be the platform."""
+    """Variables that are never passed on: with the platform's credentials, a handler could do anything."""
     return name.startswith(("RMHDAG_", "PG", "POSTGIS_")) or name == "DATABASE_URL"

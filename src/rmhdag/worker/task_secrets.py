@@ -1,7 +1,7 @@
-"""The values of secret inputs that running tasks were given, so that nothing the tasks say shows them.
+"""The secret inputs of running tasks, so that no log, message or result shows them.
 
-Texts for people are masked. What is data is never changed in silence: an output or a checkpoint that holds a secret is
-refused, and the message says where it is.
+Texts for people are masked. Data is never changed silently: an output or a checkpoint that contains a secret is
+refused, and the message says where the secret is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rmhdag.worker.reports import Finished
 
 
 class TaskSecrets:
-    """By task. Nearly always empty: callers look at that first."""
+    """Secret values by task. Nearly always empty: callers check that first."""
 
     def __init__(self) -> None:
         self._values: dict[str, set[str]] = {}
@@ -30,7 +30,7 @@ class TaskSecrets:
         return bool(self._values)
 
     def keep(self, task_id: str, value: str) -> None:
-        """Lines by themselves, too: logs are kept line by line."""
+        """Also the single lines of a secret: logs are stored line by line."""
         lines = (line for line in value.splitlines() if len(line) >= SECRET_CHARACTERS)
         self._values.setdefault(task_id, set()).update((value, *lines))
 
@@ -56,12 +56,12 @@ class TaskSecrets:
         return progress._replace(message=self.masked(progress.task_id, progress.message))
 
     def fault_of(self, checkpoint: CheckpointToSave) -> str | None:
-        """Why the checkpoint cannot be saved, or None."""
+        """Why the checkpoint cannot be saved; None if it can."""
         place = self._find(checkpoint.task_id, checkpoint.data)
         return None if place is None else f"the checkpoint's data holds the value of a secret input at {place}"
 
     def checked(self, finished: Finished) -> Finished:
-        """As it may be reported."""
+        """The result as it may be reported."""
         task_id = finished.task.task_id
         if task_id not in self._values:
             return finished
@@ -82,18 +82,18 @@ class TaskSecrets:
         return finished
 
     def _find(self, task_id: str, text: bytes | None) -> str | None:
-        """The JSON pointer of the first value or key that holds a secret; None if there is none."""
+        """The JSON pointer of the first value or key that contains a secret; None if there is none."""
         values = self._values.get(task_id)
         if not values or text is None:
             return None
         if not any(orjson.dumps(value)[1:-1] in text for value in values):
             return None
-        found = next(_places(orjson.loads(text), values, ()), None)
-        return None if found is None else json_pointer(*found) or "/"
+        place = next(_places(orjson.loads(text), values, ()), None)
+        return None if place is None else json_pointer(*place) or "/"
 
 
 def _places(value: Any, secrets: set[str], path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
-    """A key that holds one is named by the object around it."""
+    """A key that contains a secret is reported as the object around it."""
     if isinstance(value, str):
         if any(secret in value for secret in secrets):
             yield path

@@ -1,4 +1,4 @@
-"""The span of a task: announced to the child that runs it, recorded by the parent, which learns of every end."""
+"""The span of a task: its id is sent to the child; the parent, which learns of every end, records it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class TaskSpans:
         self._tracing = tracing
 
     def announce(self, task: ClaimedTask) -> str:
-        """What the handler's own spans are children of."""
+        """The parent of the handler's own spans."""
         return self._tracing.announce(_seed(task))
 
     def record(self, lease: Lease, outcome: str, error_kind: str | None, took_ms: int) -> None:
         task = lease.task
-        # Children share our monotonic clock; a task that never began has a span without length.
+        # Children share our monotonic clock; the span of a task that never began has no duration.
         ago_ns = time.monotonic_ns() - lease.began_ns if lease.began_ns else 0
         start_ns = time.time_ns() - ago_ns
         attributes: Attributes = {
@@ -38,5 +38,5 @@ class TaskSpans:
 
 
 def _seed(task: ClaimedTask) -> SpanSeed:
-    # Each lease is a run of its own.
+    # Each lease is a separate run.
     return SpanSeed(f"task {task.handler}", task.job_id, f"{task.task_id}.{task.lease_epoch}", task.trace_parent)

@@ -1,6 +1,6 @@
-"""How a worker reaches the platform: what it needs said and answered, over the database or over HTTP.
+"""The port between a worker and the platform, implemented over the database and over HTTP.
 
-Only the calls differ. When to claim, what to send again, when a lease is believed: that is the exchange's, for both.
+Only the calls differ. The exchange decides for both when to claim, what to send again and which leases to trust.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TransportError(Exception):
 
 
 class Unreachable(TransportError):
-    """Not now, and not the data's fault: the same is sent again, after `retry_seconds` if they are given."""
+    """A temporary error that the data did not cause: send the same again, after `retry_seconds` if set."""
 
     def __init__(self, message: str, retry_seconds: float = 0.0) -> None:
         super().__init__(message)
@@ -37,25 +37,25 @@ class Unreachable(TransportError):
 
 
 class Refused(TransportError):
-    """The other side will not have the data, however often it is sent."""
+    """The platform refuses the data, however often it is sent."""
 
 
 class NotAllowed(Exception):
-    """The platform will not have this worker: it cannot go on."""
+    """The platform refuses this worker: it cannot go on."""
 
 
 class KeyRefused(NotAllowed):
-    """The key opens nothing, or not this."""
+    """The key is not valid, or lacks the scope."""
 
 
 class Failed(NamedTuple):
-    """Something that no later try gets past: the worker cannot go on."""
+    """A permanent error: the worker cannot go on."""
 
     error: Exception
 
 
 class Identity(NamedTuple):
-    """As whom a worker is registered. The id is new with each start, and with each time it was declared dead."""
+    """The identity under which a worker registers. The id is new at each start and after each declaration of death."""
 
     worker_id: str
     host: str
@@ -67,16 +67,16 @@ class Identity(NamedTuple):
 
     @property
     def handler_names(self) -> frozenset[str]:
-        """With their aliases: a task may carry either."""
+        """Names and aliases: a task may carry either."""
         return handler_names(self.handlers)
 
 
 def handler_names(manifests: list[dict[str, Any]]) -> frozenset[str]:
-    return frozenset(name for one in manifests for name in (one["handler"], *one["aliases"]))
+    return frozenset(name for manifest in manifests for name in (manifest["handler"], *manifest["aliases"]))
 
 
 class Pulse(Protocol):
-    """The sign of life, apart from everything that may be slow. Used by one thread."""
+    """The heartbeat, separate from everything that may be slow. Used by one thread."""
 
     def beat(self, worker_id: str, stats: dict[str, Any], *, draining: bool) -> BeatAnswer: ...
 
@@ -84,19 +84,19 @@ class Pulse(Protocol):
 
 
 class Transport(Protocol):
-    """Used by one thread. Every call may raise a TransportError; after one, `disconnect` and begin again."""
+    """Used by one thread. Every call may raise a TransportError; after one, `disconnect` and start again."""
 
     name: str
-    # Somebody rings when there is work; if not, only looking helps.
+    # Whether notifications announce work; otherwise only polling finds it.
     has_bell: bool
     poll_seconds: float
-    # Called before each call: work that needs many of them is not stuck.
+    # Called before each call, so that work with many calls does not look stuck.
     on_call: Callable[[], None]
 
     def pulse(self) -> Pulse: ...
 
     def start(self, supervisor: Supervisor) -> None:
-        """The threads of its own, if it has any."""
+        """Start the transport's own threads, if it has any."""
 
     def connect(self) -> bool:
         """True if there was no connection."""
@@ -106,18 +106,18 @@ class Transport(Protocol):
     def close(self) -> None: ...
 
     def register(self, identity: Identity, before: str | None) -> None:
-        """What the one before may still hold, by a claim whose answer came too late, is told as lost."""
+        """Tasks that the previous identity may still hold, by a claim whose answer was late, are reported as lost."""
 
     def leave(self, worker_id: str) -> None: ...
 
     def wait(self, timeout_seconds: float, wake_fd: int, *, is_hungry: bool) -> bool:
-        """Until somebody rings, if more tasks are wanted; until the descriptor is readable; or until it is time."""
+        """Wait for a notification (if hungry), for the descriptor to be readable, or for the time-out."""
 
     def has_rung(self) -> bool:
-        """Since this was last asked, without waiting."""
+        """Whether a notification has arrived since the last call; does not wait."""
 
     def claim(self, worker_id: str, limit: int) -> Iterator[list[ClaimedTask]]:
-        """Tasks as they come, at most so many together."""
+        """Claimed tasks in batches as they arrive, `limit` in all at most."""
 
     def suspect_waits(self) -> bool: ...
 
@@ -129,17 +129,17 @@ class Transport(Protocol):
     def save_progress(self, worker_id: str, progress: Sequence[TaskProgress]) -> None: ...
 
     def save_checkpoints(self, worker_id: str, checkpoints: Sequence[CheckpointToSave]) -> Iterator[str | None]:
-        """For each, in order, why it was not saved, or None."""
+        """For each checkpoint, in order, why it was not saved, or None."""
 
     def keep_logs(self, worker_id: str, chunks: Sequence[LogChunk]) -> None: ...
 
     def report(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
-        """All or none; a lease that is gone, or was reported before, changes nothing."""
+        """All or none; a lease that is lost or was reported before changes nothing."""
 
-    def release(self, worker_id: str, given: Sequence[ReturnedLease]) -> None: ...
+    def release(self, worker_id: str, leases: Sequence[ReturnedLease]) -> None: ...
 
-    def held_tasks(self, worker_id: str, known: Mapping[str, int]) -> list[HeldTask]:
-        """What the rows say that this worker holds; `known` is what it believes to hold."""
+    def held_tasks(self, worker_id: str, epochs: Mapping[str, int]) -> list[HeldTask]:
+        """The tasks that this worker holds according to the rows; `epochs` are the leases that it believes to hold."""
 
     def write_payload(self, namespace: str, job_id: str, text: bytes) -> Reference:
         """Store a value that the job needs."""
@@ -149,7 +149,7 @@ class Transport(Protocol):
 
 
 def choose_transport(settings: WorkerSettings) -> Transport:
-    """Imported only here: a worker over HTTP needs no driver of a database."""
+    """Imports the transport here only: a worker over HTTP needs no database driver."""
     if settings.api_url is not None:
         from rmhdag.worker.http_transport import HttpTransport
 

@@ -1,13 +1,13 @@
-"""How long children may believe that what they run is still theirs, on a page that the parent shares with all of them.
+"""How long children may trust their leases: a page of memory that the parent shares with all of them.
 
-A child has no connection to the platform. If its parent is frozen, or cannot reach the platform, somebody else may run
-the same task by now. The parent writes until when its last accepted heartbeat protects its leases, and when its own
-loop last came round. Two cases follow:
+A child has no connection to the platform. If its parent is frozen, or cannot reach the platform, another worker may
+already run the same task. The parent writes until when its last accepted heartbeat protects its leases, and when its
+own loop last made a turn. There are two cases:
 
-- The parent lives and the platform does not answer: work goes on, writes to storage wait until the heartbeat is
-  answered again. An outage fails no task.
-- The parent is frozen: nobody can say whether the lease is lost. Writes, progress and `cancelled` raise `LeaseLost`,
-  and a watchdog ends the process if that does not end the task.
+- The parent is alive and the platform does not answer: work goes on, and writes to storage wait for the next
+  successful heartbeat. An outage fails no task.
+- The parent is frozen, so the lease may be lost. Writes, progress and `cancelled` raise `LeaseLost`, and a watchdog
+  ends the process if that does not end the task.
 
 Both sides use the clock that goes on while the machine is suspended.
 """
@@ -27,16 +27,16 @@ from rmhdag.handlers.contract import LeaseLost
 _TIMES = struct.Struct("=qq")
 _TIME = struct.Struct("=q")
 _UNTIL = 0  # trusted until; written by the heartbeat
-_TURNED = 8  # the supervisor's loop came round; written by that loop
+_TURNED = 8  # last turn of the supervisor's loop; written by that loop
 _SIZE = 4096
 LOOK_SECONDS = 0.05
-# A parent that is alive comes round twenty times per second while it has tasks, if the machine lets it.
+# The loop of a live parent makes twenty turns per second while it has tasks, if the machine is not overloaded.
 SILENT_BEATS = 2
 LEAST_SILENCE_SECONDS = 2.0
 
 
 def silence_seconds(heartbeat_seconds: float) -> float:
-    """A parent whose loop has not come round for so long is taken to be frozen."""
+    """Seconds without a turn of its loop after which a parent counts as frozen."""
     return max(LEAST_SILENCE_SECONDS, SILENT_BEATS * heartbeat_seconds)
 
 
@@ -58,7 +58,7 @@ class TrustPage:
         return cls(descriptor, mmap.ACCESS_WRITE)
 
     def close(self) -> None:
-        """The memory stays readable for a thread that has not ended yet; it goes with the last reference."""
+        """The memory stays readable for threads that have not ended yet; the last reference frees it."""
         os.close(self.descriptor)
 
     def trust_until(self, at_ns: int) -> None:
@@ -68,7 +68,7 @@ class TrustPage:
         _TIME.pack_into(self._memory, _TURNED, now_ns())
 
     def read(self) -> tuple[int, int]:
-        """Trusted until, and last turn of the parent's loop."""
+        """Until when leases are trusted, and the last turn of the parent's loop."""
         until, turned = _TIMES.unpack_from(self._memory, 0)
         return until, turned
 
@@ -84,7 +84,7 @@ class LeaseGuard:
         return now_ns() < self._page.read()[0]
 
     def abandoned_seconds(self) -> float:
-        """Since when the parent's word is void and the parent silent; 0 if it is not so."""
+        """For how long leases have not been trusted while the parent was frozen; 0 if either does not hold."""
         now = now_ns()
         until, turned = self._page.read()
         if now < until or now - turned < self._silence_ns:
@@ -92,12 +92,12 @@ class LeaseGuard:
         return (now - max(until, turned + self._silence_ns)) / 1e9
 
     def check(self) -> None:
-        """Raises LeaseLost if nobody can say any more whose task this is."""
+        """Raises LeaseLost if the lease of this task may be lost."""
         if self.abandoned_seconds() > 0:
             raise LeaseLost
 
     def wait_until_trusted(self, is_told_to_stop: Callable[[], bool]) -> None:
-        """Before anything is written that others see."""
+        """Wait before a write that others can see. Raises LeaseLost if the parent is frozen."""
         while not self.is_trusted():
             self.check()
             if is_told_to_stop():
@@ -105,12 +105,12 @@ class LeaseGuard:
             time.sleep(LOOK_SECONDS)
 
     def wait_while_abandoned(self) -> None:
-        """Before a task begins."""
+        """Wait before a task begins."""
         while self.abandoned_seconds() > 0:
             time.sleep(LOOK_SECONDS)
 
     def start_watchdog(self, patience_seconds: float, is_busy: Callable[[], bool]) -> None:
-        """End this process, with all that it has started, if it runs a task and has been abandoned for so long."""
+        """Ends this process and those that it started if it runs a task and has been abandoned for this long."""
 
         def watch() -> None:
             pause = min(1.0, patience_seconds / 4)

@@ -1,4 +1,4 @@
-"""Tasks that are leased to this worker and cannot be passed on yet: their stored parameters are still to be read."""
+"""Tasks that are leased to this worker but cannot be passed on yet: their stored parameters are not read yet."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Entry:
 
 
 class Read(NamedTuple):
-    """What became of those that were due. `hopeless` are to be given back: others may be able to read them."""
+    """The outcome of one round. `hopeless` tasks should be released: another worker may be able to read them."""
 
     ready: list[ClaimedTask]
     refused: list[tuple[ClaimedTask, str]]
@@ -37,7 +37,7 @@ class Read(NamedTuple):
 
 
 class Unread:
-    """Used by the thread of the exchange; others may look at how many there are."""
+    """Used by the thread of the exchange; other threads may read the number of tasks."""
 
     def __init__(self, patience_seconds: float) -> None:
         self._patience_seconds = patience_seconds
@@ -55,18 +55,18 @@ class Unread:
             self._entries[task.task_id, task.lease_epoch] = _Entry(task, now, now)
 
     def take_out(self, pairs: Container[Pair] | None = None) -> list[Pair]:
-        """These, or all: they are not to be read any more."""
-        taken = [pair for pair in list(self._entries) if pairs is None or pair in pairs]
-        for pair in taken:
+        """Remove these tasks, or all of them."""
+        removed = [pair for pair in list(self._entries) if pairs is None or pair in pairs]
+        for pair in removed:
             del self._entries[pair]
-        return taken
+        return removed
 
     def next_in(self, now: float) -> float | None:
-        """Seconds until the next one is due."""
+        """Seconds until the next task is due."""
         return min((entry.due_at - now for entry in self._entries.values()), default=None)
 
     def read(self, transport: Transport, secrets: TaskSecrets) -> Read:
-        """Try those that are due. An error is nobody else's: the entry stays in line and waits a little longer."""
+        """Try the tasks that are due. An error affects only its own entry, which waits a little longer."""
         read = Read([], [], [])
         for pair, entry in list(self._entries.items()):
             now = time.monotonic()
@@ -100,13 +100,13 @@ class Unread:
                 task_id=entry.task.task_id,
                 lease_epoch=entry.task.lease_epoch,
                 error=f"{type(error).__name__}: {error}",
-                remedy="the task is given back" if is_hopeless else "it is tried again",
+                remedy="the task is released" if is_hopeless else "it is tried again",
             )
         return not is_hopeless
 
 
 def with_values(transport: Transport, task: ClaimedTask, secrets: TaskSecrets) -> ClaimedTask:
-    """The task with stored values in the place of references to them; which of these are secret is remembered."""
+    """The task with references replaced by stored values; remembers which of them are secret."""
     read = partial(transport.read_payload, task.namespace)
 
     def open_and_keep(text: bytes) -> str:

@@ -1,4 +1,4 @@
-"""What waits to be sent: left by one thread, looked at and then taken away by another."""
+"""A queue between two threads: one adds entries, the other reads them and removes them once they are sent."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ T = TypeVar("T")
 
 
 class Waiting(Generic[T]):
-    """Nothing is taken away before it is sent, so the sender looks first. A bare deque may grow between the two steps
-    of looking at its beginning, which then fails.
+    """Nothing is removed before it is sent, so the sender reads first. A bare deque may grow while its beginning is
+    copied, which then fails.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Waiting(Generic[T]):
             return list(islice(self._things, most))
 
     def drop(self, count: int) -> None:
-        """The first ones; fewer are left if all were cleared meanwhile."""
+        """Remove the first entries; there may be fewer if all were cleared meanwhile."""
         with self._lock:
             for _ in range(min(count, len(self._things))):
                 self._things.popleft()

@@ -1,4 +1,4 @@
-"""The supervisor's round: who runs how long, who uses how much memory, who does not stop when told, who has died."""
+"""The supervisor's round: time-outs, memory limits, tasks that do not stop when asked, and children that died."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROGRESS_SECONDS = 0.3
 LOG_SECONDS = 1.0
 MEMORY_SECONDS = 0.1
 HUNG_SECONDS = 30.0
-# A process that dies closes its connection first; how it died is known only when it has ended.
+# A dying process closes its connection first; its exit status is available only when it has ended.
 DEAF_SECONDS = 3.0
 
 
@@ -69,8 +69,8 @@ class Watch:
     def _running(self, child: ChildProcess, now: float) -> list[Lease]:
         if child.kind is ChildKind.SHARED:
             running = list(child.leases.values()) if child.is_ready else []
-            for one in running:
-                one.began_ns = one.began_ns or int(now * 1e9)
+            for running_lease in running:
+                running_lease.began_ns = running_lease.began_ns or int(now * 1e9)
             return running
         begun = child.begun()
         lease = child.leases.get(begun.key)
@@ -99,14 +99,14 @@ class Watch:
             child.interrupt(lease)
 
     def _limits(self, lease: Lease) -> tuple[float, float]:
-        """When a task that was told to stop is interrupted, and when its process is killed."""
+        """Interrupt a task that was asked to stop, then kill its process."""
         grace = self._settings.grace_seconds
         if lease.told is StopReason.STOPPING and self.stop_by is not None:
             return self.stop_by - grace, self.stop_by
         return lease.told_at + grace, lease.told_at + 2 * grace
 
     def _take_back_what_waits(self, child: ChildProcess, running: list[Lease], now: float) -> None:
-        """Tasks that wait behind a long one go to another child, or back to the queue."""
+        """Tasks that wait behind a long task go to another child, or back to the queue."""
         if child.kind is ChildKind.SHARED:
             return
         if child.taking_back_since is not None:

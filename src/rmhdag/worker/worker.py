@@ -1,4 +1,4 @@
-"""A worker from its start to its end: what wakes it, and in which order things are done."""
+"""A worker from start to end: what wakes it, and the order of its steps."""
 
 from __future__ import annotations
 
@@ -23,17 +23,10 @@ from rmhdag.observability.supervision import Overdue, Supervisor
 from rmhdag.store.identity import new_id
 from rmhdag.worker.child_process import ChildKind, ChildProcess
 from rmhdag.worker.crew import Crew, HandlersBrokenError
-from rmhdag.worker.exchange import (
-    CheckpointSaved,
-    Claimed,
-    Exchange,
-    Heard,
-    LeasesChecked,
-    Registered,
-    StartsMarked,
-)
+from rmhdag.worker.exchange import Exchange
 from rmhdag.worker.health_port import HealthPort, WorkerHealth
 from rmhdag.worker.heartbeat import DrainRequested, Fenced, Heartbeat
+from rmhdag.worker.news import CheckpointSaved, Claimed, Heard, LeasesChecked, Registered, StartsMarked
 from rmhdag.worker.reports import report_batch, take_batch
 from rmhdag.worker.scratch import Scratch
 from rmhdag.worker.settings import WorkerSettings
@@ -44,29 +37,29 @@ from rmhdag.worker.watch import Watch
 
 log = get_logger(__name__)
 News = Heard | Fenced | DrainRequested
-# A terminal and whoever started us may both pass the same Ctrl-C on.
+# The terminal and the parent process may both pass on the same Ctrl-C.
 SAME_REQUEST_SECONDS = 1.0
-# What is left of the time to stop once the last child is gone: for the last reports.
+# The part of the time to stop that is reserved for the last reports, after the last child has ended.
 LAST_WORDS_SECONDS = 2.0
-# However little there is to do, the loop comes round: its age is what shows that it lives.
+# The loop makes a turn at least this often, even without work: the age of its last turn shows that it is alive.
 MOST_WAIT_SECONDS = 2.0
-# A worker that has given up so many lives within so many seconds is not helped by another one.
+# A worker that has restarted this often within this time is not helped by another restart.
 MOST_LIVES = 3
 LIVES_WINDOW_SECONDS = 600.0
-# The loop that is to end a life may be the one that is stuck.
+# The loop that should end a life may be the one that is stuck.
 LAST_RESORT_SECONDS = 10.0
 EXIT_STUCK = 1
 
 
 class WorkerGivenUp(Exception):
-    """Beginning anew does not help: whoever started the worker has to look at it, or start it again."""
+    """Restarting inside the process does not help: the operator or supervisor has to restart the worker."""
 
 
 class Worker:
-    """`run` until it is told to stop. Everything but the exchange and the heartbeat happens in one thread.
+    """`run` works until asked to stop. Everything but the exchange and the heartbeat happens in one thread.
 
-    A worker has a life after the other. A life ends when one of its loops fails again and again or does not come round:
-    what was not begun is given back, what ran is killed, and the next life registers under a new id.
+    A worker has one life after another. A life ends when one of its loops fails repeatedly or makes no turn: tasks that
+    have not begun are released, running ones are killed, and the next life registers under a new id.
     """
 
     def __init__(
@@ -111,7 +104,7 @@ class Worker:
         self._strays = Strays(self._exchange, self._crew)
 
     def run(self) -> None:
-        """Until SIGTERM or Ctrl-C; a second one does not wait for tasks."""
+        """Run until SIGTERM or Ctrl-C; a second signal does not wait for tasks."""
         before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         self._owns_process = True
         try:
@@ -121,7 +114,7 @@ class Worker:
                 signal.signal(number, handler)
 
     def run_until(self, stop: threading.Event) -> None:
-        """Until the event is set (call `wake` after that) or `stop` is called."""
+        """Run until the event is set (call `wake` after that) or `stop` is called."""
         port = None if self.settings.health_port is None else HealthPort(self.settings, self.health)
         try:
             if port is not None:
@@ -135,7 +128,7 @@ class Worker:
             self._wake.close()
 
     def _live(self, stop: threading.Event) -> bool:
-        """One life; False if another one is to follow."""
+        """One life; False if another one follows."""
         self._selector.register(self._wake, selectors.EVENT_READ, (self._take_wake, None))
         self._exchange.start(self._supervisor)
         self._heartbeat.start(self._supervisor)
@@ -155,20 +148,20 @@ class Worker:
         return False
 
     def _give_up(self, reason: str) -> None:
-        """From any thread, once per life."""
+        """End this life; callable from any thread, effective once per life."""
         self._given_up = reason
         self.wake()
         if self._owns_process:
             threading.Thread(target=self._last_resort, args=[self._has_noticed], daemon=True).start()
 
     def _last_resort(self, has_noticed: threading.Event) -> None:
-        """Children die with the process; others find out by its silence."""
+        """Children die with the process; orchestrators notice the missing heartbeats."""
         if not has_noticed.wait(LAST_RESORT_SECONDS):
             log.critical("worker_is_stuck", reason=self._given_up, remedy="the process ends")
             os._exit(EXIT_STUCK)
 
     def stop(self) -> None:
-        """From any thread: finish, save or give back what runs, and end. Called again, after a second: at once."""
+        """From any thread: finish, save or release the tasks, then end. A second call, a second later: end at once."""
         now = time.monotonic()
         if not self._stop_requests or now - self._stop_asked_at > SAME_REQUEST_SECONDS:
             self._stop_requests += 1
@@ -182,7 +175,7 @@ class Worker:
         self.stop()
 
     def _guarded_turn(self) -> None:
-        """An error that nobody expected ends the turn and not the worker; one that comes back ends the life."""
+        """An unexpected error ends the turn and not the worker; a repeated one ends the life."""
         self._loop.turn()
         self._trust.mark_turn()
         try:
@@ -205,15 +198,15 @@ class Worker:
         self._crew.find_again()
 
     def _turn(self) -> None:
-        """Hear what children and platform say, look after those that run, hand out and hand in."""
+        """Handle frames and news, check running tasks, hand tasks to children, report results."""
         due_in = self._watch.next_round_in(time.monotonic())
         wait = MOST_WAIT_SECONDS if due_in is None else due_in
         for key, _ in self._selector.select(0 if self._news else wait):
             self._handle(*key.data)
         while self._news:
             news = self._news[0]
-            # All but new tasks may be heard twice, so they are gone only when they are done with. Tasks that are lost
-            # on their way to the crew are found and given back.
+            # All news but new tasks may be handled twice, so it is removed only afterwards. Tasks that are lost on
+            # their way to the crew are found later and released.
             if isinstance(news, Claimed):
                 self._news.popleft()
             self._take_news(news)
@@ -226,11 +219,11 @@ class Worker:
         self._strays.look(now)
         self._exchange.wake_if_needed()
         self._exchange.offer_room(self._crew.placement.room(), self._tasks_seen)
-        # The heartbeat looks too; but it may be the one that is late.
+        # The heartbeat checks this too, but it may be the loop that is late.
         self._overdue.give_up_if_stuck()
 
     def _handle(self, handle: Callable[[Any], object], child: ChildProcess | None) -> None:
-        """What a child says is lost if it cannot be dealt with: so the child goes, and what it ran is settled."""
+        """A frame that cannot be handled is lost: so the child is killed, and the task that it ran is settled."""
         try:
             handle(child)
         except HandlersBrokenError:
@@ -244,7 +237,7 @@ class Worker:
         self._wake.take()
 
     def _hear(self, news: News) -> None:
-        """Called by the other threads."""
+        """Receive news; called by other threads."""
         self._news.append(news)
         self.wake()
 
@@ -256,8 +249,8 @@ class Worker:
                     self._crew.take(tasks)
                     for task, why in refused:
                         self._crew.refuse(task, why)
-            case StartsMarked(asked, matched):
-                self._crew.starts_were_marked(asked, matched)
+            case StartsMarked(pairs, matched):
+                self._crew.starts_were_marked(pairs, matched)
             case CheckpointSaved(pair, refusal):
                 self._crew.checkpoint_was_saved(pair, refusal)
             case LeasesChecked(to_stop, gone):
@@ -303,7 +296,7 @@ class Worker:
         )
 
     def _stats(self) -> dict[str, Any]:
-        """Every row that is leased to this worker is one of the first three, but for a moment on its way."""
+        """Every row leased to this worker is in one of the first three counts, except while it is in transit."""
         return {
             "tasks_held": len(self._crew.by_pair),
             **self._exchange.counts(),
@@ -341,7 +334,7 @@ class Worker:
         return self._watch.stop_by is not None and not self._crew.by_pair
 
     def _close(self) -> None:
-        """Last reports go out; nothing is left behind, neither process nor folder nor row."""
+        """Send the last reports and leave nothing behind: no process, no folder, no row."""
         children = self._crew.staff.children
         if self._given_up is not None:
             self._hand_over()
@@ -369,8 +362,8 @@ class Worker:
         self._trust.close()
 
     def _hand_over(self) -> None:
-        """Report what has ended, give back what has not begun; what ran is killed and found lost. The threads of this
-        life are not to be relied upon, so this goes over a connection of its own.
+        """Report results, release tasks that have not begun, kill running ones, which are then found lost. Threads of
+        this life cannot be relied upon, so this uses a new connection.
         """
         self._exchange.claim_no_more()
         for child in self._crew.staff.children:

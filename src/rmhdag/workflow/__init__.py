@@ -1,6 +1,6 @@
 """YAML text in, checked workflow definition out; every problem with its position.
 
-Names are imported when they are first asked for: who only looks for problems does not pay for the models.
+Names are imported on first use: a caller that only checks for problems does not load the models.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rmhdag.workflow.catalogue import HandlerCatalogue, HandlerEntry, shipped_handlers
     from rmhdag.workflow.handler_manifest import handlers_from_file, read_handlers
     from rmhdag.workflow.inputs import InvalidInputs, validate_inputs
+    from rmhdag.workflow.known_handlers import HandlerEntry, KnownHandlers, shipped_handlers
     from rmhdag.workflow.language_schema import json_schema
     from rmhdag.workflow.loader import LoadedWorkflow, check, load, load_file, load_folder
     from rmhdag.workflow.problems import InvalidWorkflow, Problem
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from rmhdag.workflow.stored_form import definition_hash, definition_json
 
 __all__ = [
-    "HandlerCatalogue",
     "HandlerEntry",
     "InvalidInputs",
     "InvalidWorkflow",
+    "KnownHandlers",
     "LoadedWorkflow",
     "Problem",
     "check",
@@ -41,10 +41,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     match name:
-        case "HandlerCatalogue" | "HandlerEntry" | "shipped_handlers":
-            from rmhdag.workflow import catalogue
+        case "KnownHandlers" | "HandlerEntry" | "shipped_handlers":
+            from rmhdag.workflow import known_handlers
 
-            return getattr(catalogue, name)
+            return getattr(known_handlers, name)
         case "handlers_from_file" | "read_handlers":
             from rmhdag.workflow import handler_manifest
 

@@ -1,6 +1,6 @@
-"""A workflow from text or JSON against all rules: what is wrong with it, or that nothing is.
+"""Checks a workflow from text or JSON against all rules.
 
-Finding nothing needs none of the models, so that `rmhdag validate` of a good file never imports Pydantic.
+A valid workflow needs none of the models, so `rmhdag validate` of a valid file never imports Pydantic.
 """
 
 from __future__ import annotations
@@ -9,22 +9,25 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from rmhdag.models.json_values import RESERVED_KEY, NotJsonError, check_json
-from rmhdag.workflow.catalogue import HandlerCatalogue
+from rmhdag.models.limits import MAX_NODES
+from rmhdag.workflow.check_rules import check_checks
 from rmhdag.workflow.graph_rules import check_graph
 from rmhdag.workflow.inputs import check_inputs
+from rmhdag.workflow.known_handlers import KnownHandlers
 from rmhdag.workflow.node_rules import NodeRules
 from rmhdag.workflow.normalise import fold
 from rmhdag.workflow.problems import Problem, few_guesses
 from rmhdag.workflow.raw_graph import RawGraph
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.source_map import Path, SourceMap
-from rmhdag.workflow.structure import MAX_NODES, check_structure, describe
+from rmhdag.workflow.structure import describe
+from rmhdag.workflow.structure_faults import report_structure
 from rmhdag.workflow.template_rules import TemplateRules
 from rmhdag.workflow.yaml_reader import MAX_DEPTH, MAX_FILE_BYTES, read_yaml
 
 
 class CheckedWorkflow(NamedTuple):
-    """As written, and without problems: all that is needed to make the definition."""
+    """A workflow as written, without problems: the source of its definition."""
 
     data: dict[str, Any]
     graph: RawGraph
@@ -44,14 +47,14 @@ class CheckedWorkflow(NamedTuple):
         return len(self.graph.nodes)
 
     def folded(self) -> dict[str, Any]:
-        """What the definition is made from."""
+        """The source of the definition."""
         return fold(self.data, self.graph, self.rules)
 
 
 class Surroundings(NamedTuple):
-    """What the workflow is checked against; None means that this is not known here and not checked."""
+    """What the workflow is checked against; None means unknown, and is not checked."""
 
-    handlers: HandlerCatalogue | None = None
+    handlers: KnownHandlers | None = None
     queues: Collection[str] | None = None
     env_names: Collection[str] = ()
     fallback_queue: str | None = None
@@ -60,7 +63,7 @@ class Surroundings(NamedTuple):
 def find_problems(
     source: str | bytes | dict[str, Any], around: Surroundings, *, file: str = "workflow"
 ) -> tuple[CheckedWorkflow | None, list[Problem]]:
-    """The workflow, or None and why not."""
+    """The workflow, or None and its problems."""
     with few_guesses():
         return _find_problems(source, around, file)
 
@@ -86,7 +89,7 @@ def _find_problems(
 
 
 def _check_keys(value: Any, path: Path, report: Report) -> None:
-    """By the reserved key references to stored values are known: nothing that is written down may have it."""
+    """The reserved key marks references to stored values: no file may contain it."""
     if isinstance(value, dict):
         if RESERVED_KEY in value:
             what = f"rmhdag reserves the key `{RESERVED_KEY}` for itself"
@@ -103,14 +106,19 @@ def _check_data(data: Any, report: Report, around: Surroundings) -> tuple[Checke
         report.add((), "wrong-type", f"a workflow is an object, not {describe(data)}", "Begin with `workflow_id: name`")
         return None, report.sorted()
     _check_keys(data, (), report)
-    check_structure(data, report)
+    report_structure(data, report)
     check_inputs(data, report)
+    if "review" in data and "produces" not in data:
+        what = "`review` asks for the approval of what the workflow creates, and it creates nothing"
+        report.add_key(("review",), "review-without-produces", what, "Add `produces`, or remove `review`")
     graph = RawGraph(data)
     rules = NodeRules(data, graph, around.handlers, around.queues, report, around.fallback_queue)
     if len(graph.names) <= MAX_NODES:
         check_graph(graph, report)
         rules.check()
-        TemplateRules(data, graph, around.env_names, report, around.handlers).check()
+        templates = TemplateRules(data, graph, around.env_names, report, around.handlers)
+        templates.check()
+        check_checks(data.get("checks"), templates)
     if report.count:
         return None, report.sorted()
     return CheckedWorkflow(data, graph, rules, report.source_map), []

@@ -1,4 +1,4 @@
-"""The workflow language as models: what a checked definition holds, whatever its spelling in YAML was.
+"""The workflow language as models: the content of a checked definition, however it was written in YAML.
 
 Shorthands (`retries`, a left-out `type`, one `next` instead of a list) are folded, so that the engine sees one form.
 """
@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from rmhdag.models.states import NodeType
+from rmhdag.workflow.check_models import MOST_CHECKS, AnyCheck
 from rmhdag.workflow.node_names import NODE_NAME
 
 NodeId = Annotated[str, StringConstraints(pattern=NODE_NAME)]
@@ -20,7 +21,7 @@ TimeoutSeconds = Annotated[int, Field(ge=1, le=86_400, strict=True)]
 
 
 class LanguageModel(BaseModel):
-    # Built when first used: a command that needs one model does not pay for all of them (40 ms of `rmhdag validate`).
+    # Built on first use: a command that needs one model does not build all of them (40 ms of `rmhdag validate`).
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
@@ -61,7 +62,7 @@ class InputDefinition(LanguageModel):
 
 
 class Defaults(LanguageModel):
-    """What nodes take when they say nothing themselves."""
+    """Values for nodes that do not set their own."""
 
     queue: QueueName | None = None
     timeout_seconds: TimeoutSeconds | None = None
@@ -83,14 +84,14 @@ class Branch(LanguageModel):
 
 
 class Tolerance(LanguageModel):
-    """How many failed children a fan-in accepts; exactly one of the two is given."""
+    """How many failed children a fan-in accepts; exactly one of the two is set."""
 
     count: int | None = Field(default=None, ge=0, strict=True)
     percent: float | None = Field(default=None, ge=0, le=100)
 
 
 class TaskSpec(LanguageModel):
-    """What a worker is asked to run. `queue` is None only where the handler's own queue is to be used."""
+    """The task for a worker. `queue` is None only if the handler's own queue is used."""
 
     handler: HandlerName
     queue: QueueName | None = None
@@ -159,7 +160,7 @@ class FanInNode(Node):
 
 
 class ApprovalNode(Node):
-    """Waits for a decision. `on_reject: continue` completes with the decision, so that a conditional can route it."""
+    """Waits for a decision. `on_reject: continue` completes with the decision, so that a conditional can use it."""
 
     type: Literal[NodeType.APPROVAL] = NodeType.APPROVAL
     message: str | None = None
@@ -187,13 +188,20 @@ AnyNode = Annotated[
 
 
 class WorkflowDefinition(LanguageModel):
-    """A checked workflow. Made by `rmhdag.workflow.load`; stored as JSON in `dag_workflows.definition`."""
+    """A checked workflow. Created by `rmhdag.workflow.load`; stored as JSON in `dag_workflows.definition`."""
 
     workflow_id: WorkflowId
     name: str
     version: int = Field(default=1, ge=1, strict=True)
     description: str | None = None
     produces: Literal["raster", "vector", "dataset"] | None = None
+    review: Literal["required"] | None = None
     inputs: dict[str, InputDefinition] = Field(default_factory=dict)
+    checks: tuple[AnyCheck, ...] = Field(default=(), max_length=MOST_CHECKS)
     outputs: dict[str, Any] | None = None
     nodes: dict[NodeId, AnyNode]
+
+    @property
+    def asks_for_review(self) -> bool:
+        """Whether revisions that it makes are served only after an approval: it says so, or has an approval node."""
+        return self.review is not None or any(node.type is NodeType.APPROVAL for node in self.nodes.values())

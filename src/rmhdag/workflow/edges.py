@@ -27,7 +27,7 @@ class Edge(NamedTuple):
 
 
 class Links(NamedTuple):
-    """What one node says about others; `branches` are the targets of each."""
+    """The other nodes that a node names; `branches` are the targets of each branch."""
 
     next: Iterable[str] = ()
     branches: Iterable[Iterable[str]] = ()
@@ -37,12 +37,12 @@ class Links(NamedTuple):
 
 
 def definition_edges(definition: WorkflowDefinition) -> list[Edge]:
-    """Each edge once, in the order of the file. A source in `any_of` is in that group however else it is written."""
+    """Each edge once, in the order of the file. A source in `any_of` is in that group even if it is named elsewhere."""
     return _join({name: _links(node) for name, node in definition.nodes.items()})
 
 
 def folded_edges(nodes: Mapping[str, Mapping[str, Any]]) -> list[Edge]:
-    """The same for a definition that has not been made, see `normalise`."""
+    """The same without a definition, see `normalise`."""
     return _join({name: _folded_links(node) for name, node in nodes.items()})
 
 
@@ -85,7 +85,7 @@ def _join(nodes: Mapping[str, Links]) -> list[Edge]:
     for target, links in nodes.items():
         gathered = () if links.gathers is None else (links.gathers,)
         for source in (*links.all_of, *links.any_of, *gathered):
-            # A branch that already leads here says more than the plain dependency.
+            # A branch that already leads here is more specific than the plain dependency.
             if (source, target) not in joined:
                 add(source, target)
     return list(edges)

@@ -1,7 +1,7 @@
-"""What files of the original system name and rmhdag does not have, and what to write instead.
+"""Names from files of the original system that rmhdag does not have, and what to write instead.
 
-Only data: a name is looked up here after it was found to be unknown, so what a handler really has always counts.
-Outputs are looked up even where a handler declares none, for reading them would give null when the job runs.
+Only data: a name is looked up here after it was found to be unknown, so the real names of a handler always win.
+Outputs are looked up even if a handler declares none, because reading them would give null when the job runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class FormerNames(NamedTuple):
-    """Of one handler: by the former name, what to write."""
+    """Remedies for one handler, by former name."""
 
     params: Mapping[str, str] = _NOTHING
     output: Mapping[str, str] = _NOTHING
@@ -27,7 +27,6 @@ _IN_SOURCE = "Remove it: `source` from the output of `raster.validate` says all 
 _PROFILE = "Write `profile` with `jpeg` for visualization, `deflate` for analysis or `lzw` for archive"
 _PROFILE_LATER = "Remove it here: the compression is `profile` of `raster.create_cog`"
 _PLACE_LATER = "Remove it here: the place of the COG is `container` of `raster.create_cog`"
-_READ_FROM_FILE = "Remove it: bands, data type and nodata are read from the file"
 _CRS_OF_FILE = "Remove it: the CRS is read from the file; one that lacks it gets it by `gdal_edit.py -a_srs EPSG:4326`"
 _REPROJECT = (
     "Remove it, or add a node of `raster.reproject` with `crs` before this one and write "
@@ -80,7 +79,6 @@ HANDLERS: Mapping[str, FormerNames] = {
             "source_path": _BY_PATH,
             "storage_account": "Remove it: where files are stored is a setting of the platform",
             "input_crs": _CRS_OF_FILE,
-            "raster_type": _READ_FROM_FILE,
             "output_tier": _PROFILE_LATER,
         },
         output={
@@ -162,7 +160,7 @@ HANDLERS: Mapping[str, FormerNames] = {
     ),
 }
 
-# Handlers that have gone by another name, or whose work is no longer a step of its own.
+# Handlers that had another name, or whose work is no longer a separate step.
 FORMER_HANDLERS: Mapping[str, str] = {
     "blob_upload": "Remove the node: `raster.create_cog` keeps its file in storage itself",
     "raster_cog_functionapp": "Write `raster.create_cog`",
@@ -170,7 +168,7 @@ FORMER_HANDLERS: Mapping[str, str] = {
     "stac_register": "Write `raster.stac_register_item`, behind a node of `raster.extract_stac_metadata`",
 }
 
-# What templates could begin with.
+# Former roots of templates.
 FORMER_ROOTS: Mapping[str, str] = {
     "upstream": (
         "Write `nodes.NAME` with the node that runs before; of several, "

@@ -1,4 +1,4 @@
-"""Rules about nodes among each other: names, targets, starts and ends, fan-outs and fan-ins, cycles, reachability."""
+"""Rules between nodes: names, targets, starts and ends, fan-outs and fan-ins, cycles, reachability."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterable
 from itertools import chain
 
+from rmhdag.models.limits import MAX_NODES
 from rmhdag.models.states import NodeType
 from rmhdag.workflow.implicit_nodes import END, START
 from rmhdag.workflow.node_names import NODE_NAME, NODE_NAME_REMEDY
 from rmhdag.workflow.problems import did_you_mean, shorten
 from rmhdag.workflow.raw_graph import Mention, RawGraph
 from rmhdag.workflow.report import Report
-from rmhdag.workflow.structure import MAX_NODES
 
 _NAME = re.compile(NODE_NAME[1:-1])
-# So many names tell a person enough.
+# More names would not help a reader.
 MOST_NAMED = 20
 _CHILD_NAME = re.compile(r".*__[0-9]+")
 
@@ -59,7 +59,7 @@ def _check_names(graph: RawGraph, report: Report) -> None:
     for name in sorted(graph.names):
         twin = by_lower.setdefault(name.lower(), name)
         if twin != name:
-            later = max((twin, name), key=lambda one: report.source_map.key_at(("nodes", one)))
+            later = max((twin, name), key=lambda node: report.source_map.key_at(("nodes", node)))
             other = twin if later == name else name
             report.add_key(
                 ("nodes", later),
@@ -68,13 +68,13 @@ def _check_names(graph: RawGraph, report: Report) -> None:
                 "Rename one of them",
             )
     for name, kind in graph.types.items():
-        for reserved, wanted in ((START, NodeType.START), (END, NodeType.END)):
-            if name == reserved and kind not in (wanted, None):
+        for reserved, node_type in ((START, NodeType.START), (END, NodeType.END)):
+            if name == reserved and kind not in (node_type, None):
                 report.add_key(
                     ("nodes", name),
                     "bad-name",
-                    f"the name `{reserved}` is kept for the node of type {wanted.value}",
-                    f"Rename the node, or write `type: {wanted.value}`",
+                    f"the name `{reserved}` is kept for the node of type {node_type.value}",
+                    f"Rename the node, or write `type: {node_type.value}`",
                 )
 
 
@@ -92,9 +92,9 @@ def _check_mention(mention: Mention, graph: RawGraph, report: Report) -> None:
             )
             return
         if not _NAME.fullmatch(name):
-            return  # the shape of the name is already told
-        known = chain(graph.names, [END]) if role == "next" else graph.names
-        report.add(path, "unknown-target", f"there is no node `{name}`", did_you_mean(name, known))
+            return  # the wrong form of the name is reported already
+        names = chain(graph.names, [END]) if role == "next" else graph.names
+        report.add(path, "unknown-target", f"there is no node `{name}`", did_you_mean(name, names))
     elif name == owner:
         report.add(path, "self-dependency", f"node `{name}` depends on itself", "Name another node, or remove it")
     elif role in ("next", "depends_on"):
@@ -108,28 +108,28 @@ def _check_neighbour(mention: Mention, graph: RawGraph, report: Report) -> None:
         report.add(
             path,
             "child-as-target",
-            f"`{name}` describes the children of `{fan_out}` and is no step of its own",
+            f"`{name}` describes the children of `{fan_out}` and is not a separate step",
             f"Name `{fan_out}` or its fan-in instead",
         )
     elif role == "next" and graph.types.get(name) is NodeType.START:
         report.add(
-            path, "leads-to-start", f"`{name}` is where the workflow starts, nothing leads to it", "Name another node"
+            path, "leads-to-start", f"`{name}` is the start of the workflow, nothing leads to it", "Name another node"
         )
     elif role == "depends_on" and graph.types.get(name) is NodeType.END:
-        report.add(path, "follows-end", f"`{name}` ends the workflow, nothing follows it", "Name another node")
+        report.add(path, "follows-end", f"`{name}` is the end of the workflow, nothing follows it", "Name another node")
 
 
 def _refuse_repeated_targets(graph: RawGraph, report: Report) -> None:
-    seen: set[tuple[object, ...]] = set()
+    keys: set[tuple[object, ...]] = set()
     for mention in graph.mentions:
         if not isinstance(mention.path[-1], int):
             continue
         key = (*mention.path[:-1], mention.name)
-        if key in seen:
+        if key in keys:
             report.add(
                 mention.path, "repeated-target", f"`{shorten(mention.name)}` is already in this list", "Name it once"
             )
-        seen.add(key)
+        keys.add(key)
 
 
 def _check_starts(graph: RawGraph, report: Report) -> None:
@@ -181,7 +181,7 @@ def _check_children(graph: RawGraph, report: Report) -> None:
 def _check_fan_ins(graph: RawGraph, report: Report) -> None:
     for fan_in, fan_outs in graph.fan_out_of.items():
         path = ("nodes", fan_in)
-        given = graph.nodes[fan_in].get("source_node")
+        source = graph.nodes[fan_in].get("source_node")
         if len(fan_outs) > 1:
             report.add_key(
                 path,
@@ -189,24 +189,24 @@ def _check_fan_ins(graph: RawGraph, report: Report) -> None:
                 f"`{fan_in}` could gather {' or '.join(f'`{name}`' for name in fan_outs[:MOST_NAMED])}",
                 "Add `source_node` with one of them",
             )
-        elif not fan_outs and given is None:
+        elif not fan_outs and source is None:
             report.add_key(
                 path,
                 "fan-in-without-fan-out",
                 f"no fan-out leads to the fan-in `{fan_in}`",
                 "Add `source_node` with the name of a fan-out",
             )
-        elif not fan_outs and isinstance(given, str) and given in graph.names:
+        elif not fan_outs and isinstance(source, str) and source in graph.names:
             report.add(
                 (*path, "source_node"),
                 "fan-in-without-fan-out",
-                f"`{given}` is neither a fan-out nor the child of one",
+                f"`{source}` is neither a fan-out nor the child of one",
                 "Name a node of type fan_out",
             )
 
 
 def _find_cycles(graph: RawGraph) -> list[list[str]]:
-    """One cycle of each knot, as the names along it: the others of a knot are the same mistake."""
+    """One cycle of each strongly connected component, as a list of names: its other cycles are the same mistake."""
     place = {name: index for index, name in enumerate(graph.successors)}
     cycles: list[list[str]] = []
     for knot in sorted(_knots(graph), key=lambda names: min(place[name] for name in names)):
@@ -252,7 +252,7 @@ def _knots(graph: RawGraph) -> Iterable[list[str]]:
 
 
 def _cycle_through(first: str, knot: set[str], graph: RawGraph) -> list[str]:
-    """The shortest way from a node back to itself within its knot."""
+    """The shortest path from a node back to itself within its component."""
     came_from: dict[str, str] = {}
     pending = [first]
     for name in pending:
@@ -270,17 +270,17 @@ def _cycle_through(first: str, knot: set[str], graph: RawGraph) -> list[str]:
 
 def _report_cycle(cycle: list[str], graph: RawGraph, report: Report) -> None:
     closing = graph.edges[cycle[-1], cycle[0]]
-    shown = cycle if len(cycle) <= 20 else [*cycle[:10], "…", *cycle[-9:]]
+    steps = cycle if len(cycle) <= 20 else [*cycle[:10], "…", *cycle[-9:]]
     report.add(
         closing,
         "cycle",
-        f"these nodes wait for each other: {' → '.join([*shown, cycle[0]])}",
+        f"these nodes wait for each other: {' → '.join([*steps, cycle[0]])}",
         "Remove one of these edges",
     )
 
 
 def _check_reachability(graph: RawGraph, cycles: list[list[str]], report: Report) -> None:
-    """With a start node all others must follow from it; without one, what has no predecessor starts."""
+    """With a start node, all others must be reachable from it; without one, nodes without predecessors start."""
     for name, kind in graph.types.items():
         if kind is NodeType.END and not graph.predecessors[name]:
             report.add_key(
@@ -288,12 +288,12 @@ def _check_reachability(graph: RawGraph, cycles: list[list[str]], report: Report
             )
     if not graph.starts:
         return
-    told = graph.reachable_from([name for cycle in cycles for name in cycle])
-    reached = graph.reachable_from(graph.starts) | told | set(graph.child_of)
+    in_cycles = graph.reachable_from([name for cycle in cycles for name in cycle])
+    reached = graph.reachable_from(graph.starts) | in_cycles | set(graph.child_of)
     lost = [name for name in graph.nodes if name not in reached and graph.types[name] is not NodeType.END]
     for name in lost:
         if any(source in lost for source in graph.predecessors[name]):
-            continue  # behind another lost node: the same mistake
+            continue  # behind another unreachable node: the same mistake
         report.add_key(
             ("nodes", name),
             "unreachable",

@@ -1,6 +1,6 @@
-"""Handlers that somebody else describes, as JSON: a list of `{name, aliases, queue, params_schema, output_schema}`.
+"""Handlers described by others, as JSON: a list of `{name, aliases, queue, params_schema, output_schema}`.
 
-They are checked before they are believed.
+The list is checked before it is used.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from rmhdag.workflow.catalogue import HandlerEntry
 from rmhdag.workflow.definition import HandlerName, QueueName
+from rmhdag.workflow.known_handlers import HandlerEntry
 
 
 class WrittenHandler(BaseModel):
@@ -30,7 +30,10 @@ _MANIFEST = TypeAdapter(list[WrittenHandler])
 def read_handlers(text: str | bytes) -> list[HandlerEntry]:
     """Raises a ValueError that names the place."""
     written = _MANIFEST.validate_json(text)
-    return [HandlerEntry(one.name, one.aliases, one.queue, one.params_schema, one.output_schema) for one in written]
+    return [
+        HandlerEntry(entry.name, entry.aliases, entry.queue, entry.params_schema, entry.output_schema)
+        for entry in written
+    ]
 
 
 def handlers_from_file(path: Path) -> list[HandlerEntry]:

@@ -1,13 +1,13 @@
-"""Rules about what tasks ask of their handlers: that these exist, take the parameters, and have the outputs read."""
+"""Rules between tasks and handlers: the handler exists, accepts the parameters, and has the outputs that are read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rmhdag.workflow.catalogue import HandlerCatalogue, HandlerEntry
 from rmhdag.workflow.former_names import FORMER_HANDLERS, former_names_of
 from rmhdag.workflow.handler_schema import find_missing_step, find_param_faults
+from rmhdag.workflow.known_handlers import HandlerEntry, KnownHandlers
 from rmhdag.workflow.parameters import Fault
 from rmhdag.workflow.problems import did_you_mean, shorten
 from rmhdag.workflow.report import Report
@@ -16,14 +16,14 @@ from rmhdag.workflow.source_map import Path
 if TYPE_CHECKING:
     from rmhdag.workflow.definition import WorkflowDefinition
 
-_NOT_KNOWN = "Check its name; handlers of your own are known by RMHDAG_HANDLERS, or once a worker has them"
+_NOT_KNOWN = "Check its name; your own handlers are known once RMHDAG_HANDLERS names them or a worker has them"
 
 
-def check_handler(known: HandlerCatalogue, handler: str, task: Mapping[str, Any], path: Path, report: Report) -> bool:
+def check_handler(handlers: KnownHandlers, handler: str, task: Mapping[str, Any], path: Path, report: Report) -> bool:
     """Report an unknown handler, or what is wrong with its parameters; false if there is no such handler."""
-    entry = known.find(handler)
+    entry = handlers.find(handler)
     if entry is None:
-        report.add((*path, "handler"), "unknown-handler", *missing_handler(known, handler))
+        report.add((*path, "handler"), "unknown-handler", *missing_handler(handlers, handler))
         return False
     params = task.get("params")
     if params is None or isinstance(params, dict):
@@ -40,7 +40,7 @@ def check_handler(known: HandlerCatalogue, handler: str, task: Mapping[str, Any]
 
 
 def _find_faults(entry: HandlerEntry, called: str, params: dict[str, Any]) -> list[Fault]:
-    """Names of the original system get the remedy that somebody has thought out for them."""
+    """Names of the original system have prepared remedies."""
     former = former_names_of(entry.name).params
     faults = find_param_faults(called, entry.params_schema, params)
     return [
@@ -51,22 +51,22 @@ def _find_faults(entry: HandlerEntry, called: str, params: dict[str, Any]) -> li
     ]
 
 
-def missing_handler(known: HandlerCatalogue, handler: str) -> tuple[str, str]:
+def missing_handler(handlers: KnownHandlers, handler: str) -> tuple[str, str]:
     """Message and remedy."""
-    if handler in known.reserved:
+    if handler in handlers.reserved:
         return (
             f"there is no handler `{handler}` yet: rmhdag keeps this name for a later version",
             "Write a handler of your own under another name, or leave the node out",
         )
-    remedy = FORMER_HANDLERS.get(handler) or did_you_mean(handler, known.names(), _NOT_KNOWN)
+    remedy = FORMER_HANDLERS.get(handler) or did_you_mean(handler, handlers.names(), _NOT_KNOWN)
     return f"there is no handler `{shorten(handler)}`", remedy
 
 
 def find_output_fault(
-    known: HandlerCatalogue | None, node_name: str, handler: Any, steps: tuple[str | int, ...]
+    handlers: KnownHandlers | None, node_name: str, handler: Any, steps: tuple[str | int, ...]
 ) -> tuple[str, str, str] | None:
-    """Whether the handler has what `steps` lead to. Former names are known even where it declares no output."""
-    entry = known.find(handler) if known is not None and isinstance(handler, str) else None
+    """Check that the handler's output has the path `steps`. Former names are found even if it declares no output."""
+    entry = handlers.find(handler) if handlers is not None and isinstance(handler, str) else None
     if entry is None:
         return None
     former = former_names_of(entry.name).output.get(str(steps[0])) if steps else None
@@ -85,17 +85,17 @@ def find_output_fault(
     )
 
 
-def find_unfit_tasks(definition: WorkflowDefinition, known: HandlerCatalogue) -> list[str]:
-    """Why a stored workflow does not fit the handlers of today, in sentences. Handlers that are not known may come."""
+def find_unfit_tasks(definition: WorkflowDefinition, handlers: KnownHandlers) -> list[str]:
+    """Why a stored workflow does not fit the current handlers, in sentences. Unknown ones may be registered later."""
     sentences: list[str] = []
     for name, node in definition.nodes.items():
         task = getattr(node, "task", None)
         if task is None or getattr(node, "template_of", None) is not None:
             continue
-        entry = known.find(task.handler)
+        entry = handlers.find(task.handler)
         if entry is None:
-            if task.handler in known.reserved:
-                sentences.append(f"node `{name}`: {'. '.join(missing_handler(known, task.handler))}")
+            if task.handler in handlers.reserved:
+                sentences.append(f"node `{name}`: {'. '.join(missing_handler(handlers, task.handler))}")
             continue
         faults = _find_faults(entry, task.handler, task.params)
         sentences += [f"node `{name}`: {fault.message}. {fault.remedy}" for fault in faults]

@@ -1,8 +1,8 @@
 """A handler's parameters and output against the JSON Schemas that it publishes.
 
-Names are checked everywhere, values where they are written down: a template may become anything. Schemas come from
-Pydantic, and by way of workers from anybody: what is not understood here is not checked, for the handler's own model
-has the last word when the task runs.
+Names are checked everywhere, values only if they are literal: a template may become anything. Schemas come from
+Pydantic and, through workers, from any source: unknown keywords are not checked, because the handler's own model
+checks the parameters again when the task runs.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from rmhdag.workflow.problems import did_you_mean, shorten
 
 Schema = Mapping[str, Any]
 
-# Schemas may contain themselves, and choices of choices: so many steps are enough for any that a person means.
+# Schemas may be recursive and contain nested choices: this many steps are enough for any realistic one.
 FIRST_STEPS = 200
 STEPS_PER_VALUE = 50
 DEEPEST = 64
-# Further names of members, by the name in `properties`.
+# Other names of members, by the name in `properties`.
 OTHER_NAMES = "x-other-names"
 _DEFINITIONS = "#/$defs/"
-# Texts that YAML and JSON read as a value of another type where they have no quotes.
+# Texts that YAML and JSON read as a value of another type if they have no quotes.
 _PLAIN = {
     "integer": re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII),
     "number": re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,17})?([eE][+-]?\d{1,2})?", re.ASCII),
@@ -95,7 +95,7 @@ class _Check:
             if not self._values.matches(pattern, value):
                 yield f"must match the pattern {pattern}"
         except TooExpensive:
-            return  # the handler's own model will see
+            return  # the handler's own model decides
 
     def _step(self, depth: int) -> None:
         self._steps_left -= 1
@@ -103,8 +103,8 @@ class _Check:
             raise _TooMuch
 
     def _choice(self, choices: list[Any], value: Any, path: Path, depth: int) -> list[Fault]:
-        """Nothing if one of them fits; else what is wrong by the one that was most likely meant."""
-        found: list[list[Fault]] = []
+        """No faults if one choice fits; otherwise the faults by the choice that was most likely meant."""
+        attempts: list[list[Fault]] = []
         kinds: list[str] = []
         for choice in self._alternatives(choices, depth):
             kind = choice.get("type")
@@ -114,11 +114,11 @@ class _Check:
             faults = self.value(choice, value, path, depth)
             if not faults:
                 return []
-            found.append(faults)
-        return min(found, key=len) if found else [self._wrong_type(path, value, kinds)]
+            attempts.append(faults)
+        return min(attempts, key=len) if attempts else [self._wrong_type(path, value, kinds)]
 
     def _alternatives(self, choices: list[Any], depth: int) -> Iterator[Schema]:
-        """Choices within choices are choices too."""
+        """Flatten nested choices."""
         for choice in choices:
             self._step(depth)
             schema = resolve(choice, self._whole)
@@ -135,9 +135,9 @@ class _Check:
         faults: list[Fault] = []
         for name, member in value.items():
             where = (*path, name)
-            known = declared.get(shown_as.get(name, name))
-            if known is not None:
-                faults += self.value(known, member, where, depth + 1)
+            member_schema = declared.get(shown_as.get(name, name))
+            if member_schema is not None:
+                faults += self.value(member_schema, member, where, depth + 1)
             elif rest is False:
                 owner = self._name(path) if path else f"handler `{self._handler}`"
                 what = "" if path else "parameter "
@@ -146,9 +146,9 @@ class _Check:
                 faults.append(Fault(where, "unknown-parameter", message, remedy))
             else:
                 faults += self.value(rest, member, where, depth + 1)
-        given = {shown_as.get(name, name) for name in value}
+        names = {shown_as.get(name, name) for name in value}
         for name in schema.get("required", ()):
-            if name not in given:
+            if name not in names:
                 needs = f"{self._name(path)} lacks" if path else f"handler `{self._handler}` needs the parameter"
                 remedy = f"Add `{name}`" if path else f"Add `{name}` under `params`"
                 faults.append(Fault((*path, name), "missing-parameter", f"{needs} `{name}`", remedy))
@@ -177,7 +177,7 @@ class _Check:
 
 
 def _quoting_remedy(value: Any, kinds: Collection[str]) -> str | None:
-    """What to write if the value is right but for its quotes."""
+    """The remedy if only the quotes are wrong."""
     if isinstance(value, str):
         is_meant = any(kind in kinds and plain.fullmatch(value) for kind, plain in _PLAIN.items())
         return f"Write {shorten(value)} without quotes" if is_meant else None
@@ -200,22 +200,22 @@ def is_template(value: Any) -> bool:
 
 
 def resolve(schema: Schema, whole: Schema) -> Schema:
-    """The schema that a reference leads to; one that leads nowhere, or in a circle, says nothing."""
+    """The schema behind a reference; empty if the reference is broken or circular."""
     for _ in range(DEEPEST):
         place = schema.get("$ref")
         if place is None:
             return schema
-        found = whole.get("$defs", {}).get(str(place).removeprefix(_DEFINITIONS))
-        if not isinstance(found, dict):
+        definition = whole.get("$defs", {}).get(str(place).removeprefix(_DEFINITIONS))
+        if not isinstance(definition, dict):
             return {}
-        schema = found
+        schema = definition
     return {}
 
 
 def find_missing_step(schema: Schema, steps: tuple[str | int, ...]) -> tuple[int, list[str]] | None:
-    """Which step into an output leads nowhere, and what is there instead; None if all may exist.
+    """The first step into an output that does not exist, and the names that do; None if all steps may exist.
 
-    A schema that leaves room for more answers None: what is not declared may be there all the same.
+    None also for a schema that allows more members: undeclared ones may exist.
     """
     here = schema
     for place, step in enumerate(steps):

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from rmhdag.models.json_values import MAX_DEPTH, NotJsonError, check_json
 from rmhdag.models.limits import INPUT_BYTES, INPUT_DEPTH
+from rmhdag.models.refusals import Kind, Place, Refusal
 from rmhdag.workflow.parameters import FORMATS, LIMIT_TYPES, Fault, ValueCheck, canonical, is_type
-from rmhdag.workflow.patterns import MAX_WORK, pattern_fault
-from rmhdag.workflow.problems import Problem, did_you_mean, few_guesses
+from rmhdag.workflow.patterns import PatternWork, pattern_fault
+from rmhdag.workflow.problems import MAX_PROBLEMS, Problem, did_you_mean, few_guesses
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.source_map import Path
-from rmhdag.workflow.structure import has_input_structure, report_input_structure
+from rmhdag.workflow.structure_faults import is_input, report_input
 
 if TYPE_CHECKING:
     from rmhdag.workflow.definition import WorkflowDefinition
@@ -29,20 +30,27 @@ _PAIRS = (
 )
 
 
-class InvalidInputs(ValueError):
+class InvalidInputs(Refusal, ValueError):
     """All problems of the submitted parameters, with JSON pointers into them."""
 
     def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("\n".join(map(str, problems)))
+        message = problems[0].message if len(problems) == 1 else f"{len(problems)} parameters are wrong"
+        places = [
+            Place(f"/input_params{problem.pointer}", f"{problem.message}. {problem.remedy}") for problem in problems
+        ]
+        super().__init__(Kind.INVALID, "invalid_parameters", message, places=places)
         self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))
 
 
 def validate_inputs(
     definition: WorkflowDefinition, params: Any, *, max_bytes: int = INPUT_BYTES, with_references: bool = False
 ) -> dict[str, Any]:
-    """The parameters a job gets: checked against the declared inputs, defaults applied.
+    """The parameters of a job: checked against the declared inputs, with defaults.
 
-    Only parameters that rmhdag has made itself may be `with_references`; what a reference stands for is not checked.
+    Only parameters that rmhdag created itself may be `with_references`; the value behind a reference is not checked.
     """
     return _validate(declared_inputs(definition), params, ValueCheck(), max_bytes, with_references)
 
@@ -53,18 +61,32 @@ def declared_inputs(definition: WorkflowDefinition) -> Declared:
 
 
 def complete_declared(
-    declared: Declared, params: Any, *, with_references: bool = False, pattern_work: int = MAX_WORK
+    declared: Declared,
+    params: Any,
+    *,
+    with_references: bool = False,
+    patterns: PatternWork | None = None,
+    most_faults: int = MAX_PROBLEMS,
 ) -> dict[str, Any]:
-    """As `validate_inputs`, and with their defaults they are no larger than a job may be given.
+    """Like `validate_inputs`, and within the size limit of a job including defaults.
 
-    Raises InvalidInputs, and OutOfWork if `pattern_work` is less than what a check usually has.
+    Raises InvalidInputs, and OutOfWork if the budget for `patterns`, which several checks may share, is spent.
     """
-    complete = _validate(declared, params, ValueCheck(pattern_work), INPUT_BYTES, with_references)
+    complete = _validate(declared, params, ValueCheck(patterns, most_faults), INPUT_BYTES, with_references)
+    if is_unchanged(complete, params):
+        return complete  # and the size is the same
     return limit_inputs(complete, with_references=with_references)
 
 
+def is_unchanged(complete: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
+    """Whether no default was added and no value was replaced; decided without comparing the values."""
+    return len(complete) == len(params) and all(
+        name in params and value is params[name] for name, value in complete.items()
+    )
+
+
 def limit_inputs(params: dict[str, Any], *, with_references: bool = False) -> dict[str, Any]:
-    """The parameters, if they are JSON and no larger than a job may be given. Raises InvalidInputs."""
+    """The parameters, if they are JSON and within the size limit of a job. Raises InvalidInputs."""
     _check_json(params, MAX_DEPTH, INPUT_BYTES, with_references)
     return params
 
@@ -113,10 +135,10 @@ def _check_declaration(name: str, declared: dict[str, Any], path: Path, report: 
             path, "too-deep", f"`{name}` is declared deeper than {MAX_SCHEMA_DEPTH} levels", "Leave the rest open"
         )
         return
-    if not has_input_structure(declared):
+    if not is_input(declared):
         if depth > 1:
-            report_input_structure(declared, path, report)
-        return  # the outermost declarations are told with the whole file
+            report_input(declared, path, report)
+        return  # the outermost declarations are reported with the whole file
     kind = declared["type"]
     for limit, types in LIMIT_TYPES.items():
         if limit in declared and kind not in types:
@@ -136,20 +158,20 @@ def _check_declaration(name: str, declared: dict[str, Any], path: Path, report: 
 
 
 def _check_secret(name: str, declared: dict[str, Any], path: Path, report: Report, depth: int) -> None:
-    """What a file says of the value would be no secret, and only whole inputs are kept apart."""
+    """Values in a file are not secret, and only whole inputs can be stored separately."""
     if declared["type"] != "string" or depth > 1:
         report.add_key(
             (*path, "secret"),
             "secret-input",
             f"`{name}` cannot be secret: only an input of type string can",
-            "Make it an input of its own, of type string",
+            "Make it a separate input of type string",
         )
     for field in ("default", "enum"):
         if declared.get(field) is not None:
             report.add_key(
                 (*path, field),
                 "secret-input",
-                f"`{name}` is secret, and its `{field}` would stand in the file for everybody to read",
+                f"`{name}` is secret, but its `{field}` could be read by everyone in the file",
                 f"Remove `{field}`",
             )
 
@@ -158,7 +180,7 @@ def _check_limits(declared: dict[str, Any], path: Path, report: Report) -> None:
     for low, high in _PAIRS:
         lowest, highest = declared.get(low), declared.get(high)
         if lowest is None or highest is None or not is_type(lowest, "number") or not is_type(highest, "number"):
-            continue  # the shape is told elsewhere
+            continue  # the shape is reported elsewhere
         if lowest > highest:
             report.add((*path, high), "contradiction", f"`{low}` is larger than `{high}`", "Exchange the two")
     pattern = declared.get("pattern")
@@ -197,13 +219,13 @@ def _check_choices_and_default(name: str, declared: dict[str, Any], path: Path, 
         if not choices:
             report.add((*path, "enum"), "empty-field", "`enum` is empty", "List the allowed values or remove it")
         limits = {key: value for key, value in declared.items() if key != "enum"}
-        check, seen = ValueCheck(), set[str]()
+        check, texts = ValueCheck(), set[str]()
         for index, choice in enumerate(choices):
             check.value(limits, choice, (*path, "enum", index))
             written = canonical(choice)
-            if written in seen and not report.is_full:
+            if written in texts and not report.is_full:
                 report.add((*path, "enum", index), "repeated-value", "this value is already allowed", "Name it once")
-            seen.add(written)
+            texts.add(written)
         for fault in check.faults:
             report.add(fault.path, "contradiction", f"the allowed value is wrong: {fault.message}", fault.remedy)
     default = declared.get("default")

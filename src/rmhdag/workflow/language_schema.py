@@ -1,13 +1,19 @@
-"""The JSON Schema of workflow files, made from the written models, so that editors complete and check them."""
+"""The JSON Schema of workflow files, generated from the written models, so that editors complete and check them.
+
+`python -m rmhdag.workflow.language_schema` prints it; `rmhdag schema` shows the stored copy.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from rmhdag.models.limits import MAX_NODES
 from rmhdag.models.states import NodeType
+from rmhdag.workflow.check_models import CHECK_MODELS, MOST_CHECKS, CheckType
 from rmhdag.workflow.node_names import NODE_NAME
 from rmhdag.workflow.written import NODE_MODELS, WrittenWorkflow
 
@@ -15,10 +21,10 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
-    """What a file may look like. That names and templates fit each other is beyond a schema; `validate` checks it."""
+    """The shape of a file. Whether names and templates fit together is beyond a schema; `validate` checks that."""
+    models: list[type[BaseModel]] = [WrittenWorkflow, *NODE_MODELS.values(), *CHECK_MODELS.values()]
     references, generated = models_json_schema(
-        [(WrittenWorkflow, "validation"), *((model, "validation") for model in NODE_MODELS.values())],
-        ref_template="#/$defs/{model}",
+        [(model, "validation") for model in models], ref_template="#/$defs/{model}"
     )
     definitions: dict[str, Any] = _without_nulls(generated["$defs"])
     head = definitions.pop("WrittenWorkflow")
@@ -35,6 +41,21 @@ def json_schema() -> dict[str, Any]:
             {"if": {"not": {"required": ["type"]}}, "then": by_type[NodeType.TASK]},
         ],
     }
+    definitions["Check"] = {
+        "type": "object",
+        "properties": {"type": {"enum": [kind.value for kind in CheckType]}},
+        "required": ["type"],
+        "allOf": [
+            {"if": {"properties": {"type": {"const": kind.value}}}, "then": references[model, "validation"]}
+            for kind, model in CHECK_MODELS.items()
+        ],
+    }
+    head["properties"]["checks"] = {
+        "type": "array",
+        "description": "What must hold before a job is created",
+        "items": {"$ref": "#/$defs/Check"},
+        "maxItems": MOST_CHECKS,
+    }
     head["properties"]["nodes"] = {
         "type": "object",
         "description": "The steps, by name",
@@ -44,12 +65,12 @@ def json_schema() -> dict[str, Any]:
         "maxProperties": MAX_NODES,
     }
     head["required"] = ["workflow_id", "nodes"]
-    head["description"] = "A workflow: what a job is given, the steps it takes, and what it gives back"
+    head["description"] = "A workflow: its inputs, its steps and its outputs"
     return {"$schema": _DIALECT, **head, "$defs": definitions}
 
 
 def _without_nulls(schema: Any) -> Any:
-    """A field that may be left out is not one that may be null, though the models say so."""
+    """An optional field may be omitted but not null, although the models allow null."""
     if isinstance(schema, list):
         return [_without_nulls(part) for part in schema]
     if not isinstance(schema, dict):
@@ -57,7 +78,7 @@ def _without_nulls(schema: Any) -> Any:
     cleaned = {key: _without_nulls(value) for key, value in schema.items() if not (key == "default" and value is None)}
     by_pattern = cleaned.pop("patternProperties", None)
     if isinstance(by_pattern, dict):
-        # The models mean that every name must match, a schema that only matching names are looked at.
+        # In the models every name must match; a schema would only check names that match.
         [(pattern, members)] = by_pattern.items()
         cleaned |= {"propertyNames": {"pattern": pattern}, "additionalProperties": members}
     choices = cleaned.get("anyOf")
@@ -66,3 +87,7 @@ def _without_nulls(schema: Any) -> Any:
         del cleaned["anyOf"]
         cleaned = {**rest[0], **cleaned} if len(rest) == 1 else {**cleaned, "anyOf": rest}
     return cleaned
+
+
+if __name__ == "__main__":
+    print(json.dumps(json_schema(), indent=2, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""A workflow from text, file, folder or JSON: read it, check it by all rules, give a definition or all problems."""
+"""Loads a workflow from text, file, folder or JSON: returns a checked definition or all problems."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rmhdag.workflow.catalogue import HandlerCatalogue
 from rmhdag.workflow.checker import CheckedWorkflow, Surroundings, find_problems
 from rmhdag.workflow.definition import WorkflowDefinition
+from rmhdag.workflow.known_handlers import KnownHandlers
 from rmhdag.workflow.problems import InvalidWorkflow, Problem
 from rmhdag.workflow.source_files import read_limited, workflow_files
 from rmhdag.workflow.source_map import SourceMap
@@ -18,7 +18,7 @@ from rmhdag.workflow.stored_form import definition_hash
 
 @dataclass(frozen=True, slots=True)
 class LoadedWorkflow:
-    """`source_map` finds a place in the text again; it is empty for workflows that came as JSON."""
+    """`source_map` finds a place in the text; it is empty for workflows from JSON."""
 
     definition: WorkflowDefinition
     source_map: SourceMap
@@ -29,7 +29,7 @@ def load(
     source: str | bytes | dict[str, Any],
     *,
     file: str = "workflow",
-    handlers: HandlerCatalogue | None = None,
+    handlers: KnownHandlers | None = None,
     queues: Collection[str] | None = None,
     env_names: Collection[str] = (),
     fallback_queue: str | None = None,
@@ -47,12 +47,12 @@ def check(
     source: str | bytes | dict[str, Any],
     *,
     file: str = "workflow",
-    handlers: HandlerCatalogue | None = None,
+    handlers: KnownHandlers | None = None,
     queues: Collection[str] | None = None,
     env_names: Collection[str] = (),
     fallback_queue: str | None = None,
 ) -> tuple[LoadedWorkflow | None, list[Problem]]:
-    """The workflow, or None and why not."""
+    """The workflow, or None and its problems."""
     checked, problems = find_problems(source, Surroundings(handlers, queues, env_names, fallback_queue), file=file)
     return (None, problems) if checked is None else (make_definition(checked), [])
 
@@ -66,7 +66,7 @@ def make_definition(checked: CheckedWorkflow) -> LoadedWorkflow:
 def load_file(
     path: Path,
     *,
-    handlers: HandlerCatalogue | None = None,
+    handlers: KnownHandlers | None = None,
     queues: Collection[str] | None = None,
     env_names: Collection[str] = (),
     fallback_queue: str | None = None,
@@ -84,16 +84,16 @@ def load_file(
 def load_folder(
     folder: Path,
     *,
-    handlers: HandlerCatalogue | None = None,
+    handlers: KnownHandlers | None = None,
     queues: Collection[str] | None = None,
     env_names: Collection[str] = (),
     fallback_queue: str | None = None,
 ) -> dict[str, LoadedWorkflow]:
-    """All workflows of a folder by file name. One bad file refuses the whole folder, so that nothing is half-loaded."""
+    """All workflows of a folder by file name. One bad file refuses the whole folder, so that nothing is half loaded."""
     loaded: dict[str, LoadedWorkflow] = {}
     problems: list[Problem] = []
     for path in workflow_files(folder):
-        found, faults = check(
+        definition, faults = check(
             read_limited(path),
             file=str(path),
             handlers=handlers,
@@ -102,8 +102,8 @@ def load_folder(
             fallback_queue=fallback_queue,
         )
         problems += faults
-        if found is not None:
-            loaded[path.name] = found
+        if definition is not None:
+            loaded[path.name] = definition
     problems += _refuse_twins(folder, loaded.items())
     if problems:
         raise InvalidWorkflow(problems)
@@ -111,7 +111,7 @@ def load_folder(
 
 
 def _refuse_twins(folder: Path, loaded: Iterable[tuple[str, LoadedWorkflow]]) -> list[Problem]:
-    """The same id and version in two files could mean either."""
+    """Refuse the same id and version in two files: it would be ambiguous."""
     first: dict[tuple[str, int], str] = {}
     problems: list[Problem] = []
     for name, workflow in loaded:

@@ -1,4 +1,4 @@
-"""Rules about one node by itself: forms that exclude each other, handlers, queues, retries, tolerance."""
+"""Rules about a single node: mutually exclusive forms, handlers, queues, retries, tolerance."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from rmhdag.models.states import NodeType
-from rmhdag.workflow.catalogue import HandlerCatalogue
 from rmhdag.workflow.handler_rules import check_handler
+from rmhdag.workflow.known_handlers import KnownHandlers
 from rmhdag.workflow.problems import did_you_mean, shorten
 from rmhdag.workflow.raw_graph import RawGraph
 from rmhdag.workflow.report import Report
@@ -22,7 +22,7 @@ class NodeRules:
         self,
         data: dict[str, Any],
         graph: RawGraph,
-        handlers: HandlerCatalogue | None,
+        handlers: KnownHandlers | None,
         queues: Collection[str] | None,
         report: Report,
         fallback_queue: str | None = None,
@@ -58,7 +58,7 @@ class NodeRules:
             self._check_task(node_name, task, path)
 
     def _tasks(self) -> Iterator[tuple[str, dict[str, Any], Path]]:
-        """Everything that will be sent to a worker."""
+        """All tasks for workers."""
         for name, node in self.graph.nodes.items():
             if self.graph.types[name] is NodeType.TASK:
                 yield name, node, ("nodes", name)
@@ -83,7 +83,7 @@ class NodeRules:
             )
 
     def queue_of(self, node_name: str, task: dict[str, Any]) -> str | None:
-        """The queue a task is given by the file; None where its handler has one of its own."""
+        """The queue of a task according to the file; None if its handler has its own."""
         fan_out = self.graph.nodes.get(self.graph.child_of.get(node_name, node_name), {})
         for named in (task.get("queue"), fan_out.get("queue")):
             if named is not None:
@@ -115,7 +115,7 @@ class NodeRules:
             self.report.add_key(
                 (*path, by_condition[0]),
                 "two-forms",
-                f"`{by_condition[0]}` cannot stand beside `{by_field[0]}`",
+                f"`{by_condition[0]}` cannot be combined with `{by_field[0]}`",
                 "Use either `condition_field` and `branches`, or `condition`, `on_true` and `on_false`",
             )
         elif by_field:
@@ -145,7 +145,7 @@ class NodeRules:
             self.report.add_key(
                 path,
                 "missing-default",
-                "no branch is taken where none of the conditions holds",
+                "no branch is taken if none of the conditions holds",
                 "Add a branch with `default: true`",
             )
 
@@ -177,11 +177,11 @@ class NodeRules:
                 "Raise `max_delay_seconds`",
             )
 
-    def _exclude(self, owner: dict[str, Any], path: Path, one: str, other: str) -> None:
-        if one in owner and other in owner:
-            later = max(one, other, key=lambda field: self.report.source_map.key_at((*path, field)))
+    def _exclude(self, owner: dict[str, Any], path: Path, first: str, second: str) -> None:
+        if first in owner and second in owner:
+            later = max(first, second, key=lambda field: self.report.source_map.key_at((*path, field)))
             self.report.add_key(
-                (*path, later), "two-forms", f"`{one}` and `{other}` cannot stand together", "Keep one of them"
+                (*path, later), "two-forms", f"`{first}` and `{second}` cannot be used together", "Keep one of them"
             )
 
     def _require_one(self, owner: dict[str, Any], path: Path, what: str, *fields: str) -> None:

@@ -1,6 +1,6 @@
-"""The written form of a checked workflow to the one form: shorthands folded, `defaults` applied, fan-ins paired.
+"""Converts the written form of a checked workflow: folds shorthands, applies `defaults`, pairs fan-ins.
 
-What comes out are the values that the definition's models take, without the models' own defaults.
+The result has the values for the definition's models, without the models' own defaults.
 """
 
 from __future__ import annotations
@@ -9,24 +9,29 @@ from typing import Any
 
 from rmhdag.models.states import NodeType
 from rmhdag.workflow.implicit_nodes import END
+from rmhdag.workflow.node_forms import form_of
 from rmhdag.workflow.node_rules import NodeRules
 from rmhdag.workflow.raw_graph import RawGraph
 
 _COMMON = ("description",)
 _TASK_FIELDS = ("handler", "params", "start_timeout_seconds")
-_PLAIN_FIELDS: dict[NodeType, tuple[str, ...]] = {
-    NodeType.FAN_OUT: ("source", "child_node", "max_parallel", "item_key"),
-    NodeType.FAN_IN: ("aggregation", "field", "tolerate"),
-    NodeType.APPROVAL: ("message", "params", "approvers", "timeout_seconds", "on_reject"),
-    NodeType.WORKFLOW: ("workflow", "params", "timeout_seconds"),
-}
 
 
 def fold(data: dict[str, Any], graph: RawGraph, rules: NodeRules) -> dict[str, Any]:
-    """Only for data without problems."""
+    """Requires data without problems."""
     head: dict[str, Any] = {
         key: data[key]
-        for key in ("workflow_id", "name", "version", "description", "produces", "inputs", "outputs")
+        for key in (
+            "workflow_id",
+            "name",
+            "version",
+            "description",
+            "produces",
+            "review",
+            "inputs",
+            "checks",
+            "outputs",
+        )
         if key in data
     }
     nodes = {name: _node(name, node, graph, rules) for name, node in graph.nodes.items()}
@@ -36,7 +41,7 @@ def fold(data: dict[str, Any], graph: RawGraph, rules: NodeRules) -> dict[str, A
 def _node(name: str, node: dict[str, Any], graph: RawGraph, rules: NodeRules) -> dict[str, Any]:
     kind = graph.types[name]
     assert kind is not None
-    folded: dict[str, Any] = {"type": kind, **_taken(node, (*_COMMON, *_PLAIN_FIELDS.get(kind, ())))}
+    folded: dict[str, Any] = {"type": kind, **_taken(node, (*_COMMON, *form_of(kind).plain))}
     if "next" in node:
         folded["next"], folded["ends"] = _targets(node["next"], graph)
     if "depends_on" in node:
@@ -75,7 +80,7 @@ def _listed(value: Any) -> list[str]:
 
 
 def _targets(value: Any, graph: RawGraph) -> tuple[list[str], bool]:
-    """Real nodes, and whether an END that the file does not declare is among them."""
+    """Declared nodes, and whether an undeclared END is among the targets."""
     names = _listed(value)
     return [name for name in names if name in graph.names], END in names and END not in graph.names
 
@@ -91,7 +96,7 @@ def _branch_targets(node: dict[str, Any]) -> list[Any]:
 
 
 def _branches(node: dict[str, Any], graph: RawGraph) -> dict[str, Any]:
-    """The default goes last, wherever it was written: it is taken only where no other branch is."""
+    """The default goes last, wherever it was written: it is taken only if no other branch is."""
     if "condition" in node:
         written = [
             {"condition": node["condition"], "next": node["on_true"]},

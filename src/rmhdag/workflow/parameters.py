@@ -1,6 +1,6 @@
-"""Values against their declarations: type, enum and limits in the words of JSON Schema, strictly.
+"""Checks values against their declarations: type, enum and limits as in JSON Schema, strictly.
 
-The time a check takes is linear in what is declared and given; patterns, which are not, count their work.
+The time is linear in the size of declarations and values, except for patterns, whose work is counted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from rmhdag.models.json_values import json_pointer
 from rmhdag.models.limits import SECRET_CHARACTERS
 from rmhdag.models.references import as_reference
-from rmhdag.workflow.patterns import MAX_WORK, OutOfWork, PatternWork, TooExpensive
+from rmhdag.workflow.patterns import OutOfWork, PatternWork, TooExpensive
 from rmhdag.workflow.problems import MAX_PROBLEMS, did_you_mean
 
 Path = tuple[str | int, ...]
@@ -52,9 +52,9 @@ _FORMATS = {
 FORMATS = tuple(_FORMATS)
 
 
-def is_type(value: Any, wanted: str) -> bool:
+def is_type(value: Any, type_name: str) -> bool:
     """JSON Schema's types: 3.0 is an integer, true is not."""
-    match wanted:
+    match type_name:
         case "string":
             return isinstance(value, str)
         case "boolean":
@@ -103,7 +103,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def canonical(value: Any) -> str:
-    """Equal texts for what is the same, so that sets take the place of comparing all with all."""
+    """Equal texts for equal values, so that a set replaces the comparison of all pairs."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{key!r}:{canonical(value[key])}" for key in sorted(value)) + "}"
     if isinstance(value, list):
@@ -118,50 +118,51 @@ def all_differ(values: list[Any]) -> bool:
 
 
 class ValueCheck:
-    """One check of many values: what is wrong so far, and what of the work for it is left.
+    """One check of many values: its faults so far, and the rest of its budget.
 
-    A check with less `pattern_work` than others is only tried: it raises OutOfWork where others report a fault.
+    Several checks may share the budget for `patterns`. Such a check raises OutOfWork where others report a fault.
     """
 
-    def __init__(self, pattern_work: int = MAX_WORK) -> None:
+    def __init__(self, patterns: PatternWork | None = None, most_faults: int = MAX_PROBLEMS) -> None:
         self.faults: list[Fault] = []
-        self._patterns = PatternWork(pattern_work)
-        self._is_trial = pattern_work < MAX_WORK
+        self._most_faults = most_faults
+        self._patterns = patterns or PatternWork()
+        self._is_trial = patterns is not None
         # By identity: the lists belong to declarations, which outlive the check.
         self._choices: dict[int, frozenset[str]] = {}
 
     @property
     def is_full(self) -> bool:
-        """More than anybody reads is wrong."""
-        return len(self.faults) >= MAX_PROBLEMS
+        """Whether there are more faults than anyone reads."""
+        return len(self.faults) >= self._most_faults
 
     def value(self, declared: Mapping[str, Any], value: Any, path: Path) -> Any:
-        """The value with nested defaults filled in and whole floats of integers made whole; faults are collected."""
-        wanted = str(declared["type"])
+        """The value with nested defaults, and with floats such as 3.0 converted for integers; faults are collected."""
+        type_name = str(declared["type"])
         if self.is_full or (type(value) is dict and as_reference(value) is not None):
-            return value  # a reference: stored apart, for it is large, and only a task can look into it
+            return value  # a reference: the value is large and stored separately, and only a task can read it
         name = _name(path)
-        if not is_type(value, wanted):
-            what = f"`{name}` must be {KINDS[wanted]}, not {describe_kind(value)}"
-            self._add(path, "wrong-type", what, f"Give {KINDS[wanted]}")
+        if not is_type(value, type_name):
+            what = f"`{name}` must be {KINDS[type_name]}, not {describe_kind(value)}"
+            self._add(path, "wrong-type", what, f"Give {KINDS[type_name]}")
             return value
         if declared.get("secret") and len(value) < SECRET_CHARACTERS:
             what = f"`{name}` is secret and must have at least {SECRET_CHARACTERS} characters"
-            self._add(path, "out-of-range", what, "Give the value itself, not what was shown in its place")
-        if wanted == "integer":
+            self._add(path, "out-of-range", what, "Give the value itself, not its mask")
+        if type_name == "integer":
             value = int(value)
         allowed = declared.get("enum")
         if allowed is not None and not self.is_among(value, allowed):
             remedy = did_you_mean(str(value), map(str, allowed))
             self._add(path, "not-allowed", f"`{name}` is none of the allowed values", remedy)
             return value
-        for words in broken_limits(declared, value, wanted):
+        for words in broken_limits(declared, value, type_name):
             self._add(path, "out-of-range", f"`{name}` {words}", "Change the value")
-        if wanted == "string" and declared.get("pattern") is not None:
+        if type_name == "string" and declared.get("pattern") is not None:
             self._pattern(declared["pattern"], value, path)
-        if wanted == "array" and declared.get("items") is not None:
+        if type_name == "array" and declared.get("items") is not None:
             return [self.value(declared["items"], item, (*path, index)) for index, item in enumerate(value)]
-        if wanted == "object" and declared.get("properties") is not None:
+        if type_name == "object" and declared.get("properties") is not None:
             others_allowed = bool(declared.get("additionalProperties", True))
             return self.members(declared["properties"], value, path, others_allowed=others_allowed, fill=False)
         return value
@@ -169,24 +170,24 @@ class ValueCheck:
     def members(
         self,
         declared: Mapping[str, Mapping[str, Any]],
-        given: Mapping[str, Any],
+        values: Mapping[str, Any],
         path: Path,
         *,
         others_allowed: bool = False,
         fill: bool = True,
     ) -> dict[str, Any]:
-        """Named values against their declarations. Null counts as not given; what is not given and has no default is
-        null. Without `fill` it stays absent.
+        """Check named values against their declarations. Null counts as missing; a missing value without a default
+        becomes null. Without `fill` it stays missing.
         """
         complete: dict[str, Any] = {}
-        for name, value in given.items():
+        for name, value in values.items():
             if name not in declared:
                 complete[name] = value
                 if not others_allowed and not self.is_full:
                     remedy = did_you_mean(name, declared, "Remove it") if declared else "Remove it"
                     self._add((*path, name), "unknown-parameter", f"there is no parameter `{name[:60]}`", remedy)
         for name, rules in declared.items():
-            value = given.get(name)
+            value = values.get(name)
             if value is not None:
                 complete[name] = self.value(rules, value, (*path, name))
             elif rules.get("required"):
@@ -226,7 +227,7 @@ def _name(path: Path) -> str | int:
 
 
 def broken_limits(declared: Mapping[str, Any], value: Any, kind: str) -> Iterator[str]:
-    """What a value of this type must be and is not; patterns are another matter, for their work is counted."""
+    """The limits that a value of this type violates, without patterns, whose work is counted separately."""
     if declared.keys().isdisjoint(_LIMITS):
         return
     for limit, (types, keeps, words) in _LIMITS.items():

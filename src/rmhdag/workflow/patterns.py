@@ -1,8 +1,8 @@
 """Regular expressions of declarations: how large a pattern may be, and how much text it is tried on.
 
-They run on an engine of linear time (Rust's, through Pydantic) that knows neither look-around nor back-references. Even
-so a text takes its length times the size of the pattern, at some 30 ns, and nobody can break that off. So sizes are
-estimated before a pattern is compiled, and the work of one check is counted.
+They run on an engine of linear time (Rust's, through Pydantic) without look-around and back-references. Even so, a
+match takes the length of the text times the size of the pattern, at some 30 ns, and cannot be interrupted. So sizes
+are estimated before a pattern is compiled, and the work of one check is counted.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 MAX_NESTING = 20
 # Patterns of one check, in size times characters: 0.6 s at the very worst.
 MAX_WORK = 20_000_000
-# A pattern as small as this has few enough states for all of them to be kept: 5 ns per character, whatever its size.
+# A pattern up to this size has so few states that all are cached: 5 ns per character, whatever its size.
 _SMALL_SIZE = 10
-# To compile a pattern takes as long as to try it on so many characters.
+# Compiling a pattern takes as long as matching it against this many characters.
 _COMPILING_CHARACTERS = 1_000
-# `\w` and its like are hundreds of ranges of Unicode.
+# `\w` and similar classes are hundreds of ranges of Unicode.
 _UNICODE_CLASS_SIZE = 10
 _NEGATED_CLASS_SIZE = 2
 
@@ -36,22 +36,22 @@ _NO_PATTERN = "is not a regular expression, or uses look-around or back-referenc
 
 
 class TooExpensive(Exception):
-    """Trying the patterns of one check takes too long."""
+    """Matching the patterns of one check takes too long."""
 
 
 class OutOfWork(TooExpensive):
-    """Each by itself could be tried, but there are too many of them."""
+    """Each pattern could be matched by itself, but there are too many of them."""
 
 
 class _Malformed(Exception):
-    """It cannot be read here, with the reason."""
+    """The pattern cannot be parsed; the message says why."""
 
     def __init__(self, reason: str = _NO_PATTERN) -> None:
         super().__init__(reason)
 
 
 class PatternWork:
-    """What one check may still spend on patterns."""
+    """The remaining budget of one check for patterns."""
 
     def __init__(self, limit: int = MAX_WORK) -> None:
         self._left = limit
@@ -76,7 +76,7 @@ class PatternWork:
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """Why a pattern cannot be used, or None."""
+    """Why a pattern cannot be used; None if it can."""
     from pydantic_core import SchemaError
 
     if len(pattern) > PATTERN_CHARACTERS:
@@ -95,7 +95,7 @@ def pattern_fault(pattern: str) -> str | None:
 
 @lru_cache(maxsize=512)
 def _matcher(pattern: str) -> SchemaValidator:
-    # Imported here: few workflows have patterns, and Pydantic is a third of a start.
+    # Imported here: few workflows have patterns, and Pydantic takes a third of the start-up time.
     from pydantic_core import SchemaValidator, core_schema
 
     return SchemaValidator(core_schema.str_schema(pattern=pattern))
@@ -103,9 +103,9 @@ def _matcher(pattern: str) -> SchemaValidator:
 
 @lru_cache(maxsize=4096)
 def size_of(pattern: str) -> int | None:
-    """How many parts the pattern has with its counted repetitions written out; None if it cannot be read.
+    """The number of parts of the pattern with counted repetitions expanded; None if it cannot be parsed.
 
-    An estimate from above: what the engine simplifies is counted all the same.
+    An upper bound: simplifications by the engine are ignored.
     """
     if len(pattern) > PATTERN_CHARACTERS:
         return None
@@ -165,11 +165,11 @@ class _Reader:
             self._at += 1
 
     def _count(self) -> int:
-        found = _COUNT.match(self._pattern, self._at)
-        if found is None:
+        match = _COUNT.match(self._pattern, self._at)
+        if match is None:
             raise _Malformed
-        self._at = found.end()
-        least, comma, most = found.groups()
+        self._at = match.end()
+        least, comma, most = match.groups()
         if comma and most is None:
             return int(least or 0) + 1
         return max(int(least or 0), int(most or 0), 1)
@@ -183,14 +183,14 @@ class _Reader:
         return _NEGATED_CLASS_SIZE if letter == "." else 1
 
     def _escape(self) -> int:
-        found = _ESCAPE.match(self._pattern, self._at)
-        if found is None:
+        match = _ESCAPE.match(self._pattern, self._at)
+        if match is None:
             raise _Malformed
-        self._at = found.end()
-        return _UNICODE_CLASS_SIZE if found[0][1] in _UNICODE_ESCAPES else 1
+        self._at = match.end()
+        return _UNICODE_CLASS_SIZE if match[0][1] in _UNICODE_ESCAPES else 1
 
     def _class(self) -> int:
-        """A class of characters; it may have others inside, and begin with the very sign that ends it."""
+        """A class of characters; it may contain nested classes, and begin with the character that ends it."""
         size, depth = 1, 0
         while self._at < len(self._pattern):
             letter = self._pattern[self._at]

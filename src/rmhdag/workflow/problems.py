@@ -1,4 +1,4 @@
-"""What is wrong with a workflow, said so that it can be fixed: where, what, and what to do."""
+"""Problems of a workflow: where, what, and what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Problem(NamedTuple):
-    """`line` and `column` count from 1 and are 0 where the workflow did not come from a text; `pointer` is RFC 6901."""
+    """`line` and `column` count from 1 and are 0 if the workflow did not come from text; `pointer` is RFC 6901."""
 
     file: str
     line: int
@@ -35,8 +35,8 @@ class InvalidWorkflow(Exception):
 
 MAX_PROBLEMS = 200
 
-# To compare takes 0.3 ms per word of this length: only words that may be meant are compared, and not for more mistakes
-# than somebody reads.
+# A comparison takes 0.3 ms per word of this length: only similar words are compared, and only for as many mistakes as
+# anyone reads.
 MOST_GUESSES = 10
 MOST_COMPARED = 50
 LONGEST_COMPARED = 40
@@ -46,7 +46,7 @@ _guesses_left: ContextVar[list[int] | None] = ContextVar("guesses_left", default
 
 @contextmanager
 def few_guesses() -> Iterator[None]:
-    """Within one check only the first unknown words are compared with the known ones, whatever rule finds them."""
+    """Within one check, only the first unknown words are compared with the known ones, whichever rule finds them."""
     if _guesses_left.get() is not None:
         yield
         return
@@ -57,30 +57,32 @@ def few_guesses() -> Iterator[None]:
         _guesses_left.reset(token)
 
 
-def closest(word: str, known: Iterable[str]) -> str | None:
+def closest(word: str, candidates: Iterable[str]) -> str | None:
     """The known word most like this one, whatever its case; None if nothing is like it."""
     from difflib import get_close_matches
 
-    wanted = word[:LONGEST_COMPARED].lower()
-    names = list(known)
+    start = word[:LONGEST_COMPARED].lower()
+    names = list(candidates)
     if len(names) > MOST_COMPARED:
-        alike = [name for name in names if name[:3].lower() == wanted[:3]]
-        names = nsmallest(MOST_COMPARED, alike, key=lambda name: abs(len(name) - len(word)))
+        alike = [name for name in names if name[:1].lower() == start[:1]]
+        names = nsmallest(
+            MOST_COMPARED, alike, key=lambda name: (name[:3].lower() != start[:3], abs(len(name) - len(word)))
+        )
     by_lower = {name[:LONGEST_COMPARED].lower(): name for name in names}
-    close = get_close_matches(wanted, list(by_lower), n=1, cutoff=0.7)
-    if not close and len(wanted) >= 3:
-        close = [name for name in by_lower if name.startswith(wanted)]
+    close = get_close_matches(start, list(by_lower), n=1, cutoff=0.7)
+    if not close and len(start) >= 3:
+        close = [name for name in by_lower if name.startswith(start)]
     return by_lower[close[0]] if close else None
 
 
-def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
+def did_you_mean(word: str, candidates: Iterable[str], otherwise: str = "") -> str:
     """A remedy: the closest known word, or all of them if they are few."""
-    left = _guesses_left.get()
-    if left is not None:
-        if left[0] == 0:
+    budget = _guesses_left.get()
+    if budget is not None:
+        if budget[0] == 0:
             return otherwise or "Check the name"
-        left[0] -= 1
-    words = list(known)
+        budget[0] -= 1
+    words = list(candidates)
     close = closest(word, words)
     if close is not None:
         return f"Did you mean `{shorten(close, 100)}`?"

@@ -1,6 +1,6 @@
-"""The graph as it is written, mistakes included: who names whom, and where in the file.
+"""The graph as written, mistakes included: which node names which, and where in the file.
 
-Rules read it from the raw values, so that one broken node does not hide the problems of the others.
+Rules use the raw values, so that one broken node does not hide the problems of the others.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ class Mention(NamedTuple):
 
 
 class Ancestors:
-    """Which nodes come before which, as one bit per node: sets would take 30 MB for a chain of 1,000 nodes."""
+    """The predecessors of each node, as one bit per node: sets would take 30 MB for a chain of 1,000 nodes."""
 
     def __init__(self, bits: dict[str, int], before: dict[str, int]) -> None:
         self._bits = bits
         self._before = before
 
     def comes_before(self, name: str, other: str) -> bool | None:
-        """Whether `other` can only start once `name` is settled; None where a cycle makes that unknown."""
+        """Whether `other` can start only after `name` is settled; None if a cycle makes that unknown."""
         before = self._before.get(other)
         return None if before is None else bool(before & self._bits[name])
 
 
 class RawGraph:
-    """Nodes by name, what they mention, and the edges that follow; edges to unknown nodes are left out."""
+    """Nodes by name, their mentions, and the resulting edges; edges to unknown nodes are omitted."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         nodes = data.get("nodes")
@@ -74,13 +74,13 @@ class RawGraph:
             self.successors[source].append(target)
             self.predecessors[target].append(source)
 
-    def _of_type(self, wanted: NodeType) -> list[str]:
-        return [name for name, kind in self.types.items() if kind is wanted]
+    def _of_type(self, node_type: NodeType) -> list[str]:
+        return [name for name, kind in self.types.items() if kind is node_type]
 
     def _add_edge(self, source: str, target: str, path: Path) -> None:
-        known = source in self.names and target in self.names and source != target
+        are_nodes = source in self.names and target in self.names and source != target
         against_the_flow = self.types.get(target) is NodeType.START or self.types.get(source) is NodeType.END
-        if known and not against_the_flow and source not in self.child_of and target not in self.child_of:
+        if are_nodes and not against_the_flow and source not in self.child_of and target not in self.child_of:
             self.edges.setdefault((source, target), path)
 
     @property
@@ -89,10 +89,10 @@ class RawGraph:
 
     def _find_fan_out(self, fan_in: str) -> list[str]:
         """By `source_node`, else by the `next` of a fan-out, else by `depends_on`; several if that is not clear."""
-        given = self.nodes[fan_in].get("source_node")
-        if given is not None:
-            found = self.child_of.get(given, given) if isinstance(given, str) else ""
-            return [found] if self.types.get(found) is NodeType.FAN_OUT else []
+        source = self.nodes[fan_in].get("source_node")
+        if source is not None:
+            fan_out = self.child_of.get(source, source) if isinstance(source, str) else ""
+            return [fan_out] if self.types.get(fan_out) is NodeType.FAN_OUT else []
         for before in (self._led_by, self._depends_on):
             fan_outs = [
                 name for name in dict.fromkeys(before.get(fan_in, ())) if self.types.get(name) is NodeType.FAN_OUT
@@ -102,7 +102,7 @@ class RawGraph:
         return []
 
     def ancestors(self) -> Ancestors:
-        """Nodes on or behind a cycle are left out."""
+        """Nodes on or behind a cycle are omitted."""
         bits = {name: 1 << index for index, name in enumerate(self.predecessors)}
         before: dict[str, int] = {}
         waiting = {name: len(sources) for name, sources in self.predecessors.items()}
@@ -119,14 +119,14 @@ class RawGraph:
         return Ancestors(bits, before)
 
     def reachable_from(self, entries: list[str]) -> set[str]:
-        found = set(entries)
+        reached = set(entries)
         pending = list(entries)
         while pending:
             for target in self.successors[pending.pop()]:
-                if target not in found:
-                    found.add(target)
+                if target not in reached:
+                    reached.add(target)
                     pending.append(target)
-        return found
+        return reached
 
 
 def _mentions(owner: str, node: dict[str, Any]) -> Iterator[Mention]:
@@ -134,7 +134,7 @@ def _mentions(owner: str, node: dict[str, Any]) -> Iterator[Mention]:
     for field in ("next", "on_true", "on_false"):
         yield from _targets(owner, node.get(field), "next", (*path, field))
     branches = node.get("branches")
-    if isinstance(branches, dict):  # not allowed, but it says what is meant: only that one mistake is reported
+    if isinstance(branches, dict):  # not allowed, but the intention is clear: only that mistake is reported
         for key, named in branches.items():
             yield from _targets(owner, named, "next", (*path, "branches", key))
     elif isinstance(branches, list):

@@ -1,4 +1,4 @@
-"""Collects the problems of one workflow and knows where in its text each path stands."""
+"""Collects the problems of one workflow and finds the place of each path in its text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rmhdag.workflow.source_map import Mark, Path, SourceMap
 
 
 class Report:
-    """Problems are named once per place and code, so that one mistake seen by two rules is told once."""
+    """One problem per place and code, so that a mistake found by two rules is reported once."""
 
     def __init__(self, file: str, source_map: SourceMap) -> None:
         self.file = file
@@ -19,7 +19,7 @@ class Report:
 
     @property
     def is_full(self) -> bool:
-        """More than anybody reads is known; rules that go on at length stop."""
+        """Whether there are more problems than anyone reads; long-running rules then stop."""
         return len(self._problems) > 2 * MAX_PROBLEMS
 
     @property
@@ -49,24 +49,24 @@ class Report:
         self._problems.setdefault((mark, pointer, code), problem)
 
     def include(self, problems: list[Problem]) -> None:
-        """What the reader found; it left nothing sensible at these places, so nothing more is said about them."""
+        """Add the reader's problems; rules report nothing more about these places."""
         for problem in problems:
             if problem.pointer:
                 self._unreadable.add(problem.pointer)
             self._problems.setdefault(((problem.line, problem.column), problem.pointer, problem.code), problem)
 
     def sorted(self) -> list[Problem]:
-        """In the order of the file; a file that is wrong everywhere is cut off."""
-        found = sorted(self._problems.values(), key=lambda problem: (problem.line, problem.column))
-        if len(found) <= MAX_PROBLEMS:
-            return found
-        last = found[MAX_PROBLEMS - 1]
+        """The problems in the order of the file; a long list is cut off."""
+        problems = sorted(self._problems.values(), key=lambda problem: (problem.line, problem.column))
+        if len(problems) <= MAX_PROBLEMS:
+            return problems
+        last = problems[MAX_PROBLEMS - 1]
         more = Problem(
             self.file,
             last.line,
             last.column,
             "too-many-problems",
-            f"{len(found) + self._untold - MAX_PROBLEMS + 1} more problems follow",
+            f"{len(problems) + self._untold - MAX_PROBLEMS + 1} more problems follow",
             "Fix those above first",
         )
-        return [*found[: MAX_PROBLEMS - 1], more]
+        return [*problems[: MAX_PROBLEMS - 1], more]

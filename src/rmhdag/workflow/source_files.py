@@ -1,4 +1,4 @@
-"""Workflow files on disk: which files of a folder they are, and how much of one is read."""
+"""Workflow files on disk: which files of a folder are workflows, and how much of a file is read."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ SUFFIXES = (".yaml", ".yml")
 
 
 def read_limited(path: Path) -> bytes:
-    """At most one byte more than a workflow may have: enough to see that it is too large."""
+    """Reads at most one byte more than the limit: enough to detect a file that is too large."""
     with path.open("rb") as stream:
         return stream.read(MAX_FILE_BYTES + 1)
 
 
 def workflow_files(folder: Path) -> list[Path]:
-    """The YAML files of a folder, by name; hidden ones and folders inside it are left alone."""
+    """The YAML files of a folder, by name; hidden files and subfolders are ignored."""
     return sorted(
         path
         for path in folder.iterdir()

@@ -1,4 +1,4 @@
-"""Where each key and value of a parsed YAML text stands, down to a character inside a scalar."""
+"""The position of each key and value of a parsed YAML text, down to a character inside a scalar."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
 
 
 class Place(NamedTuple):
-    """`key` is where the key stands (the value itself for list items); the span is only kept for scalars."""
+    """`key` is the position of the key (of the value for list items); the span is kept only for scalars."""
 
     key: Mark
     value: Mark
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 
 class SourceMap:
-    """Empty for workflows that did not come from a text; then every place is 0:0 and only pointers help."""
+    """Empty for workflows that did not come from text; then every place is 0:0 and only pointers help."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -42,7 +42,7 @@ class SourceMap:
         self._places[path] = place
 
     def value_at(self, path: Sequence[str | int]) -> Mark:
-        """Where the value at this path stands, or the nearest value around it that the text has."""
+        """The position of the value at this path, or of the nearest enclosing value in the text."""
         place = self._nearest(tuple(path))
         return place.value if place else (0, 0)
 
@@ -58,7 +58,7 @@ class SourceMap:
         return self._places[path]
 
     def inside_scalar(self, path: Sequence[str | int], value: str, line: int, column: int) -> Mark:
-        """The place in the file of a line and column inside a scalar's value, whatever its quoting or indent."""
+        """The position in the file of a line and column inside a scalar's value, whatever its quoting."""
         place = self._places.get(tuple(path))
         if place is None or place.span is None:
             return self.value_at(path)
@@ -79,7 +79,7 @@ def _offset_of(value: str, line: int, column: int) -> int:
 
 
 def _align(text: str, start: int, end: int, style: str, value: str, offset: int) -> int | None:
-    """Walk the raw text and the value side by side; the raw index of the offset, or None if they do not match up."""
+    """Walk through raw text and value in parallel; the raw index of the offset, or None if they do not match."""
     raw = start
     if style in ("|", ">"):
         raw = text.find("\n", start, end) + 1
@@ -89,21 +89,21 @@ def _align(text: str, start: int, end: int, style: str, value: str, offset: int)
     while True:
         if raw >= end or position > len(value):
             return None
-        wanted = value[position] if position < len(value) else ""
-        found = text[raw]
-        if found == "\\" and style == '"':
+        expected = value[position] if position < len(value) else ""
+        character = text[raw]
+        if character == "\\" and style == '"':
             if text[raw + 1] in "\r\n":
-                raw += 2  # an escaped line break is nothing in the value
+                raw += 2  # an escaped line break is absent from the value
                 continue
             step = 2 + _HEX_ESCAPES.get(text[raw + 1], 0)
-        elif found == wanted:
-            step = 2 if found == "'" and style == "'" else 1
-        elif found in _SPACE:
+        elif character == expected:
+            step = 2 if character == "'" and style == "'" else 1
+        elif character in _SPACE:
             raw += 1  # indentation, or the rest of a folded break
-            if wanted and wanted in " \n" and found == "\n" and position < offset:
+            if expected and expected in " \n" and character == "\n" and position < offset:
                 position += 1
             continue
-        elif wanted and wanted in _SPACE:
+        elif expected and expected in _SPACE:
             position += 1
             continue
         else:

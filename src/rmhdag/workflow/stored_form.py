@@ -1,4 +1,4 @@
-"""A definition as it is stored, and the hash of what it means; for those who have one, without what reads YAML."""
+"""The stored form of a definition and the hash of its meaning; importable without the YAML reader."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rmhdag.workflow.definition import WorkflowDefinition
 
 
 def definition_json(definition: WorkflowDefinition) -> dict[str, Any]:
-    """As stored. Defaults are written out, so that a pinned definition means the same under later code."""
+    """The stored form. Defaults are written out, so that a pinned definition means the same under later code."""
     return definition.model_dump(mode="json")
 
 
 def definition_hash(definition: WorkflowDefinition) -> str:
-    """Of what the workflow means, not of how its YAML is written.
+    """The hash of the workflow's meaning, not of its YAML text.
 
-    Fields at their default are left out: a version of rmhdag that adds a field must not change the hash of old files.
+    Fields at their default are omitted: a version of rmhdag that adds a field must not change the hash of old files.
     """
     meaning = definition.model_dump(mode="json", exclude_defaults=True)
     for name, node in definition.nodes.items():

@@ -1,4 +1,4 @@
-"""What is wrong with a file's shape: what the written models say, as problems with places and remedies."""
+"""What is wrong with a file's shape: errors of the written models as problems with places and remedies."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from rmhdag.models.limits import MAX_NODES
 from rmhdag.models.states import NodeType
+from rmhdag.workflow.check_models import CHECK_MODELS, MOST_CHECKS, CheckType, check_type_of
 from rmhdag.workflow.node_names import NODE_NAME, NODE_NAME_REMEDY
 from rmhdag.workflow.problems import did_you_mean, shorten
 from rmhdag.workflow.report import Report
 from rmhdag.workflow.source_map import Path
-from rmhdag.workflow.structure import MAX_NODES, describe, node_type
+from rmhdag.workflow.structure import describe, node_type
 from rmhdag.workflow.written import (
     NODE_MODELS,
     DependencyGroups,
@@ -26,7 +28,7 @@ from rmhdag.workflow.written import (
     WrittenWorkflow,
 )
 
-_LANGUAGE_FIELDS = frozenset({*WrittenWorkflow.model_fields, "nodes"})
+_LANGUAGE_FIELDS = frozenset({*WrittenWorkflow.model_fields, "checks", "nodes"})
 
 _INNER_MODELS: dict[str, type[BaseModel]] = {
     "retry": WrittenRetry,
@@ -43,6 +45,7 @@ _PATTERN_REMEDIES = {
     r"^[a-z][a-z0-9_-]{0,63}$": "Use a small letter, then small letters, digits, `_` and `-`, at most 64 in all",
     r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$": "Use a name such as `raster.validate`; templates are not allowed here",
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$": "Use a name such as `light-tasks`; templates are not allowed here",
+    r"^\.[a-z0-9][a-z0-9.]{0,15}$": "Write it with its dot and in lower case, such as `.tif`",
     r"^[^{}]+$": "Use plain text; templates are not allowed here",
     r"^[A-Za-z][A-Za-z0-9_]{0,63}$": "Use a letter, then letters, digits and `_`, at most 64 in all",
 }
@@ -120,9 +123,11 @@ def _literal_remedy(expected: str, value: Any) -> str:
 
 
 def report_structure(data: dict[str, Any], report: Report) -> None:
-    """Everything that can be said of each field by itself."""
-    head = {key: value for key, value in data.items() if key != "nodes"}
+    """Check each field by itself."""
+    head = {key: value for key, value in data.items() if key not in ("nodes", "checks")}
     _check_model(WrittenWorkflow, head, (), "the workflow", report)
+    if "checks" in data:
+        _check_checks(data["checks"], report)
     nodes = data.get("nodes")
     if "nodes" not in data:
         report.add_key((), "missing-field", "the workflow lacks `nodes`", "Add `nodes:` with at least one node")
@@ -157,8 +162,36 @@ def is_input(declared: dict[str, Any]) -> bool:
 
 
 def report_input(declared: dict[str, Any], path: Path, report: Report) -> None:
-    """What is wrong with a declaration inside another."""
+    """Report what is wrong with a declaration inside another."""
     _check_model(WrittenInput, declared, path, f"`{shorten(str(path[-1]))}`", report)
+
+
+def _check_checks(checks: Any, report: Report) -> None:
+    if not isinstance(checks, list):
+        what = f"`checks` must be a list, not {describe(checks)}"
+        report.add(("checks",), "wrong-type", what, "Write `- type: blob_exists` and its fields beneath it")
+    elif len(checks) > MOST_CHECKS:
+        what = f"`checks` has {len(checks)} entries, at most {MOST_CHECKS} are allowed"
+        report.add_key(("checks",), "too-long", what, "Shorten it")
+    else:
+        for index, check in enumerate(checks):
+            _check_check(check, ("checks", index), report)
+
+
+def _check_check(check: Any, path: Path, report: Report) -> None:
+    kind = check_type_of(check)
+    if not isinstance(check, dict):
+        what = f"a check must be an object, not {describe(check)}"
+        report.add(path, "wrong-type", what, "Write `type: blob_exists` and its fields beneath it")
+    elif "type" not in check:
+        remedy = f"Add `type` with one of {', '.join(CheckType)}"
+        report.add(path, "missing-field", "the check lacks `type`", remedy)
+    elif kind is None:
+        what = f"`type` cannot be {describe(check['type'])}"
+        report.add((*path, "type"), "unknown-type", what, did_you_mean(str(check["type"]), CheckType))
+    else:
+        article = "an" if kind.value[0] in "ae" else "a"
+        _check_model(CHECK_MODELS[kind], check, path, f"{article} {kind.value} check", report)
 
 
 def _check_node(node_id: str, node: Any, report: Report) -> None:
@@ -201,13 +234,13 @@ def _check_model(model: type[BaseModel], value: Any, path: Path, owner: str, rep
     try:
         model.model_validate(value)
     except ValidationError as error:
-        for found in error.errors(include_url=False):
-            if not any(found["loc"][: len(location)] == location for location in empty):
-                _translate(found, path, value, owner, model, report)
+        for fault in error.errors(include_url=False):
+            if not any(fault["loc"][: len(location)] == location for location in empty):
+                _translate(fault, path, value, owner, model, report)
 
 
 def _empty_fields(model: type[BaseModel], value: Any, path: Path) -> Iterator[Path]:
-    """Fields without a value: a slip, and told as such. Only an input's default may be null."""
+    """Fields without a value are reported as mistakes. Only an input's default may be null."""
     if isinstance(value, list):
         for index, part in enumerate(value):
             yield from _empty_fields(model, part, (*path, index))
@@ -226,18 +259,18 @@ def _empty_fields(model: type[BaseModel], value: Any, path: Path) -> Iterator[Pa
             yield from _empty_fields(_INNER_MODELS[key], part, (*path, key))
 
 
-def _translate(found: Any, path: Path, value: Any, owner: str, model: type[BaseModel], report: Report) -> None:
-    location = _written_path(tuple(found["loc"]), value)
+def _translate(fault: Any, path: Path, value: Any, owner: str, model: type[BaseModel], report: Report) -> None:
+    location = _written_path(tuple(fault["loc"]), value)
     place: Path = (*path, *location)
     name = _name_of(location)
-    if found["type"] == "extra_forbidden":
+    if fault["type"] == "extra_forbidden":
         fields = _fields_around(location, model)
         where = owner if len(location) == 1 else _owner_name(location[:-1])
         report.add_key(
             place, "unknown-field", f"{where} has no field `{shorten(name)}`", _field_remedy(name, fields, len(place))
         )
         return
-    if found["type"] == "missing":
+    if fault["type"] == "missing":
         where = owner if len(location) == 1 else _owner_name(location[:-1])
         report.add_key(place[:-1], "missing-field", f"{where} lacks `{name}`", f"Add `{name}`")
         return
@@ -245,16 +278,16 @@ def _translate(found: Any, path: Path, value: Any, owner: str, model: type[BaseM
     if is_key:
         place = (*path, *location[:-1])
         name = str(location[-2])
-    translate = _TRANSLATIONS.get(found["type"])
-    if name in _TARGET_FIELDS and found["type"] in ("list_type", "model_type", "string_type"):
-        code, message = "wrong-type", f"must be a node's name or a list of them, not {describe(found['input'])}"
+    translate = _TRANSLATIONS.get(fault["type"])
+    if name in _TARGET_FIELDS and fault["type"] in ("list_type", "model_type", "string_type"):
+        code, message = "wrong-type", f"must be a node's name or a list of them, not {describe(fault['input'])}"
         remedy = _TARGET_FIELDS[name]
-    elif name == "branches" and found["type"] == "list_type" and isinstance(found["input"], dict):
-        code, message, remedy = "wrong-type", "must be a list, not an object", _branches_remedy(found["input"])
+    elif name == "branches" and fault["type"] == "list_type" and isinstance(fault["input"], dict):
+        code, message, remedy = "wrong-type", "must be a list, not an object", _branches_remedy(fault["input"])
     elif translate is None:
-        code, message, remedy = "wrong-value", f"is wrong: {found['msg']}", "Correct the value"
+        code, message, remedy = "wrong-value", f"is wrong: {fault['msg']}", "Correct the value"
     else:
-        code, message, remedy = translate(found.get("ctx", {}), found["input"])
+        code, message, remedy = translate(fault.get("ctx", {}), fault["input"])
     subject = f"the name `{shorten(name)}`" if is_key else f"`{shorten(name)}`"
     if is_key:
         report.add_key(place, code, f"{subject} is not allowed", remedy)
@@ -266,8 +299,8 @@ def _branches_remedy(branches: dict[str, Any]) -> str:
     """The original system's documents have `branches: {true: a, false: b}`."""
     by_answer = {key.lower(): target for key, target in branches.items() if isinstance(target, str)}
     if by_answer.keys() == {"true", "false"}:
-        taken, otherwise = shorten(by_answer["true"]), shorten(by_answer["false"])
-        return f"Write `on_true: {taken}` and `on_false: {otherwise}` instead of `branches`"
+        targets, otherwise = shorten(by_answer["true"]), shorten(by_answer["false"])
+        return f"Write `on_true: {targets}` and `on_false: {otherwise}` instead of `branches`"
     return 'Write a list: `- {condition: "< 100", next: name}` and `- {default: true, next: name}`'
 
 
@@ -287,7 +320,7 @@ def _written_path(location: Path, value: Any) -> Path:
 
 
 def _name_of(location: Path) -> str:
-    """The nearest field name: an item of a list is called by its list."""
+    """The nearest field name: an item of a list has the name of its list."""
     for step in reversed(location):
         if isinstance(step, str):
             return step
@@ -299,12 +332,12 @@ def _owner_name(location: Path) -> str:
 
 
 def _fields_around(location: Path, model: type[BaseModel]) -> list[str]:
-    """The fields that are known where an unknown one was found."""
+    """The fields that exist where an unknown one was found."""
     fields: type[BaseModel] = model
     for step in location[:-1]:
         fields = _INNER_MODELS.get(str(step), fields)
-    known = list(fields.model_fields)
-    return [*known, "nodes"] if fields is WrittenWorkflow else known
+    names = list(fields.model_fields)
+    return [*names, "checks", "nodes"] if fields is WrittenWorkflow else names
 
 
 def _field_remedy(name: str, fields: list[str], depth: int) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from rmhdag.models.states import NodeType
-from rmhdag.workflow.catalogue import HandlerCatalogue
 from rmhdag.workflow.expressions import (
     CompiledTemplate,
     ExpressionError,
@@ -18,6 +17,8 @@ from rmhdag.workflow.expressions import (
 )
 from rmhdag.workflow.expressions.operators import MixedKinds
 from rmhdag.workflow.handler_rules import find_output_fault
+from rmhdag.workflow.known_handlers import KnownHandlers
+from rmhdag.workflow.node_forms import form_of
 from rmhdag.workflow.problems import did_you_mean, shorten
 from rmhdag.workflow.raw_graph import RawGraph
 from rmhdag.workflow.report import Report
@@ -32,9 +33,6 @@ _FAN_IN_OUTPUTS = {
     "last": ("result", "count"),
     "merge": ("result", "count"),
 }
-_FAN_OUT_OUTPUTS = ("dynamic_nodes", "total")
-_CONDITIONAL_OUTPUTS = ("condition_result", "taken")
-_APPROVAL_OUTPUTS = ("decision", "decided_by", "reason")
 _NO_SUBJECT = "inputs"
 
 # Expressions that are more than a name take 0.1 ms each: more would make the check of one file take seconds.
@@ -42,12 +40,13 @@ MAX_PARSED = 10_000
 
 
 class Place(NamedTuple):
-    """Where a template is used: by which node (None for the workflow's outputs), whether by a fan-out's child, and
-    whether in parameters, which alone may be given secrets."""
+    """Where a template is used: by which node (None for the workflow's outputs and checks), whether by a fan-out's
+    child, whether in parameters, the only place for secrets, and whether before there is a job."""
 
     node: str | None
     in_child: bool = False
     takes_secrets: bool = False
+    inputs_only: bool = False
 
 
 class TemplateRules:
@@ -57,7 +56,7 @@ class TemplateRules:
         graph: RawGraph,
         env_names: Collection[str],
         report: Report,
-        handlers: HandlerCatalogue | None = None,
+        handlers: KnownHandlers | None = None,
     ) -> None:
         inputs = data.get("inputs")
         self.inputs: dict[str, Any] = inputs if isinstance(inputs, dict) else {}
@@ -80,15 +79,23 @@ class TemplateRules:
             fan_out = self.graph.child_of.get(name)
             place = Place(name) if fan_out is None else Place(fan_out, in_child=True)
             kind = self.graph.types[name]
-            takes_secrets = kind in (NodeType.TASK, NodeType.WORKFLOW)
-            self._check_value(node.get("params"), (*path, "params"), place._replace(takes_secrets=takes_secrets))
-            if kind is NodeType.APPROVAL:
-                self._check_value(node.get("message"), (*path, "message"), place)
-            elif kind is NodeType.FAN_OUT:
+            form = form_of(kind)
+            self._check_value(node.get("params"), (*path, "params"), place._replace(takes_secrets=form.takes_secrets))
+            for part in form.templates:
+                self._check_value(node.get(part), (*path, part), place)
+            if kind is NodeType.FAN_OUT:
                 self._check_fan_out(node, path, place)
             elif kind is NodeType.CONDITIONAL:
                 self._check_conditional(node, path, place)
         self._check_value(self.outputs, ("outputs",), Place(None))
+
+    def check_value(self, value: Any, path: Path, place: Place) -> None:
+        """A value with templates outside of nodes and outputs."""
+        self._check_value(value, path, place)
+
+    def check_condition(self, condition: Any, path: Path, place: Place) -> None:
+        if isinstance(condition, str):
+            self._check_kinds(self._compile(compile_condition, condition, path, place), condition, path)
 
     def _check_fan_out(self, node: dict[str, Any], path: Path, place: Place) -> None:
         child = place._replace(in_child=True)
@@ -107,7 +114,7 @@ class TemplateRules:
         try:
             compiled = compile_template(source)
         except ExpressionError:
-            return  # told with its template
+            return  # reported with its template
         if compiled.is_static:
             if not isinstance(compiled.evaluate(_NOTHING), list):
                 self._refuse_source(path)
@@ -133,10 +140,7 @@ class TemplateRules:
         )
 
     def _check_conditional(self, node: dict[str, Any], path: Path, place: Place) -> None:
-        condition = node.get("condition")
-        if isinstance(condition, str):
-            where = (*path, "condition")
-            self._check_kinds(self._compile(compile_condition, condition, where, place), condition, where)
+        self.check_condition(node.get("condition"), (*path, "condition"), place)
         subject = node.get("condition_field")
         compiled_subject: CompiledTemplate | None = None
         if isinstance(subject, str):
@@ -169,7 +173,7 @@ class TemplateRules:
                     self.report.add_key(
                         (*path, key),
                         "template-in-key",
-                        f"the key `{shorten(key)}` holds a template, keys are never evaluated",
+                        f"the key `{shorten(key)}` contains a template, but keys are never evaluated",
                         "Use a plain key, and the template as its value",
                     )
                 self._check_value(part, (*path, key), place)
@@ -201,7 +205,7 @@ class TemplateRules:
         return compiled
 
     def _check_secrets(self, compiled: CompiledTemplate, text: str, path: Path, place: Place) -> None:
-        """A secret goes to a handler, whole; nobody else on the way can look into it."""
+        """A secret goes to a handler as a whole; no expression can use it."""
         if compiled.is_lone and place.takes_secrets:
             return
         for (root, steps), position in compiled.positions.items():
@@ -220,15 +224,17 @@ class TemplateRules:
     def _check_reference(
         self, reference: Reference, position: tuple[int, int], text: str, path: Path, place: Place
     ) -> None:
-        found = self._find_fault(reference, place)
-        if found is not None:
-            code, message, remedy = found
+        fault = self._find_fault(reference, place)
+        if fault is not None:
+            code, message, remedy = fault
             self.report.add_inside(path, text, *position, code, message, remedy)
 
     def _find_fault(self, reference: Reference, place: Place) -> tuple[str, str, str] | None:
         root, steps = reference
         if root == "inputs":
             return self._find_input_fault(steps)
+        if place.inputs_only:
+            return "never-resolves", f"checks run before the job, when `{root}` has no value", "Use `inputs`"
         if root == "nodes":
             return self._find_node_fault(str(steps[0]), steps, place)
         if root == "env":
@@ -287,34 +293,30 @@ class TemplateRules:
             if self.ancestors.comes_before(name, place.node) is False:
                 return (
                     "never-resolves",
-                    f"`{name}` does not run before `{place.node}`, so its output is not there yet",
+                    f"`{name}` does not run before `{place.node}`, so its output does not exist yet",
                     f"Add `depends_on: [{name}]` to `{place.node}`, or read another node",
                 )
         return self._find_output_fault(name, steps)
 
     def _find_output_fault(self, name: str, steps: tuple[str | int, ...]) -> tuple[str, str, str] | None:
-        """Nodes without a worker have outputs of a known shape, and so have handlers that declare it."""
+        """Nodes without a worker have outputs of a known shape, as do handlers that declare theirs."""
         if len(steps) < 3 or steps[1] != "output":
             return None
         node, kind = self.graph.nodes.get(name, {}), self.graph.types.get(name)
         if kind is NodeType.FAN_IN:
-            known = (*_FAN_IN_OUTPUTS.get(str(node.get("aggregation", "collect")), ()), "failures")
-        elif kind is NodeType.FAN_OUT:
-            known = _FAN_OUT_OUTPUTS
-        elif kind is NodeType.CONDITIONAL:
-            known = _CONDITIONAL_OUTPUTS
-        elif kind is NodeType.APPROVAL:
-            known = _APPROVAL_OUTPUTS
+            outputs = (*_FAN_IN_OUTPUTS.get(str(node.get("aggregation", "collect")), ()), "failures")
         elif kind is NodeType.TASK:
             return find_output_fault(self.handlers, name, node.get("handler"), steps[2:])
         else:
-            return None
-        if steps[2] in known or known == ("failures",):
+            outputs = form_of(kind).outputs
+            if not outputs:
+                return None
+        if steps[2] in outputs or outputs == ("failures",):
             return None
         return (
             "never-resolves",
             f"the output of `{name}` has no `{steps[2]}`",
-            did_you_mean(str(steps[2]), known),
+            did_you_mean(str(steps[2]), outputs),
         )
 
     def _declared_type(self, root: str, steps: tuple[str | int, ...]) -> str | None:

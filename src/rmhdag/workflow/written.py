@@ -1,7 +1,7 @@
-"""What a workflow file may say, as models: the written form, before shorthands are folded.
+"""The workflow file as models: the written form, before shorthands are folded.
 
-These models check one field at a time and give the JSON Schema of the language; what concerns several fields or nodes
-is checked by the rules. Texts come from people, so nothing is converted: "3" is not 3.
+These models check one field at a time and generate the JSON Schema of the language; rules check combinations of fields
+and nodes. People write these texts, so nothing is converted: "3" is not 3.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _as_list(value: Any) -> Any:
 
 
 def _not_one(value: Any) -> Any:
-    """A literal `true` would take 1 for it, as Python does."""
+    """A literal `true` would accept 1, as Python does."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         raise PydanticKnownError("literal_error", {"expected": "True"})
     return value
@@ -60,7 +60,7 @@ class Written(BaseModel):
 
 
 class WrittenRetry(RetryRule):
-    """`fixed` is another word for `none`: the same wait each time."""
+    """`fixed` is a synonym for `none`: the same wait each time."""
 
     model_config = ConfigDict(strict=True, title="Retry")
 
@@ -108,7 +108,7 @@ _ONE_RETRY: JsonDict = {"not": {"required": ["retry", "retries"]}}
 class WrittenDefaults(Written):
     model_config = ConfigDict(title="Defaults", json_schema_extra=_ONE_RETRY)
 
-    queue: QueueName | None = Field(default=None, description="Queue of tasks that name none, nor does their handler")
+    queue: QueueName | None = Field(default=None, description="Queue of tasks that have none, nor does their handler")
     timeout_seconds: TimeoutSeconds | None = Field(default=None, description="Time-out of tasks that name none")
     retry: WrittenRetry | None = None
     retries: Annotated[int, Field(ge=0, le=99)] | None = Field(
@@ -141,7 +141,7 @@ class WrittenTaskSpec(Written):
 
     handler: HandlerName = Field(description="The code that runs")
     queue: QueueName | None = Field(default=None, description="Where workers look for it")
-    params: dict[str, Any] | None = Field(default=None, description="Values and templates handed to the handler")
+    params: dict[str, Any] | None = Field(default=None, description="Values and templates passed to the handler")
     timeout_seconds: TimeoutSeconds | None = Field(default=None, description="Longest run of one attempt; default 3600")
     start_timeout_seconds: TimeoutSeconds | None = Field(
         default=None, description="Longest wait for a worker; default none"
@@ -157,7 +157,7 @@ class WrittenTask(WrittenNode, WrittenTaskSpec):
 
     model_config = ConfigDict(title="Task", json_schema_extra=_ONE_RETRY)
 
-    type: Literal[NodeType.TASK] | None = Field(default=None, description="May be left out, as `handler` says it")
+    type: Literal[NodeType.TASK] | None = Field(default=None, description="Optional: `handler` implies it")
     next: Targets | None = None
     depends_on: DependsOn | None = None
 
@@ -169,7 +169,7 @@ class WrittenBranch(Written):
 
     condition: Expression | None = Field(default=None, description="Compared with condition_field, for example `< 100`")
     default: Annotated[Literal[True], BeforeValidator(_not_one)] | None = Field(
-        default=None, description="Taken where no other branch is"
+        default=None, description="Taken if no other branch is"
     )
     name: PlainText | None = Field(default=None, description="A label for people, shown in the graph")
     next: Targets
@@ -219,7 +219,7 @@ class WrittenFanOut(WrittenNode):
     child_node: NodeId | None = Field(default=None, description="The task node that describes each child")
     queue: QueueName | None = Field(default=None, description="Queue of the children, if their task names none")
     max_parallel: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
-        default=None, description="Most children that run at once; default no limit"
+        default=None, description="Maximum number of children that run at a time; default: no limit"
     )
     item_key: Expression | None = Field(default=None, description="Template that names each child, for people")
 
@@ -244,7 +244,7 @@ class WrittenApproval(WrittenNode):
     type: Literal[NodeType.APPROVAL]
     next: Targets | None = None
     depends_on: DependsOn | None = None
-    message: Expression | None = Field(default=None, description="What people are asked; may be a template")
+    message: Expression | None = Field(default=None, description="Question for those who decide; may be a template")
     params: dict[str, Any] | None = Field(default=None, description="Values shown to those who decide")
     approvers: list[PlainText] | None = None
     timeout_seconds: WaitSeconds | None = Field(default=None, description="Longest wait for a decision; default none")
@@ -286,7 +286,9 @@ NODE_MODELS: dict[NodeType, type[WrittenNode]] = {
 class WrittenWorkflow(Written):
     """A workflow file without its nodes, which are checked one by one."""
 
-    model_config = ConfigDict(title="rmhdag workflow")
+    model_config = ConfigDict(
+        title="rmhdag workflow", json_schema_extra={"dependentRequired": {"review": ["produces"]}}
+    )
 
     workflow_id: WorkflowId = Field(description="The name that jobs are submitted by")
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
@@ -295,7 +297,10 @@ class WrittenWorkflow(Written):
     version: Annotated[int, Field(ge=1, le=2_147_483_647)] | None = Field(default=None, description="Default 1")
     description: Description | None = None
     produces: Literal["raster", "vector", "dataset"] | None = Field(
-        default=None, description="The kind of asset it makes"
+        default=None, description="The kind of asset that the workflow creates"
+    )
+    review: Literal["required"] | None = Field(
+        default=None, description="What the workflow creates is served only after an approval; needs `produces`"
     )
     inputs: dict[ParameterName, WrittenInput] | None = None
     outputs: dict[ParameterName, Any] | None = Field(default=None, description="The job's result, by name")

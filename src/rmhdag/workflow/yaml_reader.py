@@ -1,8 +1,8 @@
-"""YAML text to plain JSON values with positions: YAML 1.2 core scalars, and nothing of YAML that can hurt.
+"""Reads YAML text as plain JSON values with positions: YAML 1.2 core scalars, without YAML's dangerous features.
 
-Limits hold while parsing, so a hostile file is refused before it has cost anything. Refused are: aliases, anchors,
-tags, merge keys, second documents, duplicate keys, keys that are not text, numbers that JSON cannot hold, control
-characters, and characters that turn the direction of text.
+Limits apply while parsing, so a hostile file is refused before it costs anything. Refused are: aliases, anchors,
+tags, merge keys, second documents, duplicate keys, keys that are not text, numbers that JSON cannot represent, control
+characters, and characters that change the direction of text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_DEPTH = 32
 MAX_YAML_NODES = 300_000
 MAX_PROBLEMS = 100
 
-# Controls, line breaks that editors do not count, lone surrogates, non-characters, marks that reorder what is shown.
+# Controls, line breaks that editors do not count, lone surrogates, non-characters, marks that reorder text.
 _FORBIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
 )
@@ -59,7 +59,7 @@ _SYNTAX_REMEDIES = {
 
 
 class Reading(NamedTuple):
-    """What was understood; `data` is None where the problems leave nothing to look at."""
+    """The result of reading; `data` is None if the problems leave nothing to check."""
 
     data: Any
     source_map: SourceMap
@@ -67,7 +67,7 @@ class Reading(NamedTuple):
 
 
 class _Stop(Exception):
-    """A problem after which reading on makes no sense."""
+    """A problem after which reading cannot continue."""
 
 
 def read_yaml(source: str | bytes, file: str) -> Reading:
@@ -136,7 +136,7 @@ class _Reader:
             document = events.get_event()
             if isinstance(document, StreamEndEvent):
                 raise self.stop(
-                    (1, 1), "empty-file", "the file holds no workflow", "Write at least `workflow_id` and `nodes`"
+                    (1, 1), "empty-file", "the file contains no workflow", "Write at least `workflow_id` and `nodes`"
                 )
             self._check_directives(document)
             data = self._value(events, events.get_event(), (), None)
@@ -147,7 +147,7 @@ class _Reader:
                 self.add(
                     mark,
                     "second-document",
-                    "a file holds one workflow, a second begins here",
+                    "a file contains one workflow, but a second begins here",
                     "Move it to its own file",
                 )
             return data
@@ -168,7 +168,7 @@ class _Reader:
         lines = text.rstrip("\n").split("\n")
         mark = _mark(error.problem_mark) if error.problem_mark is not None else (1, 1)
         if mark[0] > len(lines):
-            # Something is still open at the end of the file: where it was opened is what helps.
+            # Something is still open at the end of the file: the place where it was opened helps most.
             mark = _mark(error.context_mark) if error.context_mark is not None else mark
         if mark[0] > len(lines):
             mark = (len(lines), len(lines[-1]) + 1)
@@ -231,7 +231,7 @@ class _Reader:
                 self.add(
                     mark,
                     "duplicate-key",
-                    f"the key `{shorten(key)}` is already given at {line}:{column}",
+                    f"the key `{shorten(key)}` is already used at {line}:{column}",
                     "Keep one of the two",
                     (*path, key),
                 )
@@ -250,7 +250,7 @@ class _Reader:
                 self.add(
                     (mark[0], mark[1] - 1),
                     "unquoted-template",
-                    "a template stands here without quotes",
+                    "a template is not in quotes",
                     'Write "{{ … }}"',
                     path,
                 )
@@ -293,13 +293,13 @@ class _Reader:
         return value
 
     def _refuse_characters(self, text: str, mark: Mark, path: Path) -> None:
-        """Escapes such as "\\0" only show their character now."""
-        found = _FORBIDDEN.search(text)
-        if found:
+        """Escapes such as "\\0" are resolved only now."""
+        match = _FORBIDDEN.search(text)
+        if match:
             self.add(
                 mark,
                 "forbidden-character",
-                f"the character U+{ord(found.group()):04X} is not allowed",
+                f"the character U+{ord(match.group()):04X} is not allowed",
                 "Remove the escape",
                 path,
             )

@@ -96,7 +96,7 @@ def test_a_file_of_an_earlier_run_is_believed_only_if_it_is_the_same(bench: Benc
     recording = Recording()
     again, result = run(bench, params, resume=saved[-1], recording=recording)
     assert [phase for phase, _ in again] == ["converted"]
-    assert "it is made again" in recording.logs
+    assert "it is created again" in recording.logs
     assert cog.read_bytes() == whole
     assert result is not None
 

@@ -84,7 +84,7 @@ def test_a_scheme_survives_json_and_notices_a_change() -> None:
     again = TilingScheme.model_validate(json.loads(first.model_dump_json()))
     assert again == first
     assert math.isnan(again.nodata_value or 0)
-    with pytest.raises(ValidationError, match="changed after it was made"):
+    with pytest.raises(ValidationError, match="changed after it was created"):
         TilingScheme.model_validate({**first.model_dump(), "tile_width": 1024})
 
 
@@ -238,7 +238,7 @@ def test_a_batch_beyond_the_grid_and_a_scheme_of_another_raster_are_refused(tmp_
         list(grid.tiles(TileRange(first=2, count=3)))
     with (
         rasterio.open(sparse(tmp_path / "a.tif", 500, 500)) as dataset,
-        pytest.raises(NonRetryableError, match="made for another raster"),
+        pytest.raises(NonRetryableError, match="created for another raster"),
         viewed(dataset, grid),
     ):
         raise AssertionError("not reached")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +181,97 @@ def test_file_of_an_earlier_node_must_be_the_same(storage: Storage, tmp_path: Pa
 def test_one_file_must_be_named(storage: Storage, params: dict[str, Any]) -> None:
     refused = run(storage, params)
     assert "name one file: give container_name and blob_name, or source" in str(refused.error_message)
+
+
+def refused_code(storage: Storage, path: Path | None, **params: Any) -> tuple[str, bool, bool]:
+    if path is not None:
+        storage.upload(path, ADDRESS)
+    outcome = run(storage, BY_NAME | params)
+    assert outcome.error_kind == "non_retryable"
+    assert outcome.error is not None
+    error = json.loads(outcome.error)
+    assert error["message"] == outcome.error_message
+    assert error["remediation"]
+    return error["code"], error["user_fixable"], error["retryable"]
+
+
+def test_refusals_say_which_kind_they_are(storage: Storage, tmp_path: Path) -> None:
+    def written(name: str, **profile: Any) -> Path:
+        path = tmp_path / name
+        shape = {"driver": "GTiff", "width": 8, "height": 8, "count": 1, "dtype": "uint8"}
+        placed = {"crs": "EPSG:32633", "transform": from_origin(500_000, 5_000_000, 10, 10)}
+        with rasterio.open(path, "w", **{**shape, **placed, **profile}) as dataset:
+            dataset.write(np.full((1, 8, 8), 5, profile.get("dtype", "uint8")))
+        return path
+
+    assert refused_code(storage, None) == ("FILE_NOT_FOUND", True, False)
+    whole = written("whole.tif")
+    cases = {
+        "CRS_MISSING": written("no_crs.tif", crs=None),
+        "RASTER_EMPTY": written("empty.tif", nodata=5),
+        "BIT_DEPTH_POLICY_VIOLATION": written("complex.tif", dtype="complex64"),
+        "INVALID_FORMAT": tmp_path / "archive.tif",
+        "CORRUPTED_FILE": tmp_path / "cut.tif",
+    }
+    cases["INVALID_FORMAT"].write_bytes(b"PK\x03\x04" + bytes(100))
+    cases["CORRUPTED_FILE"].write_bytes(whole.read_bytes()[:-20])
+    for code, path in cases.items():
+        assert refused_code(storage, path) == (code, True, False)
+    assert refused_code(storage, whole, nodata=300) == ("INVALID_PARAMETER", True, False)
+    assert refused_code(storage, whole, no_such=1) == ("INVALID_PARAMETER", True, False)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bands", "claims"),
+    [
+        ("uint16", 1, {"crs": "epsg:32633"}),
+        ("uint16", 1, {"crs": rasterio.crs.CRS.from_epsg(32633).to_wkt()}),
+        ("uint8", 3, {"raster_type": "rgb"}),
+        ("uint16", 4, {"raster_type": "nir"}),
+        ("float32", 5, {"raster_type": "multispectral"}),
+        ("uint8", 1, {"raster_type": "categorical"}),
+        ("float32", 1, {"raster_type": "flood_depth", "crs": "EPSG:32633"}),
+    ],
+)
+def test_what_the_order_says_may_be_true(
+    storage: Storage, tmp_path: Path, dtype: str, bands: int, claims: dict[str, Any]
+) -> None:
+    assert validated(storage, write_raster(tmp_path / "one.tif", dtype, count=bands), **claims)["bands"] == bands
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options", "claims", "code", "sentence"),
+    [
+        ("uint16", {}, {"crs": "EPSG:4326"}, "CRS_MISMATCH", "is in EPSG:32633, and the order says EPSG:4326"),
+        ("uint16", {"crs": None}, {"crs": "EPSG:4326"}, "CRS_MISSING", "`gdal_edit.py -a_srs EPSG:4326`"),
+        ("uint8", {"count": 4}, {"raster_type": "rgb"}, "RASTER_TYPE_MISMATCH", "has 4 bands, .* which has 3 bands"),
+        ("uint8", {"count": 3}, {"raster_type": "dem"}, "RASTER_TYPE_MISMATCH", "which has 1 band: correct"),
+        ("uint8", {}, {"raster_type": "multispectral"}, "RASTER_TYPE_MISMATCH", "which has at least 5 bands"),
+        ("float32", {"count": 3}, {"raster_type": "rgb"}, "RASTER_TYPE_MISMATCH", "which has uint8 or uint16: correct"),
+        ("float32", {}, {"raster_type": "categorical"}, "RASTER_TYPE_MISMATCH", "classes are whole numbers"),
+    ],
+)
+def test_a_file_that_is_not_what_the_order_says_is_refused(
+    storage: Storage,
+    tmp_path: Path,
+    dtype: str,
+    options: dict[str, Any],
+    claims: dict[str, Any],
+    code: str,
+    sentence: str,
+) -> None:
+    storage.upload(write_raster(tmp_path / "one.tif", dtype, **options), ADDRESS)
+    refused = run(storage, BY_NAME | claims)
+    assert refused.error is not None, refused.output
+    assert json.loads(refused.error)["code"] == code
+    assert re.search(sentence, str(refused.error_message)), refused.error_message
+
+
+def test_a_raster_without_a_place_says_so(storage: Storage, tmp_path: Path) -> None:
+    path = tmp_path / "nowhere.tif"
+    with (
+        pytest.warns(rasterio.errors.NotGeoreferencedWarning),
+        rasterio.open(path, "w", driver="GTiff", width=8, height=8, count=1, dtype="uint8") as dataset,
+    ):
+        dataset.write(np.full((1, 8, 8), 5, "uint8"))
+    assert refused_code(storage, path) == ("GEOTRANSFORM_MISSING", True, False)

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from rmhdag.catalogue.static import StaticCatalogue
 from rmhdag.handlers import HandlerResult, NonRetryableError
 from rmhdag.handlers.stac.containers import item_id_for
 from rmhdag.models.blobs import BlobAddress, BlobRef
 from rmhdag.models.records import Zone
 from rmhdag.storage import Storage
-from rmhdag.storage.catalogue import StaticCatalogue
 from tests.handlers.stac.conftest import Run
 from tests.handlers.stac.rasters import keep, terrain, write_cog
 
@@ -53,7 +53,7 @@ def test_files_that_are_not_there_are_not_published(run: Run, storage: Storage, 
     with pytest.raises(NonRetryableError, match=r"asset 'thumbnail' of item 'hill' has 5 bytes.*replaced"):
         run("raster.stac_register_item", item=made["item"])
     storage.delete(thumbnail.address)
-    with pytest.raises(NonRetryableError, match="asset 'thumbnail' of item 'hill' is not there"):
+    with pytest.raises(NonRetryableError, match="asset 'thumbnail' of item 'hill' does not exist"):
         run("raster.stac_register_item", item=made["item"])
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rmhdag.catalogue.layout import item_links
+from rmhdag.catalogue.static import StaticCatalogue
 from rmhdag.handlers import HandlerResult
 from rmhdag.models.blobs import BlobAddress
 from rmhdag.models.records import Zone
 from rmhdag.storage import Storage
-from rmhdag.storage.catalogue import StaticCatalogue
-from rmhdag.storage.catalogue_layout import item_links
 from tests.handlers.stac.conftest import Run
 from tests.handlers.stac.rasters import NODATA, keep, terrain, write_cog
 from tests.handlers.stac.test_registration import described, output_of, publish
@@ -41,11 +41,11 @@ def test_repair_finds_and_mends(run: Run, storage: Storage, tmp_path: Path) -> N
     output = output_of(result)
     assert output["checked"] == 6
     assert output["sound"] == 1
-    mended = {one["item_id"]: one["mended"] for one in output["repaired"]}
-    assert mended["box"] == ["links", "bbox"]
-    assert mended["unlisted"] == ["listed in its collection"]
-    assert mended["damaged"] == ["made again: its file was damaged"]
-    assert "thumbnail" in mended["picture"][0]
+    repairs = {one["item_id"]: one["repairs"] for one in output["repaired"]}
+    assert repairs["box"] == ["links", "bbox"]
+    assert repairs["unlisted"] == ["listed in its collection"]
+    assert repairs["damaged"] == ["recreated: its file was damaged"]
+    assert "thumbnail" in repairs["picture"][0]
     (unresolved,) = output["unresolved"]
     assert unresolved["item_id"] == "gone"
     assert "process its source again" in unresolved["problem"]
@@ -242,8 +242,8 @@ def test_boxes_that_are_right_are_left_alone(
     file = file_of(tmp_path, "islands")
     for wrong in ([-180.0, -90.0, 180.0, 90.0], [170.0, *item["bbox"][1:]], [0.0, "x", 1.0, None]):
         file.write_text(json.dumps({**item, "links": item_links(item), "bbox": wrong}))
-        (mended,) = items_in(run("stac.repair_items", collection_id="dem"))
-        assert mended["bbox"] != wrong
+        (repaired,) = items_in(run("stac.repair_items", collection_id="dem"))
+        assert repaired["bbox"] != wrong
 
 
 @pytest.mark.parametrize(

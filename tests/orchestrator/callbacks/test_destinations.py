@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from rmhdag.orchestrator.callbacks.destinations import (
+from rmhdag.services.callbacks.destinations import (
     PUBLIC_ONLY,
     CallbackRefused,
     Rules,

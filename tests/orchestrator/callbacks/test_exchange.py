@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from rmhdag.orchestrator.callbacks.destinations import CallbackRefused, Rules
-from rmhdag.orchestrator.callbacks.exchange import Answer, Exchange, Resolve, read_retry_after
+from rmhdag.orchestrator.callbacks.exchange import Answer, Exchange, Question, Resolve, read_retry_after
+from rmhdag.services.callbacks.destinations import CallbackRefused, Rules
 from tests.orchestrator.callbacks.sink import Behaviour, Sink, answer, drip, flood, hang, hang_up, reset
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
@@ -194,3 +194,33 @@ def test_a_pinned_address_still_has_to_show_the_name_s_certificate(tmp_path: Pat
         untrusting = Exchange(rules, 20, resolve=resolver)
         assert asyncio.run(untrusting.post(f"https://sink.example:{sink.port}/", [], b"{}")).status is None
         assert len(sink.received) == 1
+
+
+def ask(sink: Sink, question: Question) -> Answer:
+    exchange = Exchange(Rules(frozenset([sink.host])), 20)
+    return asyncio.run(exchange.ask(sink.url(), [("authorization", "Bearer t")], question))
+
+
+def test_the_content_of_an_answer_is_read_if_it_is_asked_for(sink: Sink) -> None:
+    sink.script["/hook"] = [answer(200, body=b'{"a": 1}')]
+    assert ask(sink, Question("PUT", b"x=1", "text/plain", wants_content=True)) == Answer(200, content=b'{"a": 1}')
+    assert ask(sink, Question(body=b"{}")) == Answer(200)
+    [first, _] = sink.received
+    assert (first.body, first.headers["content-type"], first.headers["authorization"]) == (
+        b"x=1",
+        "text/plain",
+        "Bearer t",
+    )
+
+
+def test_a_refusal_keeps_its_content(sink: Sink) -> None:
+    sink.script["/hook"] = [answer(403, body=b"why")]
+    got = ask(sink, Question(wants_content=True))
+    assert (got.status, got.content, got.error) == (403, b"why", "answer 403: the endpoint refused it")
+
+
+@pytest.mark.parametrize("length", [f"Content-Length: {10**9}", "Connection: close"])
+def test_content_without_end_is_given_up(sink: Sink, length: str) -> None:
+    sink.script["/hook"] = [flood(f"HTTP/1.1 200 OK\r\n{length}\r\n\r\n".encode())]
+    got = ask(sink, Question(wants_content=True))
+    assert (got.status, got.content) == (None, b"")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from rmhdag.orchestrator.callbacks.signing import SecretUnreadable, Vault, check_secret, new_secret, sign
+from rmhdag.services.callbacks.signing import SecretUnreadable, Vault, check_secret, new_secret, sign
 
 BODY = b'{"job_id":"j","status":"completed"}'
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Annotated, Any
 
-import psycopg
 from fastapi import APIRouter, Path, Query
 
 from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import Caller, Operator, Reader
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
-from rmhdag.api.problems import Problem, not_found
+from rmhdag.api.problems import not_found
 from rmhdag.api.routes.jobs import moment, plain
-from rmhdag.api.routes.requests import conflict
-from rmhdag.api.views import assets as shown
-from rmhdag.assets.identity import compose
-from rmhdag.assets.revisions import AssetConflict
+from rmhdag.assets.identity import Platforms, compose
 from rmhdag.models.api.assets import (
     AssetPage,
     AssetView,
@@ -25,15 +22,22 @@ from rmhdag.models.api.assets import (
     RevisionPage,
     RevisionView,
     RollbackRequest,
+    UnpublishAnswer,
+    UnpublishingPage,
+    UnpublishRequest,
 )
-from rmhdag.models.assets import AssetKind, ProcessingStatus
+from rmhdag.models.assets import ApprovalState, AssetKind, ProcessingStatus
 from rmhdag.models.columns import Name
-from rmhdag.orchestrator.asset_commands import UnknownAssetError, delete_asset, roll_back
-from rmhdag.store.asset_states import RevisionKey
-from rmhdag.store.assets import AssetFilters
+from rmhdag.services.asset_commands import UnknownAssetError, delete_asset, roll_back
+from rmhdag.services.unpublishing import preview_unpublishing, unpublish
+from rmhdag.store.assets import AssetFilters, VersionFilter
+from rmhdag.store.batch_rows import RevisionKey
+from rmhdag.store.connection import Conn
+from rmhdag.store.unpublishing import Unpublish, Unpublished
+from rmhdag.views import assets as shown
+from rmhdag.views.unpublishing import answer_of
 
 router = APIRouter(prefix="/api/v1", tags=["assets"])
-Conn = psycopg.Connection[Any]
 
 AN_ID = re.compile(r"[0-9a-f]{32}")
 A_REFERENCE = r"^[^=\x00]{1,64}=[^\x00]{1,512}$"
@@ -50,6 +54,9 @@ def list_assets(
     platform_id: Annotated[Name | None, Query()] = None,
     kind: Annotated[AssetKind | None, Query()] = None,
     processing_status: Annotated[ProcessingStatus | None, Query()] = None,
+    approval_state: Annotated[
+        ApprovalState | None, Query(description="Of the newest revision that is under review, or has been")
+    ] = None,
     ref: Annotated[
         list[Annotated[str, Query(pattern=A_REFERENCE)]] | None,
         Query(max_length=20, description="`name=value`, as the platform calls it; all that are given must fit"),
@@ -59,19 +66,23 @@ def list_assets(
     limit: Limit = 50,
 ) -> AssetPage:
     """Assets, newest first."""
+    refs = None if ref is None else dict(_reference(text) for text in ref)
     filters = AssetFilters(
         platform_id=platform_id,
         kind=kind,
         processing_status=processing_status,
-        refs=None if ref is None else dict(_reference(one) for one in ref),
+        approval_state=approval_state,
+        refs=refs,
         deleted_too=deleted_too,
         before=read_cursor(cursor, lambda created_at, asset_id: (moment(created_at), plain(asset_id))),
         limit=limit + 1,
     )
     with api.connection() as conn:
-        found = shown.page_of_assets(conn, caller.namespace, filters)
-    page = found[:limit]
-    more = len(found) > limit
+        if refs:
+            filters = with_versions(filters, refs, api.platforms.read(conn, caller.namespace))
+        lines = shown.page_of_assets(conn, caller.namespace, filters)
+    page = lines[:limit]
+    more = len(lines) > limit
     return AssetPage(assets=page, next_cursor=write_cursor(page[-1].created_at, page[-1].asset_id) if more else None)
 
 
@@ -84,29 +95,51 @@ def get_asset(asset_id: AssetName, caller: Reader, api: ApiContext) -> AssetView
 
 @router.delete("/assets/{asset_id}")
 def remove_asset(asset_id: AssetName, caller: Operator, api: ApiContext) -> AssetView:
-    """No longer show it, nor its catalogue record; files and history stay, and a new submission brings it back."""
+    """Delete an asset and its catalogue record; files and history stay, and a new submission restores it."""
     with api.connection() as conn:
         _find(conn, caller, asset_id)
-        try:
-            delete_asset(conn, caller.namespace, asset_id, issued_by=caller.name)
-        except AssetConflict as error:
-            raise conflict(error) from None
+        delete_asset(conn, caller.namespace, asset_id, issued_by=caller.name)
         return _find(conn, caller, asset_id)
 
 
 @router.post("/assets/{asset_id}/rollback", status_code=201)
 def rollback_asset(asset_id: AssetName, body: RollbackRequest, caller: Operator, api: ApiContext) -> RevisionView:
-    """Go back to an earlier revision, as a new one with the same content. 409 if it is not completed, or current."""
+    """Restore an earlier revision, as a new one with the same content. 409 if it is not completed, or is current."""
     with api.connection() as conn:
-        try:
-            if not AN_ID.fullmatch(asset_id):
-                raise UnknownAssetError(asset_id)
-            number = roll_back(conn, caller.namespace, asset_id, body.revision, issued_by=caller.name)
-        except UnknownAssetError:
-            raise no_asset(asset_id) from None
-        except AssetConflict as error:
-            raise conflict(error) from None
+        if not AN_ID.fullmatch(asset_id):
+            raise UnknownAssetError(asset_id)
+        number = roll_back(conn, caller.namespace, asset_id, body.revision, issued_by=caller.name)
         return _find_revision(conn, caller, asset_id, number)
+
+
+@router.post("/assets/{asset_id}/unpublish")
+def unpublish_asset(asset_id: AssetName, body: UnpublishRequest, caller: Operator, api: ApiContext) -> UnpublishAnswer:
+    """Delete the files of a revision, or of all, and never serve it again. By default only a preview; 409 for approved
+    content without `force`, and while the asset is being processed.
+    """
+    if not AN_ID.fullmatch(asset_id):
+        raise UnknownAssetError(asset_id)
+    request = Unpublish(caller.namespace, asset_id, body.revision, caller.name, body.force, body.reason)
+    with api.connection() as conn:
+        if body.dry_run:
+            return answer_of(Unpublished(preview_unpublishing(conn, request), None, {}, []), dry_run=True)
+        return answer_of(unpublish(conn, request), dry_run=False)
+
+
+@router.get("/assets/{asset_id}/unpublishings")
+def list_unpublishings(
+    asset_id: AssetName, caller: Reader, api: ApiContext, cursor: CursorParameter = None, limit: Limit = 50
+) -> UnpublishingPage:
+    """Unpublished revisions, and previews that workflows requested, newest first."""
+    before = read_cursor(cursor, lambda created_at, name: (moment(created_at), plain(name)))
+    with api.connection() as conn:
+        _find(conn, caller, asset_id)
+        lines = shown.page_of_unpublishings(conn, caller.namespace, asset_id, before=before, limit=limit + 1)
+    page = lines[:limit]
+    more = len(lines) > limit
+    return UnpublishingPage(
+        unpublishings=page, next_cursor=write_cursor(page[-1].created_at, page[-1].unpublishing_id) if more else None
+    )
 
 
 @router.get("/assets/{asset_id}/revisions")
@@ -117,9 +150,9 @@ def list_revisions(
     before = read_cursor(cursor, _number)
     with api.connection() as conn:
         _find(conn, caller, asset_id)
-        found = shown.page_of_revisions(conn, caller.namespace, asset_id, before=before, limit=limit + 1)
-    page = found[:limit]
-    return RevisionPage(revisions=page, next_cursor=write_cursor(page[-1].revision) if len(found) > limit else None)
+        lines = shown.page_of_revisions(conn, caller.namespace, asset_id, before=before, limit=limit + 1)
+    page = lines[:limit]
+    return RevisionPage(revisions=page, next_cursor=write_cursor(page[-1].revision) if len(lines) > limit else None)
 
 
 @router.get("/assets/{asset_id}/revisions/{revision}")
@@ -143,9 +176,9 @@ def list_blobs(
     with api.connection() as conn:
         _find_revision(conn, caller, asset_id, revision)
         key = RevisionKey(caller.namespace, asset_id, revision)
-        found = shown.page_of_blobs(conn, key, after=after or "", limit=limit + 1)
-    page = found[:limit]
-    return BlobPage(blobs=page, next_cursor=write_cursor(page[-1].blob_id) if len(found) > limit else None)
+        lines = shown.page_of_blobs(conn, key, after=after or "", limit=limit + 1)
+    page = lines[:limit]
+    return BlobPage(blobs=page, next_cursor=write_cursor(page[-1].blob_id) if len(lines) > limit else None)
 
 
 @router.get("/assets/{asset_id}/revisions/{revision}/lineage")
@@ -156,25 +189,33 @@ def get_lineage(asset_id: AssetName, revision: RevisionName, caller: Reader, api
         return shown.read_lineage(conn, RevisionKey(caller.namespace, asset_id, revision))
 
 
+def with_versions(filters: AssetFilters, refs: dict[str, str], platforms: Platforms) -> AssetFilters:
+    """A version label is looked for among the revisions."""
+    versions = []
+    for name, label in refs.items():
+        labelling = [platform.platform_id for platform in platforms if platform.version_ref == name]
+        if labelling:
+            versions.append(VersionFilter(name, label, labelling))
+    names = {version.name for version in versions}
+    identity = {name: value for name, value in refs.items() if name not in names}
+    return replace(filters, refs=identity or None, versions=versions)
+
+
 def _find(conn: Conn, caller: Caller, asset_id: str) -> AssetView:
-    found = shown.read_asset(conn, caller.namespace, asset_id) if AN_ID.fullmatch(asset_id) else None
-    if found is None:
-        raise no_asset(asset_id)
-    return found
+    asset = shown.read_asset(conn, caller.namespace, asset_id) if AN_ID.fullmatch(asset_id) else None
+    if asset is None:
+        raise UnknownAssetError(asset_id)
+    return asset
 
 
 def _find_revision(conn: Conn, caller: Caller, asset_id: str, revision: int) -> RevisionView:
-    known = AN_ID.fullmatch(asset_id)
-    found = shown.read_revision(conn, RevisionKey(caller.namespace, asset_id, revision)) if known else None
-    if found is None:
+    is_id = AN_ID.fullmatch(asset_id)
+    view = shown.read_revision(conn, RevisionKey(caller.namespace, asset_id, revision)) if is_id else None
+    if view is None:
         raise not_found(
             f"revision {revision} of asset {asset_id!r}", remedy="`GET /api/v1/assets` lists assets with their newest."
         )
-    return found
-
-
-def no_asset(asset_id: str) -> Problem:
-    return not_found(f"asset {asset_id!r}", remedy="`GET /api/v1/assets` lists them.")
+    return view
 
 
 def _reference(text: str) -> tuple[str, str]:

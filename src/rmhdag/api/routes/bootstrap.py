@@ -11,7 +11,7 @@ from rmhdag.api.identity import PlatformOperator
 from rmhdag.api.problems import Problem
 from rmhdag.models.api.bootstrap import MigrationPlan, MigrationRefusal, MigrationStep
 from rmhdag.observability.logs import get_logger
-from rmhdag.store.plan import MigrationFailed, MigrationRefused, Plan
+from rmhdag.store.migration_steps import MigrationFailed, MigrationRefused, MigrationSteps
 
 router = APIRouter(prefix="/api/v1/bootstrap", tags=["bootstrap"])
 log = get_logger(__name__)
@@ -22,7 +22,7 @@ GIVE_UP_SECONDS = 25.0
 
 @router.get("/ddl")
 def show_ddl(caller: PlatformOperator, api: ApiContext) -> MigrationPlan:
-    """What the database lacks, as SQL. Nothing is changed."""
+    """The steps of a migration as SQL. Nothing is changed."""
     # Here and below: SQLAlchemy takes half a second, and most servers are never asked.
     from rmhdag.store import migration
 
@@ -35,7 +35,7 @@ def migrate(
     api: ApiContext,
     confirm: Annotated[str | None, Query(max_length=10, description="`yes`, or nothing is done")] = None,
 ) -> MigrationPlan:
-    """Give the database what it lacks. Only ever adds; safe to ask twice, at once, and under load."""
+    """Migrate the database. It only adds, and is safe to repeat, concurrently and under load."""
     if confirm != "yes":
         raise Problem(
             400,
@@ -48,7 +48,7 @@ def migrate(
 
     log.info("migration_asked_for", by=caller.name)
     try:
-        made = migration.apply(
+        plan = migration.apply(
             api.settings.owner_dsn or api.settings.dsn,
             api.settings.schema_name,
             give_up_seconds=GIVE_UP_SECONDS,
@@ -68,21 +68,22 @@ def migrate(
             503,
             "migration_failed",
             str(error),
-            remedy="Ask again: it goes on where it ended. `rmhdag db migrate` waits longer.",
+            remedy="Repeat the call: it continues where it stopped. `rmhdag db migrate` waits longer.",
             headers={"Retry-After": "5"},
         ) from None
-    return as_model(made, applied=bool(made.steps))
+    return as_model(plan, applied=bool(plan.steps))
 
 
-def as_model(made: Plan, *, applied: bool) -> MigrationPlan:
+def as_model(plan: MigrationSteps, *, applied: bool) -> MigrationPlan:
     return MigrationPlan(
-        schema_name=made.schema,
-        up_to_date=applied or made.is_empty,
+        schema_name=plan.schema,
+        up_to_date=applied or plan.is_empty,
         applied=applied,
-        steps=[MigrationStep(title=step.title, statements=list(step.statements)) for step in made.steps],
+        steps=[MigrationStep(title=step.title, statements=list(step.statements)) for step in plan.steps],
         refusals=[
-            MigrationRefusal(what=one.what, where=one.where, why=one.why, remedy=one.remedy) for one in made.refusals
+            MigrationRefusal(what=refusal.what, where=refusal.where, why=refusal.why, remedy=refusal.remedy)
+            for refusal in plan.refusals
         ],
-        notices=list(made.notices),
-        sql=made.render(),
+        notices=list(plan.notices),
+        sql=plan.render(),
     )

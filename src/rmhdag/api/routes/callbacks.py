@@ -1,4 +1,4 @@
-"""Callbacks: what was told to whom, and once more on request."""
+"""Callbacks: their outcomes, and sending one again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from fastapi import APIRouter, Path, Query
 from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import Operator, Reader
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
-from rmhdag.api.problems import Problem, not_found
+from rmhdag.api.problems import not_found
 from rmhdag.models.api.callbacks import CallbackPage, CallbackView
 from rmhdag.models.callbacks import CallbackStatus
 from rmhdag.models.columns import Id, Url
+from rmhdag.models.refusals import Kind, Refusal
 from rmhdag.store import callback_endpoints, callbacks
 from rmhdag.store.callbacks import CallbackLine
 
@@ -36,7 +37,7 @@ def list_callbacks(
 ) -> CallbackPage:
     """Callbacks, the newest first."""
     with api.connection() as conn:
-        found = callbacks.list_callbacks(
+        lines = callbacks.list_callbacks(
             conn,
             caller.namespace,
             before=read_cursor(cursor, checked_id),
@@ -45,36 +46,38 @@ def list_callbacks(
             endpoint_url=endpoint_url,
             limit=limit + 1,
         )
-    page = found[:limit]
+    page = lines[:limit]
     return CallbackPage(
         callbacks=[view_of(line) for line in page],
-        next_cursor=write_cursor(page[-1].callback_id) if len(found) > limit else None,
+        next_cursor=write_cursor(page[-1].callback_id) if len(lines) > limit else None,
     )
 
 
 @router.get("/callbacks/{callback_id}")
 def read_callback(callback_id: CallbackId, api: ApiContext, caller: Reader) -> CallbackView:
-    """One callback, and what became of its last try."""
+    """One callback, with the outcome of its last try."""
     with api.connection() as conn:
-        found = callbacks.find_callback(conn, caller.namespace, callback_id) if AN_ID.fullmatch(callback_id) else None
-    if found is None:
+        callback = (
+            callbacks.find_callback(conn, caller.namespace, callback_id) if AN_ID.fullmatch(callback_id) else None
+        )
+    if callback is None:
         raise unknown(callback_id)
-    return view_of(found)
+    return view_of(callback)
 
 
 @router.post("/callbacks/{callback_id}/redeliver")
 def redeliver_callback(callback_id: CallbackId, api: ApiContext, caller: Operator) -> CallbackView:
-    """Send it again, whatever became of it: the same id and body, the schedule from its beginning."""
+    """Send it again, whatever its outcome: with the same id and body, and the schedule from its beginning."""
     if not AN_ID.fullmatch(callback_id):
         raise unknown(callback_id)
     with api.connection() as conn:
-        found = callbacks.find_callback(conn, caller.namespace, callback_id)
-        if found is None:
+        callback = callbacks.find_callback(conn, caller.namespace, callback_id)
+        if callback is None:
             raise unknown(callback_id)
-        endpoint = callback_endpoints.find_by_url(conn, caller.namespace, found.endpoint_url)
+        endpoint = callback_endpoints.find_by_url(conn, caller.namespace, callback.endpoint_url)
         if endpoint is not None and endpoint.disabled_at is not None:
-            raise Problem(
-                409,
+            raise Refusal(
+                Kind.CONFLICT,
                 "endpoint_disabled",
                 f"nothing is sent to this endpoint: {endpoint.disabled_reason}",
                 remedy=f"Enable it first: POST /api/v1/callback-endpoints/{endpoint.endpoint_id}/enable.",
@@ -96,5 +99,5 @@ def checked_id(text: str) -> str:
     return text
 
 
-def unknown(callback_id: str) -> Problem:
+def unknown(callback_id: str) -> Refusal:
     return not_found(f"callback {callback_id!r}", remedy="GET /api/v1/callbacks lists them.")

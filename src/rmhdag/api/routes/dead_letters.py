@@ -1,4 +1,4 @@
-"""What was given up and waits for a person: shown, requeued, laid aside."""
+"""Dead letters: tasks and messages that were given up, shown, requeued, discarded."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from rmhdag.api.context import ApiContext, Conn
+from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import Caller, Operator, Reader
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
-from rmhdag.api.problems import Problem, not_found
+from rmhdag.api.problems import not_found
 from rmhdag.models.api.queues import (
     DeadLetterDetail,
     DeadLetterPage,
@@ -21,15 +21,16 @@ from rmhdag.models.api.queues import (
     RequeueOutcome,
     RequeueRequest,
 )
-from rmhdag.orchestrator import dead_letters as chances
-from rmhdag.orchestrator.reruns import UnknownJobError
+from rmhdag.models.refusals import Kind, Refusal
+from rmhdag.services import dead_letters as chances
 from rmhdag.store import dead_letters as store
+from rmhdag.store.connection import Conn
 
 router = APIRouter(prefix="/api/v1/dead-letters", tags=["dead letters"])
 
 LetterId = Annotated[str, Path(min_length=1, max_length=64, description="As `GET /api/v1/dead-letters` shows it")]
 FilterParameter = Annotated[str | None, Query(min_length=1, max_length=64)]
-# Each letter of a running job may wait two seconds for its owner; whoever asked for many is not kept for minutes.
+# Each letter of a running job may wait two seconds for its owner; a request for many letters must not take minutes.
 REQUEUE_SECONDS = 8.0
 
 
@@ -56,10 +57,10 @@ def list_dead_letters(
             after=read_cursor(cursor, read_place),
             limit=limit + 1,
         )
-    shown = [DeadLetterSummary(**line._asdict()) for line in lines[:limit]]
+    page = lines[:limit]
     return DeadLetterPage(
-        dead_letters=shown,
-        next_cursor=write_cursor("dead_letter", shown[-1].dead_letter_id) if len(lines) > limit else None,
+        dead_letters=page,
+        next_cursor=write_cursor("dead_letter", page[-1].dead_letter_id) if len(lines) > limit else None,
     )
 
 
@@ -70,21 +71,21 @@ def read_place(kind: str, dead_letter_id: str) -> str:
 
 
 @router.post("/requeue")
-def requeue_dead_letters(caller: Operator, api: ApiContext, wanted: RequeueRequest) -> RequeueOutcome:
-    """Give the tasks of open dead letters another chance; several letters of one ended job make one new job."""
+def requeue_dead_letters(caller: Operator, api: ApiContext, body: RequeueRequest) -> RequeueOutcome:
+    """Run the tasks of open dead letters again; several letters of one ended job make one new job."""
     outcome = RequeueOutcome(requeued=[], refused=[], complete=True)
     deadline = time.monotonic() + REQUEUE_SECONDS
     with api.connection() as conn:
         lines = store.dead_letters(
             conn,
             caller.namespace,
-            queue=wanted.queue,
-            reason=wanted.reason,
-            job_id=wanted.job_id,
-            limit=wanted.limit + 1,
+            queue=body.queue,
+            reason=body.reason,
+            job_id=body.job_id,
+            limit=body.limit + 1,
         )
-        outcome.complete = len(lines) <= wanted.limit
-        for line in lines[: wanted.limit]:
+        outcome.complete = len(lines) <= body.limit
+        for line in lines[: body.limit]:
             if time.monotonic() > deadline:
                 outcome.complete = False
                 break
@@ -99,49 +100,42 @@ def requeue_dead_letters(caller: Operator, api: ApiContext, wanted: RequeueReque
 def get_dead_letter(caller: Reader, api: ApiContext, dead_letter_id: LetterId) -> DeadLetterDetail:
     """One dead letter, with all that is kept of it."""
     with api.connection() as conn:
-        found = store.read_dead_letter(conn, caller.namespace, dead_letter_id)
-    if found is None:
+        row = store.read_dead_letter(conn, caller.namespace, dead_letter_id)
+    if row is None:
         raise no_letter()
-    return DeadLetterDetail(**found)
+    return DeadLetterDetail(**row)
 
 
 @router.post("/{dead_letter_id}/requeue")
 def requeue_dead_letter(caller: Operator, api: ApiContext, dead_letter_id: LetterId) -> Requeued:
-    """Give its task another chance: in its job, if that still runs, else in a new job that reuses what is finished."""
+    """Run its task again: in its job if that still runs, otherwise in a new job that reuses finished results."""
     with api.connection() as conn:
-        line = find(conn, caller, dead_letter_id)
-        try:
-            return requeue(conn, caller, line)
-        except chances.NotRequeuedError as error:
-            raise Problem(409, "not_requeued", str(error)) from None
+        return requeue(conn, caller, find(conn, caller, dead_letter_id))
 
 
 @router.post("/{dead_letter_id}/discard")
 def discard_dead_letter(caller: Operator, api: ApiContext, dead_letter_id: LetterId) -> Discarded:
-    """Lay it aside: it is kept, and no longer shown as open."""
+    """Discard it: it is kept, but no longer shown as open."""
     with api.connection() as conn:
         line = find(conn, caller, dead_letter_id)
         if not store.settle_dead_letter(conn, caller.namespace, line.dead_letter_id, caller.name, "discarded"):
             line = find(conn, caller, dead_letter_id)
             if line.settled_as != "discarded":
-                raise Problem(409, "settled_otherwise", f"it was {line.settled_as} by {line.settled_by}")
+                raise Refusal(Kind.CONFLICT, "settled_otherwise", f"it was {line.settled_as} by {line.settled_by}")
     return Discarded(dead_letter_id=line.dead_letter_id, settled_as="discarded")
 
 
-def find(conn: Conn, caller: Caller, dead_letter_id: str) -> store.DeadLetterLine:
-    found = store.read_dead_letter(conn, caller.namespace, dead_letter_id)
-    if found is None:
+def find(conn: Conn, caller: Caller, dead_letter_id: str) -> DeadLetterSummary:
+    letter = store.find_dead_letter(conn, caller.namespace, dead_letter_id)
+    if letter is None:
         raise no_letter()
-    return store.DeadLetterLine(**{name: found[name] for name in store.DeadLetterLine._fields})
+    return letter
 
 
-def requeue(conn: Conn, caller: Caller, line: store.DeadLetterLine) -> Requeued:
-    try:
-        done = chances.requeue(conn, caller.namespace, line, issued_by=caller.name)
-    except UnknownJobError:
-        raise chances.NotRequeuedError("its job is no longer there") from None
+def requeue(conn: Conn, caller: Caller, line: DeadLetterSummary) -> Requeued:
+    done = chances.requeue(conn, caller.namespace, line, issued_by=caller.name)
     return Requeued(dead_letter_id=line.dead_letter_id, job_id=done.job_id, is_new_job=done.is_new)
 
 
-def no_letter() -> Problem:
+def no_letter() -> Refusal:
     return not_found("such dead letter", "`GET /api/v1/dead-letters?settled_too=true` lists all.")

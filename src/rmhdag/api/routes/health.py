@@ -9,15 +9,15 @@ from fastapi import APIRouter, Response
 from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import Reader
 from rmhdag.api.problems import MEDIA_TYPE
-from rmhdag.api.views.health import look
 from rmhdag.models.api.health import Health, HealthStatus
+from rmhdag.views.health import look
 
 router = APIRouter(tags=["health"])
 
 SICK: dict[int | str, dict[str, Any]] = {
     503: {
         "model": Health,
-        "description": "UNHEALTHY; or the database does not answer, which is told as a problem",
+        "description": "UNHEALTHY; or a problem, if the database does not answer",
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}},
     }
 }
@@ -26,10 +26,10 @@ SICK: dict[int | str, dict[str, Any]] = {
 @router.get("/health", summary="Health", responses=SICK, operation_id="health")
 @router.get("/api/v1/health", summary="Health", responses=SICK, operation_id="health_v1")
 def health(caller: Reader, api: ApiContext, response: Response) -> Health:
-    """Five components, each with what was looked at, what is too much, and what to do. UNHEALTHY answers 503."""
+    """Five components with their checks: value, threshold and remedy. UNHEALTHY answers 503."""
     with api.connection() as conn:
-        found = look(conn, api.settings, caller.namespace)
-    if found.status is HealthStatus.UNHEALTHY:
+        report = look(conn, api.settings, caller.namespace)
+    if report.status is HealthStatus.UNHEALTHY:
         response.status_code = 503
         response.headers["Retry-After"] = "5"
-    return found
+    return report

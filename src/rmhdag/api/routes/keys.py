@@ -6,14 +6,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from rmhdag.api.context import ApiContext, Conn
+from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import Administrator, Caller
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
-from rmhdag.api.problems import Problem, not_found
 from rmhdag.api.quotas import quota_exceeded
 from rmhdag.models.api.keys import KeyMade, KeyPage, KeyRequest, KeyView, RotationRequest
+from rmhdag.models.refusals import Kind, Refusal
 from rmhdag.models.scopes import Scope
 from rmhdag.store import api_keys, quotas
+from rmhdag.store.connection import Conn
 
 router = APIRouter(prefix="/api/v1/keys", tags=["keys"])
 
@@ -39,56 +40,50 @@ def list_keys(
 
 @router.post("", status_code=201)
 def create_key(caller: Administrator, api: ApiContext, request: KeyRequest) -> KeyMade:
-    """Make a key. This is the only time that it is shown."""
+    """Create a key. It is shown only now."""
     check_scopes(caller, frozenset(request.scopes))
+    max_priority = caller.max_priority if request.max_priority is None else request.max_priority
+    check_priority(caller, max_priority)
     most = api.quotas.limits(caller.namespace).keys
-    with api.connection() as conn:
+    with api.connection() as conn, conn.transaction():
+        quotas.hold_additions(conn, caller.namespace)
         if (used := quotas.count_keys(conn, caller.namespace)) >= most:
             raise quota_exceeded("keys", most, used)
-        made = api_keys.create_key(
+        key = api_keys.create_key(
             conn,
             request.name,
             frozenset(request.scopes),
             created_by=caller.name,
             namespace=caller.namespace,
             days=default_days(caller) if request.expires_days is None else request.expires_days,
+            max_priority=max_priority,
         )
-        return show_once(conn, caller.namespace, made)
+        return show_once(conn, caller.namespace, key)
 
 
 @router.post("/{key_id}/rotate", status_code=201)
 def rotate_key(caller: Administrator, api: ApiContext, key_id: KeyId, request: RotationRequest) -> KeyMade:
-    """Make the next key of the same holder. The old one works until the overlap ends."""
+    """Create the next key of the same owner. The old one works until the overlap ends."""
     with api.connection() as conn:
-        try:
-            made = api_keys.rotate_key(
-                conn,
-                caller.namespace,
-                key_id,
-                created_by=caller.name,
-                overlap_hours=request.overlap_hours,
-                days=request.expires_days,
-                default_days=default_days(caller),
-                allow=lambda scopes: check_scopes(caller, scopes),
-            )
-        except api_keys.KeyUnknown:
-            raise unknown() from None
-        except api_keys.NotRotated as error:
-            remedy = "Revoke the key that is no longer used, or wait for the end of its overlap."
-            raise Problem(409, "not_rotated", str(error), remedy=remedy) from None
-        return show_once(conn, caller.namespace, made)
+        key = api_keys.rotate_key(
+            conn,
+            caller.namespace,
+            key_id,
+            created_by=caller.name,
+            overlap_hours=request.overlap_hours,
+            days=request.expires_days,
+            default_days=default_days(caller),
+            allow=lambda scopes, max_priority: check_worth(caller, scopes, max_priority),
+        )
+        return show_once(conn, caller.namespace, key)
 
 
 @router.post("/{key_id}/revoke")
 def revoke_key(caller: Administrator, api: ApiContext, key_id: KeyId) -> KeyView:
-    """End a key or a session at once."""
+    """Revoke a key or a session immediately."""
     with api.connection() as conn:
-        try:
-            return KeyView.model_validate(
-                api_keys.revoke_key(conn, caller.namespace, key_id, revoked_by=caller.name)._asdict()
-            )
-        except api_keys.KeyUnknown:
-            raise unknown() from None
+        line = api_keys.revoke_key(conn, caller.namespace, key_id, revoked_by=caller.name)
+    return KeyView.model_validate(line._asdict())
 
 
 def default_days(caller: Caller) -> float | None:
@@ -96,22 +91,33 @@ def default_days(caller: Caller) -> float | None:
     return TEMPORARY_MAKERS_DAYS if caller.is_temporary else None
 
 
-def check_scopes(caller: Caller, scopes: frozenset[Scope]) -> None:
-    """Whoever makes a key could use it: it must not be worth more than their own."""
-    lacking = sorted(scope for scope in scopes if not caller.may(scope))
-    if lacking:
-        raise Problem(
-            403,
-            "scope_not_yours",
-            f"a key cannot be given what its maker does not have: {', '.join(lacking)}",
-            remedy="Use a key that has these scopes, or `rmhdag keys create` beside the database.",
+def check_worth(caller: Caller, scopes: frozenset[Scope], max_priority: int | None) -> None:
+    check_scopes(caller, scopes)
+    check_priority(caller, max_priority)
+
+
+def check_priority(caller: Caller, max_priority: int | None) -> None:
+    if caller.max_priority is not None and (max_priority is None or max_priority > caller.max_priority):
+        raise Refusal(
+            Kind.FORBIDDEN,
+            "priority_not_yours",
+            f"a key cannot be given a higher priority than its maker's, which is {caller.max_priority}",
+            remedy="Use a key without this limit, or run `rmhdag keys create` on the machine of the platform.",
         )
 
 
-def show_once(conn: Conn, namespace: str, made: api_keys.NewKey) -> KeyMade:
-    line = api_keys.find_key(conn, namespace, made.key_id)
-    return KeyMade.model_validate({**line._asdict(), "key": made.key})
+def check_scopes(caller: Caller, scopes: frozenset[Scope]) -> None:
+    """The creator of a key can use it, so it must not allow more than the creator's own key."""
+    lacking = sorted(scope for scope in scopes if not caller.may(scope))
+    if lacking:
+        raise Refusal(
+            Kind.FORBIDDEN,
+            "scope_not_yours",
+            f"a key cannot be given what its maker does not have: {', '.join(lacking)}",
+            remedy="Use a key that has these scopes, or run `rmhdag keys create` on the machine of the platform.",
+        )
 
 
-def unknown() -> Problem:
-    return not_found("such key", remedy="`GET /api/v1/keys` lists them.")
+def show_once(conn: Conn, namespace: str, key: api_keys.NewKey) -> KeyMade:
+    line = api_keys.find_key(conn, namespace, key.key_id)
+    return KeyMade.model_validate({**line._asdict(), "key": key.key})

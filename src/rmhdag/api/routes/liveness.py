@@ -1,4 +1,4 @@
-"""For whoever restarts processes and routes traffic. They answer without a key."""
+"""Probes for supervisors and load balancers. They answer without a key."""
 
 from __future__ import annotations
 

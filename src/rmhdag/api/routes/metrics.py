@@ -5,13 +5,21 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
+from pydantic import StringConstraints
 
 from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import Reader
 from rmhdag.api.problems import not_found
-from rmhdag.api.views import metrics as views
-from rmhdag.models.api.metrics import FailureMetrics, NodeMetricsList, ThroughputMetrics, WorkflowMetricsList
+from rmhdag.models.api.metrics import (
+    FailureMetrics,
+    NodeMetricsList,
+    RecentRuns,
+    ThroughputMetrics,
+    WorkflowMetricsList,
+)
 from rmhdag.store import workflows
+from rmhdag.views import metrics as views
+from rmhdag.views.recent_runs import recent_runs
 
 router = APIRouter(prefix="/api/v1/metrics", tags=["metrics"])
 
@@ -27,6 +35,21 @@ def workflow_metrics(
     """Of the jobs that finished in the period."""
     with api.connection() as conn:
         return views.workflow_metrics(conn, caller.namespace, days, workflow_id)
+
+
+@router.get("/runs", summary="The last jobs of workflows")
+def last_runs(
+    caller: Reader,
+    api: ApiContext,
+    workflow_id: Annotated[
+        list[Annotated[str, StringConstraints(pattern=WORKFLOW_ID)]],
+        Query(min_length=1, max_length=100, description="May be repeated"),
+    ],
+    last: Annotated[int, Query(ge=1, le=100, description="Jobs of each workflow")] = 20,
+) -> RecentRuns:
+    """How each of them ended and how long it took, oldest first."""
+    with api.connection() as conn:
+        return recent_runs(conn, caller.namespace, workflow_id, last)
 
 
 @router.get("/workflows/{workflow_id}/nodes", summary="Success and durations by node")

@@ -6,41 +6,39 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Annotated, Any
 
-import psycopg
 from fastapi import APIRouter, Header, Path, Query, Response
 
 from rmhdag.api.context import ApiContext
-from rmhdag.api.identity import Operator, Reader
+from rmhdag.api.identity import Operator, OperatorOrReviewer, Reader, check_scope
+from rmhdag.api.job_paths import check_job, check_node, is_id, no_node
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
-from rmhdag.api.problems import Problem, not_found
-from rmhdag.api.routes.jobs import COMMAND, JobId, command, find_job, is_id, moment, plain
-from rmhdag.api.views.logs import last_place, read_logs, read_tail
-from rmhdag.api.views.nodes import (
+from rmhdag.api.problems import Problem
+from rmhdag.api.routes.jobs import COMMAND, JobId, command, moment, plain
+from rmhdag.models.api.jobs import CommandAnswerBody
+from rmhdag.models.api.nodes import Decision, GraphStructure, JobGraph, LogPage, NodePage, NodeView
+from rmhdag.models.columns import Id, Name, Timestamp
+from rmhdag.models.scopes import Scope
+from rmhdag.models.states import NodeStatus, NodeType
+from rmhdag.services.commands import CommandAnswer, decide, retry_node
+from rmhdag.services.reviews import makes_reviewed_revision
+from rmhdag.store.connection import Conn
+from rmhdag.views.graphs import read_graph, read_structure
+from rmhdag.views.logs import LogPlace, last_place, read_logs, read_tail
+from rmhdag.views.nodes import (
     NodePlace,
     kinds_of,
     list_nodes,
     nodes_across_jobs,
-    read_graph,
     read_node,
-    read_structure,
 )
-from rmhdag.models.api.jobs import CommandAnswerBody
-from rmhdag.models.api.nodes import Decision, GraphStructure, JobGraph, LogPage, NodePage, NodeView
-from rmhdag.models.columns import Id, Name, Timestamp
-from rmhdag.models.states import NodeStatus, NodeType
-from rmhdag.orchestrator.commands import CommandAnswer, decide, retry_node
-from rmhdag.store import views
-from rmhdag.store.log_pages import LogPlace
-from rmhdag.workflow.problems import did_you_mean
 
 router = APIRouter(prefix="/api/v1", tags=["nodes"])
-Conn = psycopg.Connection[Any]
 NodeId = Annotated[str, Path(description="A node of the workflow, or a child of a fan-out: `split__17`")]
 Statuses = Annotated[list[NodeStatus] | None, Query(max_length=20, description="One or several")]
 Known = Annotated[str | None, Header(alias="If-None-Match", max_length=1000)]
 UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "Unchanged since the ETag that was given"}}
 Tail = Annotated[int | None, Query(ge=1, le=10_000, description="The last lines, instead of pages")]
-Since = Annotated[Timestamp | None, Query(description="Written then or later; for whoever follows a running job")]
+Since = Annotated[Timestamp | None, Query(description="Written at this time or later; to follow a running job")]
 Chunks = Annotated[int, Query(ge=1, le=1_000, description="Chunks; a page has about 1 MB at most")]
 
 
@@ -58,8 +56,8 @@ def get_nodes(
     """The nodes of a job; children of fan-outs only on request."""
     after: str | int | None = read_cursor(cursor, plain) if parent is None else read_cursor(cursor, child_index)
     with api.connection() as conn:
-        job = find_job(conn, caller, job_id)
-        found = list_nodes(
+        job = check_job(conn, caller.namespace, job_id)
+        lines = list_nodes(
             conn,
             job,
             statuses=status or (),
@@ -68,34 +66,34 @@ def get_nodes(
             after=after,
             limit=limit + 1,
         )
-        if parent is not None and not found and after is None:
-            require_node(conn, job, parent)
-    shown = found[:limit]
-    if len(found) <= limit:
-        return NodePage(nodes=shown)
-    last = shown[-1]
-    return NodePage(nodes=shown, next_cursor=write_cursor(last.node_id if parent is None else last.fan_out_index))
+        if parent is not None and not lines and after is None:
+            check_node(conn, job, parent)
+    page = lines[:limit]
+    if len(lines) <= limit:
+        return NodePage(nodes=page)
+    last = page[-1]
+    return NodePage(nodes=page, next_cursor=write_cursor(last.node_id if parent is None else last.fan_out_index))
 
 
 @router.get("/jobs/{job_id}/nodes/{node_id}")
 def get_node(job_id: JobId, node_id: NodeId, caller: Reader, api: ApiContext) -> NodeView:
     """A node or a child: parameters, output, and why it does not run."""
     with api.connection() as conn:
-        job = find_job(conn, caller, job_id)
-        found = read_node(conn, job, node_id, api.settings.orphan_seconds) if is_id(node_id) else None
-        if found is None:
+        job = check_job(conn, caller.namespace, job_id)
+        node = read_node(conn, job, node_id, api.settings.orphan_seconds) if is_id(node_id) else None
+        if node is None:
             raise no_node(conn, job, node_id)
-    return found
+    return node
 
 
 @router.post("/jobs/{job_id}/nodes/{node_id}/retry", responses=COMMAND)
 async def retry(
     job_id: JobId, node_id: NodeId, caller: Operator, api: ApiContext, response: Response
 ) -> CommandAnswerBody:
-    """In a running job: skip the wait for a retry, or give a failed child one more attempt. 409 if neither is so."""
+    """In a running job: skip the wait for a retry, or give a failed child one more attempt. 409 if neither applies."""
 
     def issue(conn: Conn) -> CommandAnswer:
-        require_node(conn, find_job(conn, caller, job_id), node_id)
+        check_node(conn, check_job(conn, caller.namespace, job_id), node_id)
         return retry_node(conn, job_id, node_id, issued_by=caller.name, namespace=caller.namespace, answer_seconds=0)
 
     return await command(api, response, job_id, issue)
@@ -103,12 +101,16 @@ async def retry(
 
 @router.post("/jobs/{job_id}/nodes/{node_id}/decide", responses=COMMAND)
 async def decide_node(
-    job_id: JobId, node_id: NodeId, body: Decision, caller: Operator, api: ApiContext, response: Response
+    job_id: JobId, node_id: NodeId, body: Decision, caller: OperatorOrReviewer, api: ApiContext, response: Response
 ) -> CommandAnswerBody:
-    """Approve or reject what an approval waits for. 409 if it does not wait."""
+    """Approve or reject a waiting approval. 409 if it does not wait, or others have to decide. If the job makes
+    a revision that is reviewed, this decides about the revision too, and needs the scope `reviewer`.
+    """
 
     def issue(conn: Conn) -> CommandAnswer:
-        require_node(conn, find_job(conn, caller, job_id), node_id)
+        check_node(conn, check_job(conn, caller.namespace, job_id), node_id)
+        if makes_reviewed_revision(conn, caller.namespace, job_id):
+            check_scope(caller, Scope.REVIEWER)
         return decide(
             conn,
             job_id,
@@ -116,6 +118,7 @@ async def decide_node(
             approved=body.decision == "approve",
             issued_by=caller.name,
             reason=body.reason,
+            clearance=body.clearance,
             namespace=caller.namespace,
             answer_seconds=0,
         )
@@ -129,24 +132,24 @@ def get_graph(
     caller: Reader,
     api: ApiContext,
     structure: Annotated[bool, Query(description="false: only how the nodes stand")] = True,
-    known: Known = None,
+    tags: Known = None,
 ) -> Response:
-    """The picture of a job: where its nodes lie and how they stand; fan-outs as counts, however many children."""
+    """The graph of a job: the positions and statuses of its nodes; fan-outs as counts, however many children."""
     with api.connection() as conn:
-        found = read_graph(conn, find_job(conn, caller, job_id), with_structure=structure)
+        graph = read_graph(conn, check_job(conn, caller.namespace, job_id), with_structure=structure)
     # Durations of what runs grow with every look, and are no news by themselves.
-    steady = found.model_dump_json(exclude={"states": {"__all__": {"duration_seconds"}}})
-    return _cached(found.model_dump_json(), f'W/"{blake2b(steady.encode(), digest_size=12).hexdigest()}"', known)
+    steady = graph.model_dump_json(exclude={"states": {"__all__": {"duration_seconds"}}})
+    return _cached(graph.model_dump_json(), f'W/"{blake2b(steady.encode(), digest_size=12).hexdigest()}"', tags)
 
 
 @router.get("/jobs/{job_id}/graph/structure", response_model=GraphStructure, responses=UNCHANGED)
-def get_graph_structure(job_id: JobId, caller: Reader, api: ApiContext, known: Known = None) -> Response:
-    """Only where the nodes lie: the same for all jobs of one content of a workflow, whose hash is the ETag."""
+def get_graph_structure(job_id: JobId, caller: Reader, api: ApiContext, tags: Known = None) -> Response:
+    """Only the positions of the nodes: the same for all jobs of one content of a workflow, whose hash is the ETag."""
     with api.connection() as conn:
-        job = find_job(conn, caller, job_id)
-        tag = f'"{job["workflow_hash"]}"'
-        text = "" if _is_known(tag, known) else read_structure(conn, job).model_dump_json()
-    return _cached(text, tag, known)
+        job = check_job(conn, caller.namespace, job_id)
+        tag = f'"{job.workflow_hash}"'
+        text = "" if _is_known(tag, tags) else read_structure(conn, job).model_dump_json()
+    return _cached(text, tag, tags)
 
 
 @router.get("/jobs/{job_id}/logs")
@@ -159,9 +162,9 @@ def get_job_logs(
     cursor: CursorParameter = None,
     limit: Chunks = 200,
 ) -> LogPage:
-    """What the tasks of a job wrote, every attempt of them, by time."""
+    """The logs of a job's tasks, all attempts, by time."""
     with api.connection() as conn:
-        find_job(conn, caller, job_id)
+        check_job(conn, caller.namespace, job_id)
         return _logs(conn, job_id, None, False, tail, since, cursor, limit)
 
 
@@ -176,11 +179,11 @@ def get_node_logs(
     cursor: CursorParameter = None,
     limit: Chunks = 200,
 ) -> LogPage:
-    """What a node wrote, or the children of a fan-out."""
+    """The logs of a node, or of the children of a fan-out."""
     with api.connection() as conn:
-        job = find_job(conn, caller, job_id)
-        node = require_node(conn, job, node_id)
-        kind = kinds_of(conn, job).type_of(node_id, node["parent_node_id"])
+        job = check_job(conn, caller.namespace, job_id)
+        node = check_node(conn, job, node_id)
+        kind = kinds_of(conn, job).type_of(node_id, node.parent_node_id)
         return _logs(conn, job_id, node_id, kind is NodeType.FAN_OUT, tail, since, cursor, limit)
 
 
@@ -197,10 +200,10 @@ def list_nodes_across_jobs(
     """Nodes of all jobs, those of the newest jobs first, without the children of fan-outs."""
     after = read_cursor(cursor, node_place)
     with api.connection() as conn:
-        found, place = nodes_across_jobs(
+        lines, place = nodes_across_jobs(
             conn, caller.namespace, statuses=status or (), handler=handler, queue=queue, after=after, limit=limit
         )
-    return NodePage(nodes=found, next_cursor=None if place is None else write_cursor(*place))
+    return NodePage(nodes=lines, next_cursor=None if place is None else write_cursor(*place))
 
 
 def _logs(
@@ -232,18 +235,6 @@ def _logs(
     )
 
 
-def require_node(conn: Conn, job: dict[str, Any], node_id: str) -> dict[str, Any]:
-    found = views.node(conn, job["job_id"], node_id) if is_id(node_id) else None
-    if found is None:
-        raise no_node(conn, job, node_id)
-    return found
-
-
-def no_node(conn: Conn, job: dict[str, Any], node_id: str) -> Problem:
-    known = kinds_of(conn, job).node_ids()
-    return not_found(f"node {node_id!r} in job {job['job_id']}", remedy=did_you_mean(node_id, known))
-
-
 def child_index(index: Any) -> int:
     if type(index) is not int or not 0 <= index < 2**31:
         raise ValueError(index)
@@ -264,15 +255,15 @@ def number(value: Any) -> int:
     return value
 
 
-def _is_known(tag: str, known: str | None) -> bool:
+def _is_known(tag: str, tags: str | None) -> bool:
     opaque = tag.removeprefix("W/")
-    return known is not None and any(
-        one.strip() == "*" or one.strip().removeprefix("W/") == opaque for one in known.split(",")
+    return tags is not None and any(
+        part.strip() == "*" or part.strip().removeprefix("W/") == opaque for part in tags.split(",")
     )
 
 
-def _cached(text: str, tag: str, known: str | None) -> Response:
+def _cached(text: str, tag: str, tags: str | None) -> Response:
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
-    if _is_known(tag, known):
+    if _is_known(tag, tags):
         return Response(status_code=304, headers=headers)
     return Response(text, headers=headers, media_type="application/json")

@@ -14,5 +14,5 @@ router = APIRouter(prefix="/api/v1", tags=["description"])
 @router.get("/openapi.json")
 def openapi(caller: Reader, request: Request) -> dict[str, Any]:
     """This document."""
-    found: dict[str, Any] = request.app.openapi()
-    return found
+    document: dict[str, Any] = request.app.openapi()
+    return document

@@ -8,12 +8,12 @@ from fastapi import APIRouter, Query
 
 from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import Reader
-from rmhdag.api.views import orchestrator_figures as views
 from rmhdag.models.api.orchestrator_figures import (
     OrchestratorActivity,
     OrchestratorStatsList,
     OrchestratorStatusList,
 )
+from rmhdag.views import orchestrator_figures as views
 
 router = APIRouter(prefix="/api/v1/orchestrator", tags=["orchestrators"])
 
@@ -24,15 +24,15 @@ All = Annotated[bool, Query(alias="all", description="Of all orchestrators inste
 def orchestrator_status(caller: Reader, api: ApiContext, everyone: All = False) -> OrchestratorStatusList:
     """Phase and jobs, as of its last heartbeat; with the scope `platform` also backlog and last error."""
     with api.connection() as conn:
-        lines = views.find_orchestrators(conn, caller.sees, everyone=everyone)
-    return OrchestratorStatusList(orchestrators=[views.status_of(line, api.settings.orphan_seconds) for line in lines])
+        lines = views.find_orchestrators(conn, caller.sees, api.settings.orphan_seconds, everyone=everyone)
+    return OrchestratorStatusList(orchestrators=[views.status_of(line) for line in lines])
 
 
 @router.get("/stats", summary="What the orchestrator has done")
 def orchestrator_stats(caller: Reader, api: ApiContext, everyone: All = False) -> OrchestratorStatsList:
     """Counted since it started; figures of all namespaces together need the scope `platform`."""
     with api.connection() as conn:
-        lines = views.find_orchestrators(conn, caller.sees, everyone=everyone)
+        lines = views.find_orchestrators(conn, caller.sees, api.settings.orphan_seconds, everyone=everyone)
     return OrchestratorStatsList(orchestrators=[views.stats_of(line) for line in lines])
 
 
@@ -40,6 +40,8 @@ def orchestrator_stats(caller: Reader, api: ApiContext, everyone: All = False) -
 def orchestrator_activity(caller: Reader, api: ApiContext, everyone: All = False) -> OrchestratorActivity:
     """The last completions and failures of the namespace, failing handlers and queues, events of orchestrators."""
     with api.connection() as conn:
-        own = [] if everyone else views.find_orchestrators(conn, caller.sees, everyone=False)
+        own = (
+            [] if everyone else views.find_orchestrators(conn, caller.sees, api.settings.orphan_seconds, everyone=False)
+        )
         owners = None if everyone else [line.owner_id for line in own]
         return views.activity_of(conn, caller.namespace, owners, with_errors=caller.sees is None)

@@ -1,4 +1,4 @@
-"""Who is there and what waits: queues, workers, orchestrators, handlers."""
+"""Queues, workers, orchestrators and handlers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from fastapi import APIRouter, Path
 from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import NamespaceOrPlatform, PlatformOperator, Reader
 from rmhdag.api.problems import not_found
-from rmhdag.api.views import processes
 from rmhdag.models.api.processes import DrainAnswer, HandlerList, HandlerSummary, OrchestratorList, WorkerList
 from rmhdag.models.api.queues import QueueStatusList
 from rmhdag.store import processes as store
+from rmhdag.views import processes
 
 router = APIRouter(prefix="/api/v1", tags=["processes"])
 ProcessId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
@@ -20,7 +20,7 @@ ProcessId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
 
 @router.get("/queues/status")
 def queue_status(caller: Reader, api: ApiContext) -> QueueStatusList:
-    """Each queue: what waits, is delayed or runs, how long the oldest has waited, and who serves it."""
+    """Each queue: waiting, delayed and running tasks, how long the oldest has waited, and the workers."""
     with api.connection() as conn:
         return processes.queues(conn, caller.namespace, api.settings.queues, api.settings.orphan_seconds)
 
@@ -57,7 +57,7 @@ def drain_worker(caller: NamespaceOrPlatform, api: ApiContext, worker_id: Proces
 
 @router.post("/orchestrators/{owner_id}/drain")
 def drain_orchestrator(caller: PlatformOperator, api: ApiContext, owner_id: ProcessId) -> DrainAnswer:
-    """Let an orchestrator hand its jobs over to the others, and end."""
+    """Make an orchestrator hand its jobs over to the others and exit."""
     with api.connection() as conn:
         if not store.drain_orchestrator(conn, owner_id, namespace=caller.namespace, actor=caller.name):
             raise not_found("such orchestrator", "`GET /api/v1/orchestrators` lists them.")
@@ -75,8 +75,10 @@ def list_handlers(caller: Reader, api: ApiContext) -> HandlerList:
 def get_handler(caller: Reader, api: ApiContext, handler: Annotated[str, Path(max_length=64)]) -> HandlerSummary:
     """One handler, by its name or an alias."""
     with api.connection() as conn:
-        known = processes.handlers(conn, caller.namespace).handlers
-    found = [one for one in known if one.handler == handler] or [one for one in known if handler in one.aliases]
-    if not found:
+        handlers = processes.handlers(conn, caller.namespace).handlers
+    matches = [candidate for candidate in handlers if candidate.handler == handler] or [
+        candidate for candidate in handlers if handler in candidate.aliases
+    ]
+    if not matches:
         raise not_found("such handler", "`GET /api/v1/handlers` lists them.")
-    return found[0]
+    return matches[0]

@@ -9,8 +9,8 @@ from rmhdag.api.identity import Reader
 from rmhdag.api.job_paths import check_job, check_node
 from rmhdag.api.routes.jobs import JobId
 from rmhdag.api.routes.nodes import NodeId
-from rmhdag.api.views import progress
 from rmhdag.models.api.progress import JobProgress, NodeProgress
+from rmhdag.views import progress
 
 router = APIRouter(prefix="/api/v1/jobs/{job_id}", tags=["progress"])
 

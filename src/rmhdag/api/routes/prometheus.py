@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import Reader
-from rmhdag.api.views.exposition import take_snapshot
-from rmhdag.api.views.memory import Memory
 from rmhdag.models.scopes import Scope
+from rmhdag.views.exposition import take_snapshot
+from rmhdag.views.memory import Memory
 
 router = APIRouter(tags=["metrics"])
 FRESH_SECONDS = 1.0
@@ -30,13 +30,14 @@ def metrics(request: Request, caller: Reader, api: ApiContext) -> MetricsText:
     """Of the caller's namespace and the processes that serve it, a second old at most; with the scope `platform` also
     of all namespaces together, of the database, and of this API.
     """
-    known: Memory[tuple[str, bool], tuple[float, bytes]] = request.app.state.snapshots
+    snapshots: Memory[tuple[str, bool], tuple[float, bytes]] = request.app.state.snapshots
     of_platform = caller.may(Scope.PLATFORM)
     key = (caller.namespace, of_platform)
-    found = known.recall(key)
-    if found is None or time.monotonic() - found[0] > FRESH_SECONDS:
+    cached = snapshots.recall(key)
+    if cached is None or time.monotonic() - cached[0] > FRESH_SECONDS:
         with api.connection() as conn:
-            snapshot = take_snapshot(conn, api.settings, caller.namespace, of_platform=of_platform)
-        found = known.keep(key, (time.monotonic(), generate_latest(snapshot)))
+            listeners = api.streams.listeners_of(caller.namespace)
+            snapshot = take_snapshot(conn, api.settings, caller.namespace, of_platform=of_platform, listeners=listeners)
+        cached = snapshots.keep(key, (time.monotonic(), generate_latest(snapshot)))
     own = generate_latest(request.app.state.meters.registry) if of_platform else b""
-    return MetricsText(found[1] + own)
+    return MetricsText(cached[1] + own)

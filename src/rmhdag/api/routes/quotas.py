@@ -1,4 +1,4 @@
-"""What a namespace may have of the platform; changed by whoever operates the platform."""
+"""What a namespace may use of the platform; operators of the platform change it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from fastapi import APIRouter, Path
 
 from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import PlatformOperator, Reader
-from rmhdag.api.views.quotas import read_quotas_of
 from rmhdag.models.api.quotas import QuotaChanges, QuotaList
 from rmhdag.store import quotas
+from rmhdag.views.quotas import read_quotas_of
 
 router = APIRouter(prefix="/api/v1/quotas", tags=["processes"])
 
@@ -27,7 +27,7 @@ def get_quotas(caller: Reader, api: ApiContext) -> QuotaList:
 
 @router.post("/{namespace}")
 def change_quotas(namespace: NamespacePath, body: QuotaChanges, caller: PlatformOperator, api: ApiContext) -> QuotaList:
-    """Change quotas of a namespace. It needs the scope `platform`: nobody raises their own."""
+    """Change quotas of a namespace. It needs the scope `platform`, so that a tenant cannot raise its own."""
     with api.connection() as conn:
         quotas.set_quotas(conn, namespace, body.quotas, caller.name)
         return read_quotas_of(conn, namespace, api.settings.quotas)

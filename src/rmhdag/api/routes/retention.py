@@ -6,8 +6,9 @@ from fastapi import APIRouter
 
 from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import PlatformOperator
-from rmhdag.api.views.retention import prune, read_preview
+from rmhdag.api.pruning import prune
 from rmhdag.models.api.retention import Pruned, PrunePreview
+from rmhdag.store.retention_preview import preview
 
 router = APIRouter(prefix="/api/v1/retention", tags=["retention"])
 # Well below what a client waits for.
@@ -18,11 +19,11 @@ PRUNE_SECONDS = 2.0
 def preview_retention(caller: PlatformOperator, api: ApiContext) -> PrunePreview:
     """Rows by table, each with the reason, and the jobs that are old enough and have to stay. Nothing is changed."""
     with api.connection() as conn:
-        return read_preview(conn, api.settings.retention)
+        return preview(conn, api.settings.retention)
 
 
 @router.post("/prune", summary="Delete now what retention would delete")
 def prune_now(caller: PlatformOperator, api: ApiContext) -> Pruned:
-    """For a few seconds; `has_more` says that it is worth calling it again. Orchestrators do the same by themselves."""
+    """Delete for a few seconds; call it again while `has_more` is true. Orchestrators do the same by themselves."""
     with api.connection() as conn:
         return prune(conn, api.settings.schema_name, api.settings.retention, PRUNE_SECONDS)

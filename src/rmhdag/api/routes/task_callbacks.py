@@ -29,7 +29,7 @@ from rmhdag.models.api.worker_calls import (
 from rmhdag.models.json_values import MAX_DEPTH
 from rmhdag.models.leases import TaskProgress, percent_of
 from rmhdag.store import suspects, tasks, workers
-from rmhdag.store.workers import LogLine
+from rmhdag.store.batch_rows import HeldLogChunk
 
 LOG_IS_FULL = "the log of this lease is full"
 
@@ -52,13 +52,13 @@ def tasks_started(body: StartedTasks, api: ApiContext, caller: WorkerCaller) -> 
     """Mark the start of tasks that take long. One that was leased before is marked before it runs."""
     refuse_twins(body.tasks, "tasks")
     with seat(api, caller, body.worker_id) as at:
-        matched = set() if at is None else tasks.start_tasks(at.conn, at.worker_id, [one.pair for one in body.tasks])
+        matched = set() if at is None else tasks.start_tasks(at.conn, at.worker_id, [task.pair for task in body.tasks])
     return answer(body.tasks, matched)
 
 
 @router.post("/task-result")
 def tasks_reported(body: ReportTasks, api: ApiContext, caller: WorkerCaller) -> TaskOutcomes:
-    """Record what became of tasks. The same lease reported again is accepted again and changes nothing."""
+    """Record the outcomes of tasks. The same lease reported again is accepted again and changes nothing."""
     refuse_twins(body.results, "results")
     with seat(api, caller, body.worker_id) as at:
         if at is None:
@@ -68,18 +68,18 @@ def tasks_reported(body: ReportTasks, api: ApiContext, caller: WorkerCaller) -> 
 
 @router.post("/task-progress")
 def tasks_progressed(body: TellProgress, api: ApiContext, caller: WorkerCaller) -> TaskOutcomes:
-    """Tell how far tasks are."""
+    """Report the progress of tasks."""
     refuse_twins(body.progress, "progress")
     progress = [
         TaskProgress(
-            one.task_id,
-            one.lease_epoch,
-            one.current,
-            one.total,
-            percent_of(one.current, one.total) if one.percent is None else one.percent,
-            one.message,
+            report.task_id,
+            report.lease_epoch,
+            report.current,
+            report.total,
+            percent_of(report.current, report.total) if report.percent is None else report.percent,
+            report.message,
         )
-        for one in body.progress
+        for report in body.progress
     ]
     with seat(api, caller, body.worker_id) as at:
         if at is None:
@@ -97,36 +97,44 @@ def tasks_checkpointed(body: SaveCheckpoints, api: ApiContext, caller: WorkerCal
         if at is None:
             return answer(body.checkpoints, set())
 
-        def save(one: TaskCheckpoint) -> TaskOutcome:
-            data = orjson.dumps(one.data)
+        def save(checkpoint: TaskCheckpoint) -> TaskOutcome:
+            data = orjson.dumps(checkpoint.data)
             saved = attempt(
                 lambda: workers.save_checkpoint_if_held(
-                    at.conn, at.worker_id, *one.pair, one.phase, data, one.artifact_hash
+                    at.conn, at.worker_id, *checkpoint.pair, checkpoint.phase, data, checkpoint.artifact_hash
                 )
             )
             if isinstance(saved, str):
-                return outcome(one, Verdict.REFUSED, saved)
-            return outcome(one, Verdict.ACCEPTED if saved else Verdict.STALE)
+                return outcome(checkpoint, Verdict.REFUSED, saved)
+            return outcome(checkpoint, Verdict.ACCEPTED if saved else Verdict.STALE)
 
-        return TaskOutcomes(outcomes=[save(one) for one in body.checkpoints])
+        return TaskOutcomes(outcomes=[save(checkpoint) for checkpoint in body.checkpoints])
 
 
 @router.post("/task-logs")
 def tasks_logged(body: KeepLogs, api: ApiContext, caller: WorkerCaller) -> TaskOutcomes:
-    """Keep what tasks wrote, before they are reported: at most 1 MB per lease."""
-    lines = [
-        LogLine(one.task_id, one.lease_epoch, one.chunk_index, one.line_count, one.truncated, one.content)
-        for one in body.chunks
+    """Store logs of tasks, before their reports: at most 1 MB per lease."""
+    chunks = [
+        HeldLogChunk(
+            task_id=chunk.task_id,
+            lease_epoch=chunk.lease_epoch,
+            chunk_index=chunk.chunk_index,
+            line_count=chunk.line_count,
+            truncated=chunk.truncated,
+            content=chunk.content,
+            position=position,
+        )
+        for position, chunk in enumerate(body.chunks)
     ]
     with seat(api, caller, body.worker_id) as at:
-        kept = {} if at is None else workers.insert_logs_if_held(at.conn, at.worker_id, lines)
+        stored = {} if at is None else workers.insert_logs_if_held(at.conn, at.worker_id, chunks)
 
-    def verdict(position: int, one: LeasedTask) -> TaskOutcome:
-        if position not in kept:
-            return outcome(one, Verdict.STALE)
-        return outcome(one, Verdict.ACCEPTED) if kept[position] else outcome(one, Verdict.REFUSED, LOG_IS_FULL)
+    def verdict(position: int, chunk: LeasedTask) -> TaskOutcome:
+        if position not in stored:
+            return outcome(chunk, Verdict.STALE)
+        return outcome(chunk, Verdict.ACCEPTED) if stored[position] else outcome(chunk, Verdict.REFUSED, LOG_IS_FULL)
 
-    return TaskOutcomes(outcomes=[verdict(position, one) for position, one in enumerate(body.chunks)])
+    return TaskOutcomes(outcomes=[verdict(position, chunk) for position, chunk in enumerate(body.chunks)])
 
 
 @router.post("/task-heartbeat")
@@ -136,18 +144,18 @@ def tasks_held(body: HeldTasks, api: ApiContext, caller: WorkerCaller) -> HeldTa
         rows = [] if at is None else workers.held_tasks(at.conn, at.worker_id)
         waits = at is not None and suspects.suspect_waits(at.conn, at.queues, caller.namespace, at.handlers)
     held = {(row.task_id, row.lease_epoch): row for row in rows}
-    listed = {one.pair for one in body.tasks}
+    listed = {task.pair for task in body.tasks}
 
     def state(pair: tuple[str, int]) -> HeldTaskAnswer:
         row = held.get(pair)
         if row is None:
-            found = HeldTaskState.GONE
+            held_state = HeldTaskState.GONE
         else:
-            found = HeldTaskState.CANCELLED if row.cancel_requested else HeldTaskState.HELD
-        return HeldTaskAnswer(task_id=pair[0], lease_epoch=pair[1], state=found)
+            held_state = HeldTaskState.CANCELLED if row.cancel_requested else HeldTaskState.HELD
+        return HeldTaskAnswer(task_id=pair[0], lease_epoch=pair[1], state=held_state)
 
     return HeldTasksAnswer(
-        tasks=[state(one.pair) for one in body.tasks],
+        tasks=[state(task.pair) for task in body.tasks],
         unknown=[state(pair) for pair in held if pair not in listed],
         suspect_waits=waits,
     )

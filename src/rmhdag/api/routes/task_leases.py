@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from fastapi import APIRouter, Request
-from starlette.concurrency import run_in_threadpool
 
 from rmhdag.api.bells import TooManyWait
 from rmhdag.api.context import Api, ApiContext
 from rmhdag.api.identity import Caller, WorkerCaller
 from rmhdag.api.problems import RETRY_SECONDS, Problem
+from rmhdag.api.processor_time import run_in_turn
 from rmhdag.api.worker_desk import answer, refuse_twins, seat, unknown_worker
 from rmhdag.models.api.worker_calls import (
     ClaimSuspect,
@@ -36,17 +36,17 @@ async def claim_tasks(body: ClaimTasks, request: Request, api: ApiContext, calle
     Only tasks whose handler the worker has registered are given out; if it has registered none, all of its queues.
 
     An answer that is lost on the way leaves tasks with the worker that it does not know of: `task-heartbeat` tells
-    them as `unknown`. Whoever cannot do without that waits by `/tasks/wait` and claims without waiting.
+    them as `unknown`. A worker that needs them all waits with `/tasks/wait` and claims without waiting.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + body.wait_seconds
     while True:
         place = api.bells.place(caller.namespace, body.queues)
-        found = await run_in_threadpool(_claim, api, caller, body)
-        left = deadline - loop.time()
-        if found.tasks or left <= 0:
-            return found
-        await _wait(api, caller, body.queues, place, left)
+        tasks_claimed = await run_in_turn(_claim, api, caller, body)
+        remaining = deadline - loop.time()
+        if tasks_claimed.tasks or remaining <= 0:
+            return tasks_claimed
+        await _wait(api, caller, body.queues, place, remaining)
         if await request.is_disconnected():
             return TasksToRun(tasks=[], suspect_waits=False)
 
@@ -55,16 +55,16 @@ def _claim(api: Api, caller: Caller, body: ClaimTasks) -> TasksToRun:
     with seat(api, caller, body.worker_id) as at:
         if at is None:
             raise unknown_worker()
-        found = api.claims.claim(
+        leases = api.claims.claim(
             at.conn, at.worker_id, at.slots, caller.namespace, body.queues, body.limit, at.handlers
         )
         waits = suspects.suspect_waits(at.conn, body.queues, caller.namespace, at.handlers)
-    return TasksToRun(tasks=[_to_run(task) for task in found], suspect_waits=waits)
+    return TasksToRun(tasks=[_to_run(task) for task in leases], suspect_waits=waits)
 
 
 @router.post("/claim-suspect")
 def claim_suspect(body: ClaimSuspect, api: ApiContext, caller: WorkerCaller) -> SuspectToRun:
-    """Lease a task during whose runs two workers were lost. It is to run with nothing beside it."""
+    """Lease a task during whose runs two workers were lost. It has to run alone."""
     with seat(api, caller, body.worker_id) as at:
         if at is None:
             raise unknown_worker()
@@ -90,11 +90,11 @@ async def _wait(api: Api, caller: Caller, queues: list[str], after: str, seconds
 
 @router.post("/release")
 def release_tasks(body: ReleaseTasks, api: ApiContext, caller: WorkerCaller) -> TaskOutcomes:
-    """Give tasks back: no attempt and no loss is counted."""
+    """Return tasks to their queues: no attempt and no loss is counted."""
     refuse_twins(body.tasks, "tasks")
-    given = [ReturnedLease(*item.pair, item.delay_seconds, item.reason) for item in body.tasks]
+    leases = [ReturnedLease(*item.pair, item.delay_seconds, item.reason) for item in body.tasks]
     with seat(api, caller, body.worker_id) as at:
-        released = set() if at is None else tasks.release_tasks(at.conn, at.worker_id, given)
+        released = set() if at is None else tasks.release_tasks(at.conn, at.worker_id, leases)
     return answer(body.tasks, released)
 
 

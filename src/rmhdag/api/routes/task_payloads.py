@@ -6,19 +6,19 @@ from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from rmhdag.api.context import Api, ApiContext
 from rmhdag.api.identity import Caller, WorkerCaller
 from rmhdag.api.problems import Problem, not_found
+from rmhdag.api.processor_time import run_in_turn
 from rmhdag.api.quotas import quota_exceeded
+from rmhdag.api.routes.job_payloads import HashPath
 from rmhdag.api.worker_desk import holder_of
 from rmhdag.models.api.worker_calls import FinishPayload, PayloadReference, StoredPayload
 from rmhdag.models.limits import PAYLOAD_CHUNK_BYTES
 from rmhdag.store import payloads, quotas
 
 router = APIRouter(prefix="/api/v1/payloads", tags=["worker protocol"])
-HashPath = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the whole value")]
 ChunkPath = Annotated[int, Path(ge=0, lt=payloads.MOST_CHUNKS)]
 OCTETS = "application/octet-stream"
 BINARY = {OCTETS: {"schema": {"type": "string", "format": "binary"}}}
@@ -40,7 +40,7 @@ async def write_chunk(
         data += part
         if len(data) > PAYLOAD_CHUNK_BYTES:
             raise Problem(413, "chunk_too_large", f"a chunk has at most {PAYLOAD_CHUNK_BYTES} bytes")
-    await run_in_threadpool(_write, api, caller, sha256, chunk_index, bytes(data))
+    await run_in_turn(_write, api, caller, sha256, chunk_index, bytes(data))
     return Response(status_code=204)
 
 
@@ -70,10 +70,10 @@ def finish_payload(sha256: HashPath, body: FinishPayload, api: ApiContext, calle
 def payload(sha256: HashPath, api: ApiContext, caller: WorkerCaller) -> StoredPayload:
     """How large a value is, and of how many chunks."""
     with api.worker_pool.connection() as conn:
-        found = payloads.keep_payload(conn, caller.namespace, sha256)
-    if found is None:
+        stored = payloads.keep_payload(conn, caller.namespace, sha256)
+    if stored is None:
         raise not_found("payload of that hash")
-    return StoredPayload(**found._asdict())
+    return StoredPayload(**stored._asdict())
 
 
 @router.get(
@@ -85,7 +85,7 @@ def payload(sha256: HashPath, api: ApiContext, caller: WorkerCaller) -> StoredPa
 def read_chunk(sha256: HashPath, chunk_index: ChunkPath, api: ApiContext, caller: WorkerCaller) -> Response:
     """Fetch one chunk."""
     with api.worker_pool.connection() as conn:
-        found = payloads.read_chunk(conn, caller.namespace, sha256, chunk_index)
-    if found is None:
+        chunk = payloads.read_chunk(conn, caller.namespace, sha256, chunk_index)
+    if chunk is None:
         raise not_found("chunk of that number")
-    return Response(found, media_type=OCTETS)
+    return Response(chunk, media_type=OCTETS)

@@ -11,10 +11,9 @@ from rmhdag.api.identity import Reader
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
 from rmhdag.api.routes.jobs import plain
 from rmhdag.api.routes.nodes import number
-from rmhdag.api.views.tasks import list_tasks
 from rmhdag.models.api.tasks import TaskPage, TaskState
 from rmhdag.models.columns import Id, Name
-from rmhdag.store.task_lists import TaskPlace
+from rmhdag.views.tasks import TaskPlace, list_tasks
 
 router = APIRouter(prefix="/api/v1", tags=["tasks"])
 
@@ -30,10 +29,10 @@ def get_tasks(
     cursor: CursorParameter = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> TaskPage:
-    """What stands in the queues and what was reported, those of the newest jobs first."""
+    """Queued and reported tasks, those of the newest jobs first."""
     before = read_cursor(cursor, task_place)
     with api.connection() as conn:
-        found, place = list_tasks(
+        lines, place = list_tasks(
             conn,
             caller.namespace,
             statuses=status or (),
@@ -43,7 +42,7 @@ def get_tasks(
             before=before,
             limit=limit,
         )
-    return TaskPage(tasks=found, next_cursor=None if place is None else write_cursor(*place))
+    return TaskPage(tasks=lines, next_cursor=None if place is None else write_cursor(*place))
 
 
 def task_place(task_id: Any, lease_epoch: Any) -> TaskPlace:

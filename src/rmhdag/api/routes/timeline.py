@@ -11,9 +11,9 @@ from rmhdag.api.identity import Reader
 from rmhdag.api.job_paths import check_job, check_node
 from rmhdag.api.routes.jobs import JobId
 from rmhdag.api.routes.nodes import NodeId
-from rmhdag.api.views.timeline import timeline
 from rmhdag.models.api.timeline import Timeline
 from rmhdag.models.events import EventType
+from rmhdag.views.timeline import timeline
 
 router = APIRouter(prefix="/api/v1/jobs/{job_id}", tags=["timeline"])
 

@@ -21,9 +21,11 @@ WorkerIdPath = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
 
 @router.post("/register")
 def register_worker(body: RegisterWorker, api: ApiContext, caller: WorkerCaller) -> RegisteredWorker:
-    """Take part. The worker serves tasks of the key's namespace only, and only this key may speak for it."""
+    """Register a worker. It serves tasks of the key's namespace only, and only this key may act for it."""
     holder = holder_of(caller)
+    most = api.quotas.limits(caller.namespace).handlers
     with api.worker_pool.connection() as conn, conn.transaction():
+        quotas.hold_additions(conn, caller.namespace)
         if body.before is not None:
             former = workers.registration(conn, body.before)
             if former is not None and former.registered_by != holder:
@@ -41,12 +43,11 @@ def register_worker(body: RegisterWorker, api: ApiContext, caller: WorkerCaller)
             registered_by=holder,
             namespace=caller.namespace,
         )
-        found = workers.registration(conn, body.worker_id)
-        if found is None or found.registered_by != holder:
+        registration = workers.registration(conn, body.worker_id)
+        if registration is None or registration.registered_by != holder:
             raise _taken("worker_id")
-        manifests = [one.model_dump() for one in body.handlers]
+        manifests = [handler.model_dump() for handler in body.handlers]
         workers.register_handlers(conn, manifests, namespace=caller.namespace)
-        most = api.quotas.limits(caller.namespace).handlers
         # Nothing of this registration stays if it is too much.
         if (used := quotas.count_handlers(conn, caller.namespace)) > most:
             raise quota_exceeded("handlers", most, used)
@@ -55,7 +56,7 @@ def register_worker(body: RegisterWorker, api: ApiContext, caller: WorkerCaller)
 
 @router.post("/{worker_id}/heartbeat")
 def beat(worker_id: WorkerIdPath, body: Heartbeat, api: ApiContext, caller: WorkerCaller) -> RegisteredWorker:
-    """Say that the worker lives. 404: it was declared dead, and what it holds is not its own any more."""
+    """Send a heartbeat. 404: the worker was declared dead, and has lost its leases."""
     with seat(api, caller, worker_id) as at:
         if at is None:
             raise unknown_worker()
@@ -68,7 +69,7 @@ def beat(worker_id: WorkerIdPath, body: Heartbeat, api: ApiContext, caller: Work
 
 @router.delete("/{worker_id}", status_code=204)
 def leave(worker_id: WorkerIdPath, api: ApiContext, caller: WorkerCaller) -> Response:
-    """Go. What the worker still holds is given back, and runs elsewhere."""
+    """Unregister a worker. Tasks that it still holds are returned to their queues."""
     with seat(api, caller, worker_id) as at:
         if at is None:
             raise unknown_worker()
@@ -80,7 +81,7 @@ def _taken(field: str) -> Problem:
     return Problem(
         409,
         "worker_id_taken",
-        "a worker of this id belongs to somebody else",
+        "a worker with this id belongs to another key",
         remedy="Take a fresh random id at each start.",
         pointer=f"/{field}",
     )

@@ -11,13 +11,12 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 
 from rmhdag.api.check_pool import CPU_SECONDS, MOST_CPU_SECONDS, CheckTooExpensive
 from rmhdag.api.check_process import WORKFLOW
-from rmhdag.api.context import Api, ApiContext, Conn
+from rmhdag.api.context import Api, ApiContext
 from rmhdag.api.identity import Operator, Reader
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
-from rmhdag.api.problems import Problem, not_found
+from rmhdag.api.problems import not_found
 from rmhdag.api.quotas import quota_exceeded
 from rmhdag.api.strict_requests import check_media_type
-from rmhdag.models.api.problems import ProblemPlace
 from rmhdag.models.api.workflows import (
     Registration,
     VersionPage,
@@ -27,9 +26,11 @@ from rmhdag.models.api.workflows import (
     WorkflowProblem,
     WorkflowSummary,
 )
-from rmhdag.orchestrator.registrations import known_handlers, known_queues
-from rmhdag.store import quotas, views, workflows
-from rmhdag.store.workflows import OtherContentError
+from rmhdag.models.refusals import Kind, Place, Refusal
+from rmhdag.services.registrations import known_handlers, known_queues
+from rmhdag.store import quotas, workflows
+from rmhdag.store.connection import Conn
+from rmhdag.views import workflows as views
 from rmhdag.workflow import shipped_handlers
 from rmhdag.workflow.problems import Problem as Fault
 
@@ -37,6 +38,9 @@ router = APIRouter(prefix="/api/v1/workflows", tags=["workflows"])
 
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
 LARGEST_VERSION = 2**31 - 1
+# Per byte of JSON.
+READING_SECONDS = 70e-9
+LEAST_CPU_SECONDS = 0.2
 
 WorkflowName = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 VersionParameter = Annotated[int | None, Query(ge=1, le=LARGEST_VERSION, description="Not the newest version")]
@@ -64,7 +68,7 @@ async def read_source(request: Request) -> WrittenSource:
         return WrittenSource(await request.body())
     content = await request.json()
     if not isinstance(content, dict):
-        raise Problem(422, "invalid_workflow", "a workflow is an object", pointer="")
+        raise Refusal(Kind.INVALID, "invalid_workflow", "a workflow is an object", pointer="")
     return WrittenSource(content)
 
 
@@ -95,12 +99,12 @@ def list_workflows(
     """Registered workflows by id, each with its newest version."""
     with api.connection() as conn:
         after = read_cursor(cursor, read_workflow_place)
-        lines = views.workflows(
+        lines = views.list_workflows(
             conn, caller.namespace, after=after, text=text, retired_too=retired_too, limit=limit + 1
         )
-    shown = [WorkflowSummary(**line._asdict()) for line in lines[:limit]]
-    more = write_cursor("workflow", shown[-1].workflow_id) if len(lines) > limit else None
-    return WorkflowPage(workflows=shown, next_cursor=more)
+    page = lines[:limit]
+    more = write_cursor("workflow", page[-1].workflow_id) if len(lines) > limit else None
+    return WorkflowPage(workflows=page, next_cursor=more)
 
 
 def read_workflow_place(kind: str, workflow_id: str) -> str:
@@ -117,14 +121,14 @@ def workflow_schema(caller: Reader) -> dict[str, Any]:
 
 @router.post("/validate", openapi_extra=TAKES_A_WORKFLOW)
 def validate_workflow(caller: Reader, api: ApiContext, source: Source, prefer: PreferHeader = None) -> WorkflowCheck:
-    """All that is wrong with a workflow, each with its place and a remedy. Nothing is stored."""
-    found = check(api, caller.namespace, source, cpu_seconds(prefer), is_stored=False)
-    faults = faults_in(found)
+    """All problems of a workflow, each with its place and a remedy. Nothing is stored."""
+    result = check(api, caller.namespace, source, cpu_seconds(prefer), is_stored=False)
+    faults = faults_in(result)
     return WorkflowCheck(
         valid=not faults,
-        workflow_id=found.get("workflow_id"),
-        version=found.get("version"),
-        node_count=found.get("node_count"),
+        workflow_id=result.get("workflow_id"),
+        version=result.get("version"),
+        node_count=result.get("node_count"),
         problems=[
             WorkflowProblem(
                 pointer=fault.pointer,
@@ -148,41 +152,33 @@ def validate_workflow(caller: Reader, api: ApiContext, source: Source, prefer: P
 def register_workflow(
     caller: Operator, api: ApiContext, source: Source, response: Response, prefer: PreferHeader = None
 ) -> Registration:
-    """Check a workflow and register it. Jobs under way keep the definition that they began with."""
-    found = check(api, caller.namespace, source, cpu_seconds(prefer), is_stored=True)
-    faults = faults_in(found)
+    """Check a workflow and register it. Running jobs keep the definition that they started with."""
+    result = check(api, caller.namespace, source, cpu_seconds(prefer), is_stored=True)
+    faults = faults_in(result)
     if faults:
         raise refusal(faults)
-    stored = workflows.StoredWorkflow(found["workflow_id"], found["version"], found["hash"], found["definition"])
-    try:
-        with api.connection() as conn:
-            check_quota(conn, api, caller.namespace, stored.workflow_id)
-            is_new = workflows.register_workflow(
-                conn, caller.namespace, stored, caller.name, found["layout"], development=api.settings.development
-            )
-    except OtherContentError as error:
-        raise Problem(
-            409,
-            "other_content",
-            str(error),
-            remedy="Raise `version`; in development mode (RMHDAG_DEVELOPMENT=1) the new content takes its place.",
-            pointer="/version",
-        ) from None
+    stored = workflows.StoredWorkflow(result["workflow_id"], result["version"], result["hash"], result["definition"])
+    most = api.quotas.limits(caller.namespace).workflows
+    with api.connection() as conn, conn.transaction():
+        quotas.hold_additions(conn, caller.namespace)
+        check_quota(conn, caller.namespace, stored.workflow_id, most)
+        is_new = workflows.register_workflow(
+            conn, caller.namespace, stored, caller.name, result["layout"], development=api.settings.development
+        )
     response.status_code = 201 if is_new else 200
     return Registration(
         workflow_id=stored.workflow_id,
         version=stored.version,
         hash=stored.hash,
-        node_count=found["node_count"],
+        node_count=result["node_count"],
         is_new=is_new,
     )
 
 
-def check_quota(conn: Conn, api: Api, namespace: str, workflow_id: str) -> None:
+def check_quota(conn: Conn, namespace: str, workflow_id: str, most: int) -> None:
     """A version more of a workflow that is there is not counted."""
-    most = api.quotas.limits(namespace).workflows
     used = quotas.count_workflows(conn, namespace)
-    if used >= most and views.workflow(conn, namespace, workflow_id, None) is None:
+    if used >= most and views.find_workflow(conn, namespace, workflow_id, None) is None:
         raise quota_exceeded("workflows", most, used)
 
 
@@ -192,15 +188,15 @@ def get_workflow(
 ) -> WorkflowDetail:
     """One workflow, with its definition and where its graph is drawn."""
     with api.connection() as conn:
-        found = views.workflow(conn, caller.namespace, workflow_id, version)
-    if found is None:
+        workflow = views.find_workflow(conn, caller.namespace, workflow_id, version)
+    if workflow is None:
         raise not_found("such workflow", "`GET /api/v1/workflows` lists them.")
-    return WorkflowDetail(**found)
+    return workflow
 
 
 @router.post("/{workflow_id}/retire")
 def retire_workflow(caller: Operator, api: ApiContext, workflow_id: WorkflowName) -> WorkflowSummary:
-    """Take no new jobs of it. Jobs under way go on, with their child jobs and retries; it is no longer listed."""
+    """Accept no new jobs of it. Running jobs go on, with their child jobs and retries; it is no longer listed."""
     with api.connection() as conn:
         workflows.retire_workflow(conn, caller.namespace, workflow_id, caller.name)
         return newest_version(conn, caller.namespace, workflow_id)
@@ -208,17 +204,17 @@ def retire_workflow(caller: Operator, api: ApiContext, workflow_id: WorkflowName
 
 @router.post("/{workflow_id}/restore")
 def restore_workflow(caller: Operator, api: ApiContext, workflow_id: WorkflowName) -> WorkflowSummary:
-    """Take jobs of a retired workflow again."""
+    """Accept jobs of a retired workflow again."""
     with api.connection() as conn:
         workflows.restore_workflow(conn, caller.namespace, workflow_id, caller.name)
         return newest_version(conn, caller.namespace, workflow_id)
 
 
 def newest_version(conn: Conn, namespace: str, workflow_id: str) -> WorkflowSummary:
-    lines = views.workflow_versions(conn, namespace, workflow_id, limit=1)
+    lines = views.list_versions(conn, namespace, workflow_id, limit=1)
     if not lines:
         raise not_found("such workflow", "`GET /api/v1/workflows?retired_too=true` lists them.")
-    return WorkflowSummary(**lines[0]._asdict())
+    return lines[0]
 
 
 @router.get("/{workflow_id}/versions")
@@ -232,12 +228,12 @@ def list_versions(
     """The versions of a workflow, newest first."""
     with api.connection() as conn:
         before = read_cursor(cursor, read_version_place)
-        lines = views.workflow_versions(conn, caller.namespace, workflow_id, before=before, limit=limit + 1)
+        lines = views.list_versions(conn, caller.namespace, workflow_id, before=before, limit=limit + 1)
     if not lines and before is None:
         raise not_found("such workflow", "`GET /api/v1/workflows` lists them.")
-    shown = [WorkflowSummary(**line._asdict()) for line in lines[:limit]]
-    more = write_cursor("version", shown[-1].version) if len(lines) > limit else None
-    return VersionPage(versions=shown, next_cursor=more)
+    page = lines[:limit]
+    more = write_cursor("version", page[-1].version) if len(lines) > limit else None
+    return VersionPage(versions=page, next_cursor=more)
 
 
 def read_version_place(kind: str, version: int) -> int:
@@ -247,9 +243,14 @@ def read_version_place(kind: str, version: int) -> int:
 
 
 def cpu_seconds(prefer: str | None) -> float:
-    """What a check may take: more for whoever is willing to wait."""
-    found = WAIT.search(prefer or "")
-    return CPU_SECONDS if found is None else min(max(CPU_SECONDS, float(found[1])), MOST_CPU_SECONDS)
+    """How long a check may take: longer for a caller that is willing to wait."""
+    match = WAIT.search(prefer or "")
+    return CPU_SECONDS if match is None else min(max(CPU_SECONDS, float(match[1])), MOST_CPU_SECONDS)
+
+
+def left_for_check(json_bytes: int) -> float:
+    """JSON has been read here already, unlike a text, and that took time: 70 ms a megabyte at most."""
+    return max(LEAST_CPU_SECONDS, CPU_SECONDS - json_bytes * READING_SECONDS)
 
 
 def check(api: Api, namespace: str, source: WrittenSource, seconds: float, *, is_stored: bool) -> dict[str, Any]:
@@ -259,19 +260,19 @@ def check(api: Api, namespace: str, source: WrittenSource, seconds: float, *, is
     """
     with api.connection() as conn:
         queues = known_queues(conn, namespace, api.settings.queues, api.settings.orphan_seconds)
-        handlers = known_handlers(conn, namespace)
+        handlers = known_handlers(conn, namespace).with_entries(api.settings.own_handlers())
     if not queues:
-        raise Problem(
-            409,
+        raise Refusal(
+            Kind.UNUSABLE,
             "no_queues",
             "no queues are configured, so no workflow can be checked",
             remedy="Set DAG_WORKER_QUEUE and WORKER_QUEUE for the API, or start a worker.",
         )
-    told = {
+    context = {
         "handlers": [
-            (one.name, one.aliases, one.queue, dict(one.params_schema), dict(one.output_schema))
-            for one in handlers.entries()
-            if shipped_handlers().find(one.name) is not one
+            (entry.name, entry.aliases, entry.queue, dict(entry.params_schema), dict(entry.output_schema))
+            for entry in handlers.entries()
+            if shipped_handlers().find(entry.name) is not entry
         ],
         "queues": sorted(queues),
         "env_names": sorted(api.settings.template_names),
@@ -279,38 +280,35 @@ def check(api: Api, namespace: str, source: WrittenSource, seconds: float, *, is
         "is_stored": is_stored,
     }
     text, data = (source.content, b"") if isinstance(source.content, bytes) else (b"", orjson.dumps(source.content))
+    if seconds <= CPU_SECONDS:
+        seconds = left_for_check(len(data))
     try:
-        found: dict[str, Any] = api.checks.check(
-            namespace, WORKFLOW, orjson.dumps(told), text, data, cpu_seconds=seconds
+        result: dict[str, Any] = api.checks.check(
+            namespace, WORKFLOW, orjson.dumps(context), text, data, cpu_seconds=seconds
         )
     except CheckTooExpensive as error:
-        raise Problem(
-            422,
+        raise Refusal(
+            Kind.INVALID,
             "check_too_expensive",
             f"the workflow cannot be checked: {error}",
             remedy=f"Make it smaller, or send `Prefer: wait={MOST_CPU_SECONDS:g}` if you can wait so many seconds.",
             pointer="",
         ) from None
-    return found
+    return result
 
 
-def faults_in(found: dict[str, Any]) -> list[Fault]:
-    return [Fault(*fault) for fault in found["faults"]]
+def faults_in(result: dict[str, Any]) -> list[Fault]:
+    return [Fault(*fault) for fault in result["faults"]]
 
 
-def refusal(faults: list[Fault]) -> Problem:
+def refusal(faults: list[Fault]) -> Refusal:
     many = "1 problem" if len(faults) == 1 else f"{len(faults)} problems"
-    return Problem(
-        422,
+    return Refusal(
+        Kind.INVALID,
         "invalid_workflow",
         f"nothing was registered: the workflow has {many}",
         places=[
-            ProblemPlace(
-                pointer=fault.pointer,
-                detail=f"{fault.message}. {fault.remedy}",
-                line=fault.line or None,
-                column=fault.column or None,
-            )
+            Place(fault.pointer, f"{fault.message}. {fault.remedy}", fault.line or None, fault.column or None)
             for fault in faults
         ],
     )

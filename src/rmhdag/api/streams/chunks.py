@@ -38,7 +38,7 @@ class Message(Generic[P]):
 
 @dataclass(frozen=True)
 class Chunk(Generic[P]):
-    """Everything that a listener wants between two places: whoever is at `after` or beyond misses nothing by it."""
+    """Everything that a listener wants between two places: a listener at `after` or beyond misses nothing."""
 
     after: P
     until: P
@@ -58,8 +58,8 @@ class Chunk(Generic[P]):
         """Without what somebody at this place has seen."""
         if not self.messages or self.messages[0].place > place:
             return self
-        left = tuple(message for message in self.messages if message.place > place)
-        return Chunk(max(place, self.after), self.until, left, self.end)
+        rest = tuple(message for message in self.messages if message.place > place)
+        return Chunk(max(place, self.after), self.until, rest, self.end)
 
 
 def event_body(row: StreamRow) -> bytes:

@@ -1,4 +1,4 @@
-"""One thread that reads new events once for all listeners of this process; it sleeps while nobody listens.
+"""One thread that reads new events once for all listeners of this process; it sleeps while there are no listeners.
 
 It reads on a connection of its own and hands chunks over to the event loop. A listener decides by itself whether a
 chunk follows what it has, so this may stop, start over or lose its connection at any time without a gap.
@@ -30,7 +30,7 @@ from rmhdag.messaging.doorbell import Doorbell
 from rmhdag.observability.logs import get_logger
 from rmhdag.store import api_keys, streams
 from rmhdag.store.channels import JOBS_ENDED, NEW_JOBS
-from rmhdag.store.connection import connect, enter_schema
+from rmhdag.store.connection import Conn, connect, enter_schema
 from rmhdag.store.streams import Page, Place, StreamRow, Wanted
 
 # New and ended jobs ring; what happens between is found by looking, within a quarter of a second.
@@ -42,6 +42,8 @@ MOST_SECONDS = 0.8
 PARTS = 20
 # What a look finds is told at once, up to so many events: each telling wakes everybody.
 ROWS_AT_ONCE = 5_000
+# Listeners that are woken in one turn of the event loop.
+TOLD_AT_ONCE = 4
 # The database ends a statement by itself after ten, unless it is stopped.
 ANSWER_SECONDS = 12.0
 TROUBLE_SECONDS = 1.0
@@ -200,9 +202,9 @@ class Hub:
 
     def _leave(self, listener: Listener[Any], members: dict[Any, list[Listener[Any]]], place: Any) -> None:
         with self._lock:
-            left = [other for other in members[place] if other is not listener]
-            if left:
-                members[place] = left
+            others = [other for other in members[place] if other is not listener]
+            if others:
+                members[place] = others
             else:
                 del members[place]
             if not self._jobs and not self._audiences:
@@ -212,14 +214,27 @@ class Hub:
         with contextlib.suppress(BlockingIOError):  # full: it will be seen anyway
             os.write(self._nudge_in, b".")
 
-    def _deliver(self, delivery: Delivery, delivered: threading.Event) -> None:
-        for chunk, listeners in delivery.chunks:
+    def _begin_delivery(self, delivery: Delivery, delivered: threading.Event) -> None:
+        task = asyncio.ensure_future(self._deliver(delivery))
+        task.add_done_callback(lambda done: delivered.set())
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        """A few listeners at a time, small audiences first: to wake 400 at once would stop everybody for as long as it
+        takes to write to all of them, up to half a second.
+        """
+        count, began = 0, time.thread_time()
+        for chunk, listeners in sorted(delivery.chunks, key=lambda pair: len(pair[1])):
             for listener in listeners:
                 listener.offer(chunk)
+                count += 1
+                if count % TOLD_AT_ONCE == 0:
+                    # They write now; then all others have as long for themselves.
+                    await asyncio.sleep(0)
+                    await asyncio.sleep(time.thread_time() - began)
+                    began = time.thread_time()
         if delivery.until is not None:
             for listener in delivery.silent:
                 listener.pass_silence(delivery.until)
-        delivered.set()
 
     # -- the thread's side -----------------------------------------------------------------------------------------
 
@@ -242,20 +257,20 @@ class Hub:
         with self._lock:
             return list(self._of_key)
 
-    def hand_over(self, call: Callable[..., None], *given: Any) -> None:
+    def hand_over(self, call: Callable[..., None], *arguments: Any) -> None:
         """To the event loop; when that is gone there is nobody left to tell."""
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(call, *given)
+            self._loop.call_soon_threadsafe(call, *arguments)
 
     def deliver(self, delivery: Delivery) -> None:
         """Waits until the event loop has taken it, so that chunks do not pile up before a loop that has much to do."""
         delivered = threading.Event()
-        self.hand_over(self._deliver, delivery, delivered)
+        self.hand_over(self._begin_delivery, delivery, delivered)
         while not delivered.wait(0.5) and not self._stopping:
             pass
 
-    def connect(self) -> psycopg.Connection[Any]:
+    def connect(self) -> Conn:
         conn = connect(self._dsn, "rmhdag:streams", autocommit=True, pooled=self._pooled, answer_seconds=ANSWER_SECONDS)
         enter_schema(conn, self._schema, pooled=self._pooled)
         set_json_loads(orjson.loads, conn)
@@ -279,7 +294,7 @@ class _Reader:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._bell = hub.bell()
-        self._conn: psycopg.Connection[Any] | None = None
+        self._conn: Conn | None = None
         self._place: Place | None = None
         # Where the last chunk of each audience ended: the next one follows that, for nothing was between.
         self._told: dict[Audience, Place] = {}
@@ -296,10 +311,10 @@ class _Reader:
             self._conn.close()
             self._conn = None
 
-    def read_while(self, wanted: Callable[[], bool]) -> None:
+    def read_while(self, is_needed: Callable[[], bool]) -> None:
         newcomers: list[Listener[Any]] = []
         used = time.process_time()
-        while wanted():
+        while is_needed():
             jobs, audiences, new = self._hub.members()
             newcomers += new
             try:
@@ -322,7 +337,7 @@ class _Reader:
             before, used = used, time.process_time()
             self._hub.rest(self._bell, min(MOST_SECONDS, max(LEAST_SECONDS, PARTS * (used - before))))
 
-    def _look_at_keys(self, conn: psycopg.Connection[Any]) -> None:
+    def _look_at_keys(self, conn: Conn) -> None:
         """Whose key is revoked hears no more. Who comes back is refused by its key, so nothing is told here."""
         now = time.monotonic()
         if now - self._keys_read_at >= KEYS_SECONDS:
@@ -332,19 +347,19 @@ class _Reader:
 
     def _look(
         self,
-        conn: psycopg.Connection[Any],
+        conn: Conn,
         jobs: dict[str, list[Listener[int]]],
         audiences: dict[Audience, list[Listener[Place]]],
     ) -> None:
         assert self._place is not None
         self._told = {audience: self._told.get(audience, self._place) for audience in audiences}
-        wanted = Wanted(tuple(jobs), {audience.namespace for audience in audiences}, _union(audiences))
+        events = Wanted(tuple(jobs), {audience.namespace for audience in audiences}, _union(audiences))
         page: Page | None = None
         while page is None or not page.is_last:
-            page = streams.read_all(conn, self._place, wanted)
+            page = streams.read_all(conn, self._place, events)
             rows = page.rows
             while not page.is_last and len(rows) < ROWS_AT_ONCE:
-                page = streams.read_all(conn, page.until, wanted)
+                page = streams.read_all(conn, page.until, events)
                 rows += page.rows
             self._hub.deliver(self._sort(rows, page.until, jobs, audiences))
             self._place = page.until
@@ -358,7 +373,7 @@ class _Reader:
         jobs: dict[str, list[Listener[int]]],
         audiences: dict[Audience, list[Listener[Place]]],
     ) -> Delivery:
-        """Who gets which rows. Each event is written once, whoever gets it."""
+        """Which listener gets which rows. Each event is encoded once, however many listeners get it."""
         of_jobs: dict[str, list[tuple[StreamRow, bytes]]] = defaultdict(list)
         of_all: dict[Audience, list[Message[Place]]] = defaultdict(list)
         for row in rows:
@@ -369,7 +384,7 @@ class _Reader:
                 if audience.wants(row):
                     of_all[audience].append(Message(row.place, body))
         chunks: list[tuple[Chunk[Any], Sequence[Listener[Any]]]] = [
-            (chunk, jobs[job_id]) for job_id, found in of_jobs.items() for chunk in chunks_of_rows(found)
+            (chunk, jobs[job_id]) for job_id, rows_of_job in of_jobs.items() for chunk in chunks_of_rows(rows_of_job)
         ]
         silent: list[Listener[Place]] = []
         for audience, listeners in audiences.items():
@@ -387,24 +402,24 @@ class _Reader:
             self._horizon = (page.horizon, now)
         return page.newest > page.horizon and now - self._horizon[1] > STALL_SECONDS
 
-    def _read_stalled(self, conn: psycopg.Connection[Any], jobs: dict[str, list[Listener[int]]]) -> None:
+    def _read_stalled(self, conn: Conn, jobs: dict[str, list[Listener[int]]]) -> None:
         now = time.monotonic()
         if now - self._stall_read_at < STALL_SECONDS:
             return
         self._stall_read_at = now
         places = {job_id: min(listener.place for listener in listeners) for job_id, listeners in jobs.items()}
-        found: dict[str, list[tuple[StreamRow, bytes]]] = defaultdict(list)
+        by_job: dict[str, list[tuple[StreamRow, bytes]]] = defaultdict(list)
         for row in streams.read_jobs(conn, places, 100):
-            found[row.job_id].append((row, event_body(row)))
-        chunks = [(chunk, jobs[job_id]) for job_id, rows in found.items() for chunk in chunks_of_rows(rows)]
+            by_job[row.job_id].append((row, event_body(row)))
+        chunks = [(chunk, jobs[job_id]) for job_id, rows in by_job.items() for chunk in chunks_of_rows(rows)]
         self._hub.deliver(Delivery(chunks, [], None))
 
 
 def _union(audiences: dict[Audience, list[Listener[Place]]]) -> set[str] | None:
     """The types that anybody wants; None if somebody wants all."""
-    found: set[str] = set()
+    types: set[str] = set()
     for audience in audiences:
         if audience.event_types is None:
             return None
-        found |= audience.event_types
-    return found
+        types |= audience.event_types
+    return types

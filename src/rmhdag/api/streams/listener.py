@@ -11,6 +11,8 @@ from typing import Generic, NamedTuple
 import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout
 
+from rmhdag.api.problems import Problem
+from rmhdag.api.processor_time import wait_for_share
 from rmhdag.api.streams.chunks import Chunk, P
 from rmhdag.observability.logs import get_logger
 
@@ -28,7 +30,7 @@ class StreamLimits:
     # What a listener that does not read may keep waiting in memory; mostly shared with the others.
     most_bytes: int = 512 * 1024
     most_chunks: int = 64
-    # Whoever takes nothing for so long is gone.
+    # A listener that takes nothing for so long is considered gone.
     send_seconds: float = 30.0
     # Then the client comes back with its token, which may have expired meanwhile, and perhaps to another server.
     most_seconds: float = 600.0
@@ -80,8 +82,8 @@ class Backlog(NamedTuple, Generic[P]):
 class Listener(Generic[P]):
     """Used on the event loop only; but for `place`, which anybody may read.
 
-    The one rule: a chunk is taken by whoever is between its ends. Who is beyond it has seen it. Who is before it has
-    missed something, and reads the table from its own place until it has caught up. Nothing else has to be in step.
+    The one rule: a listener takes a chunk if its place is between the ends of the chunk. A listener beyond it has seen
+    it. One before it has missed something, and reads the table from its own place until it has caught up.
     """
 
     def __init__(self, place: P, read: Callable[[P], Awaitable[Backlog[P]]], limits: StreamLimits) -> None:
@@ -126,23 +128,36 @@ class Listener(Generic[P]):
         self._stirred.set()
 
     async def chunks(self) -> AsyncIterator[Chunk[P]]:
-        """Until somebody closes it, or the job has ended; an empty chunk when there was nothing for some time."""
+        """Until somebody closes it, or the job has ended; an empty chunk when there was nothing for some time. What
+        there is to send is taken when the namespace has processor time for it, and not before.
+        """
         quiet = Alarm(self.limits.ping_seconds, self._note_quiet)
+        # A list, so that nothing here keeps a chunk that its taker has let go while it sends.
+        chunks: list[Chunk[P] | None] = []
         try:
             while not self._closed:
+                if self._greeted and (self._behind or self._queue):
+                    await wait_for_share()
                 if self._greeted and self._behind:
-                    found = await self._catch_up()
+                    chunks.append(await self._catch_up())
                 elif self._queue:
-                    found = self._take()
+                    chunks.append(self._take())
                 else:
                     quiet.put_off()
-                    found = await self._wait()
-                if found is not None:
-                    yield found
-                    if found.end is not None:
-                        return
+                    chunks.append(await self._wait())
+                if chunks[0] is None:
+                    chunks.clear()
+                    continue
+                is_end = chunks[0].end is not None
+                yield chunks.pop()  # type: ignore[misc]
+                if is_end:
+                    return
         finally:
             quiet.close()
+
+    def take_queued(self) -> Chunk[P] | None:
+        """Another chunk for a listener that is about to send anyway; None if the listener has to wait for one."""
+        return self._take() if self._queue and not self._behind else None
 
     def _note_quiet(self) -> None:
         self._is_quiet = True
@@ -159,7 +174,7 @@ class Listener(Generic[P]):
         self._behind = False  # whatever is dropped while this reads sets it again
         try:
             backlog = await self._read(self.place)
-        except (psycopg.Error, PoolTimeout, PoolClosed) as error:
+        except (psycopg.Error, PoolTimeout, PoolClosed, Problem) as error:
             log.warning("stream_cannot_read", error=type(error).__name__)
             self._behind = True
             self._drop_queue()
@@ -181,6 +196,6 @@ class Listener(Generic[P]):
             return None
         if chunk.until <= self.place and chunk.end is None:
             return None
-        taken = chunk.beyond(self.place)
+        rest = chunk.beyond(self.place)
         self.place = max(self.place, chunk.until)
-        return taken
+        return rest

@@ -7,22 +7,36 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from rmhdag.api.problems import Problem, respond
+from rmhdag.api.problems import respond
+from rmhdag.api.processor_time import wait_for_share
 from rmhdag.api.streams.chunks import Chunk
 from rmhdag.api.streams.listener import Alarm, Listener
+from rmhdag.models.refusals import Refusal
 
 RETRY_MILLISECONDS = 2_000
-PIECE_BYTES = 64 * 1024
+PIECE_BYTES = 32 * 1024
+# Where our server puts the connection of a request.
+CONNECTION = "rmhdag.connection"
 TRY_AGAIN = 1012
 
 Entry = Callable[[], AbstractAsyncContextManager[None]]
+
+
+class StreamConnection(Protocol):
+    """What a stream asks of its connection."""
+
+    def narrow(self) -> None:
+        """Keep little of what the client does not read."""
+
+    def abort(self) -> None:
+        """End it, whatever was not read."""
 
 
 class EventStream(Response):
@@ -40,14 +54,19 @@ class EventStream(Response):
         self._enter = enter
         self._job_id = job_id
         self._is_unheard = False
+        self._connection: StreamConnection | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._connection = scope.get(CONNECTION)
+        if self._connection is not None:
+            # Else a client that does not read would fill megabytes.
+            self._connection.narrow()
         gone = asyncio.ensure_future(self._wait_until_gone(receive))
         try:
             async with self._enter(), limited(self._listener):
                 await self._stream(send)
-        except Problem as problem:
-            await respond(problem)(scope, receive, send)
+        except Refusal as refusal:
+            await respond(refusal)(scope, receive, send)
         finally:
             gone.cancel()
             with suppress(asyncio.CancelledError):
@@ -65,14 +84,17 @@ class EventStream(Response):
             patience.stop()
 
         try:
-            # An id without data: whoever is cut off before the first event comes back to this place.
+            # An id without data: a client that is disconnected before the first event resumes here.
             await tell(b"retry: %d\nid: %s\n\n" % (RETRY_MILLISECONDS, self._place()))
             async for chunk in self._listener.chunks():
-                text = chunk.sse or b": ping\nid: %s\n\n" % self._place()
-                if chunk.end is not None:
-                    text += b"event: end\ndata: %s\n\n" % end_body(self._job_id, chunk.end)
+                text, is_end = self._gather(chunk)
+                del chunk  # sending may take long, and the text is enough for it
                 for start in range(0, len(text), PIECE_BYTES):
+                    if start:
+                        await wait_for_share()
                     await tell(text[start : start + PIECE_BYTES])
+                if is_end:
+                    break
             await tell(b"", more=False)
         except asyncio.CancelledError:
             if not self._is_unheard or task.uncancel():
@@ -81,9 +103,28 @@ class EventStream(Response):
         finally:
             patience.close()
 
+    def _gather(self, chunk: Chunk[Any]) -> tuple[bytes, bool]:
+        """The chunk, and what waits behind it as far as it fits: to send costs more than to join. And whether that is
+        the end.
+        """
+        texts, size_bytes = [], 0
+        following: Chunk[Any] | None = chunk
+        while following is not None:
+            text = following.sse or b": ping\nid: %s\n\n" % self._place()
+            if following.end is not None:
+                text += b"event: end\ndata: %s\n\n" % end_body(self._job_id, following.end)
+            texts.append(text)
+            size_bytes += len(text)
+            if following.end is not None:
+                return b"".join(texts), True
+            following = self._listener.take_queued() if size_bytes < PIECE_BYTES else None
+        return texts[0] if len(texts) == 1 else b"".join(texts), False
+
     def _give_up(self, task: asyncio.Task[Any]) -> None:
-        """Nobody reads."""
+        """Nobody reads. To close would be to wait until somebody has."""
         self._is_unheard = True
+        if self._connection is not None:
+            self._connection.abort()
         task.cancel()
 
     def _place(self) -> bytes:

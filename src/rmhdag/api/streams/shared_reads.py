@@ -10,8 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
-
+from rmhdag.api.processor_time import Semaphores, current_account, run_in_turn
 from rmhdag.api.streams.chunks import P
 from rmhdag.api.streams.listener import Backlog
 
@@ -24,7 +23,7 @@ class SharedReads:
     """Used on the event loop only."""
 
     def __init__(self) -> None:
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns = Semaphores()
         self._under_way: dict[Hashable, asyncio.Task[Backlog[Any]]] = {}
         self._kept: OrderedDict[Hashable, Backlog[Any]] = OrderedDict()
 
@@ -38,12 +37,14 @@ class SharedReads:
             task = asyncio.create_task(self._read(page_after, place))
             self._under_way[key] = task
             task.add_done_callback(lambda done: self._put_away(key, done))
-        # Whoever leaves must not take the page from the others.
+        # A listener that leaves must not take the page from the others.
         return await asyncio.shield(task)
 
     async def _read(self, page_after: Callable[[P], Backlog[P]], place: P) -> Backlog[P]:
-        async with self._turns:
-            return await run_in_threadpool(page_after, place)
+        # By namespace: one whose reads wait for a lock holds up its own streams only.
+        with self._turns.one(current_account(), AT_ONCE) as semaphore:
+            async with semaphore:
+                return await run_in_turn(page_after, place)
 
     def _put_away(self, key: Hashable, task: asyncio.Task[Backlog[Any]]) -> None:
         del self._under_way[key]

@@ -1,4 +1,4 @@
-"""A checked area in the coordinate system of a raster, found across the antimeridian too."""
+"""A checked area in the coordinate system of a raster, also across the antimeridian."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from rmhdag.handlers.raster.georeferencing import points_between, points_on_eart
 from rmhdag.handlers.raster.opening import GDAL_ERRORS
 
 WGS84 = "EPSG:4326"
-# A straight edge in one system is a curve in another: the longer side is cut into so many pieces.
+# A straight edge in one system is a curve in another: the longer side is cut into this many pieces.
 PIECES = 64
 TURN = 360.0
-# Between the points of an edge a raster may reach a little farther.
+# Between the points of an edge, a raster may extend a little farther.
 MARGIN = 0.05
 
 Area = Polygon | MultiPolygon
 
 
 def area_of(shapes: Any) -> Area:
-    """Only what has an area, of a shape or of several."""
-    made = shapely.union_all(shapes)
-    if isinstance(made, Polygon | MultiPolygon):
-        return made
-    return MultiPolygon([part for part in getattr(made, "geoms", ()) if isinstance(part, Polygon)])
+    """The parts of one or several shapes that have an area."""
+    union = shapely.union_all(shapes)
+    if isinstance(union, Polygon | MultiPolygon):
+        return union
+    return MultiPolygon([part for part in getattr(union, "geoms", ()) if isinstance(part, Polygon)])
 
 
 def in_raster(area: Area, crs: CRS, dataset: DatasetReader) -> Area:
     """The area in the raster's system, cut to its bounds; empty if they do not meet.
 
-    A raster in degrees may count beyond 180, so the area is looked for one turn to either side as well.
+    A raster in degrees may extend beyond 180, so the area is also tried one turn to either side.
     """
     if crs != dataset.crs:
         area = near_raster(area, crs, dataset)
@@ -48,7 +48,7 @@ def in_raster(area: Area, crs: CRS, dataset: DatasetReader) -> Area:
 
 
 def near_raster(area: Area, crs: CRS, dataset: DatasetReader) -> Area:
-    """Without what is far away, where the raster's system may not be defined; the area itself if that is not known."""
+    """The area near the raster, because its system may be undefined elsewhere; the whole area if that is unknown."""
     if dataset.crs.is_geographic or not crs.is_geographic:
         return area
     extent = box(*dataset.bounds)

@@ -1,4 +1,4 @@
-"""One band of a raster as exactextract reads it, so that what is hidden does not count."""
+"""One band of a raster as exactextract reads it, without hidden pixels."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ WIDER = {1: "int16", 2: "int32", 4: "int64"}
 
 
 class BandSource(RasterSource):  # type: ignore[misc]
-    """Of masks exactextract keeps nothing where a zone ends inside of what it reads, so hidden pixels get a value.
+    """Exactextract loses masks if a zone ends inside the window that it reads, so hidden pixels get a value.
 
-    That is NaN, or the greatest integer of a type twice as wide; integers of 64 bits have no wider one.
+    It is NaN, or the greatest integer of a type twice as wide; 64-bit integers have no wider type.
     """
 
     def __init__(self, dataset: DatasetReader, band: int) -> None:
@@ -44,7 +44,7 @@ class BandSource(RasterSource):  # type: ignore[misc]
         return self._nothing
 
     def read_window(self, x0: int, y0: int, nx: int, ny: int) -> Pixels:
-        """Of the raster as it lies, north up and west left, whichever way it is stored."""
+        """The raster's extent with north up and west left, whichever way it is stored."""
         right_to_left, south_up = self._dataset.transform.a < 0, self._dataset.transform.e > 0
         x = self._dataset.width - x0 - nx if right_to_left else x0
         y = self._dataset.height - y0 - ny if south_up else y0
@@ -52,31 +52,31 @@ class BandSource(RasterSource):  # type: ignore[misc]
         return np.ascontiguousarray(pixels[:: -1 if south_up else 1, :: -1 if right_to_left else 1])
 
     def _stored(self, window: Window) -> Pixels:
-        found: Pixels = self._dataset.read(self._band, window=window)
-        hidden = self._hidden(found, window)
-        pixels = found.astype(self._dtype)
+        values: Pixels = self._dataset.read(self._band, window=window)
+        hidden = self._hidden(values, window)
+        pixels = values.astype(self._dtype)
         if self._is_scaled:
             pixels = pixels * self._scale + self._offset
         pixels[hidden] = self._nothing
         return pixels
 
-    def _hidden(self, found: Pixels, window: Window) -> Pixels:
+    def _hidden(self, values: Pixels, window: Window) -> Pixels:
         if self._alpha is not None:
             hidden = self._dataset.read(self._alpha, window=window) == 0
         else:
             hidden = self._dataset.read_masks(self._band, window=window) == 0
         nodata = self._dataset.nodatavals[self._band - 1]
-        # Where there is a mask or alpha, GDAL asks nothing else.
-        return np.asarray(hidden if nodata is None else hidden | (found == nodata))
+        # If there is a mask or alpha band, GDAL ignores nodata.
+        return np.asarray(hidden if nodata is None else hidden | (values == nodata))
 
     @property
     def _is_scaled(self) -> bool:
         return (self._scale, self._offset) != (1.0, 0.0)
 
     def _read_dtype(self) -> np.dtype[Any]:
-        found: np.dtype[Any] = np.dtype(self._dataset.dtypes[self._band - 1])
+        dtype: np.dtype[Any] = np.dtype(self._dataset.dtypes[self._band - 1])
         if self._is_scaled:
             return np.dtype("float64")
-        if found.kind == "f":
-            return np.dtype("float32") if found.itemsize < 4 else found
-        return np.dtype(WIDER.get(found.itemsize, found))
+        if dtype.kind == "f":
+            return np.dtype("float32") if dtype.itemsize < 4 else dtype
+        return np.dtype(WIDER.get(dtype.itemsize, dtype))

@@ -19,15 +19,15 @@ from shapely.geometry import box, mapping
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
 from rmhdag.handlers.raster.areas import WGS84, Area, area_of, in_raster
 from rmhdag.handlers.raster.cog_files import require_crs, require_fitting
-from rmhdag.handlers.raster.crs import read_crs
+from rmhdag.handlers.raster.crs import CrsText, read_crs
 from rmhdag.handlers.raster.geometry import check_bbox, check_geometry
 from rmhdag.handlers.raster.opening import open_raster, reading
-from rmhdag.handlers.raster.outputs import WORK, ItemId, item_id_of, keep_file
-from rmhdag.handlers.raster.reprojection import CrsText, told_plan
+from rmhdag.handlers.raster.outputs import WORK, item_id_of, keep_file
+from rmhdag.handlers.raster.reprojection import told_plan
 from rmhdag.handlers.raster.writing import (
     Pixels,
+    ProgressCallback,
     RasterPlan,
-    Watch,
     alpha_band,
     describe_like,
     masks_of,
@@ -39,6 +39,7 @@ from rmhdag.handlers.raster.writing import (
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.sources import SourceParams
 from rmhdag.models.blobs import Container
+from rmhdag.models.id_types import StacId
 
 
 class ClipParams(SourceParams):
@@ -54,7 +55,7 @@ class ClipParams(SourceParams):
         bool, Field(description="Keep pixels that are touched, not only those whose centre is in")
     ] = False
     nodata: float | Literal["nan"] | None = None
-    item_id: ItemId | None = None
+    item_id: StacId | None = None
     container: Container = WORK
 
     @model_validator(mode="after")
@@ -80,13 +81,13 @@ def clip(ctx: HandlerContext[ClipParams]) -> dict[str, Any]:
             all_touched=params.all_touched,
             tell=watch(ctx),
         )
-    kept = keep_file(ctx.storage, local, params.container, params.item_id or item_id_of(params.place))
-    return {"raster": kept.model_dump(mode="json"), **told_plan(plan)}
+    blob = keep_file(ctx.storage, local, params.container, params.item_id or item_id_of(params.place))
+    return {"raster": blob.model_dump(mode="json"), **told_plan(plan)}
 
 
 def wanted_area(params: ClipParams, crs: CRS) -> Area:
     if params.bbox is not None:
-        return area_of([box(*one) for one in check_bbox(params.bbox, is_geographic=crs.is_geographic)])
+        return area_of([box(*part) for part in check_bbox(params.bbox, is_geographic=crs.is_geographic)])
     return area_of(check_geometry(params.geometry, is_geographic=crs.is_geographic))
 
 
@@ -98,15 +99,16 @@ def clip_raster(
     *,
     nodata: float | Literal["nan"] | None = None,
     all_touched: bool = False,
-    tell: Watch = unwatched,
+    tell: ProgressCallback = unwatched,
 ) -> RasterPlan:
-    """What lies outside becomes nodata or transparent; a raster that has neither gets a mask."""
+    """Pixels outside become nodata or transparent; a raster that has neither gets a mask."""
     require_crs(source)
     inside = in_raster(area, crs, source)
     if inside.is_empty:
         raise NonRetryableError(
             "the area lies outside of the raster, or only touches its edge: compare both on a map, and check the "
-            "order of the coordinates (east before north) and the `crs` of the area"
+            "order of the coordinates (east before north) and the `crs` of the area",
+            code="INVALID_PARAMETER",
         )
     frame = window_around(source, inside)
     plan = plan_clip(source, frame, nodata)
@@ -127,7 +129,7 @@ def clip_raster(
         pixels: Pixels = source.read(bands, window=placed(window, frame), out_dtype=plan.dtype)
         hidden = outside(window)
         if nodata is not None:
-            # What the source said in another way, the new value has to say from now on.
+            # From now on, the new value marks the pixels that the source marked in another way.
             pixels[masks_of(source, bands, placed(window, frame)) == 0] = plan.nodata
         if plan.nodata is not None:
             pixels[:, hidden] = plan.nodata
@@ -136,9 +138,9 @@ def clip_raster(
         return pixels
 
     def mask(window: Window) -> NDArray[np.uint8]:
-        found: NDArray[np.uint8] = source.dataset_mask(window=placed(window, frame))
-        found[outside(window)] = 0
-        return found
+        values: NDArray[np.uint8] = source.dataset_mask(window=placed(window, frame))
+        values[outside(window)] = 0
+        return values
 
     write_windows(
         target,
@@ -168,11 +170,11 @@ def plan_clip(source: DatasetReader, frame: Window, nodata: float | Literal["nan
 
 
 def window_around(source: DatasetReader, area: Area) -> Window:
-    """Whole pixels of the source, outwards; corners are enough because the area lies in its bounds."""
+    """Whole pixels of the source, rounded outwards; corners are enough because the area is within its bounds."""
     west, south, east, north = area.bounds
     back = ~source.transform
     corners = [back * corner for corner in ((west, north), (east, north), (west, south), (east, south))]
-    # A hair inwards, so that an edge on a pixel's edge does not take the next one as well.
+    # Slightly inwards, so that an edge on a pixel's edge does not include the next pixel.
     left = max(0, math.floor(min(x for x, _ in corners) + 1e-6))
     top = max(0, math.floor(min(y for _, y in corners) + 1e-6))
     right = min(source.width, math.ceil(max(x for x, _ in corners) - 1e-6))

@@ -9,22 +9,23 @@ from pydantic import Field
 from rmhdag.handlers.contract import HandlerContext
 from rmhdag.handlers.raster.cog_files import CogLayout, CogOptions, write_cog
 from rmhdag.handlers.raster.opening import open_raster, reading
-from rmhdag.handlers.raster.outputs import COG, COGS, ItemId, item_id_of, keep_file, lineage_from
-from rmhdag.handlers.raster.writing import Watch, watch
+from rmhdag.handlers.raster.outputs import COG, COGS, item_id_of, keep_file, lineage_from
+from rmhdag.handlers.raster.writing import ProgressCallback, watch
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.sources import NamedBlob, SourceParams
 from rmhdag.models.blobs import BlobAddress, BlobRef, Container
 from rmhdag.models.handler_result import HandlerResult
+from rmhdag.models.id_types import StacId
 
 
 class CreateCogParams(SourceParams, CogOptions):
     """The source, what it is to be called, and how it is to be written."""
 
-    item_id: ItemId | None = None
+    item_id: StacId | None = None
     container: Container = COGS
     made_from: Annotated[
         BlobRef | NamedBlob | None,
-        Field(description="What the source was made from, if it lies between two steps: named in lineage"),
+        Field(description="What an intermediate source was made from; recorded in the lineage"),
     ] = None
 
 
@@ -47,7 +48,7 @@ def make_cog(
     item_id: str,
     container: str,
     options: CogOptions,
-    tell: Watch,
+    tell: ProgressCallback,
 ) -> tuple[BlobRef, CogLayout]:
     local = ctx.scratch / "cog.tif"
     name = source.address if isinstance(source, BlobRef) else source

@@ -1,6 +1,6 @@
-"""A raster as a cloud-optimised GeoTIFF: the same pixels in blocks, with overviews, in an order that readers like.
+"""Writes a raster as a cloud-optimised GeoTIFF: the same pixels in blocks, with overviews, in an efficient order.
 
-The bytes follow from the source, the options and the libraries alone.
+The bytes depend only on the source, the options and the libraries.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from rmhdag.handlers.raster.georeferencing import bounds_of
 from rmhdag.handlers.raster.opening import open_local_with_header
 from rmhdag.handlers.raster.writing import (
     Pixels,
+    ProgressCallback,
     RasterPlan,
-    Watch,
     alpha_band,
     describe_like,
     plan_like,
@@ -62,11 +62,11 @@ class CogOptions(BaseModel):
     blocksize: Literal[128, 256, 512, 1024, 2048] = 512
     resampling: Annotated[
         OverviewResampling | None,
-        Field(description="How overviews are made; average for floats and RGB, nearest for all else if not given"),
+        Field(description="Resampling of overviews; default: average for floats and RGB, nearest for everything else"),
     ] = None
     nodata: Annotated[
         float | Literal["nan"] | None,
-        Field(description="The value that stands for nothing; that of the source if not given"),
+        Field(description="The nodata value; default: that of the source"),
     ] = None
     quality: Annotated[int, Field(ge=1, le=100, description="Of lossy profiles")] = 85
 
@@ -85,9 +85,9 @@ class CogLayout(NamedTuple):
 
 
 def write_cog(
-    source: DatasetReader, target: Path, scratch: Path, options: CogOptions, tell: Watch = unwatched
+    source: DatasetReader, target: Path, scratch: Path, options: CogOptions, tell: ProgressCallback = unwatched
 ) -> CogLayout:
-    """Write `target` from an open raster; `scratch` is a folder for what lies between. Raises NonRetryableError."""
+    """Write `target` from an open raster; `scratch` is a folder for intermediate files. Raises NonRetryableError."""
     require_crs(source)
     bands, plan = plan_cog(source, options)
     passing = scratch / f"{target.stem}.passing.tif"
@@ -95,8 +95,8 @@ def write_cog(
         write_windows(
             passing,
             plan,
-            lambda wanted, window: source.read(
-                [bands[band - 1] for band in wanted], window=window, out_dtype=plan.dtype
+            lambda numbers, window: source.read(
+                [bands[band - 1] for band in numbers], window=window, out_dtype=plan.dtype
             ),
             lambda window: mask_of(source, window, options),
             source_block_height=source.block_shapes[0][0],
@@ -113,7 +113,7 @@ def write_cog(
             )
     finally:
         passing.unlink(missing_ok=True)
-    # Whoever opens a file from outside finds what is missing of it; so do we.
+    # Opened with the checks for files from outside, which also find missing parts.
     with writing(target), open_local_with_header(target) as written:
         layout = layout_of(written.dataset, overviews)
         faults = cog_faults(written)
@@ -123,7 +123,7 @@ def write_cog(
 
 
 def plan_cog(source: DatasetReader, options: CogOptions) -> tuple[list[int], RasterPlan]:
-    """Which bands are taken, and what the file will be. A lossy profile would change nodata, so it gets a mask."""
+    """The bands to write, and the plan of the file. A lossy profile would change nodata, so the file gets a mask."""
     plan = plan_like(source)._replace(nodata=nodata_of(source, options))
     bands = list(source.indexes)
     if options.profile in LOSSY:
@@ -147,7 +147,7 @@ def nodata_of(source: DatasetReader, options: CogOptions) -> float | None:
 
 
 def mask_of(source: DatasetReader, window: Window, options: CogOptions) -> NDArray[np.uint8]:
-    """Which pixels count. A nodata value that is given by hand stands over what the file says."""
+    """Which pixels are valid. An explicit nodata value overrides that of the file."""
     mask: NDArray[np.uint8] = source.dataset_mask(window=window)
     if options.nodata is None:
         return mask
@@ -157,8 +157,8 @@ def mask_of(source: DatasetReader, window: Window, options: CogOptions) -> NDArr
     return np.where(empty.all(axis=0), np.uint8(0), np.uint8(255))
 
 
-def add_overviews(path: Path, options: CogOptions, tell: Watch) -> list[int]:
-    """Level by level, so that a task that is to stop is heard in between."""
+def add_overviews(path: Path, options: CogOptions, tell: ProgressCallback) -> list[int]:
+    """Level by level, so that a request to stop is noticed in between."""
     with rasterio.open(path, "r+", driver="GTiff") as dataset:
         factors = overview_factors(dataset.width, dataset.height, options.blocksize)
         resampling = Resampling[options.resampling or default_resampling(dataset)]
@@ -187,7 +187,7 @@ def default_resampling(dataset: DatasetReader) -> OverviewResampling:
 
 
 def creation_options(plan: RasterPlan, options: CogOptions) -> dict[str, Any]:
-    given: dict[str, Any] = {
+    profile: dict[str, Any] = {
         "driver": "GTiff",
         "tiled": "YES",
         "blockxsize": options.blocksize,
@@ -198,13 +198,13 @@ def creation_options(plan: RasterPlan, options: CogOptions) -> dict[str, Any]:
     }
     match options.profile:
         case CogProfile.JPEG:
-            given["jpeg_quality"] = options.quality
-            given["photometric"] = "YCBCR" if plan.bands == 3 else "MINISBLACK"
+            profile["jpeg_quality"] = options.quality
+            profile["photometric"] = "YCBCR" if plan.bands == 3 else "MINISBLACK"
         case CogProfile.WEBP:
-            given["webp_level"] = options.quality
+            profile["webp_level"] = options.quality
         case _:
-            given["predictor"] = predictor_of(plan.dtype)
-    return given
+            profile["predictor"] = predictor_of(plan.dtype)
+    return profile
 
 
 def layout_of(dataset: DatasetReader, overviews: list[int]) -> CogLayout:
@@ -231,7 +231,8 @@ def require_crs(source: DatasetReader) -> None:
     if source.crs is None:
         raise NonRetryableError(
             "the raster does not say in which coordinate system it is: ask its producer and set it, "
-            "for example with `rio edit-info --crs EPSG:32633 file.tif`"
+            "for example with `rio edit-info --crs EPSG:32633 file.tif`",
+            code="CRS_MISSING",
         )
 
 
@@ -240,28 +241,32 @@ def require_fitting(nodata: float, dtype: str) -> None:
     limits = np.iinfo(dtype) if kind in "iu" else None
     if limits is not None and not (nodata.is_integer() and limits.min <= nodata <= limits.max):
         raise NonRetryableError(
-            f"nodata {nodata:g} is no value of {dtype} pixels: give a whole number from {limits.min} to {limits.max}"
+            f"nodata {nodata:g} is no value of {dtype} pixels: give a whole number from {limits.min} to {limits.max}",
+            code="INVALID_PARAMETER",
         )
 
 
 def require_picture(source: DatasetReader, plan: RasterPlan, profile: CogProfile) -> None:
     if ColorInterp.palette in source.colorinterp:
         raise NonRetryableError(
-            f"profile {profile} would change the classes of this raster, which has a palette: choose deflate or zstd"
+            f"profile {profile} would change the classes of this raster, which has a palette: choose deflate or zstd",
+            code="INVALID_PARAMETER",
         )
     allowed = (1, 3) if profile is CogProfile.JPEG else (3, 4)
     if plan.dtype != "uint8" or plan.bands not in allowed:
         counts = " or ".join(map(str, allowed))
         raise NonRetryableError(
             f"profile {profile} is for 8-bit pictures of {counts} bands; this raster has {plan.bands} of {plan.dtype}: "
-            "choose deflate or zstd"
+            "choose deflate or zstd",
+            code="INVALID_PARAMETER",
         )
 
 
 def require_valid_cog(faults: CogFaults) -> None:
-    """Nothing is published that a reader could stumble over. The file is complete: writing it again changes nothing."""
+    """Refuse to publish an invalid COG. The file is complete: writing it again would change nothing."""
     if any(faults):
         raise NonRetryableError(
             f"the file that was written is no valid COG: {'; '.join([*faults.errors, *faults.warnings])}. "
-            "Choose another `blocksize`, and report this"
+            "Choose another `blocksize`, and report this",
+            code="COG_TRANSLATE_FAILED",
         )

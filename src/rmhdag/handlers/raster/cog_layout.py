@@ -1,4 +1,4 @@
-"""Whether a file is a cloud-optimised GeoTIFF: as rio-cogeo judges it, except where it is known to be mistaken."""
+"""Whether a file is a cloud-optimised GeoTIFF: as rio-cogeo decides, except where it is known to be wrong."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class CogFaults(NamedTuple):
 
 
 def cog_faults(opened: OpenedRaster) -> CogFaults:
-    """What speaks against it, and what could be better.
+    """Errors and warnings of a file as a COG.
 
-    Rio-cogeo takes an image for a strip whose tiles are exactly as wide as itself, such as an overview of 512 pixels,
-    and tells overviews by their width, which cannot be halved if it is 1.
+    Rio-cogeo mistakes an image for a strip if its tiles are exactly as wide as itself, such as an overview of 512
+    pixels, and recognises overviews by their width, which cannot be halved if it is 1.
     """
     _, errors, warnings = cog_validate(opened.dataset.name, quiet=True)
     if all(directory.is_tiled for directory in opened.header.directories):

@@ -11,14 +11,15 @@ from pydantic import Field
 from rmhdag.handlers.contract import HandlerContext
 from rmhdag.handlers.raster.cog import CreateCogParams, create_cog
 from rmhdag.handlers.raster.cog_files import CogOptions
-from rmhdag.handlers.raster.outputs import COGS, ItemId, item_id_of, lineage_from
+from rmhdag.handlers.raster.outputs import COGS, item_id_of, lineage_from
 from rmhdag.handlers.raster.validate import MostNodata, ValidateParams, validate
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.sources import SourceParams, is_unchanged
 from rmhdag.handlers.stac.items import ItemWords
-from rmhdag.handlers.stac.metadata import ExtractParams, StacId, extract_stac_metadata
+from rmhdag.handlers.stac.metadata import ExtractParams, extract_stac_metadata
 from rmhdag.models.blobs import BlobRef, Container
 from rmhdag.models.handler_result import DataWarning, HandlerResult
+from rmhdag.models.id_types import StacId
 
 VALIDATED, CONVERTED = "validated", "converted"
 
@@ -26,7 +27,7 @@ VALIDATED, CONVERTED = "validated", "converted"
 class ProcessCompleteParams(SourceParams, CogOptions, ItemWords):
     """The source, how its COG is to be written, and what people say about the item."""
 
-    item_id: ItemId | None = None
+    item_id: StacId | None = None
     collection_id: Annotated[StacId, Field(description="To which the item belongs")] = "rasters"
     container: Container = COGS
     most_nodata_percent: MostNodata = 99.0
@@ -50,13 +51,13 @@ async def process_complete(ctx: HandlerContext[ProcessCompleteParams]) -> AsyncG
             saved_at = time.monotonic()
     source = BlobRef.model_validate(done[VALIDATED]["source"])
     if CONVERTED not in done:
-        wanted = CreateCogParams(
+        cog_params = CreateCogParams(
             source=source,
             item_id=item_id,
             container=params.container,
             **{name: getattr(params, name) for name in CogOptions.model_fields},
         )
-        done = {**done, CONVERTED: create_cog(ctx.part(wanted, 10, 85)).output}
+        done = {**done, CONVERTED: create_cog(ctx.part(cog_params, 10, 85)).output}
         if time.monotonic() - saved_at >= params.checkpoint_seconds:
             yield {"type": "checkpoint", "phase": CONVERTED, "data": done}
     cog = BlobRef.model_validate(done[CONVERTED]["cog"])
@@ -73,8 +74,8 @@ async def process_complete(ctx: HandlerContext[ProcessCompleteParams]) -> AsyncG
     ctx.progress(100, 100, "described")
     output: Any = described.output
     # Those of a checkpoint of an earlier version are not known.
-    found = [DataWarning.model_validate(warning) for warning in done[VALIDATED].get("warnings", [])]
-    warnings = (*found, *described.warnings)
+    validated = [DataWarning.model_validate(warning) for warning in done[VALIDATED].get("warnings", [])]
+    warnings = (*validated, *described.warnings)
     codes = [warning.code for warning in warnings]
     yield HandlerResult(
         output={
@@ -95,23 +96,23 @@ async def process_complete(ctx: HandlerContext[ProcessCompleteParams]) -> AsyncG
 
 
 def validate_params(params: ProcessCompleteParams) -> ValidateParams:
-    """With the value that is to stand for nothing, where that is a number."""
-    given = {name: getattr(params, name) for name in SourceParams.model_fields}
+    """Including the nodata value, if it is a number."""
+    source = {name: getattr(params, name) for name in SourceParams.model_fields}
     return ValidateParams(
-        **given,
+        **source,
         nodata=params.nodata if isinstance(params.nodata, float) else None,
         most_nodata_percent=params.most_nodata_percent,
     )
 
 
 def resumed(ctx: HandlerContext[ProcessCompleteParams]) -> dict[str, Any]:
-    """What earlier runs have left that still holds: files must be there, and be what they were."""
+    """Results of earlier runs that are still valid: their files must exist unchanged."""
     saved: dict[str, Any] = dict(ctx.resume.data) if ctx.resume is not None else {}
     if VALIDATED in saved and not is_unchanged(ctx.storage, BlobRef.model_validate(saved[VALIDATED]["source"])):
         ctx.logger.warning("the source is not what was checked before: starting from the beginning")
         return {}
     if CONVERTED in saved and not is_unchanged(ctx.storage, BlobRef.model_validate(saved[CONVERTED]["cog"])):
-        ctx.logger.warning("the COG of an earlier run is gone or changed: it is made again")
+        ctx.logger.warning("the COG of an earlier run is missing or changed: it is created again")
         del saved[CONVERTED]
     if saved:
         ctx.logger.info("going on after %s", ", ".join(saved))

@@ -1,4 +1,4 @@
-"""Coordinate systems as text from outside. Nothing here is ever fetched or looked up as a file."""
+"""Reads coordinate systems from text. Nothing is ever fetched or opened as a file."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import rasterio
+from pydantic import AfterValidator
 from rasterio._err import CPLE_BaseError
 from rasterio.crs import CRS
 from rasterio.errors import CRSError, RasterioError
@@ -22,7 +23,7 @@ MOST_CHARACTERS = 16_384
 CODE = re.compile(r"^(EPSG|ESRI|OGC|IAU_2015):([A-Za-z0-9]{1,12})$", re.IGNORECASE)
 WKT = re.compile(r"^\s*(COMPD_?CS|COMPOUNDCRS|GEOG(?:CS|CRS)|GEODCRS|PROJ(?:CS|CRS)|GEOGRAPHICCRS)\s*\[")
 LAST_AUTHORITY = re.compile(r',AUTHORITY\["[^"]*","[^"]*"\]\]$')
-# In degrees, a tenth of a metre: what a rounded corner may be off.
+# In degrees, a tenth of a metre: the tolerance for rounded corners.
 HAIR = 1e-6
 # In metres: ellipsoids and spheres of the earth differ by less than one per cent.
 EARTH_RADIUS = 6_371_000.0
@@ -30,7 +31,9 @@ OTHER_BODY = 0.01
 
 
 class CrsRefused(NonRetryableError):
-    """The text is no coordinate system that we take."""
+    """The text is not an acceptable coordinate system."""
+
+    default_code = "INVALID_PARAMETER"
 
 
 def read_crs(text: str) -> CRS:
@@ -53,8 +56,20 @@ def read_crs(text: str) -> CRS:
     raise CrsRefused(f"the coordinate system {_shown(text)} is not understood: give its code, as EPSG:4326, or its WKT")
 
 
+def check_crs(text: str) -> str:
+    try:
+        read_crs(text)
+    except CrsRefused as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+# Of a parameter.
+CrsText = Annotated[str, AfterValidator(check_crs)]
+
+
 def crs_of_wkt(text: str) -> CRS:
-    """Of WKT from outside, also if we wrote it once ourselves. Raises CrsRefused, or CRSError for what is no WKT."""
+    """Read WKT from outside, even if we wrote it earlier. Raises CrsRefused, or CRSError if it is not WKT."""
     _refuse_files(text)
     crs = CRS.from_wkt(text)
     require_no_files(crs)
@@ -64,7 +79,7 @@ def crs_of_wkt(text: str) -> CRS:
 def require_no_files(crs: CRS | None, name: str = "") -> None:
     """Raises CrsRefused for a system that makes PROJ open files when coordinates are transformed.
 
-    Both ways of writing it are looked at: each leaves out what the other one has no words for.
+    Both notations are checked: each omits things that the other cannot express.
     """
     if crs is not None:
         _refuse_files(str(crs.to_wkt()), name)
@@ -77,18 +92,19 @@ def _refuse_files(wkt: str, name: str = "", *, may_be_bound: bool = False) -> No
         whose = f"of {name} " if name else ""
         raise CrsRefused(
             f"the coordinate system {whose}points to a file or to a transformation ({_shown(pointer)}), and only plain "
-            "systems are taken: give its code, as EPSG:4326, or its WKT without that part"
+            "systems are taken: give its code, as EPSG:4326, or its WKT without that part",
+            code="VALIDATION_ERROR" if name else None,
         )
 
 
 def crs_name(crs: CRS) -> str:
-    """Its code if it has one, else its WKT."""
+    """Its code if it has one, otherwise its WKT."""
     authority = crs.to_authority(confidence_threshold=70)
     return ":".join(authority) if authority else str(crs.to_wkt())
 
 
 def radius_of(crs: CRS) -> float:
-    """Of the body that the system is about, in metres; that of the earth where the system does not say."""
+    """The radius of the system's body in metres; that of the earth if the system does not name one."""
     for ellipsoid in _ellipsoids(crs.to_dict(projjson=True)):
         radius = ellipsoid.get("radius", ellipsoid.get("semi_major_axis"))
         if isinstance(radius, dict):
@@ -104,7 +120,7 @@ def is_of_the_earth(crs: CRS) -> bool:
 
 
 def kept_crs(crs: CRS) -> CRS:
-    """What remains of a system when a GeoTIFF is written with it: itself, or without its ellipsoidal heights.
+    """The system that a GeoTIFF can store: the same, or without its ellipsoidal heights.
 
     GDAL writes a projected system with three axes and cannot read it back, which leaves a file without a system.
     """
@@ -116,13 +132,13 @@ def goes_beyond_180(crs: CRS, left: float, right: float) -> bool:
 
 
 def within_180(left: float, right: float) -> list[tuple[float, float]]:
-    """The same longitudes from -180 to 180: one span, or one at either end of the world."""
+    """The same longitudes within -180 to 180: one span, or one at each end of the range."""
     turned = [(max(left + turn, -180.0), min(right + turn, 180.0)) for turn in (-360, 0, 360)]
     return [(west, east) for west, east in turned if east - west > HAIR]
 
 
 def around_its_middle(crs: CRS, left: float, right: float) -> CRS:
-    """The system to warp a raster from: its own, or one in which longitudes beyond 180 degrees are found.
+    """The system to warp a raster from: its own, or one that supports longitudes beyond 180 degrees.
 
     GDAL's transformations answer from -180 to 180, unless the system has a central longitude. It takes two systems of
     one code or name for one and remembers what it knows of the first, so this one has neither of the plain one's.
@@ -133,7 +149,8 @@ def around_its_middle(crs: CRS, left: float, right: float) -> CRS:
     if 'GEOGCS["' not in wkt:
         raise CrsRefused(
             "the longitudes of the raster go beyond 180 degrees, which cannot be followed in a coordinate system with "
-            "heights or a rotated pole: give it a plain one, as with `gdal_translate -a_srs EPSG:4326 in.tif out.tif`"
+            "heights or a rotated pole: give it a plain one, as with `gdal_translate -a_srs EPSG:4326 in.tif out.tif`",
+            code="VALIDATION_ERROR",
         )
     middle = (left + right) / 2
     wkt = wkt.replace('GEOGCS["', f'GEOGCS["around {middle} ', 1)
@@ -159,16 +176,17 @@ def _kept(wkt: str) -> CRS:
             return plain
     raise CrsRefused(
         f"the coordinate system {_shown(wkt)} cannot be kept in a GeoTIFF: give the raster a plain one, as with "
-        "`gdal_edit.py -a_srs EPSG:32633 in.tif`"
+        "`gdal_edit.py -a_srs EPSG:32633 in.tif`",
+        code="VALIDATION_ERROR",
     )
 
 
 def _comes_back(crs: CRS) -> bool:
-    """Whether a GeoTIFF that is written with it says it when it is read."""
-    one = {"driver": "GTiff", "width": 1, "height": 1, "count": 1, "dtype": "uint8", "transform": Affine.scale(2)}
+    """Whether a GeoTIFF that is written with the system returns it when read."""
+    profile = {"driver": "GTiff", "width": 1, "height": 1, "count": 1, "dtype": "uint8", "transform": Affine.scale(2)}
     try:
         with MemoryFile() as memory:
-            with memory.open(**one, crs=crs):
+            with memory.open(**profile, crs=crs):
                 pass
             with rasterio.open(memory.name, driver="GTiff") as written:
                 return written.crs is not None

@@ -1,6 +1,6 @@
-"""Which texts of coordinate systems make PROJ open files. Free of GDAL: what is refused here, GDAL never sees.
+"""Finds texts of coordinate systems that make PROJ open files. Does not import GDAL: it never sees a refused text.
 
-PROJ opens grids as soon as it compares or transforms coordinates, and some already when a text is read.
+PROJ opens grids when it compares or transforms coordinates, and some already when it parses a text.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _POINTING = [
         r"""\b(?:METHOD|PROJECTION|GEOIDMODEL)\s*[\[(]\s*"\s*PROJ\b(?! ob_tran o_proj=longlat")""", re.IGNORECASE
     ),
     re.compile(r"""\bGEOIDMODEL\s*[\[(]\s*"[^"]*[./\\@]""", re.IGNORECASE),
-    # PROJ takes them as quotes too, and nobody else writes them.
+    # PROJ accepts them as quotes too, but no program writes them.
     re.compile("[“”]"),
 ]
 _BOUND = re.compile(r"\b(?:EXTENSION|BOUNDCRS)\b", re.IGNORECASE)
-# The grid that means none, which is never looked for.
+# The name that means no grid, which is never opened.
 _NO_GRID = re.compile(
     r'nadgrids=@null(?=[ "])|,EXTENSION\["PROJ4_GRIDS","@null"\]'
     r'|,PARAMETERFILE\["[^"]*","@null"(?:,ID\["EPSG",\d+\])?\]'
 )
-# What GDAL itself writes for Web Mercator and for projections that WKT 1 has no words for: numbers and names only.
+# Written by GDAL for Web Mercator and for projections that WKT 1 cannot express: numbers and names only.
 _NUMBERS = re.compile(r',EXTENSION\["PROJ4","[-+\w.,=@ ]*"\]')
 
 
@@ -36,7 +36,7 @@ def find_pointer(text: str, *, may_be_bound: bool = False) -> str | None:
     """
     text = _NO_GRID.sub("", text)
     for pattern in _POINTING:
-        if found := pattern.search(text):
-            return found[0]
-    found = None if may_be_bound else _BOUND.search(_NUMBERS.sub("", text))
-    return None if found is None else found[0]
+        if match := pattern.search(text):
+            return match[0]
+    match = None if may_be_bound else _BOUND.search(_NUMBERS.sub("", text))
+    return None if match is None else match[0]

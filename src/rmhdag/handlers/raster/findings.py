@@ -1,4 +1,4 @@
-"""What a person should know about a raster although it was taken, by code.
+"""Warnings about rasters that were accepted, by code.
 
 Warnings are summed over the files of a job, so a message names neither the file nor figures that differ from file to
 file; these are in the output of each task.

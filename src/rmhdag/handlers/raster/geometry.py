@@ -1,4 +1,4 @@
-"""Shapes from outside: boxes and GeoJSON, checked before anything is cut with them."""
+"""Shapes from outside: boxes and GeoJSON, checked before they are used."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ Box = tuple[float, float, float, float]
 
 class GeometryRefused(NonRetryableError):
     """What is wrong with a shape, and what to do about it."""
+
+    default_code = "INVALID_PARAMETER"
 
 
 def check_bbox(bbox: Sequence[float], *, is_geographic: bool = True) -> list[Box]:
@@ -50,10 +52,10 @@ def check_bbox(bbox: Sequence[float], *, is_geographic: bool = True) -> list[Box
 
 def check_geometry(value: Any, *, is_geographic: bool = True) -> BaseGeometry:
     """GeoJSON (a geometry, a feature or a collection of features) as one valid area."""
-    found = list(_geometries(value, depth=0))
-    if not found:
+    geometries = list(_geometries(value, depth=0))
+    if not geometries:
         raise GeometryRefused("the shape is empty: give a Polygon or MultiPolygon as GeoJSON")
-    shapes = [_checked(geometry, is_geographic=is_geographic) for geometry in found]
+    shapes = [_checked(geometry, is_geographic=is_geographic) for geometry in geometries]
     return shapes[0] if len(shapes) == 1 else shapely.union_all(shapes)
 
 
@@ -65,8 +67,8 @@ def _geometries(value: Any, depth: int) -> Iterator[dict[str, Any]]:
             return
         inside = {"FeatureCollection": "features", "GeometryCollection": "geometries"}.get(str(kind))
         if inside is not None and isinstance(value.get(inside), list):
-            for one in value[inside]:
-                yield from _geometries(one, depth + 1)
+            for member in value[inside]:
+                yield from _geometries(member, depth + 1)
             return
     if kind not in AREAS:
         raise GeometryRefused(f"the shape has the type {str(kind)[:40]}: give a Polygon or MultiPolygon as GeoJSON")
@@ -93,27 +95,29 @@ def _checked(value: dict[str, Any], *, is_geographic: bool) -> BaseGeometry:
     if not vertices:
         raise GeometryRefused("the shape is empty: it has no corners; give a Polygon or MultiPolygon as GeoJSON")
     try:
-        made = shape(value)
+        geometry = shape(value)
     except (ShapelyError, ValueError, TypeError, IndexError) as error:
         raise GeometryRefused(f"the shape is no proper GeoJSON ({error}): rings have at least four positions") from None
     # The area of a shape that crosses itself may cancel out.
-    if made.is_empty or made.convex_hull.area == 0:
+    if geometry.is_empty or geometry.convex_hull.area == 0:
         raise GeometryRefused("the shape is empty: it covers no area; give a Polygon or MultiPolygon with an inside")
-    if not made.is_valid:
+    if not geometry.is_valid:
         raise GeometryRefused(
-            f"the shape is not valid ({shapely.is_valid_reason(made)}): its outline crosses or touches itself; "
+            f"the shape is not valid ({shapely.is_valid_reason(geometry)}): its outline crosses or touches itself; "
             "repair it, as with ST_MakeValid or the tool `Fix geometries` of QGIS"
         )
-    return made
+    return geometry
 
 
 def _positions(value: Any, depth: int) -> Iterator[tuple[float, float]]:
     if isinstance(value, list | tuple):
-        if len(value) >= 2 and all(isinstance(one, int | float) and not isinstance(one, bool) for one in value[:2]):
+        if len(value) >= 2 and all(
+            isinstance(member, int | float) and not isinstance(member, bool) for member in value[:2]
+        ):
             yield value[0], value[1]
             return
         if depth < 4:
-            for one in value:
-                yield from _positions(one, depth + 1)
+            for member in value:
+                yield from _positions(member, depth + 1)
             return
     raise GeometryRefused("the shape is no proper GeoJSON: its coordinates are not lists of [longitude, latitude]")

@@ -1,4 +1,4 @@
-"""Where on earth an open raster lies, and whether that can be true."""
+"""Where on earth an open raster is, and whether that is plausible."""
 
 from __future__ import annotations
 
@@ -19,18 +19,22 @@ from rmhdag.models.handler_result import DataWarning
 Bounds = tuple[float, float, float, float]
 Points = NDArray[np.float64]
 WGS84 = "EPSG:4326"
-# How sure GDAL is in per cent that a system is the one of a code; at 90 names differ and nothing else.
+# GDAL's confidence in per cent that a system matches a code; at 90 only names differ.
 LIKELY, SURE = 70, 90
-# To a side, of an area that is not all on earth.
+# Samples per side of an area that is partly off the earth.
 SAMPLES = 257
 # In degrees: pixels of 360/700 are not quite 360 together.
 ROUNDING = 1e-6
-# Of the points' extent; whoever comes back from off the earth is farther away.
+# Share of the points' extent; points off the earth return farther away.
 BACK_TO = 1e-3
 
 
 class NotOnEarth(ValueError):
-    """What is wrong, as the second half of a sentence that begins with the file's name."""
+    """What is wrong, as the second half of a sentence that begins with the file's name; and its code."""
+
+    def __init__(self, message: str, code: str = "GEOTRANSFORM_MISSING") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Georeference(NamedTuple):
@@ -56,16 +60,21 @@ def georeference_of(dataset: rasterio.DatasetReader) -> Georeference:
     if transform.is_degenerate:
         raise NotOnEarth("has pixels without size: set its position anew, as with `gdal_edit.py -a_ullr`")
     if dataset.crs is None:
-        raise NotOnEarth("has no coordinate system: set the right one, as with `gdal_edit.py -a_srs EPSG:32633 in.tif`")
+        raise NotOnEarth(
+            "has no coordinate system: set the right one, as with `gdal_edit.py -a_srs EPSG:32633 in.tif`",
+            code="CRS_MISSING",
+        )
     if not (dataset.crs.is_geographic or dataset.crs.is_projected):
         raise NotOnEarth(
             "has a coordinate system that is not tied to the earth: set the right one, as with "
-            "`gdal_edit.py -a_srs EPSG:32633 in.tif`"
+            "`gdal_edit.py -a_srs EPSG:32633 in.tif`",
+            code="VALIDATION_ERROR",
         )
     if not is_of_the_earth(dataset.crs):
         raise NotOnEarth(
             f"is not of the earth: the radius of its coordinate system is {radius_of(dataset.crs) / 1000:,.0f} km. The "
-            "catalogue is in degrees of the earth, and has no place for other bodies"
+            "catalogue is in degrees of the earth, and has no place for other bodies",
+            code="VALIDATION_ERROR",
         )
     bounds = bounds_of(dataset)
     if not all(math.isfinite(value) for value in bounds):
@@ -76,7 +85,8 @@ def georeference_of(dataset: rasterio.DatasetReader) -> Georeference:
         warnings.append(warn(Finding.ROTATED, text))
     elif transform.a < 0:
         raise NotOnEarth(
-            f"is mirrored: its west ({transform.c:g}) lies east of its east; turn it with `gdalwarp in.tif out.tif`"
+            f"is mirrored: its west ({transform.c:g}) lies east of its east; turn it with `gdalwarp in.tif out.tif`",
+            code="VALIDATION_ERROR",
         )
     elif transform.e > 0:
         text = "the raster is stored from south to north; most programs expect north to south"
@@ -88,15 +98,15 @@ def georeference_of(dataset: rasterio.DatasetReader) -> Georeference:
 
 
 def crs_warnings(crs: CRS) -> list[DataWarning]:
-    found = []
+    warnings = []
     if kept_crs(crs) != crs:
         text = "its heights refer to the ellipsoid, which a projected GeoTIFF cannot say: the COG has the plain system"
-        found.append(warn(Finding.CRS_HEIGHT_DROPPED, text))
+        warnings.append(warn(Finding.CRS_HEIGHT_DROPPED, text))
     likely = crs.to_authority(confidence_threshold=LIKELY)
     if likely is not None and crs.to_authority(confidence_threshold=SURE) is None:
         text = f"its coordinate system has no code and differs a little from {':'.join(likely)}, which is assumed"
-        found.append(warn(Finding.CRS_ASSUMED, text))
-    return found
+        warnings.append(warn(Finding.CRS_ASSUMED, text))
+    return warnings
 
 
 def bounds_of(dataset: rasterio.DatasetReader) -> Bounds:
@@ -117,7 +127,8 @@ def bounds_wgs84(dataset: rasterio.DatasetReader, bounds: Bounds) -> Bounds:
         visible = box_on_earth(dataset.crs, grid_over(bounds))
         if visible is None:
             raise NotOnEarth(
-                "has a position that does not exist in its coordinate system: check both, as with `gdalinfo`"
+                "has a position that does not exist in its coordinate system: check both, as with `gdalinfo`",
+                code="VALIDATION_ERROR",
             )
         west, south, east, north = visible
         west, east = _wrapped(west, east)
@@ -133,19 +144,19 @@ def grid_over(bounds: Bounds) -> Points:
 
 
 def box_on_earth(crs: CRS, points: Points) -> Bounds | None:
-    """Around those of the points that are on earth, grown by a step between them; its east may be beyond 180."""
-    found = points_on_earth(crs, CRS.from_epsg(4326), points)
-    found = found[np.isfinite(found).all(axis=1)]
-    if len(found) < 3:
+    """The box around the points that are on earth, grown by one sample step; its east may be beyond 180."""
+    degrees = points_on_earth(crs, CRS.from_epsg(4326), points)
+    degrees = degrees[np.isfinite(degrees).all(axis=1)]
+    if len(degrees) < 3:
         return None
-    # What lies across the antimeridian begins behind the widest gap between longitudes.
-    longitudes = np.sort(found[:, 0])
+    # Across the antimeridian, the box begins behind the widest gap between longitudes.
+    longitudes = np.sort(degrees[:, 0])
     gaps = np.diff(longitudes, prepend=longitudes[-1] - 360)
     first, width = longitudes[gaps.argmax()], 360 - gaps.max()
     margin = width / (SAMPLES - 1)
     if width + 2 * margin >= 360:
         first, width, margin = -180.0, 360.0, 0.0
-    south, north = found[:, 1].min(), found[:, 1].max()
+    south, north = degrees[:, 1].min(), degrees[:, 1].max()
     step = (north - south) / (SAMPLES - 1)
     return (
         float(first - margin),
@@ -158,7 +169,7 @@ def box_on_earth(crs: CRS, points: Points) -> Bounds | None:
 def points_between(source: CRS, target: CRS, points: Points) -> Points:
     """Points that the target does not have become infinite.
 
-    GDAL raises for them, but in every process only for the first dozens: whoever is refused is asked one by one.
+    GDAL raises an error for them, but only for the first dozens per process: refused points are transformed one by one.
     """
     try:
         return np.column_stack([np.asarray(values) for values in transform(source, target, points[:, 0], points[:, 1])])
@@ -172,19 +183,19 @@ def points_between(source: CRS, target: CRS, points: Points) -> Points:
 
 
 def points_on_earth(crs: CRS, degrees: CRS, points: Points) -> Points:
-    """In degrees; not finite where a projected system has a place on paper that is none on earth."""
-    found = points_between(crs, degrees, points)
-    if crs.is_geographic or not np.isfinite(found).any():
-        return found
-    known = np.isfinite(found).all(axis=1)
-    away = points[known] - points_between(degrees, crs, found[known])
+    """In degrees; not finite where a projected coordinate has no place on earth."""
+    places = points_between(crs, degrees, points)
+    if crs.is_geographic or not np.isfinite(places).any():
+        return places
+    is_finite = np.isfinite(places).all(axis=1)
+    away = points[is_finite] - points_between(degrees, crs, places[is_finite])
     least = BACK_TO * float(np.ptp(points, axis=0).max())
     west, east = points_between(degrees, crs, np.array([[-180 + 1e-9, 0.0], [180 - 1e-9, 0.0]]))[:, 0]
     if math.isfinite(west) and math.isfinite(east) and east - west > least:
-        # Cylinders may be unrolled more than once, as with longitudes up to 360.
+        # Cylindrical projections may cover more than one turn, as with longitudes up to 360.
         away[:, 0] -= (east - west) * np.round(away[:, 0] / (east - west))
-    found[np.flatnonzero(known)[~(np.abs(away).max(axis=1) <= least)]] = np.inf
-    return found
+    places[np.flatnonzero(is_finite)[~(np.abs(away).max(axis=1) <= least)]] = np.inf
+    return places
 
 
 def _check_degrees(bounds: Bounds, pixel: float) -> list[DataWarning]:
@@ -193,12 +204,18 @@ def _check_degrees(bounds: Bounds, pixel: float) -> list[DataWarning]:
     if south < -90 - pixel or north > 90 + pixel:
         raise NotOnEarth(
             f"reaches from latitude {south:g} to {north:g}, beyond the poles: its coordinate system is in degrees, "
-            "its position is not, or latitude and longitude are swapped; check with `gdalinfo`"
+            "its position is not, or latitude and longitude are swapped; check with `gdalinfo`",
+            code="VALIDATION_ERROR",
         )
     if east - west > 360 + 2 * pixel:
-        raise NotOnEarth(f"is {east - west:g} degrees wide, more than once round the earth: check it with `gdalinfo`")
+        raise NotOnEarth(
+            f"is {east - west:g} degrees wide, more than once round the earth: check it with `gdalinfo`",
+            code="VALIDATION_ERROR",
+        )
     if west < -360 - pixel or east > 540 + pixel:
-        raise NotOnEarth(f"reaches from longitude {west:g} to {east:g}: longitudes go from -180 to 180")
+        raise NotOnEarth(
+            f"reaches from longitude {west:g} to {east:g}: longitudes go from -180 to 180", code="VALIDATION_ERROR"
+        )
     if west < -180 - pixel or east > 180 + pixel:
         return [warn(Finding.SUSPICIOUS_BOUNDS, "longitudes run beyond the antimeridian, below -180 or above 180")]
     return []

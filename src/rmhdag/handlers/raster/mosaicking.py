@@ -1,4 +1,4 @@
-"""raster.mosaic: many rasters of one grid become one; tiles are put where their scheme says, others where they lie."""
+"""raster.mosaic: joins many rasters of one grid; tiles are placed by their scheme, other rasters by their position."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from rasterio.windows import Window
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
 from rmhdag.handlers.raster.cog_files import require_crs
 from rmhdag.handlers.raster.opening import open_raster
-from rmhdag.handlers.raster.outputs import WORK, ItemId, keep_file
+from rmhdag.handlers.raster.outputs import WORK, keep_file
 from rmhdag.handlers.raster.reprojection import told_plan
 from rmhdag.handlers.raster.tiles import mosaic_tiles, plan_of
 from rmhdag.handlers.raster.tiling_scheme import TilingScheme
 from rmhdag.handlers.raster.writing import (
     Pixels,
+    ProgressCallback,
     RasterPlan,
-    Watch,
     alpha_band,
     common_dtype,
     describe_like,
@@ -38,10 +38,11 @@ from rmhdag.handlers.raster.writing import (
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.sources import NamedBlob, is_unchanged
 from rmhdag.models.blobs import BlobAddress, BlobRef, Container
+from rmhdag.models.id_types import StacId
 from rmhdag.storage import Storage
 
 MOST_RASTERS = 100_000
-# Of a pixel: what two grids may differ by and still be one.
+# The difference in pixels up to which two grids count as one.
 ALIGNED = 0.01
 
 Opener = Callable[[int], AbstractContextManager[DatasetReader]]
@@ -98,7 +99,7 @@ class MosaicParams(BaseModel):
     source: Annotated[
         BlobRef | NamedBlob | None, Field(description="What tiles were cut from: colours, names and tags")
     ] = None
-    item_id: ItemId = "mosaic"
+    item_id: StacId = "mosaic"
     container: Container = WORK
 
     @model_validator(mode="after")
@@ -109,17 +110,18 @@ class MosaicParams(BaseModel):
         return self
 
     def all_tiles(self, scheme: TilingScheme) -> dict[tuple[int, int], BlobRef]:
-        """Those of batches must be complete: a hole that nobody knows of would be published as nodata."""
+        """Tiles of batches must be complete: an unnoticed hole would be published as nodata."""
         results = self.results.results if isinstance(self.results, Gathered) else self.results or []
         batches = [self.tiles or [], *(batch.tiles for batch in results)]
-        found = {(tile.col, tile.row): tile.blob for batch in batches for tile in batch}
-        known = found.keys() | {(tile.col, tile.row) for batch in results for tile in batch.empty}
-        if self.results is not None and len(known) != scheme.tile_count:
+        blobs = {(tile.col, tile.row): tile.blob for batch in batches for tile in batch}
+        numbers = blobs.keys() | {(tile.col, tile.row) for batch in results for tile in batch.empty}
+        if self.results is not None and len(numbers) != scheme.tile_count:
             raise NonRetryableError(
-                f"{scheme.tile_count - len(known)} of {scheme.tile_count} tiles are missing: "
-                "retry the batches that failed, then the mosaic"
+                f"{scheme.tile_count - len(numbers)} of {scheme.tile_count} tiles are missing: "
+                "retry the batches that failed, then the mosaic",
+                code="RESOURCE_NOT_FOUND",
             )
-        return found
+        return blobs
 
 
 @handler("raster.mosaic", aliases=["raster_mosaic"])
@@ -133,11 +135,11 @@ def mosaic(ctx: HandlerContext[MosaicParams]) -> dict[str, Any]:
         if isinstance(params.source, BlobRef):
             require_same_source(ctx.storage, params.source, params.scheme, tiles)
     else:
-        places = [opened_at(one) for one in params.sources or []]
+        places = [opened_at(source) for source in params.sources or []]
         count = len(places)
         plan = join_rasters(lambda number: open_raster(ctx, places[number]), count, local, watch(ctx))
-    kept = keep_file(ctx.storage, local, params.container, params.item_id)
-    return {"mosaic": kept.model_dump(mode="json"), "count": count, **told_plan(plan)}
+    blob = keep_file(ctx.storage, local, params.container, params.item_id)
+    return {"mosaic": blob.model_dump(mode="json"), "count": count, **told_plan(plan)}
 
 
 def opened_at(source: BlobRef | NamedBlob) -> BlobRef | BlobAddress:
@@ -164,7 +166,7 @@ def join_tiles(
 def require_same_source(
     storage: Storage, source: BlobRef, scheme: TilingScheme, places: Iterable[tuple[int, int]]
 ) -> None:
-    """Tiles are named after the content they were cut from. If that is not true, nobody may find them later.
+    """Tiles are named after the content they were cut from. If the content has changed, the tiles are deleted.
 
     Deleted are the names that the scheme gives to tiles, never an address that came as a parameter.
     """
@@ -173,12 +175,13 @@ def require_same_source(
     for col, row in places:
         storage.delete(scheme.address(source, scheme.tile(col, row)))
     raise NonRetryableError(
-        f"the file {source.address} was replaced while its tiles were cut, so they were thrown away: submit it again"
+        f"the file {source.address} was replaced while its tiles were cut, so they were thrown away: submit it again",
+        code="VALIDATION_ERROR",
     )
 
 
 class Placed(NamedTuple):
-    """Where a raster lies in the mosaic."""
+    """The position of a raster in the mosaic."""
 
     number: int
     left: int
@@ -195,7 +198,7 @@ class Placed(NamedTuple):
         )
 
 
-def join_rasters(open_one: Opener, count: int, target: Path, tell: Watch = unwatched) -> RasterPlan:
+def join_rasters(open_one: Opener, count: int, target: Path, tell: ProgressCallback = unwatched) -> RasterPlan:
     """One raster from many of one grid, in the order given: where two have a value, that of the first counts.
 
     A window of one of them is in memory at a time. Each is opened anew for each window: what GDAL may do while a file
@@ -207,10 +210,10 @@ def join_rasters(open_one: Opener, count: int, target: Path, tell: Watch = unwat
         frames = []
         holes = False
         for number in range(count):
-            with open_one(number) as one:
-                frames.append(frame_in(grid, one, number))
-                require_same_meaning(first, one, number)
-                holes = holes or any(MaskFlags.all_valid not in flags for flags in one.mask_flag_enums)
+            with open_one(number) as dataset:
+                frames.append(frame_in(grid, dataset, number))
+                require_same_meaning(first, dataset, number)
+                holes = holes or any(MaskFlags.all_valid not in flags for flags in dataset.mask_flag_enums)
         plan = plan_around(grid, frames, marked=alpha_band(first) is not None, holes=holes)
         origin = (min(frame.left for frame in frames), min(frame.top for frame in frames))
         placed = [frame._replace(left=frame.left - origin[0], top=frame.top - origin[1]) for frame in frames]
@@ -226,13 +229,20 @@ def join_rasters(open_one: Opener, count: int, target: Path, tell: Watch = unwat
     return plan
 
 
+def differing_code(grid: RasterPlan, dataset: DatasetReader) -> str:
+    if dataset.crs != grid.crs:
+        return "COLLECTION_CRS_MISMATCH"
+    return "COLLECTION_BAND_MISMATCH" if dataset.count != grid.bands else "COLLECTION_DTYPE_MISMATCH"
+
+
 def frame_in(grid: RasterPlan, dataset: DatasetReader, number: int) -> Placed:
     """In pixels of the first raster's grid. Raises NonRetryableError if it is on another."""
-    found = (dataset.crs, dataset.count, common_dtype(dataset))
-    if found != (grid.crs, grid.bands, grid.dtype):
+    kind = (dataset.crs, dataset.count, common_dtype(dataset))
+    if kind != (grid.crs, grid.bands, grid.dtype):
         raise NonRetryableError(
             f"raster {number + 1} has another coordinate system, type or number of bands than the first one: "
-            "bring them together with raster.reproject"
+            "bring them together with raster.reproject",
+            code=differing_code(grid, dataset),
         )
     step = ~grid.transform @ dataset.transform
     skewed = max(abs(step.a - 1) * dataset.width, abs(step.e - 1) * dataset.height, abs(step.b), abs(step.d))
@@ -240,7 +250,8 @@ def frame_in(grid: RasterPlan, dataset: DatasetReader, number: int) -> Placed:
     if skewed > ALIGNED or abs(step.c - left) > ALIGNED or abs(step.f - top) > ALIGNED:
         raise NonRetryableError(
             f"the pixels of raster {number + 1} do not lie on those of the first one: "
-            "bring them onto one grid with raster.reproject"
+            "bring them onto one grid with raster.reproject",
+            code="COLLECTION_RESOLUTION_MISMATCH",
         )
     return Placed(number, left, top, dataset.width, dataset.height)
 
@@ -249,17 +260,19 @@ def require_same_meaning(first: DatasetReader, dataset: DatasetReader, number: i
     if (dataset.scales, dataset.offsets) != (first.scales, first.offsets):
         raise NonRetryableError(
             f"raster {number + 1} has another scale or offset than the first one, so equal numbers in them are not "
-            "equal values: write both without, with `gdal_translate -unscale -ot Float32 in.tif out.tif`"
+            "equal values: write both without, with `gdal_translate -unscale -ot Float32 in.tif out.tif`",
+            code="COLLECTION_DTYPE_MISMATCH",
         )
     if alpha_band(dataset) != alpha_band(first):
         raise NonRetryableError(
             f"only one of raster {number + 1} and the first one has an alpha band, or it is another band: "
-            "give all of them the same bands, with `gdal_translate -colorinterp`"
+            "give all of them the same bands, with `gdal_translate -colorinterp`",
+            code="COLLECTION_BAND_MISMATCH",
         )
 
 
 def plan_around(grid: RasterPlan, frames: Sequence[Placed], *, marked: bool, holes: bool) -> RasterPlan:
-    """What no raster has a value for is nodata, transparent (`marked`), or masked."""
+    """Pixels without a value in any raster become nodata, transparent (`marked`), or masked."""
     left, top = min(frame.left for frame in frames), min(frame.top for frame in frames)
     right = max(frame.left + frame.width for frame in frames)
     bottom = max(frame.top + frame.height for frame in frames)
@@ -273,7 +286,7 @@ def plan_around(grid: RasterPlan, frames: Sequence[Placed], *, marked: bool, hol
 
 
 def has_gap(frames: Sequence[Placed], left: int, right: int) -> bool:
-    """Whether a pixel lies in none of them: from one edge to the next, each row of pixels is covered alike."""
+    """Whether some pixel is in none of them: between two edges, all rows of pixels are covered alike."""
     lefts, tops, widths, heights = np.array(sorted(frame[1:] for frame in frames)).T
     edges = np.unique(np.concatenate([tops, tops + heights]))
     for row in edges[:-1]:
@@ -289,39 +302,40 @@ def joined(open_one: Opener, placed: list[Placed], plan: RasterPlan, bands: list
         (len(bands), window.height, window.width), 0 if plan.nodata is None else plan.nodata, dtype=plan.dtype
     )
     empty = np.ones(result.shape, dtype=bool)
-    for one in placed:
-        if one.meets(window):
-            here, there = overlap(one, window)
-            with open_one(one.number) as dataset:
+    for frame in placed:
+        if frame.meets(window):
+            here, there = overlap(frame, window)
+            with open_one(frame.number) as dataset:
                 pixels: Pixels = dataset.read(bands, window=there)
                 masks = masks_of(dataset, bands, there)
             place = (slice(None), *here)
-            wanted = (masks > 0) & empty[place]
-            if plan.nodata is not None and not plan.masked and (pixels[wanted] == plan.nodata).any():
+            fillable = (masks > 0) & empty[place]
+            if plan.nodata is not None and not plan.masked and (pixels[fillable] == plan.nodata).any():
                 raise NonRetryableError(
-                    f"raster {one.number + 1} has valid pixels of {plan.nodata:g}, which is the nodata of the first "
-                    "one: give that another `nodata` with raster.reproject, or name another raster first"
+                    f"raster {frame.number + 1} has valid pixels of {plan.nodata:g}, which is the nodata of the first "
+                    "one: give that another `nodata` with raster.reproject, or name another raster first",
+                    code="RASTER_NODATA_CONFLICT",
                 )
-            result[place][wanted] = pixels[wanted]
-            empty[place] &= ~wanted
+            result[place][fillable] = pixels[fillable]
+            empty[place] &= ~fillable
     return result
 
 
 def joined_mask(open_one: Opener, placed: list[Placed], window: Window) -> NDArray[np.uint8]:
     result = np.zeros((window.height, window.width), dtype=np.uint8)
-    for one in placed:
-        if one.meets(window):
-            here, there = overlap(one, window)
-            with open_one(one.number) as dataset:
+    for frame in placed:
+        if frame.meets(window):
+            here, there = overlap(frame, window)
+            with open_one(frame.number) as dataset:
                 result[here] |= dataset.dataset_mask(window=there)
     return result
 
 
-def overlap(one: Placed, window: Window) -> tuple[tuple[slice, slice], Window]:
+def overlap(frame: Placed, window: Window) -> tuple[tuple[slice, slice], Window]:
     """The part that they share: as rows and columns of the window, and as a window of the raster."""
-    left, top = max(one.left, window.col_off), max(one.top, window.row_off)
-    right = min(one.left + one.width, window.col_off + window.width)
-    bottom = min(one.top + one.height, window.row_off + window.height)
+    left, top = max(frame.left, window.col_off), max(frame.top, window.row_off)
+    right = min(frame.left + frame.width, window.col_off + window.width)
+    bottom = min(frame.top + frame.height, window.row_off + window.height)
     rows = slice(top - window.row_off, bottom - window.row_off)
     columns = slice(left - window.col_off, right - window.col_off)
-    return (rows, columns), Window(left - one.left, top - one.top, right - left, bottom - top)
+    return (rows, columns), Window(left - frame.left, top - frame.top, right - left, bottom - top)

@@ -1,8 +1,8 @@
 """The only way to open a raster that came from outside.
 
-First our own code reads the header and compares what it claims with the file and the limits; then GDAL opens the same
-file, with the driver named, nothing beside the file to look for and no network but the one blob. Whoever replaces the
-file meanwhile is noticed.
+First our own code reads the header and compares it with the file and the limits; then GDAL opens the same file, with a
+named driver, without other files and without network access except to this blob. A replacement of the file meanwhile
+is detected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rmhdag.storage import BlobNotFound, OutsideStorage, Storage
 DRIVER = "GTiff"
 FAR_AWAY = "/vsi"
 KEYS_OF_S3 = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_region")
-# What rasterio raises, in its own words and in GDAL's.
+# The exceptions of rasterio, its own and GDAL's.
 GDAL_ERRORS = (RasterioError, CRSError, CPLE_BaseError, UnicodeDecodeError)
 ABOUT_WRITING = re.compile(r"\b(writ(e|ing)|append|flush|no space left)", re.IGNORECASE)
 HEADER_PAGE_BYTES = 64 * 1024
@@ -40,11 +40,13 @@ POINTING_DOMAINS = ("OVERVIEWS", "GEOLOCATION")
 
 
 class RasterRefused(NonRetryableError):
-    """What is wrong with the file and what to do about it, in a sentence."""
+    """The file is refused; the message says what is wrong and what to do."""
+
+    default_code = "RASTER_UNREADABLE"
 
 
 class RasterUnreadable(Exception):
-    """A file far away cannot be read: it is damaged, or its store does not answer. Worth another attempt."""
+    """A remote file cannot be read: it is damaged, or its store does not answer. Worth another attempt."""
 
 
 class RasterChanged(Exception):
@@ -66,7 +68,7 @@ def open_raster(
 ) -> Iterator[rasterio.DatasetReader]:
     """A raster in storage, checked. A BlobRef must still have the size that it had.
 
-    For whoever reads all of it, it must be the same to the last byte: one more reading is little beside theirs.
+    If the caller reads the whole file, the hash must match too: one more pass costs little in comparison.
     """
     with open_with_header(origin, address, limits=limits, is_read_whole=is_read_whole) as opened:
         yield opened.dataset
@@ -80,23 +82,28 @@ def open_with_header(
     limits: RasterLimits | None = None,
     is_read_whole: bool = False,
 ) -> Iterator[OpenedRaster]:
-    """The same, with what our own code found in the file."""
+    """The same, with the header that our own code has read."""
     storage = origin.storage if isinstance(origin, HandlerContext) else origin
     place = address.address if isinstance(address, BlobRef) else address
     limits = limits or RasterLimits.from_variables()
     try:
         info = storage.info(place)
     except BlobNotFound as error:
-        raise RasterRefused(f"there is no file {place}: check its name, its container and its zone") from error
+        raise RasterRefused(
+            f"there is no file {place}: check its name, its container and its zone", code="FILE_NOT_FOUND"
+        ) from error
     except OutsideStorage as error:
-        raise RasterRefused(str(error)) from error
+        raise RasterRefused(str(error), code="INVALID_PARAMETER") from error
     if isinstance(address, BlobRef) and info.size_bytes != address.size_bytes:
         raise RasterRefused(
             f"{place} has {info.size_bytes:,} bytes and had {address.size_bytes:,} when it was checked: "
-            "it was replaced; submit it again"
+            "it was replaced; submit it again",
+            code="VALIDATION_ERROR",
         )
     if is_read_whole and isinstance(address, BlobRef) and storage.sha256(place) != address.sha256:
-        raise RasterRefused(f"{place} is not what it was when it was checked: it was replaced; submit it again")
+        raise RasterRefused(
+            f"{place} is not what it was when it was checked: it was replaced; submit it again", code="VALIDATION_ERROR"
+        )
     with storage.gdal_source(place) as source:
         with _readable(storage, place, source.path) as (read_at, size_bytes):
             header = check_header(read_at, size_bytes, str(place), limits)
@@ -113,7 +120,7 @@ def open_with_header(
 
 @contextmanager
 def open_local(path: Path, *, limits: RasterLimits | None = None) -> Iterator[rasterio.DatasetReader]:
-    """The same for a file of our own, which nobody else writes."""
+    """The same for a file of our own, which no other process writes."""
     with open_local_with_header(path, limits=limits) as opened:
         yield opened.dataset
 
@@ -133,14 +140,14 @@ def check_header(read_at: ReadAt, size_bytes: int, name: str, limits: RasterLimi
     try:
         return read_header(_paged(read_at, size_bytes), size_bytes, limits)
     except BadTiff as error:
-        raise RasterRefused(f"{name} {error}.") from None
+        raise RasterRefused(f"{name} {error}.", code=error.code) from None
 
 
 @contextmanager
 def reading(path: str, name: object) -> Iterator[None]:
-    """Around reads of the dataset called `path`: what cannot be decoded is the file's fault, unless it lies far away.
+    """Wraps reads of the dataset `path`: a decoding error is the file's fault, unless the file is remote.
 
-    Writing goes on beside reading, and what goes wrong with that is not about this file.
+    Writing happens at the same time, and its errors are not about this file.
     """
     try:
         yield
@@ -154,12 +161,12 @@ def reading(path: str, name: object) -> Iterator[None]:
         if path.startswith(FAR_AWAY):
             raise RasterUnreadable(f"{name} cannot be read from its store, or is damaged ({reason})") from error
         raise RasterRefused(
-            f"{name} is damaged: it cannot be read ({reason}). Export it again from its source."
+            f"{name} is damaged: it cannot be read ({reason}). Export it again from its source.", code="CORRUPTED_FILE"
         ) from error
 
 
 class _Credentials(Session):  # type: ignore[misc]
-    """Keys of S3 as they were given. Rasterio refuses them as options and wants a library of Amazon's for them."""
+    """S3 keys as environment variables. Rasterio refuses them as options and requires Amazon's library for them."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._options = options
@@ -175,7 +182,7 @@ class _Credentials(Session):  # type: ignore[misc]
 def _environment(options: dict[str, str]) -> rasterio.Env:
     keys = {name.upper(): value for name, value in options.items() if name.lower().startswith(KEYS_OF_S3)}
     others = {name: value for name, value in options.items() if not name.lower().startswith(KEYS_OF_S3)}
-    # What was read of a file is forgotten when it is closed: the next time it may be another one.
+    # GDAL's cache of a file is dropped when it is closed: next time the content may differ.
     others["CPL_VSIL_CURL_NON_CACHED"] = "/vsiaz/:/vsis3/"
     return rasterio.Env(_Credentials(keys) if keys else None, **others)
 
@@ -183,17 +190,18 @@ def _environment(options: dict[str, str]) -> rasterio.Env:
 @contextmanager
 def _opened(path: str, name: str, header: TiffHeader) -> Iterator[rasterio.DatasetReader]:
     with reading(path, name), warnings.catch_warnings():
-        # Whoever needs to know where it lies asks, and says it better.
+        # Callers that need the position check it themselves, with a better message.
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         dataset = rasterio.open(path, driver=DRIVER)
     with dataset:
-        # Before anything is asked that lets GDAL look for overviews.
+        # Before any call that lets GDAL search for overviews.
         with reading(path, name):
             pointing = next((domain for domain in POINTING_DOMAINS if dataset.tags(ns=domain)), None)
         if pointing is not None:
             raise RasterRefused(
                 f"{name} points to other files (metadata {pointing}), and only the file itself is read. "
-                "Write it anew with `gdal_translate -co COPY_SRC_MDD=NO in.tif out.tif`."
+                "Write it anew with `gdal_translate -co COPY_SRC_MDD=NO in.tif out.tif`.",
+                code="INVALID_FORMAT",
             )
         _require_same_image(dataset, header.directories[0], name)
         with reading(path, name):
@@ -203,10 +211,11 @@ def _opened(path: str, name: str, header: TiffHeader) -> Iterator[rasterio.Datas
 
 
 def _require_same_image(dataset: rasterio.DatasetReader, expected: Directory, name: str) -> None:
-    """What was checked is what GDAL will read."""
+    """Make sure that GDAL reads the file that was checked."""
     if (dataset.width, dataset.height, dataset.count) != (expected.width, expected.height, expected.bands):
         raise RasterRefused(
-            f"{name} is damaged: two readers find images of different size in it. Export it again from its source."
+            f"{name} is damaged: two readers find images of different size in it. Export it again from its source.",
+            code="CORRUPTED_FILE",
         )
     blocks = {tuple(shape) for shape in dataset.block_shapes}
     compression = dataset.tags(ns="IMAGE_STRUCTURE").get("COMPRESSION")
@@ -214,7 +223,8 @@ def _require_same_image(dataset: rasterio.DatasetReader, expected: Directory, na
     if not is_same_block or compression not in COMPRESSIONS[expected.compression].gdal_names:
         raise RasterRefused(
             f"{name} is damaged: two readers find blocks of different size or compression in it. "
-            "Export it again from its source."
+            "Export it again from its source.",
+            code="CORRUPTED_FILE",
         )
 
 
@@ -251,7 +261,7 @@ def _paged(read_at: ReadAt, size_bytes: int) -> ReadAt:
 
 
 def _deepest(error: BaseException) -> BaseException:
-    """The one that says what it was; rasterio wraps GDAL's own words in `see previous exception`."""
+    """The exception with the cause; rasterio wraps GDAL's own message in `see previous exception`."""
     while error.__cause__ is not None or error.__context__ is not None:
         error = error.__cause__ or error.__context__ or error
     return error

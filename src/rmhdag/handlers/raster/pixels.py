@@ -1,6 +1,6 @@
-"""What the values of a raster's pixels say about it: how many are missing, and which of them cannot be true.
+"""Examines the pixels of a raster: how many are missing, and which values are implausible.
 
-The work is bounded, however large the raster is; only a raster that seems to be empty is read as a whole.
+The work is bounded for rasters of any size; only a raster that seems to be empty is read as a whole.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from rasterio.windows import Window
 
 from rmhdag.handlers.raster.findings import Finding, warn
-from rmhdag.handlers.raster.writing import Watch, plan_like, windows_of
+from rmhdag.handlers.raster.writing import ProgressCallback, plan_like, windows_of
 from rmhdag.models.handler_result import DataWarning
 
-# How much is looked at to tell how many pixels have no data.
+# How many pixels are sampled to estimate the share without data.
 SAMPLE_PIXELS = 4_000_000
 SAMPLE_BLOCKS = 64
-# From this share without data on, a raster is said to be nearly empty.
+# From this share without data, a raster counts as nearly empty.
 NEARLY_EMPTY = 0.9
 # Values that programs write for missing data, and no measurement is likely to give.
 SENTINELS = frozenset({-999.0, -9999.0, -99999.0, -32767.0, -32768.0, 65535.0})
@@ -38,7 +38,7 @@ class PixelLook(NamedTuple):
     warnings: tuple[DataWarning, ...]
 
 
-def look_at_pixels(dataset: rasterio.DatasetReader, nodata: float | None, tell: Watch) -> PixelLook:
+def look_at_pixels(dataset: rasterio.DatasetReader, nodata: float | None, tell: ProgressCallback) -> PixelLook:
     """Values of the first band; whether the raster is empty is decided by all pixels of all bands."""
     pieces, is_estimate = _sample(dataset)
     values = _Values(nodata)
@@ -79,7 +79,7 @@ class _Values:
             if far.any():
                 self._extreme += int(far.sum())
                 valid = valid[~far]
-        # A value that stands for missing data is the least or the greatest of all.
+        # A value for missing data is the least or the greatest of all.
         for end in (np.min, np.max):
             if not valid.size:
                 return
@@ -92,33 +92,33 @@ class _Values:
             self._low, self._high = min(self._low, float(valid.min())), max(self._high, float(valid.max()))
 
     def warnings(self) -> list[DataWarning]:
-        found = []
+        warnings = []
         if self._undeclared_nan:
             text = "it has pixels that are not a number (NaN) without declaring NaN as nodata; they count as no data"
-            found.append(warn(Finding.NODATA_UNDECLARED, text))
+            warnings.append(warn(Finding.NODATA_UNDECLARED, text))
         for value, count in sorted(self._sentinels.items()):
             if count >= LEAST_SENTINEL_SHARE * self.total and self._stands_apart(value):
                 text = (
                     f"many pixels have the value {value:g}, which looks like missing data but is not the nodata value: "
                     f"if it is, order it again with `nodata={value:g}`; statistics count it as a measurement"
                 )
-                found.append(warn(Finding.NODATA_SUSPECTED, text))
+                warnings.append(warn(Finding.NODATA_SUSPECTED, text))
         if self._extreme:
             text = (
                 "it has values of 1e30 and more, which look like an undeclared nodata value: declare it, as with "
                 "`gdal_edit.py -a_nodata`; statistics count it as a measurement"
             )
-            found.append(warn(Finding.EXTREME_VALUES, text))
+            warnings.append(warn(Finding.EXTREME_VALUES, text))
         if self._masked_by_value and self._nodata is not None and self._low < self._nodata < self._high:
             text = (
                 f"the nodata value {self._nodata:g} lies between the values of the data: pixels that really have it "
                 "count as no data; give another `nodata` if they should not"
             )
-            found.append(warn(Finding.NODATA_CONFLICT, text))
-        return found
+            warnings.append(warn(Finding.NODATA_CONFLICT, text))
+        return warnings
 
     def _stands_apart(self, value: float) -> bool:
-        """Farther from all other values than these are from each other. A mask of 0 and 65535 is no such case."""
+        """Farther from all other values than these are from each other. A mask of 0 and 65535 does not count."""
         span = self._high - self._low
         if span < 0:
             return True
@@ -127,7 +127,7 @@ class _Values:
 
 
 def without_data(data: Any, nodata: float | None) -> Pixels:
-    """Which pixels of a masked array have no data: by the file's own word, by the given value, or as NaN."""
+    """Which pixels of a masked array have no data: by the file's mask, by the given value, or as NaN."""
     empty, plain = np.ma.getmaskarray(data), np.ma.getdata(data)
     if nodata is not None and not math.isnan(nodata):
         empty = empty | (plain == nodata)
@@ -136,22 +136,22 @@ def without_data(data: Any, nodata: float | None) -> Pixels:
     return np.asarray(empty)
 
 
-def _share_of_all(dataset: rasterio.DatasetReader, nodata: float | None, tell: Watch) -> float:
-    """Of all pixels, those that no band has data for. Reading ends when it is clear that there is enough."""
+def _share_of_all(dataset: rasterio.DatasetReader, nodata: float | None, tell: ProgressCallback) -> float:
+    """The share of pixels without data in all bands. Reading ends as soon as there is clearly enough data."""
     total = dataset.width * dataset.height
-    seen = missing = 0
+    read_pixels = missing = 0
     for window in windows_of(plan_like(dataset), dataset.block_shapes[0][0]):
-        tell(seen / total, "looking for pixels with data")
+        tell(read_pixels / total, "looking for pixels with data")
         empty = np.ones((window.height, window.width), dtype=bool)
         for band in dataset.indexes:
             empty &= without_data(dataset.read(band, window=window, masked=True), nodata)
             if not empty.any():
                 break
-        seen += empty.size
+        read_pixels += empty.size
         missing += int(empty.sum())
-        if seen - missing > (1 - NEARLY_EMPTY) * total:
+        if read_pixels - missing > (1 - NEARLY_EMPTY) * total:
             break
-    return missing / seen
+    return missing / read_pixels
 
 
 def _is_nan(nodata: float | None) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field
+from pydantic import Field
 from rasterio.crs import CRS
 from rasterio.enums import Resampling
 from rasterio.io import DatasetReader
@@ -18,12 +18,12 @@ from rasterio.windows import Window
 
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
 from rmhdag.handlers.raster.cog_files import json_nodata, require_crs, require_fitting
-from rmhdag.handlers.raster.crs import CrsRefused, around_its_middle, crs_name, read_crs
+from rmhdag.handlers.raster.crs import CrsText, around_its_middle, crs_name, read_crs
 from rmhdag.handlers.raster.opening import GDAL_ERRORS, open_raster, reading
-from rmhdag.handlers.raster.outputs import WORK, ItemId, item_id_of, keep_file
+from rmhdag.handlers.raster.outputs import WORK, item_id_of, keep_file
 from rmhdag.handlers.raster.writing import (
+    ProgressCallback,
     RasterPlan,
-    Watch,
     alpha_band,
     common_dtype,
     describe_like,
@@ -35,19 +35,11 @@ from rmhdag.handlers.raster_limits import RasterLimits
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.sources import SourceParams
 from rmhdag.models.blobs import Container
+from rmhdag.models.id_types import StacId
 
 WARP_MEMORY_MB = 64
 
 
-def check_crs(text: str) -> str:
-    try:
-        read_crs(text)
-    except CrsRefused as error:
-        raise ValueError(str(error)) from None
-    return text
-
-
-CrsText = Annotated[str, AfterValidator(check_crs)]
 Resolution = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 WarpResampling = Literal[
     "nearest", "bilinear", "cubic", "cubic_spline", "lanczos", "average", "mode", "max", "min", "med", "q1", "q3"
@@ -62,7 +54,7 @@ class ReprojectParams(SourceParams):
     ] = None
     resampling: WarpResampling = "nearest"
     nodata: float | Literal["nan"] | None = None
-    item_id: ItemId | None = None
+    item_id: StacId | None = None
     container: Container = WORK
 
 
@@ -75,8 +67,8 @@ def reproject(ctx: HandlerContext[ReprojectParams]) -> dict[str, Any]:
         plan = plan_reprojection(dataset, read_crs(params.crs), params.resolution, params.nodata)
         with reading(dataset.name, params.place):
             write_reprojected(dataset, local, plan, Resampling[params.resampling], watch(ctx))
-    kept = keep_file(ctx.storage, local, params.container, params.item_id or item_id_of(params.place))
-    return {"raster": kept.model_dump(mode="json"), **told_plan(plan)}
+    blob = keep_file(ctx.storage, local, params.container, params.item_id or item_id_of(params.place))
+    return {"raster": blob.model_dump(mode="json"), **told_plan(plan)}
 
 
 def plan_reprojection(
@@ -94,13 +86,15 @@ def plan_reprojection(
     except GDAL_ERRORS as error:
         raise NonRetryableError(
             f"the raster cannot be brought into {crs_name(crs)[:80]}: {error}; "
-            "does it lie where that coordinate system is meant for?"
+            "does it lie where that coordinate system is meant for?",
+            code="REPROJECTION_FAILED",
         ) from error
     most = RasterLimits.from_variables().raster_max_pixels
     if not (width and height and math.isfinite(transform.a)) or width * height > most:
         raise NonRetryableError(
             f"the result would have {width} × {height} pixels, at most {most:,} are allowed: "
-            "give a coarser `resolution`, in the units of the target"
+            "give a coarser `resolution`, in the units of the target",
+            code="RASTER_TOO_LARGE",
         )
     value = source.nodata if nodata is None else float(nodata)
     if value is not None:
@@ -118,7 +112,7 @@ def plan_reprojection(
 
 
 def write_reprojected(
-    source: DatasetReader, target: Path, plan: RasterPlan, resampling: Resampling, tell: Watch = unwatched
+    source: DatasetReader, target: Path, plan: RasterPlan, resampling: Resampling, tell: ProgressCallback = unwatched
 ) -> None:
     with WarpedVRT(
         source,

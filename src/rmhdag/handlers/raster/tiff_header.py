@@ -1,7 +1,7 @@
-"""What a TIFF says about itself, read by our own code before GDAL sees the file.
+"""Reads the header of a TIFF by our own code, before GDAL sees the file.
 
-Only the directories are read, never a pixel, in pieces of bounded size. Whatever a directory claims is compared with
-the size of the file and with the limits, so that a lie costs nothing.
+Only the directories are read, never a pixel, in pieces of bounded size. All values of a directory are compared with
+the size of the file and with the limits, so that a false value costs nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PLAIN_SYSTEM = "give it a plain one, as with `gdal_edit.py -a_srs EPSG:32633 in.
 
 
 class Compression(NamedTuple):
-    """As people call it, and as GDAL may call it once it has opened the file."""
+    """The usual name, and the names that GDAL may use for it."""
 
     name: str
     gdal_names: frozenset[str | None]
@@ -55,7 +55,7 @@ COMPRESSIONS = {
     50000: Compression("zstd", frozenset({"ZSTD"})),
     50001: Compression("WebP", frozenset({"WEBP"})),
 }
-# So much unpacked is worth a slot for some minutes, whatever it takes when packed: empty and sparse rasters are common.
+# Up to this unpacked size, any file size is accepted: it takes some minutes, and sparse rasters are common.
 LEAST_DECODED_BYTES = 4096 * MEGABYTE
 
 # Width in bytes and numpy's letter, by the number of the type; text and the like have no letter.
@@ -78,7 +78,7 @@ TYPES: dict[int, tuple[int, str]] = {
     18: (8, "u8"),
 }
 
-# How other files begin that are often called .tif, and what to do with them.
+# First bytes of other files that are often named .tif, and what to do with them.
 OTHER_FORMATS: list[tuple[bytes, str]] = [
     (b"PK", "a ZIP archive; unpack it and upload the GeoTIFFs that are in it one by one"),
     (b"\x1f\x8b", "a gzip archive; unpack it and upload the GeoTIFF that is in it"),
@@ -102,7 +102,11 @@ VIRTUAL = (
 
 
 class BadTiff(ValueError):
-    """What is wrong with the file, as the second half of a sentence that begins with its name."""
+    """What is wrong with the file, as the second half of a sentence that begins with its name; and its code."""
+
+    def __init__(self, message: str, code: str = "CORRUPTED_FILE") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Directory(NamedTuple):
@@ -117,7 +121,7 @@ class Directory(NamedTuple):
     block_height: int
     block_bytes: int
     blocks: int
-    # As it is written; GDAL passes over values that no pixel can have.
+    # As written in the file; GDAL ignores values that no pixel can have.
     nodata: str | None
     is_tiled: bool = False
 
@@ -132,7 +136,7 @@ class Directory(NamedTuple):
 
     @property
     def tiled_bytes(self) -> int:
-        """Unpacked, in the whole tiles of a COG."""
+        """The unpacked size in whole tiles of a COG."""
         tiles = -(-self.width // TILE_PIXELS) * -(-self.height // TILE_PIXELS)
         return tiles * TILE_PIXELS**2 * self.bands * self.bits // 8
 
@@ -145,31 +149,34 @@ class TiffHeader(NamedTuple):
 class _Tag(NamedTuple):
     type: int
     length: int
-    # Where its values are.
+    # The offset of its values.
     offset: int
 
 
 def read_header(read_at: ReadAt, size_bytes: int, limits: RasterLimits) -> TiffHeader:
-    """Raises BadTiff for what is no TIFF, is damaged, or is larger than the limits allow."""
+    """Raises BadTiff if the file is not a TIFF, is damaged, or exceeds the limits."""
     if size_bytes == 0:
         raise BadTiff("is empty (0 bytes): the upload has probably failed, upload it again")
     if size_bytes > limits.raster_max_file_mb * MEGABYTE:
         raise BadTiff(
             f"has {size_bytes // MEGABYTE:,} MB, the most is {limits.raster_max_file_mb:,} MB "
-            "(RMHDAG_RASTER_MAX_FILE_MB): cut it into smaller files"
+            "(RMHDAG_RASTER_MAX_FILE_MB): cut it into smaller files",
+            code="RASTER_TOO_LARGE",
         )
     start = read_at(0, min(size_bytes, 512))
     order, is_big = _recognise(start)
     reader = _Reader(read_at, size_bytes, order, is_big)
     directories: list[Directory] = []
-    seen: set[int] = set()
+    offsets: set[int] = set()
     offset = reader.first_directory(start)
     while offset:
-        if offset in seen:
+        if offset in offsets:
             raise BadTiff("is damaged: its list of images runs in a circle; export it again from its source")
         if len(directories) >= MOST_DIRECTORIES:
-            raise BadTiff(f"has more than {MOST_DIRECTORIES} images in one file: upload them one by one")
-        seen.add(offset)
+            raise BadTiff(
+                f"has more than {MOST_DIRECTORIES} images in one file: upload them one by one", code="INVALID_FORMAT"
+            )
+        offsets.add(offset)
         tags, offset = reader.read_directory(offset)
         directory = _directory_of(reader, tags)
         _check_limits(directory, limits)
@@ -178,7 +185,7 @@ def read_header(read_at: ReadAt, size_bytes: int, limits: RasterLimits) -> TiffH
         directories.append(directory)
     if not directories:
         raise BadTiff("is damaged: it is a TIFF without any image; export it again from its source")
-    _check_ratio(sum(one.decoded_bytes for one in directories), size_bytes, limits)
+    _check_ratio(sum(directory.decoded_bytes for directory in directories), size_bytes, limits)
     return TiffHeader(is_big, tuple(directories))
 
 
@@ -193,21 +200,29 @@ def _recognise(start: bytes) -> tuple[str, bool]:
             return order, True
     text = start.lstrip(b"\xef\xbb\xbf \t\r\n")
     if b"<VRTDataset" in start or b"<GDALTileIndexDataset" in start:
-        raise BadTiff(f"is not a GeoTIFF but {VIRTUAL}")
+        raise BadTiff(f"is not a GeoTIFF but {VIRTUAL}", code="INVALID_FORMAT")
     if text[:4].upper() in (b"MEM:", b"/VSI"):
-        raise BadTiff("is not a GeoTIFF but a text with an address in it: upload the raster itself")
+        raise BadTiff(
+            "is not a GeoTIFF but a text with an address in it: upload the raster itself", code="INVALID_FORMAT"
+        )
     for signature, described in OTHER_FORMATS:
         if start.startswith(signature):
-            raise BadTiff(f"is not a GeoTIFF but {described}")
+            raise BadTiff(f"is not a GeoTIFF but {described}", code="INVALID_FORMAT")
     if start[257:262] == b"ustar":
-        raise BadTiff("is not a GeoTIFF but a tar archive; unpack it and upload the GeoTIFFs that are in it one by one")
+        raise BadTiff(
+            "is not a GeoTIFF but a tar archive; unpack it and upload the GeoTIFFs that are in it one by one",
+            code="INVALID_FORMAT",
+        )
     if text.startswith(b"<"):
         raise BadTiff(
-            "is not a GeoTIFF but a page or a text in XML, perhaps the error page of a download: look into it"
+            "is not a GeoTIFF but a page or a text in XML, perhaps the error page of a download: look into it",
+            code="INVALID_FORMAT",
         )
     if not start.strip(b"\0"):
         raise BadTiff("is not a GeoTIFF: it begins with zeros, as after an upload that was broken off; upload it again")
-    raise BadTiff("is not a GeoTIFF, whatever its name says: export it as a GeoTIFF and upload that")
+    raise BadTiff(
+        "is not a GeoTIFF, whatever its name says: export it as a GeoTIFF and upload that", code="INVALID_FORMAT"
+    )
 
 
 class _Reader:
@@ -248,7 +263,7 @@ class _Reader:
             at = number * tag_bytes
             name, kind = struct.unpack_from(f"{self._order}HH", data, at)
             if name <= before:
-                # Of two equal ones other readers take the first, the last, or both: what we check they may not use.
+                # Of repeated tags, other readers use the first, the last, or both: perhaps not the one that we check.
                 raise BadTiff(
                     f"names its properties {'twice' if name in tags else 'out of order'} (tag {name}), which readers "
                     "understand differently: write it anew with `gdal_translate in.tif out.tif`"
@@ -284,12 +299,12 @@ class _Reader:
         return data.partition(b"\0")[0].decode("ascii", "replace").strip() or None
 
     def check_places(self, offsets: _Tag, lengths: _Tag) -> None:
-        """Every block lies inside the file. Blocks that are not there are empty ones, and no damage."""
+        """Every block is inside the file. Missing blocks are empty, not damaged."""
         for first in range(0, min(offsets.length, lengths.length), PIECE_VALUES):
             begins = self.numbers(offsets, first, PIECE_VALUES).astype(np.uint64)
             sizes = self.numbers(lengths, first, PIECE_VALUES).astype(np.uint64)
             begins, sizes = begins[: len(sizes)], sizes[: len(begins)]
-            # Not begins + sizes, which could run over.
+            # Not begins + sizes, which could overflow.
             outside = (sizes > 0) & (
                 (begins > self._size_bytes) | (sizes > self._size_bytes - np.minimum(begins, self._size_bytes))
             )
@@ -336,43 +351,50 @@ def _directory_of(reader: _Reader, tags: dict[int, _Tag]) -> Directory:
     )
 
 
-def _check_limits(found: Directory, limits: RasterLimits) -> None:
-    pixels = found.width * found.height
+def _check_limits(directory: Directory, limits: RasterLimits) -> None:
+    pixels = directory.width * directory.height
     if pixels > limits.raster_max_pixels:
         raise BadTiff(
-            f"says that it has {found.width:,} × {found.height:,} pixels, the most is {limits.raster_max_pixels:,} "
-            "in all (RMHDAG_RASTER_MAX_PIXELS): cut it into smaller files"
+            f"says that it has {directory.width:,} × {directory.height:,} pixels, the most is "
+            f"{limits.raster_max_pixels:,} in all (RMHDAG_RASTER_MAX_PIXELS): cut it into smaller files",
+            code="RASTER_TOO_LARGE",
         )
-    if found.bands > limits.raster_max_bands:
+    if directory.bands > limits.raster_max_bands:
         raise BadTiff(
-            f"has {found.bands:,} bands, the most is {limits.raster_max_bands:,} (RMHDAG_RASTER_MAX_BANDS): "
-            "split it by bands"
+            f"has {directory.bands:,} bands, the most is {limits.raster_max_bands:,} (RMHDAG_RASTER_MAX_BANDS): "
+            "split it by bands",
+            code="RASTER_BAND_INVALID",
         )
-    if found.decoded_bytes > limits.raster_max_decoded_mb * MEGABYTE:
+    if directory.decoded_bytes > limits.raster_max_decoded_mb * MEGABYTE:
         raise BadTiff(
-            f"has {found.decoded_bytes // MEGABYTE:,} MB when it is unpacked, the most is "
-            f"{limits.raster_max_decoded_mb:,} MB (RMHDAG_RASTER_MAX_DECODED_MB): cut it into smaller files"
+            f"has {directory.decoded_bytes // MEGABYTE:,} MB when it is unpacked, the most is "
+            f"{limits.raster_max_decoded_mb:,} MB (RMHDAG_RASTER_MAX_DECODED_MB): cut it into smaller files",
+            code="RASTER_TOO_LARGE",
         )
-    if found.tiled_bytes > max(LEAST_TILED_BYTES, MOST_TIMES_LARGER * found.decoded_bytes):
+    if directory.tiled_bytes > max(LEAST_TILED_BYTES, MOST_TIMES_LARGER * directory.decoded_bytes):
         raise BadTiff(
-            f"is a line of {found.width:,} × {found.height:,} pixels: in the tiles of a COG it would take "
-            f"{found.tiled_bytes // MEGABYTE:,} MB instead of {found.decoded_bytes // MEGABYTE:,} MB. "
-            "Cut it into pieces, or keep it as a table"
+            f"is a line of {directory.width:,} × {directory.height:,} pixels: in the tiles of a COG it would take "
+            f"{directory.tiled_bytes // MEGABYTE:,} MB instead of {directory.decoded_bytes // MEGABYTE:,} MB. "
+            "Cut it into pieces, or keep it as a table",
+            code="RASTER_TOO_LARGE",
         )
-    if found.compression not in COMPRESSIONS:
+    if directory.compression not in COMPRESSIONS:
         raise BadTiff(
-            f"is compressed in a way that is not accepted (number {found.compression}): "
-            "write it anew with `gdal_translate -co COMPRESS=DEFLATE -co TILED=YES in.tif out.tif`"
+            f"is compressed in a way that is not accepted (number {directory.compression}): "
+            "write it anew with `gdal_translate -co COMPRESS=DEFLATE -co TILED=YES in.tif out.tif`",
+            code="INVALID_FORMAT",
         )
-    if found.blocks > MOST_BLOCKS:
+    if directory.blocks > MOST_BLOCKS:
         raise BadTiff(
-            f"is cut into {found.blocks:,} blocks, the most is {MOST_BLOCKS:,}: "
-            "write it anew with `gdal_translate -co TILED=YES in.tif out.tif`"
+            f"is cut into {directory.blocks:,} blocks, the most is {MOST_BLOCKS:,}: "
+            "write it anew with `gdal_translate -co TILED=YES in.tif out.tif`",
+            code="INVALID_FORMAT",
         )
-    if found.block_bytes > limits.raster_max_block_mb * MEGABYTE and not found.is_plain_strip:
+    if directory.block_bytes > limits.raster_max_block_mb * MEGABYTE and not directory.is_plain_strip:
         raise BadTiff(
-            f"has blocks of {found.block_bytes // MEGABYTE:,} MB, the most is {limits.raster_max_block_mb:,} MB "
-            "(RMHDAG_RASTER_MAX_BLOCK_MB): write it anew with `gdal_translate -co TILED=YES in.tif out.tif`"
+            f"has blocks of {directory.block_bytes // MEGABYTE:,} MB, the most is {limits.raster_max_block_mb:,} MB "
+            "(RMHDAG_RASTER_MAX_BLOCK_MB): write it anew with `gdal_translate -co TILED=YES in.tif out.tif`",
+            code="INVALID_FORMAT",
         )
 
 
@@ -382,30 +404,35 @@ def _check_geo_texts(reader: _Reader, tags: dict[int, _Tag]) -> None:
     if tag is None:
         return
     if tag.type != ASCII or tag.length > MOST_GEO_TEXT_BYTES:
-        raise BadTiff(f"has names in its coordinate system that are no texts, or very long: {PLAIN_SYSTEM}")
+        raise BadTiff(
+            f"has names in its coordinate system that are no texts, or very long: {PLAIN_SYSTEM}",
+            code="VALIDATION_ERROR",
+        )
     pointer = find_pointer(reader.bytes_at(tag.offset, tag.length).replace(b"\0", b" ").decode("utf-8", "replace"))
     if pointer is not None:
         raise BadTiff(
             f"has a coordinate system that points to a file or to a transformation ({pointer[:80]!r}), and nothing but "
-            f"the file itself is read: {PLAIN_SYSTEM}"
+            f"the file itself is read: {PLAIN_SYSTEM}",
+            code="VALIDATION_ERROR",
         )
 
 
 def _check_ratio(decoded_bytes: int, size_bytes: int, limits: RasterLimits) -> None:
-    """A small file that unpacks to a huge raster would hold a worker for hours."""
+    """A small file that unpacks to a huge raster would occupy a worker for hours."""
     if decoded_bytes > max(LEAST_DECODED_BYTES, limits.raster_max_ratio * size_bytes):
         raise BadTiff(
             f"has {decoded_bytes // MEGABYTE:,} MB when it is unpacked, {decoded_bytes // size_bytes:,} times its "
-            f"size; the most is {limits.raster_max_ratio:,} times (RMHDAG_RASTER_MAX_RATIO): cut away what is empty"
+            f"size; the most is {limits.raster_max_ratio:,} times (RMHDAG_RASTER_MAX_RATIO): cut away what is empty",
+            code="RASTER_TOO_LARGE",
         )
 
 
-def _check_blocks(reader: _Reader, tags: dict[int, _Tag], found: Directory) -> None:
+def _check_blocks(reader: _Reader, tags: dict[int, _Tag], directory: Directory) -> None:
     places = (TILE_OFFSETS, TILE_BYTES) if TILE_OFFSETS in tags else (STRIP_OFFSETS, STRIP_BYTES)
     offsets, lengths = (tags.get(name) for name in places)
     if offsets is None:
         raise BadTiff("is damaged: it does not say where its pixels are; export it again from its source")
-    if max(offsets.length, lengths.length if lengths else 0) > 2 * found.blocks + 16:
+    if max(offsets.length, lengths.length if lengths else 0) > 2 * directory.blocks + 16:
         raise BadTiff("is damaged: it names more blocks than its image has; export it again from its source")
     if lengths is not None:
         reader.check_places(offsets, lengths)

@@ -1,4 +1,4 @@
-"""The pixels of tiles: cut from a raster into files of their own, and put together again. No storage, no tasks."""
+"""Cuts a raster into tiles and joins them again. No storage, no tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rmhdag.handlers.raster.writing import Pixels, RasterPlan, check_written, cr
 
 
 def write_tile(view: DatasetReader | WarpedVRT, scheme: TilingScheme, tile: Tile, path: Path) -> bool:
-    """Write the tile, or say that it holds nothing: what is only nodata is noted and not written."""
+    """Write the tile; False if it contains only nodata and was not written."""
     pixels: Pixels = view.read(list(range(1, scheme.bands + 1)), window=tile.window)
     mask = mask_of(view, scheme, tile.window) if scheme.masked else None
     if is_empty(pixels, mask, scheme, view.colorinterp):
@@ -35,12 +35,12 @@ def write_tile(view: DatasetReader | WarpedVRT, scheme: TilingScheme, tile: Tile
 def mask_of(view: DatasetReader | WarpedVRT, scheme: TilingScheme, window: Window) -> Pixels:
     if view.count == scheme.bands:
         return np.asarray(view.dataset_mask(window=window))
-    # GDAL takes such a band for a mask only if its numbers are unsigned, so it is read as the band that it is.
+    # GDAL uses such a band as a mask only if its type is unsigned, so it is read as an ordinary band.
     return np.where(view.read(view.count, window=window) > 0, np.uint8(255), np.uint8(0))
 
 
 def is_empty(pixels: Pixels, mask: Pixels | None, scheme: TilingScheme, colours: tuple[ColorInterp, ...] = ()) -> bool:
-    """Nothing is lost by leaving it out: a mosaic has the same values where no tile was written."""
+    """Whether the tile can be omitted: a mosaic has the same values where no tile was written."""
     nodata = scheme.nodata_value
     if nodata is not None:
         return bool(np.isnan(pixels).all() if np.isnan(nodata) else (pixels == nodata).all())
@@ -62,11 +62,11 @@ def mosaic_tiles(
 
     One tile is in memory at a time. What a raster says beside its pixels is taken from `like`.
     """
-    wanted = sorted({scheme.tile(col, row) for col, row in tiles}, key=lambda tile: tile.number)
+    ordered_tiles = sorted({scheme.tile(col, row) for col, row in tiles}, key=lambda tile: tile.number)
     with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), created(path, plan_of(scheme), sparse_ok=True) as target:
         if like is not None:
             describe_like(like)(target)
-        for done, tile in enumerate(wanted, 1):
+        for done, tile in enumerate(ordered_tiles, 1):
             with open_tile(tile.col, tile.row) as source:
                 check_tile(scheme, tile, source)
                 mask = source.dataset_mask() if scheme.masked else None
@@ -98,9 +98,11 @@ def _put(target: DatasetWriter, pixels: Pixels, mask: Pixels | None, path: Path,
 
 
 def check_tile(scheme: TilingScheme, tile: Tile, source: DatasetReader) -> None:
-    found = (source.width, source.height, source.count, source.dtypes[0])
-    wanted = (tile.window.width, tile.window.height, scheme.bands, scheme.dtype)
-    if found != wanted:
+    actual = (source.width, source.height, source.count, source.dtypes[0])
+    expected = (tile.window.width, tile.window.height, scheme.bands, scheme.dtype)
+    if actual != expected:
         raise NonRetryableError(
-            f"tile {tile.col}/{tile.row} has another size, type or number of bands ({found}) than the scheme ({wanted})"
+            f"tile {tile.col}/{tile.row} has another size, type or number of bands ({actual}) "
+            f"than the scheme ({expected})",
+            code="VALIDATION_ERROR",
         )

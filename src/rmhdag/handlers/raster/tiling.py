@@ -1,4 +1,4 @@
-"""The tiled branch as tasks: a scheme, then batches of tiles. A tile that is finished is found, not made again."""
+"""Tiling as tasks: a scheme, then batches of tiles. Finished tiles are found, not created again."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _make(ctx: HandlerContext[TileBatchParams], source: _Source, tile: Tile) -> 
 
 
 class _Source:
-    """Opened when the first tile has to be made: a batch that is finished already reads nothing."""
+    """Opened for the first tile that is missing: a finished batch reads nothing."""
 
     def __init__(self, ctx: HandlerContext[TileBatchParams]) -> None:
         self._ctx = ctx
@@ -139,7 +139,7 @@ class _Source:
 
 
 class _Notes:
-    """What is known about the tiles of a batch: from the checkpoint, from the store, or because they were just made."""
+    """The known tiles of a batch: from the checkpoint, from the store, or just created."""
 
     def __init__(self, storage: Storage, params: TileBatchParams, resume: Checkpoint | None) -> None:
         self._storage = storage
@@ -154,26 +154,26 @@ class _Notes:
         return len(self._tiles)
 
     def knows(self, tile: Tile) -> bool:
-        """From an earlier run. A file that is not what the checkpoint says, or is damaged, is made again."""
+        """Whether an earlier run has written the tile. A damaged or changed file is created again."""
         if tile.number in self._saved and self._saved[tile.number] is None:
             self._tiles[tile.number] = None
             return True
         try:
-            found = _measured(self._storage, self._params.scheme.address(self._params.source, tile))
+            blob = _measured(self._storage, self._params.scheme.address(self._params.source, tile))
         except BlobNotFound:
             return False
         expected = self._saved.get(tile.number)
-        believed = self._is_whole(tile, found) if expected is None else found.sha256 == expected
+        believed = self._is_whole(tile, blob) if expected is None else blob.sha256 == expected
         if not believed:
             return False
-        self._tiles[tile.number] = found
+        self._tiles[tile.number] = blob
         self._found += 1
         return True
 
-    def _is_whole(self, tile: Tile, found: BlobRef) -> bool:
-        """Nobody noted its hash, so all of it is read: a damaged tile would stop every mosaic from now on."""
+    def _is_whole(self, tile: Tile, blob: BlobRef) -> bool:
+        """Its hash is unknown, so the whole file is read: a damaged tile would stop every later mosaic."""
         try:
-            with open_raster(self._storage, found) as dataset, reading(dataset.name, found.address):
+            with open_raster(self._storage, blob) as dataset, reading(dataset.name, blob.address):
                 check_tile(self._params.scheme, tile, dataset)
                 dataset.read()
                 dataset.dataset_mask()

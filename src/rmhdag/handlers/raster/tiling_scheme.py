@@ -1,6 +1,6 @@
 """How a raster is cut into tiles: a grid that is described, not listed, and batches that are ranges of it.
 
-A scheme says everything about the pixels of its tiles. Its hash is part of their names: equal names, equal pixels.
+A scheme determines the pixels of its tiles. Its hash is part of their names: equal names, equal pixels.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Tile(NamedTuple):
 
 
 class TileRange(BaseModel):
-    """A batch: so many tiles from that one on."""
+    """A batch: this many tiles from that number on."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -84,7 +84,7 @@ class TilingScheme(BaseModel):
     def _check_hash(self) -> Self:
         expected = self._digest()
         if self.hash and self.hash != expected:
-            raise ValueError("the scheme was changed after it was made: its hash does not fit; make it anew")
+            raise ValueError("the scheme was changed after it was created: its hash does not match; create it again")
         object.__setattr__(self, "hash", expected)
         return self
 
@@ -110,11 +110,13 @@ class TilingScheme(BaseModel):
 
     @property
     def coordinate_system(self) -> CRS | None:
-        """A scheme comes as a parameter, whoever made it."""
+        """A scheme is a parameter and may come from anyone, so it is checked."""
         try:
             return crs_of_wkt(self.crs) if self.crs else None
         except CRSError:
-            raise NonRetryableError("the coordinate system of the scheme is no WKT: make the scheme anew") from None
+            raise NonRetryableError(
+                "the coordinate system of the scheme is not WKT: create the scheme again", code="INVALID_PARAMETER"
+            ) from None
 
     @property
     def affine(self) -> Affine:
@@ -123,7 +125,8 @@ class TilingScheme(BaseModel):
     def tile(self, col: int, row: int) -> Tile:
         if not (0 <= col < self.columns and 0 <= row < self.rows):
             raise NonRetryableError(
-                f"there is no tile {col}/{row}: the grid has {self.columns} columns and {self.rows} rows"
+                f"there is no tile {col}/{row}: the grid has {self.columns} columns and {self.rows} rows",
+                code="INVALID_PARAMETER",
             )
         left, top = col * self.tile_width, row * self.tile_height
         window = Window(left, top, min(self.tile_width, self.width - left), min(self.tile_height, self.height - top))
@@ -132,13 +135,14 @@ class TilingScheme(BaseModel):
     def tiles(self, batch: TileRange) -> Iterator[Tile]:
         if batch.first + batch.count > self.tile_count:
             raise NonRetryableError(
-                f"the batch ends with tile {batch.first + batch.count - 1}, the last one is {self.tile_count - 1}"
+                f"the batch ends with tile {batch.first + batch.count - 1}, the last one is {self.tile_count - 1}",
+                code="INVALID_PARAMETER",
             )
         for index in range(batch.first, batch.first + batch.count):
             yield self.tile(index % self.columns, index // self.columns)
 
     def batches(self, batch_size: int | None = None) -> list[TileRange]:
-        """By measure, so that a task takes seconds; every tile is in exactly one."""
+        """Batches of a measured size, so that a task takes seconds; every tile is in exactly one."""
         samples = self.tile_width * self.tile_height * self.bands
         size = min(batch_size or max(1, SAMPLES_IN_BATCH // samples), MOST_TILES_IN_BATCH)
         return [
@@ -147,7 +151,7 @@ class TilingScheme(BaseModel):
         ]
 
     def address(self, source: BlobRef, tile: Tile) -> BlobAddress:
-        """Named by what it is made from: whoever finds it need not make it."""
+        """Named after its source and scheme: an existing tile need not be created again."""
         path = f"{source.sha256}/{self.hash[:16]}/{tile.row:05d}-{tile.col:05d}.tif"
         return BlobAddress(Zone.SILVER, WORK, path)
 
@@ -161,9 +165,9 @@ def pixel_grid(dataset: DatasetReader, *, tile_size: int | None, memory_bytes: i
         width = _at_most_blocks(memory_bytes // (bytes_per_pixel * BLOCK), dataset.width)
         height = _at_most_blocks(memory_bytes // (bytes_per_pixel * width), dataset.height)
     else:
-        wanted = tile_size or _square_side(memory_bytes // bytes_per_pixel)
-        width = _whole_blocks(wanted, block_width, at_most=dataset.width)
-        height = _whole_blocks(wanted, block_height, at_most=dataset.height)
+        side = tile_size or _square_side(memory_bytes // bytes_per_pixel)
+        width = _whole_blocks(side, block_width, at_most=dataset.width)
+        height = _whole_blocks(side, block_height, at_most=dataset.height)
     return _checked(
         TilingScheme(
             width=dataset.width,
@@ -189,31 +193,36 @@ def matrix_grid(
     memory_bytes: int,
     resampling: ResamplingName,
 ) -> TilingScheme:
-    """Tiles on a tile matrix set such as WebMercatorQuad, each of them so many of its tiles in a square."""
+    """Tiles on a tile matrix set such as WebMercatorQuad, each of them a square of several matrix tiles."""
     if dataset.crs is None:
         raise NonRetryableError(
-            "the raster has no coordinate system, so it cannot be laid on a tile matrix: give it one"
+            "the raster has no coordinate system, so it cannot be laid on a tile matrix: give it one",
+            code="CRS_MISSING",
         )
     matrices = _matrix_set(tms)
     target = CRS.from_wkt(matrices.crs.to_wkt())
     if zoom is None:
-        wanted, _, _ = calculate_default_transform(dataset.crs, target, dataset.width, dataset.height, *dataset.bounds)
-        zoom = matrices.zoom_for_res(abs(wanted.a))
+        grid, _, _ = calculate_default_transform(dataset.crs, target, dataset.width, dataset.height, *dataset.bounds)
+        zoom = matrices.zoom_for_res(abs(grid.a))
     if not matrices.minzoom <= zoom <= matrices.maxzoom:
-        raise NonRetryableError(f"{tms} has the zoom levels {matrices.minzoom} to {matrices.maxzoom}, not {zoom}")
+        raise NonRetryableError(
+            f"{tms} has the zoom levels {matrices.minzoom} to {matrices.maxzoom}, not {zoom}", code="INVALID_PARAMETER"
+        )
     matrix = matrices.matrix(zoom)
     left, bottom, right, top = _bounds_in(target, dataset)
     # Not its `pointOfOrigin`, which has north before east in some sets.
     corner = matrices.xy_bounds(morecantile.Tile(0, 0, zoom))
     origin_x, origin_y = corner.left, corner.top
     span_x, span_y = matrix.cellSize * matrix.tileWidth, matrix.cellSize * matrix.tileHeight
-    # A hair inside, so that a raster that ends on the edge of a tile does not take the next one as well.
+    # Slightly inside, so that a raster that ends on the edge of a tile does not include the next one.
     first_col = _within(math.floor((left - origin_x) / span_x + 1e-9), matrix.matrixWidth)
     last_col = _within(math.ceil((right - origin_x) / span_x - 1e-9) - 1, matrix.matrixWidth)
     first_row = _within(math.floor((origin_y - top) / span_y + 1e-9), matrix.matrixHeight)
     last_row = _within(math.ceil((origin_y - bottom) / span_y - 1e-9) - 1, matrix.matrixHeight)
     if last_col < first_col or last_row < first_row:
-        raise NonRetryableError(f"the raster lies outside of {tms}: choose another tile matrix set")
+        raise NonRetryableError(
+            f"the raster lies outside of {tms}: choose another tile matrix set", code="INVALID_PARAMETER"
+        )
     masked = _needs_mask(dataset)
     side = tile_size or _square_side(memory_bytes // ((dataset.count + masked) * _item_bytes(dataset)))
     return _checked(
@@ -247,7 +256,9 @@ def viewed(dataset: DatasetReader, scheme: TilingScheme) -> Iterator[DatasetRead
     """The raster in the pixels of the scheme: itself, or warped while it is read, with its mask as one band more."""
     if scheme.tms is None:
         if (dataset.width, dataset.height, dataset.count) != (scheme.width, scheme.height, scheme.bands):
-            raise NonRetryableError("the scheme was made for another raster: its size or its bands differ")
+            raise NonRetryableError(
+                "the scheme was created for another raster: its size or its bands differ", code="VALIDATION_ERROR"
+            )
         yield dataset
         return
     with WarpedVRT(
@@ -260,7 +271,7 @@ def viewed(dataset: DatasetReader, scheme: TilingScheme) -> Iterator[DatasetRead
         resampling=Resampling[scheme.resampling],
         nodata=scheme.nodata_value,
         add_alpha=_needs_mask(dataset),
-        # Pixels. An approximation depends on the window that is read; neighbouring tiles are to fit nevertheless.
+        # In pixels. The approximation depends on the window that is read, but neighbouring tiles must fit.
         tolerance=0.001,
         dtype=scheme.dtype,
     ) as warped:
@@ -273,11 +284,11 @@ def scheme_bounds(scheme: TilingScheme) -> tuple[float, float, float, float]:
 
 
 def _bounds_in(target: CRS, dataset: DatasetReader) -> tuple[float, float, float, float]:
-    """What lies beyond 180 degrees counts where it is on earth: at the other end of the world."""
+    """Parts beyond 180 degrees are moved to the other end of the range."""
     left, bottom, right, top = dataset.bounds
     spans = within_180(left, right) if goes_beyond_180(dataset.crs, left, right) else [(left, right)]
-    found = [transform_bounds(dataset.crs, target, west, bottom, east, top, densify_pts=21) for west, east in spans]
-    lefts, bottoms, rights, tops = zip(*found, strict=True)
+    bounds = [transform_bounds(dataset.crs, target, west, bottom, east, top, densify_pts=21) for west, east in spans]
+    lefts, bottoms, rights, tops = zip(*bounds, strict=True)
     return min(lefts), min(bottoms), max(rights), max(tops)
 
 
@@ -285,21 +296,24 @@ def _matrix_set(name: str) -> morecantile.TileMatrixSet:
     try:
         return morecantile.tms.get(name)
     except morecantile.errors.InvalidIdentifier as error:
-        known = ", ".join(sorted(morecantile.tms.list()))
-        raise NonRetryableError(f"there is no tile matrix set {name!r}; there are {known}") from error
+        names = ", ".join(sorted(morecantile.tms.list()))
+        raise NonRetryableError(
+            f"there is no tile matrix set {name!r}; there are {names}", code="INVALID_PARAMETER"
+        ) from error
 
 
 def _checked(scheme: TilingScheme) -> TilingScheme:
     if scheme.tile_count > MOST_TILES:
         raise NonRetryableError(
             f"the grid would have {scheme.tile_count} tiles of {scheme.tile_width} × {scheme.tile_height} pixels, "
-            f"at most {MOST_TILES} are possible: make the tiles larger or the zoom smaller"
+            f"at most {MOST_TILES} are possible: make the tiles larger or the zoom smaller",
+            code="INVALID_PARAMETER",
         )
     return scheme
 
 
 def _needs_mask(dataset: DatasetReader) -> bool:
-    """Warping leaves empty corners; without nodata and alpha only a mask can say so."""
+    """Warping leaves empty corners; without nodata and alpha only a mask can mark them."""
     return dataset.nodata is None and alpha_band(dataset) is None
 
 
@@ -311,17 +325,17 @@ def _square_side(pixels: int) -> int:
     return min(LARGEST_TILE, max(BLOCK, math.isqrt(max(pixels, 1)) // BLOCK * BLOCK))
 
 
-def _whole_blocks(wanted: int, block: int, *, at_most: int | None = None) -> int:
+def _whole_blocks(length: int, block: int, *, at_most: int | None = None) -> int:
     """The nearest size in whole blocks: of our files, so that a mosaic writes each once, and of the source, so that
     none is read twice, unless these are very large."""
     unit = math.lcm(block, BLOCK)
     if unit > 2 * LARGEST_TILE or (at_most is not None and block >= at_most):
         unit = BLOCK
-    return max(unit, round(wanted / unit) * unit)
+    return max(unit, round(length / unit) * unit)
 
 
-def _at_most_blocks(wanted: int, whole: int) -> int:
-    return whole if wanted >= whole else max(BLOCK, wanted // BLOCK * BLOCK)
+def _at_most_blocks(length: int, whole: int) -> int:
+    return whole if length >= whole else max(BLOCK, length // BLOCK * BLOCK)
 
 
 def _six(transform: Affine) -> tuple[float, float, float, float, float, float]:
@@ -330,7 +344,7 @@ def _six(transform: Affine) -> tuple[float, float, float, float, float, float]:
 
 
 def _plain(value: float) -> float:
-    """PostgreSQL's numbers know no negative zero, and a scheme that comes back must be the one that left."""
+    """PostgreSQL's numbers have no negative zero, and a scheme must be unchanged after it was stored."""
     return float(value) + 0.0
 
 

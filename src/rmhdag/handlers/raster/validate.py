@@ -1,4 +1,4 @@
-"""`raster.validate`: is this file fit to be worked on, and what is it?"""
+"""`raster.validate`: checks whether a file can be processed, and describes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 from pydantic import Field
 
 from rmhdag.handlers.contract import HandlerContext
+from rmhdag.handlers.raster.claims import RasterType, check_claims
 from rmhdag.handlers.raster.cog_layout import cog_faults
+from rmhdag.handlers.raster.crs import CrsText
 from rmhdag.handlers.raster.findings import Finding, warn
 from rmhdag.handlers.raster.georeferencing import NotOnEarth, georeference_of
 from rmhdag.handlers.raster.opening import OpenedRaster, RasterRefused, open_with_header, reading
@@ -25,12 +27,18 @@ from rmhdag.storage import BlobInfo
 from rmhdag.storage.zones import media_type_of
 
 HASH_PIECE_BYTES = 8 * MEGABYTE
+PIXEL_TYPE = "BIT_DEPTH_POLICY_VIOLATION"
 REMEDY = "give the right value by the parameter `nodata`, or set it as with `gdal_edit.py -a_nodata 0`"
 
 
 MostNodata = Annotated[
     float,
-    Field(gt=0, le=100, allow_inf_nan=False, description="A raster is refused if so many of its pixels have no data"),
+    Field(
+        gt=0,
+        le=100,
+        allow_inf_nan=False,
+        description="A raster is refused if this percentage of its pixels or more has no data",
+    ),
 ]
 
 
@@ -39,6 +47,12 @@ class ValidateParams(SourceParams):
         default=None, allow_inf_nan=False, description="The value that means no data, instead of what the file says"
     )
     most_nodata_percent: MostNodata = 99.0
+    crs: CrsText | None = Field(
+        default=None, description="What the order says about its coordinate reference system; refused if it has another"
+    )
+    raster_type: RasterType | None = Field(
+        default=None, description="What the order calls it; refused if its bands and pixels do not fit"
+    )
 
 
 @handler("raster.validate", aliases=["raster_validate"])
@@ -54,6 +68,7 @@ def validate(ctx: HandlerContext[ValidateParams]) -> HandlerResult:
     with open_with_header(ctx, address) as opened, reading(opened.dataset.name, place):
         dataset = opened.dataset
         ctx.progress(0, 4, "header is sound")
+        check_claims(dataset, params.crs, params.raster_type, place)
         described, warnings = describe(opened, place, params.nodata)
         ctx.progress(1, 4, "looking for pixels without data")
         nodata = None if described["nodata"] is None else float(described["nodata"])
@@ -66,7 +81,9 @@ def validate(ctx: HandlerContext[ValidateParams]) -> HandlerResult:
         source = address if isinstance(address, BlobRef) else None
         sha256 = content_hash(ctx, info)
     if source is not None and source.sha256 != sha256:
-        raise RasterRefused(f"{place} is not the file it was when it was checked before: submit it again.")
+        raise RasterRefused(
+            f"{place} is not the file it was when it was checked before: submit it again.", code="VALIDATION_ERROR"
+        )
     warnings += look.warnings
     output = {
         **described,
@@ -90,18 +107,21 @@ def validate(ctx: HandlerContext[ValidateParams]) -> HandlerResult:
 
 
 def require_data(look: PixelLook, most_percent: float, name: object) -> None:
-    """An empty raster is a mistake of whoever exported it, more often than not: it is not published as good."""
+    """An empty raster is usually a mistake in the export, so it is not published."""
     if look.share == 1.0:
-        raise RasterRefused(f"{name} is empty: no pixel has data. Check its nodata value, or export it again.")
+        raise RasterRefused(
+            f"{name} is empty: no pixel has data. Check its nodata value, or export it again.", code="RASTER_EMPTY"
+        )
     if 100 * look.share >= most_percent:
         raise RasterRefused(
             f"{name} is nearly empty: {100 * look.share:.2f} % of its pixels have no data. Check its nodata value, or "
-            "accept that with a larger `most_nodata_percent`."
+            "accept that with a larger `most_nodata_percent`.",
+            code="RASTER_EMPTY",
         )
 
 
 def content_hash(ctx: HandlerContext[Any], info: BlobInfo) -> str:
-    """Of what is there, whatever hash somebody may have noted beside it: outputs are named after this one."""
+    """The hash of the actual content, whatever the metadata says: outputs are named after it."""
     digest = hashlib.sha256()
     for offset in range(0, info.size_bytes, HASH_PIECE_BYTES):
         digest.update(ctx.storage.read_range(info.address, offset, HASH_PIECE_BYTES))
@@ -112,29 +132,34 @@ def content_hash(ctx: HandlerContext[Any], info: BlobInfo) -> str:
 def describe(
     opened: OpenedRaster, name: object, nodata: float | None = None
 ) -> tuple[dict[str, Any], list[DataWarning]]:
-    """What the header says; raises RasterRefused if that cannot be worked with."""
+    """The description from the header; raises RasterRefused if the raster cannot be processed."""
     dataset = opened.dataset
     try:
-        found = georeference_of(dataset)
+        georeference = georeference_of(dataset)
     except NotOnEarth as error:
-        raise RasterRefused(f"{name} {error}.") from None
-    warnings = list(found.warnings)
+        raise RasterRefused(f"{name} {error}.", code=error.code) from None
+    warnings = list(georeference.warnings)
     if dataset.subdatasets:
         warnings.append(warn(Finding.IMAGES_IGNORED, "the file holds several images, and only the first is used"))
     types = sorted(set(dataset.dtypes))
     if len(types) > 1:
-        raise RasterRefused(f"{name} has bands of different types ({', '.join(types)}): split it by bands.")
+        raise RasterRefused(
+            f"{name} has bands of different types ({', '.join(types)}): split it by bands.", code=PIXEL_TYPE
+        )
     (dtype,) = types
     if dtype.startswith("complex"):
-        raise RasterRefused(f"{name} has complex numbers as pixels: export amplitude and phase as two bands.")
+        raise RasterRefused(
+            f"{name} has complex numbers as pixels: export amplitude and phase as two bands.", code=PIXEL_TYPE
+        )
     overviews = [int(factor) for factor in dataset.overviews(1)]
     if min(overviews, default=1) < 1:
         raise RasterRefused(
-            f"{name} is damaged: its overviews are larger than itself. Export it again from its source."
+            f"{name} is damaged: its overviews are larger than itself. Export it again from its source.",
+            code="CORRUPTED_FILE",
         )
     declared = dataset.nodata
     if nodata is not None:
-        check_nodata(nodata, dtype, name)
+        check_nodata(nodata, dtype, name, code="INVALID_PARAMETER")
         if declared is not None and declared != nodata:
             text = f"the nodata value of the order, {nodata:g}, is used instead of that of the file, {declared:g}"
             warnings.append(warn(Finding.NODATA_OVERRIDE, text))
@@ -142,10 +167,10 @@ def describe(
     elif (written := opened.header.directories[0].nodata) is not None:
         check_nodata(written, dtype, name)
     described = {
-        "crs": found.crs,
-        "bounds": list(found.bounds),
-        "bounds_wgs84": list(found.bounds_wgs84),
-        "resolution": list(found.resolution),
+        "crs": georeference.crs,
+        "bounds": list(georeference.bounds),
+        "bounds_wgs84": list(georeference.bounds_wgs84),
+        "resolution": list(georeference.resolution),
         "width": dataset.width,
         "height": dataset.height,
         "bands": dataset.count,
@@ -160,13 +185,13 @@ def describe(
     return described, warnings
 
 
-def check_nodata(nodata: float | str, dtype: str, name: object) -> None:
-    """A value that no pixel can have is a mistake of whoever wrote it; we do not guess which was meant."""
+def check_nodata(nodata: float | str, dtype: str, name: object, code: str = "VALIDATION_ERROR") -> None:
+    """A nodata value that no pixel can have is a mistake in the file; we do not guess the intended one."""
     try:
         value = float(nodata)
     except ValueError:
         raise RasterRefused(
-            f"{name} says that {str(nodata)[:40]!r} means no data, which is no number: {REMEDY}."
+            f"{name} says that {str(nodata)[:40]!r} means no data, which is no number: {REMEDY}.", code=code
         ) from None
     if np.dtype(dtype).kind == "f":
         return
@@ -174,12 +199,13 @@ def check_nodata(nodata: float | str, dtype: str, name: object) -> None:
     if not (math.isfinite(value) and value == int(value) and limits.min <= value <= limits.max):
         raise RasterRefused(
             f"{name} says that the value {value:g} means no data, but its pixels are {dtype} "
-            f"({limits.min} to {limits.max}) and cannot have it: {REMEDY}."
+            f"({limits.min} to {limits.max}) and cannot have it: {REMEDY}.",
+            code=code,
         )
 
 
 def cog_reasons(opened: OpenedRaster) -> tuple[bool, list[str]]:
-    """Whether it is a Cloud Optimized GeoTIFF, and what speaks against it."""
+    """Whether it is a Cloud Optimized GeoTIFF, and why not."""
     faults = cog_faults(opened)
     return not faults.errors, [f"not a COG: {text}" for text in faults.errors] + [
         f"COG: {text}" for text in faults.warnings

@@ -1,4 +1,4 @@
-"""Pixels into files of our own: what a file is to be, and the windows in which it is written.
+"""Writes pixels into our own files: the plan of a file, and the windows in which it is written.
 
 Memory is bounded by the window and by GDAL's cache, never by the size of a raster.
 """
@@ -34,12 +34,12 @@ Pixels = NDArray[Any]
 
 
 class NotWritten(Exception):
-    """A file of ours could not be written. No fault of the raster that is read: worth another attempt."""
+    """One of our files could not be written. The source is not the cause: worth another attempt."""
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Around what is done to a file of ours, so that a full disk is not taken for a damaged source."""
+    """Wraps writes to our own files, so that a full disk is not reported as a damaged source."""
     try:
         yield
     except (*GDAL_ERRORS, RasterRefused) as error:
@@ -47,17 +47,17 @@ def writing(path: Path) -> Iterator[None]:
         raise NotWritten(f"{path.name} could not be written ({reason}): is the worker's disk full?") from error
 
 
-class Watch(Protocol):
-    """Who is told how far the work is. Raises when it is to stop."""
+class ProgressCallback(Protocol):
+    """Receives the progress. Raises if the work should stop."""
 
     def __call__(self, done: float, message: str) -> None: ...
 
 
 def unwatched(done: float, message: str) -> None:
-    """For those who work alone."""
+    """Ignores the progress."""
 
 
-def watch(ctx: HandlerContext[Any], first: float = 0.0, last: float = 100.0) -> Watch:
+def watch(ctx: HandlerContext[Any], first: float = 0.0, last: float = 100.0) -> ProgressCallback:
     """Progress in percent of the task, of which this work is the part between first and last."""
 
     def tell(done: float, message: str) -> None:
@@ -69,7 +69,7 @@ def watch(ctx: HandlerContext[Any], first: float = 0.0, last: float = 100.0) -> 
 
 
 class RasterPlan(NamedTuple):
-    """What a file is to be. `masked` files say by a mask which pixels count, others by nodata or not at all."""
+    """The properties of a file. `masked` files mark valid pixels by a mask, others by nodata or not at all."""
 
     width: int
     height: int
@@ -82,12 +82,12 @@ class RasterPlan(NamedTuple):
 
     @property
     def interleave(self) -> str:
-        """Few bands are wanted together, many one by one."""
+        """Few bands are read together, many one by one."""
         return "pixel" if self.bands <= MOST_PIXEL_INTERLEAVED else "band"
 
     @property
     def bytes_together(self) -> int:
-        """Of one pixel, as far as its bands are written together."""
+        """The size of one pixel, for bands that are written together."""
         return int(np.dtype(self.dtype).itemsize) * (self.bands if self.interleave == "pixel" else 1)
 
 
@@ -116,14 +116,14 @@ def has_mask(dataset: DatasetReader) -> bool:
 
 
 def alpha_band(dataset: DatasetReader) -> int | None:
-    found = [
+    bands = [
         band for band, meaning in zip(dataset.indexes, dataset.colorinterp, strict=True) if meaning is ColorInterp.alpha
     ]
-    return found[-1] if found else None
+    return bands[-1] if bands else None
 
 
 def masks_of(dataset: DatasetReader, bands: list[int], window: Window) -> Pixels:
-    """Band by band; an alpha band speaks for all of them, itself included."""
+    """Per band; an alpha band counts for all of them, including itself."""
     if alpha_band(dataset) is None:
         return np.asarray(dataset.read_masks(bands, window=window))
     return np.broadcast_to(dataset.dataset_mask(window=window), (len(bands), window.height, window.width))
@@ -136,7 +136,7 @@ def predictor_of(dtype: str) -> str:
 
 
 def passing_options(plan: RasterPlan) -> dict[str, Any]:
-    """A file between two steps."""
+    """The profile of an intermediate file."""
     return {
         "driver": "GTiff",
         "width": plan.width,
@@ -170,8 +170,8 @@ def windows_of(plan: RasterPlan, source_block_height: int = BLOCK) -> Iterator[W
 
 def band_groups(plan: RasterPlan, window: Window) -> Iterator[list[int]]:
     """Bands that fit into memory together; files whose bands lie together are written together."""
-    one = int(window.width * window.height * np.dtype(plan.dtype).itemsize)
-    size = plan.bands if plan.interleave == "pixel" else max(1, WINDOW_BYTES // one)
+    band_bytes = int(window.width * window.height * np.dtype(plan.dtype).itemsize)
+    size = plan.bands if plan.interleave == "pixel" else max(1, WINDOW_BYTES // band_bytes)
     for first in range(1, plan.bands + 1, size):
         yield list(range(first, min(first + size, plan.bands + 1)))
 
@@ -184,10 +184,10 @@ def write_windows(
     *,
     source_block_height: int = BLOCK,
     describe: Callable[[DatasetWriter], None] | None = None,
-    tell: Watch = unwatched,
+    tell: ProgressCallback = unwatched,
     message: str = "writing",
 ) -> None:
-    """A passing file, window by window. `read_mask` is asked if the plan has a mask."""
+    """Write an intermediate file, window by window. `read_mask` is called if the plan has a mask."""
     with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), created(path, plan) as target:
         if describe is not None:
             describe(target)
@@ -208,7 +208,7 @@ def write_windows(
 
 
 def check_written(path: Path) -> None:
-    """What GDAL could not write when it closed a file, it tells nobody: look whether all that it names is there."""
+    """GDAL does not report write errors when it closes a file, so check that all blocks are in the file."""
     with writing(path), open_local(path):
         pass
 
@@ -225,12 +225,12 @@ def created(path: Path, plan: RasterPlan, **options: Any) -> Iterator[DatasetWri
 
 
 def describe_like(source: DatasetReader, *, bands: list[int] | None = None) -> Callable[[DatasetWriter], None]:
-    """What is known about the values: colours, names, scales, tags. Statistics would be those of other pixels."""
-    kept = bands or list(source.indexes)
+    """Copies the metadata of bands: colours, names, scales, tags. Not statistics: they belong to other pixels."""
+    indexes = bands or list(source.indexes)
 
     def describe(target: DatasetWriter) -> None:
-        target.colorinterp = [source.colorinterp[band - 1] for band in kept]
-        for number, band in enumerate(kept, 1):
+        target.colorinterp = [source.colorinterp[band - 1] for band in indexes]
+        for number, band in enumerate(indexes, 1):
             if source.descriptions[band - 1]:
                 target.set_band_description(number, source.descriptions[band - 1])
             if source.units[band - 1]:
@@ -238,12 +238,12 @@ def describe_like(source: DatasetReader, *, bands: list[int] | None = None) -> C
             tags = {key: value for key, value in source.tags(band).items() if not key.startswith("STATISTICS_")}
             if tags:
                 target.update_tags(number, **tags)
-        if source.colorinterp[kept[0] - 1] is ColorInterp.palette:
-            target.write_colormap(1, source.colormap(kept[0]))
+        if source.colorinterp[indexes[0] - 1] is ColorInterp.palette:
+            target.write_colormap(1, source.colormap(indexes[0]))
         if any(scale != 1 for scale in source.scales):
-            target.scales = [source.scales[band - 1] for band in kept]
+            target.scales = [source.scales[band - 1] for band in indexes]
         if any(offset != 0 for offset in source.offsets):
-            target.offsets = [source.offsets[band - 1] for band in kept]
+            target.offsets = [source.offsets[band - 1] for band in indexes]
         target.update_tags(**source.tags())
 
     return describe

@@ -1,4 +1,4 @@
-"""raster.stats_zonal: what the pixels inside each of many zones add up to, each by the share of it that is inside."""
+"""raster.stats_zonal: statistics of the pixels inside each of many zones, weighted by the share that is inside."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from rmhdag.handlers.contract import HandlerContext, NonRetryableError
 from rmhdag.handlers.raster.areas import WGS84, Area, area_of, in_raster
 from rmhdag.handlers.raster.band_source import BandSource
 from rmhdag.handlers.raster.cog_files import require_crs
-from rmhdag.handlers.raster.crs import read_crs
+from rmhdag.handlers.raster.crs import CrsText, read_crs
 from rmhdag.handlers.raster.geometry import GeometryRefused, check_geometry
 from rmhdag.handlers.raster.opening import open_raster, reading
-from rmhdag.handlers.raster.outputs import ItemId, item_id_of, keep_file
-from rmhdag.handlers.raster.reprojection import CrsText
-from rmhdag.handlers.raster.writing import Watch, unwatched, watch
+from rmhdag.handlers.raster.outputs import item_id_of, keep_file
+from rmhdag.handlers.raster.writing import ProgressCallback, unwatched, watch
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.sources import NamedBlob, SourceParams
 from rmhdag.models.blobs import BlobRef, Container
+from rmhdag.models.id_types import StacId
 from rmhdag.storage import BlobNotFound
 
 STATISTICS = "statistics"
-# What a result carries along with it; more goes into a file.
+# Largest number of rows in a result; more go into a file.
 INLINE_BYTES = 256 * 1024
 ZONES_BYTES = 64 * 2**20
 CELLS_IN_MEMORY = 4_000_000
@@ -51,7 +51,7 @@ class ZonalStatisticsParams(SourceParams):
     ] = None
     bands: Annotated[list[Annotated[int, Field(ge=1)]] | None, Field(min_length=1)] = None
     statistics: Annotated[tuple[Statistic, ...], Field(min_length=1)] = ("count", "sum", "mean", "min", "max")
-    item_id: ItemId | None = None
+    item_id: StacId | None = None
     container: Container = STATISTICS
 
     @model_validator(mode="after")
@@ -81,8 +81,8 @@ def stats_zonal(ctx: HandlerContext[ZonalStatisticsParams]) -> dict[str, Any]:
         local = ctx.scratch / "statistics.json"
         local.write_text(text, encoding="utf-8")
         item_id = params.item_id or item_id_of(params.place)
-        kept = keep_file(ctx.storage, local, params.container, item_id, media_type="application/json")
-        output |= {"statistics": None, "file": kept.model_dump(mode="json")}
+        blob = keep_file(ctx.storage, local, params.container, item_id, media_type="application/json")
+        output |= {"statistics": None, "file": blob.model_dump(mode="json")}
     return output
 
 
@@ -93,16 +93,20 @@ def given_zones(ctx: HandlerContext[ZonalStatisticsParams]) -> Any:
     try:
         return json.loads(ctx.storage.read(address, max_bytes=ZONES_BYTES))
     except BlobNotFound as error:
-        raise NonRetryableError(f"there is no file {address}: check its name, its container and its zone") from error
+        raise NonRetryableError(
+            f"there is no file {address}: check its name, its container and its zone", code="FILE_NOT_FOUND"
+        ) from error
     except ValueError as error:
-        raise NonRetryableError(f"{address} is no GeoJSON: {error}") from error
+        raise NonRetryableError(f"{address} is no GeoJSON: {error}", code="INVALID_FORMAT") from error
 
 
-def read_zones(given: Any, id_property: str | None, crs: CRS) -> Iterator[Zone]:
-    kind = given.get("type") if isinstance(given, dict) else None
-    features = given.get("features") if kind == "FeatureCollection" else [given]
+def read_zones(geojson: Any, id_property: str | None, crs: CRS) -> Iterator[Zone]:
+    kind = geojson.get("type") if isinstance(geojson, dict) else None
+    features = geojson.get("features") if kind == "FeatureCollection" else [geojson]
     if not isinstance(features, list) or not features:
-        raise NonRetryableError("there are no zones: give a GeoJSON FeatureCollection with features")
+        raise NonRetryableError(
+            "there are no zones: give a GeoJSON FeatureCollection with features", code="INVALID_PARAMETER"
+        )
     for number, feature in enumerate(features):
         name = zone_name(feature, id_property, number)
         try:
@@ -112,13 +116,16 @@ def read_zones(given: Any, id_property: str | None, crs: CRS) -> Iterator[Zone]:
 
 
 def zone_name(feature: Any, id_property: str | None, number: int) -> str | int:
-    found = feature if isinstance(feature, dict) else {}
+    members = feature if isinstance(feature, dict) else {}
     if id_property is not None:
-        name = (found.get("properties") or {}).get(id_property)
+        name = (members.get("properties") or {}).get(id_property)
         if name is None:
-            raise NonRetryableError(f"zone {number} has no property {id_property!r}: all zones need one, as their name")
+            raise NonRetryableError(
+                f"zone {number} has no property {id_property!r}: all zones need one, as their name",
+                code="INVALID_PARAMETER",
+            )
     else:
-        name = found.get("id", number)
+        name = members.get("id", number)
     return name if isinstance(name, str | int) else str(name)
 
 
@@ -129,56 +136,60 @@ def zonal_statistics(
     statistics: Sequence[Statistic],
     *,
     bands: list[int] | None = None,
-    tell: Watch = unwatched,
+    tell: ProgressCallback = unwatched,
 ) -> list[dict[str, Any]]:
     """A row per zone and band, in their order. The raster is read once per band, piece by piece."""
     require_crs(dataset)
-    wanted = bands or list(dataset.indexes)
-    if max(wanted) > dataset.count:
-        raise NonRetryableError(f"there is no band {max(wanted)}: the raster has {dataset.count}")
+    numbers = bands or list(dataset.indexes)
+    if max(numbers) > dataset.count:
+        raise NonRetryableError(
+            f"there is no band {max(numbers)}: the raster has {dataset.count}", code="INVALID_PARAMETER"
+        )
     if dataset.transform.b or dataset.transform.d:
-        raise NonRetryableError("the raster is rotated: bring it upright with raster.reproject first")
+        raise NonRetryableError(
+            "the raster is rotated: bring it upright with raster.reproject first", code="VALIDATION_ERROR"
+        )
     features = [
         {"type": "Feature", "properties": {NUMBER: number}, "geometry": mapping(area)}
         for number, zone in enumerate(zones)
         if not (area := in_raster(zone.area, crs, dataset)).is_empty
     ]
     by_band = {}
-    for turn, band in enumerate(wanted):
+    for turn, band in enumerate(numbers):
 
-        def told(share: float, message: str, turn: int = turn) -> None:
-            tell((turn + min(max(share, 0.0), 1.0)) / len(wanted), "adding up")
+        def report_share(share: float, message: str, turn: int = turn) -> None:
+            tell((turn + min(max(share, 0.0), 1.0)) / len(numbers), "adding up")
 
-        told(0.0, "")
-        found = extracted(dataset, band, features, statistics, told) if features else []
-        by_band[band] = {feature["properties"][NUMBER]: feature["properties"] for feature in found}
+        report_share(0.0, "")
+        extracts = extracted(dataset, band, features, statistics, report_share) if features else []
+        by_band[band] = {feature["properties"][NUMBER]: feature["properties"] for feature in extracts}
     return [
         {"zone": zone.name, "band": band, **row_of(by_band[band].get(number), statistics)}
         for number, zone in enumerate(zones)
-        for band in wanted
+        for band in numbers
     ]
 
 
 def extracted(
-    dataset: DatasetReader, band: int, features: list[dict[str, Any]], statistics: Sequence[Statistic], told: Any
+    dataset: DatasetReader, band: int, features: list[dict[str, Any]], statistics: Sequence[Statistic], progress: Any
 ) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = exact_extract(
+    rows: list[dict[str, Any]] = exact_extract(
         BandSource(dataset, band),
         features,
         list(dict.fromkeys(statistics)),
         include_cols=[NUMBER],
         strategy="raster-sequential",
         max_cells_in_memory=CELLS_IN_MEMORY,
-        progress=told,
+        progress=progress,
     )
-    return found
+    return rows
 
 
-def row_of(found: dict[str, Any] | None, statistics: Sequence[Statistic]) -> dict[str, float | int | None]:
+def row_of(values: dict[str, Any] | None, statistics: Sequence[Statistic]) -> dict[str, float | int | None]:
     """JSON has no NaN: a statistic of nothing is null, and nothing counts as 0."""
-    if found is None:
+    if values is None:
         return {name: 0 if name in ("count", "variety") else None for name in statistics}
-    return {name: plain(found[name]) for name in statistics}
+    return {name: plain(values[name]) for name in statistics}
 
 
 def plain(value: Any) -> float | int | None:

@@ -25,8 +25,10 @@ def name_bands(dataset: DatasetReader) -> list[dict[str, Any]]:
     """The `bands` of STAC 1.1: names, and what the file says about each."""
     named = []
     for band in dataset.indexes:
-        said = dataset.descriptions[band - 1] or dataset.colorinterp[band - 1].name
-        named.append({"name": f"b{band}", "description": said} if said != "undefined" else {"name": f"b{band}"})
+        description = dataset.descriptions[band - 1] or dataset.colorinterp[band - 1].name
+        named.append(
+            {"name": f"b{band}", "description": description} if description != "undefined" else {"name": f"b{band}"}
+        )
     return named
 
 

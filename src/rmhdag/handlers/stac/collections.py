@@ -1,4 +1,4 @@
-"""A STAC collection as it is first told: who it is, what it is about; items make it grow."""
+"""A new STAC collection: its id and description; items extend it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rmhdag.catalogue.extents import extent_of_item, united, united_summaries, unknown_extent
 from rmhdag.handlers.contract import NonRetryableError
 from rmhdag.handlers.stac.items import COG_MEDIA_TYPE
-from rmhdag.handlers.stac.metadata import StacId
 from rmhdag.handlers.stac.validation import STAC_VERSION, find_faults
-from rmhdag.storage.stac_extents import extent_of_item, united, united_summaries, unknown_extent
+from rmhdag.models.id_types import StacId
 
 ITEM_ASSETS = {
     "data": {"title": "Data", "type": COG_MEDIA_TYPE, "roles": ["data"]},
@@ -32,7 +32,7 @@ class CollectionWords(BaseModel):
 
 
 def build_collection(words: CollectionWords, items: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Valid, or NonRetryableError with every fault."""
+    """The collection, if valid. Raises NonRetryableError with every fault."""
     extent, summaries = unknown_extent(), dict[str, Any]()
     for item in items:
         extent, summaries = united(extent, extent_of_item(item)), united_summaries(summaries, item)
@@ -55,5 +55,7 @@ def build_collection(words: CollectionWords, items: Iterable[Mapping[str, Any]] 
         collection["summaries"] = summaries
     faults = find_faults(collection)
     if faults:
-        raise NonRetryableError(f"the STAC collection {words.collection_id!r} is not valid: {'; '.join(faults)}")
+        raise NonRetryableError(
+            f"the STAC collection {words.collection_id!r} is not valid: {'; '.join(faults)}", code="INVALID_PARAMETER"
+        )
     return collection

@@ -17,11 +17,12 @@ from rmhdag.handlers.raster.validate import cog_reasons
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.stac.collections import CollectionWords, build_collection
 from rmhdag.handlers.stac.items import ItemWords, written_time
-from rmhdag.handlers.stac.metadata import Described, StacId, date_warnings, describe_dataset
+from rmhdag.handlers.stac.metadata import Described, date_warnings, describe_dataset
 from rmhdag.handlers.stac.registration import MOST_NAMED, records_of
 from rmhdag.models.blobs import BlobRef, Container
 from rmhdag.models.columns import LargeJsonObject
 from rmhdag.models.handler_result import HandlerResult
+from rmhdag.models.id_types import StacId
 from rmhdag.models.records import AnyRecord, StacCollectionRecord, Zone
 from rmhdag.storage import BlobInfo, Storage
 from rmhdag.storage.zones import media_type_of
@@ -34,7 +35,7 @@ Suffix = Annotated[str, StringConstraints(pattern=r"^\.[A-Za-z0-9]{1,10}$")]
 
 
 class ContainerParams(BaseModel):
-    """Which files of a container are meant."""
+    """Which files of a container to use."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -45,7 +46,7 @@ class ContainerParams(BaseModel):
     suffixes: list[Suffix] = Field(default_factory=lambda: [".tif", ".tiff"], min_length=1, max_length=10)
     least_bytes: int = Field(0, ge=0)
     most_bytes: int | None = Field(None, ge=0)
-    after: str = Field("", max_length=1024, description="Go on behind this path: `next_after` of the page before")
+    after: str = Field("", max_length=1024, description="Continue after this path: `next_after` of the previous page")
 
 
 class ListParams(ContainerParams):
@@ -56,10 +57,10 @@ class ListParams(ContainerParams):
 @handler("stac.list_raster_files", aliases=["stac_list_raster_files"])
 def list_raster_files(ctx: HandlerContext[ListParams]) -> dict[str, Any]:
     """Lists the rasters in a container, by path, a page at a time: something to fan out over."""
-    found = list(islice(rasters_in(ctx.storage, ctx.params), ctx.params.limit + 1))
-    files, more = found[: ctx.params.limit], len(found) > ctx.params.limit
+    listing = list(islice(rasters_in(ctx.storage, ctx.params), ctx.params.limit + 1))
+    files, more = listing[: ctx.params.limit], len(listing) > ctx.params.limit
     if not files and not ctx.params.allow_empty:
-        raise NonRetryableError(_nothing_in(ctx.storage, ctx.params))
+        raise NonRetryableError(_nothing_in(ctx.storage, ctx.params), code="FILE_NOT_FOUND")
     ctx.logger.info("%d files%s", len(files), ", and more behind them" if more else "")
     return {
         "files": [
@@ -93,13 +94,13 @@ class CatalogParams(ContainerParams):
 def catalog_container(ctx: HandlerContext[CatalogParams]) -> HandlerResult:
     """Registers the rasters of a container as they lie there, without converting them."""
     params = ctx.params
-    found = list(islice(rasters_in(ctx.storage, params), params.limit + 1))
-    files, more = found[: params.limit], len(found) > params.limit
+    listing = list(islice(rasters_in(ctx.storage, params), params.limit + 1))
+    files, more = listing[: params.limit], len(listing) > params.limit
     items, failures = [], []
     records: list[AnyRecord] = []
     for number, info in enumerate(files):
         if ctx.cancelled:
-            raise RuntimeError("told to stop before all files were described; nothing was published")
+            raise RuntimeError("asked to stop before all files were described; nothing was published")
         ctx.progress(number, len(files), info.address.path)
         try:
             item = _describe(ctx.storage, info, params).item
@@ -112,7 +113,8 @@ def catalog_container(ctx: HandlerContext[CatalogParams]) -> HandlerResult:
         raise NonRetryableError(
             f"{len(failures)} of {len(files)} files cannot be described, more than the "
             f"{params.most_failed_percent:g} % that are accepted, so nothing was published. "
-            f"The first: {failures[0]['error']}"
+            f"The first: {failures[0]['error']}",
+            code="VALIDATION_ERROR",
         )
     collection = build_collection(params.collection, items)
     return HandlerResult(
@@ -131,7 +133,7 @@ def catalog_container(ctx: HandlerContext[CatalogParams]) -> HandlerResult:
 
 
 def rasters_in(storage: Storage, params: ContainerParams) -> Iterator[BlobInfo]:
-    """In the order of their paths, so that a page can go on where another ended."""
+    """In the order of paths, so that a page can continue where another ended."""
     suffixes = tuple(suffix.lower() for suffix in params.suffixes)
     for info in storage.list(params.zone, params.container_name, params.prefix):
         path = info.address.path
@@ -146,7 +148,7 @@ def rasters_in(storage: Storage, params: ContainerParams) -> Iterator[BlobInfo]:
 
 
 def _nothing_in(storage: Storage, params: ContainerParams) -> str:
-    """Said with what is there instead, because names are easily mistaken."""
+    """The message lists the existing containers, because names are easily confused."""
     there = storage.containers(params.zone)
     if params.container_name not in there:
         others = f"there are {', '.join(there[:10])}" if there else "it has none at all"
@@ -158,12 +160,12 @@ def _nothing_in(storage: Storage, params: ContainerParams) -> str:
 
 
 def item_id_for(path: str) -> StacId:
-    """The same for a path wherever it is listed, and another for any other path."""
+    """An id that depends only on the path, and differs for every path."""
     stem = path[: -len(".tif")] if path.endswith(".tif") else path
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")
     if plain == stem and len(plain) <= _LONGEST_ID and not re.search(r"-[0-9a-f]{12}$", plain):
         return plain
-    # Different paths may look alike when what is not safe is gone.
+    # Different paths may become equal without their unsafe characters.
     return f"{plain[:_LONGEST_ID] or 'item'}-{sha256(path.encode()).hexdigest()[:12]}"
 
 

@@ -39,18 +39,21 @@ class Footprint(NamedTuple):
 def find_footprint(dataset: DatasetReader) -> Footprint:
     """The outline of valid pixels; the outline of the raster where all are valid, or none is."""
     if dataset.crs is None:
-        raise NonRetryableError("the raster has no CRS: nobody knows where it lies; assign one (gdal_edit -a_srs)")
+        raise NonRetryableError(
+            "the raster has no CRS, so its position is unknown; assign one (gdal_edit -a_srs)", code="CRS_MISSING"
+        )
     outline = _valid_outline(dataset)
     parts = [part for polygon in _polygons(outline) for part in _to_degrees(polygon, dataset.crs)]
     if not parts:
         raise NonRetryableError(
-            f"the raster's corners cannot be turned from {dataset.crs} into degrees: is this its CRS?"
+            f"the raster's corners cannot be turned from {dataset.crs} into degrees: is this its CRS?",
+            code="VALIDATION_ERROR",
         )
     return _split(parts)
 
 
 def _valid_outline(dataset: DatasetReader) -> Any:
-    """In the raster's CRS. Small holes and specks go: a footprint is for finding, not for measuring."""
+    """In the raster's CRS. Small holes and specks are removed: a footprint is for searching, not for measuring."""
     scale = max(dataset.width, dataset.height, MASK_PIXELS) / MASK_PIXELS
     height, width = max(1, round(dataset.height / scale)), max(1, round(dataset.width / scale))
     transform = dataset.transform @ Affine.scale(dataset.width / width, dataset.height / height)
@@ -67,15 +70,15 @@ def _valid_outline(dataset: DatasetReader) -> Any:
 
 
 def _outline(mask: Any, pixels: int) -> Any:
-    """Around valid pixels, to so many pixels exactly; None where it would have too many corners to be worked out."""
+    """The outline of valid pixels with this precision in pixels; None if it would have too many corners."""
     height, width = (-(-length // pixels) for length in mask.shape)
     padded = np.zeros((height * pixels, width * pixels), dtype=bool)
     padded[: mask.shape[0], : mask.shape[1]] = mask
     coarse: Any = padded.reshape(height, pixels, width, pixels).any(axis=(1, 3))
     if np.count_nonzero(np.diff(coarse, axis=0)) + np.count_nonzero(np.diff(coarse, axis=1)) > MOST_EDGES:
         return None
-    found = features.shapes(coarse.astype(np.uint8), mask=coarse, connectivity=8, transform=Affine.scale(pixels))
-    outline = shapely.union_all([shape(one) for one, _ in found])
+    shapes = features.shapes(coarse.astype(np.uint8), mask=coarse, connectivity=8, transform=Affine.scale(pixels))
+    outline = shapely.union_all([shape(geometry) for geometry, _ in shapes])
     # Growing before simplifying keeps every valid pixel inside.
     simple = outline.buffer(pixels / 2, join_style="mitre").simplify(pixels / 2)
     return shapely.union_all([_without_small_holes(part, 16 * pixels**2) for part in _polygons(simple)])
@@ -117,14 +120,14 @@ def _to_degrees(polygon: Polygon, crs: CRS) -> Iterator[Polygon]:
 
 
 def _ring_in_degrees(ring: Any, crs: CRS) -> Any:
-    """None for a ring that leaves the earth, as the corners of a world map do."""
+    """None for a ring that is partly off the earth, like the corners of a world map."""
     points = np.asarray(ring.coords)[:, :2]
-    found = points_on_earth(crs, WGS84, points)
-    if not np.isfinite(found).all():
+    places = points_on_earth(crs, WGS84, points)
+    if not np.isfinite(places).all():
         return None
-    longitudes, latitudes = found[:, 0], np.clip(found[:, 1], -90, 90)
+    longitudes, latitudes = places[:, 0], np.clip(places[:, 1], -90, 90)
     if crs.is_geographic:
-        # The raster's own longitudes say which turn is meant: 350 degrees of width are no jump, 190 is not -170.
+        # The raster's own longitudes tell the turn: a width of 350 degrees is no jump, and 190 is not -170.
         raw = np.degrees(points[:, 0] * crs.units_factor[1])
         return np.column_stack((longitudes + 360 * np.round((raw - longitudes) / 360), latitudes))
     jumps = np.diff(longitudes)
@@ -138,15 +141,15 @@ def _ring_in_degrees(ring: Any, crs: CRS) -> Any:
 
 
 def _box_on_earth(polygon: Polygon, crs: CRS) -> Iterator[Polygon]:
-    """Around what is on earth of a polygon, found by samples and grown by a step between them."""
+    """The box around the part of a polygon that is on earth, found by samples and grown by one step."""
     points = grid_over(polygon.bounds)
-    found = box_on_earth(crs, points[shapely.intersects_xy(polygon, points[:, 0], points[:, 1])])
-    if found is not None:
-        yield box(*found)
+    bounds = box_on_earth(crs, points[shapely.intersects_xy(polygon, points[:, 0], points[:, 1])])
+    if bounds is not None:
+        yield box(*bounds)
 
 
 def _near(part: Any, other: Any) -> Any:
-    """Moved by whole turns until it lies beside the other."""
+    """Moved by whole turns until it is next to the other."""
     turns = round((other.centroid.x - part.centroid.x) / 360)
     return _turned(part, turns)
 

@@ -1,6 +1,6 @@
-"""A STAC item from an open raster: everything in it follows from the file and from what the caller gives.
+"""Creates a STAC item from an open raster: its content depends only on the file and the caller's metadata.
 
-No clock: the same file and the same words make the same item.
+No clock: the same file and the same metadata give the same item.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TIME_TAGS = (("ACQUISITIONDATETIME", "IMAGERY"), ("TIFFTAG_DATETIME", None), ("
 
 
 class ItemWords(BaseModel):
-    """What people say about an item and no file can tell."""
+    """Metadata of an item that is not in the file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -47,7 +47,7 @@ class ItemWords(BaseModel):
 
 
 class StoredFile(NamedTuple):
-    """A file of the item and where readers find it."""
+    """A file of the item and its address for readers."""
 
     blob: BlobRef
     href: str
@@ -89,10 +89,12 @@ def build_item(
 
 
 def check_item(item: Mapping[str, Any]) -> None:
-    """Refuses what a catalogue would choke on, naming every place."""
+    """Refuse an item that is not valid, naming every place."""
     faults = find_faults(dict(item))
     if faults:
-        raise NonRetryableError(f"the STAC item {item.get('id')!r} is not valid: {'; '.join(faults)}")
+        raise NonRetryableError(
+            f"the STAC item {item.get('id')!r} is not valid: {'; '.join(faults)}", code="VALIDATION_ERROR"
+        )
 
 
 def picture_asset(thumbnail: StoredFile) -> dict[str, Any]:
@@ -133,17 +135,17 @@ def _times(dataset: DatasetReader, words: ItemWords, file_time: datetime) -> dic
         moment, source = _tagged_time(dataset), "tags"
     if moment is None:
         moment, source = file_time, "file"
-    found = {"datetime": written_time(moment), "rmhdag:datetime_source": source}
+    times = {"datetime": written_time(moment), "rmhdag:datetime_source": source}
     if words.start_datetime and words.end_datetime:
-        found |= {
+        times |= {
             "start_datetime": written_time(words.start_datetime),
             "end_datetime": written_time(words.end_datetime),
         }
-    return found
+    return times
 
 
 def _tagged_time(dataset: DatasetReader) -> datetime | None:
-    """The date that the file bears. A tag that is no date is no date."""
+    """The date in the file's tags; a tag that is not a date is ignored."""
     for name, domain in _TIME_TAGS:
         text = dataset.tags(ns=domain).get(name) if domain else dataset.tags().get(name)
         if text:
@@ -166,14 +168,18 @@ def _read_time(text: str) -> datetime | None:
 
 def _projection(dataset: DatasetReader) -> dict[str, Any]:
     authority = dataset.crs.to_authority()
-    code: dict[str, Any] = {"proj:code": ":".join(authority)} if authority else {"proj:code": None}
-    if not authority:
-        code["proj:wkt2"] = dataset.crs.to_wkt(version="WKT2_2019")
+    # With the code too: a browser that draws the file has no table of codes.
+    code = {
+        "proj:code": ":".join(authority) if authority else None,
+        "proj:wkt2": dataset.crs.to_wkt(version="WKT2_2019"),
+    }
     numbers = {
         "proj:shape": [dataset.height, dataset.width],
         "proj:transform": list(dataset.transform)[:6],
         "proj:bbox": list(bounds_of(dataset)),
     }
     if not all(math.isfinite(value) for values in numbers.values() for value in values):
-        raise NonRetryableError("the raster's place is not a number (NaN or infinity in its geotransform)")
+        raise NonRetryableError(
+            "the raster's place is not a number (NaN or infinity in its geotransform)", code="GEOTRANSFORM_MISSING"
+        )
     return {**code, **numbers}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from hashlib import sha256
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from rasterio.io import DatasetReader
 
+from rmhdag.catalogue.extents import is_undated
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
 from rmhdag.handlers.raster.findings import Finding, warn
 from rmhdag.handlers.raster.opening import open_raster, reading
@@ -27,15 +28,14 @@ from rmhdag.handlers.stac.items import (
 from rmhdag.handlers.stac.thumbnail import MEDIA_TYPE, draw_thumbnail
 from rmhdag.models.blobs import BlobAddress, BlobRef
 from rmhdag.models.handler_result import DataWarning, HandlerResult
+from rmhdag.models.id_types import StacId
 from rmhdag.models.records import Zone
 from rmhdag.storage import BlobNotFound, Storage
-from rmhdag.storage.stac_extents import is_undated
 
 FOOTPRINT_SUFFIX = ".footprint.geojson"
 HASH_LENGTH = 16
 
 _MOMENT: TypeAdapter[datetime] = TypeAdapter(AwareDatetime)
-StacId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$")]
 
 
 class Described(NamedTuple):
@@ -81,7 +81,7 @@ def extract_stac_metadata(ctx: HandlerContext[ExtractParams]) -> HandlerResult:
 
 
 def date_warnings(items: Iterable[Mapping[str, Any]]) -> tuple[DataWarning, ...]:
-    """A file's own time says when it was stored, not what it shows."""
+    """Warn that the file's own time is when it was stored, not when it was taken."""
     undated = sum(is_undated(item) for item in items)
     if not undated:
         return ()
@@ -93,18 +93,19 @@ def date_warnings(items: Iterable[Mapping[str, Any]]) -> tuple[DataWarning, ...]
 
 
 def words_in(params: ItemWords) -> ItemWords:
-    """Only what people say about the item."""
+    """Only the metadata from people."""
     return ItemWords.model_validate({name: getattr(params, name) for name in ItemWords.model_fields})
 
 
 def time_of_file(storage: Storage, file: BlobRef | NamedBlob) -> datetime:
-    """When it was stored: the same as long as the file is, so that another attempt makes the same item."""
+    """When the file was stored: constant as long as the file is, so that another attempt creates the same item."""
     address = BlobAddress(file.zone, file.container, file.path)
     try:
         return storage.info(address).modified_at
     except BlobNotFound:
         raise NonRetryableError(
-            f"there is no file {address} to take the date from: give `datetime`, or the file's present name"
+            f"there is no file {address} to take the date from: give `datetime`, or the file's present name",
+            code="FILE_NOT_FOUND",
         ) from None
 
 
@@ -152,7 +153,7 @@ def describe_dataset(
         is_cog=is_cog,
     )
     thumbnail = keep_bytes(storage, cog, item_id, ".webp", draw_thumbnail(dataset), MEDIA_TYPE)
-    # With the words in it, so that a lost item can be made again from the files that are left.
+    # Includes the metadata, so that a lost item can be recreated from the remaining files.
     footprint_feature = {
         "type": "Feature",
         "id": item_id,
@@ -177,7 +178,7 @@ def describe_dataset(
 
 
 def keep_bytes(storage: Storage, cog: BlobRef, item_id: str, suffix: str, data: bytes, media_type: str) -> BlobRef:
-    """Beside the COG; beside a file that came in nothing is written, that goes to silver."""
+    """Next to the COG; nothing is written next to an uploaded file: that goes to silver."""
     digest = sha256(data).hexdigest()
     zone = Zone.SILVER if cog.zone is Zone.BRONZE else cog.zone
     address = BlobAddress(zone, cog.container, f"{item_id}/{item_id}-{digest[:HASH_LENGTH]}{suffix}")
@@ -194,14 +195,14 @@ def keep_bytes(storage: Storage, cog: BlobRef, item_id: str, suffix: str, data: 
 
 
 class DescribedFile(BaseModel):
-    """Which file a footprint is about."""
+    """The file that a footprint describes."""
 
     path: str
     sha256: str
 
 
 class FootprintFile(BaseModel):
-    """What a footprint says about the item that it lies beside."""
+    """The part of a footprint that describes its item."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -212,7 +213,7 @@ class FootprintFile(BaseModel):
 
     @property
     def file_time(self) -> datetime | None:
-        """The item's date, whoever dated it: the file it was taken from may be gone by now."""
+        """The item's date, whatever its source: the file may no longer exist."""
         try:
             return _MOMENT.validate_python(self.properties.get("datetime"))
         except ValidationError:
@@ -229,5 +230,5 @@ class FootprintFile(BaseModel):
 
 
 def _times_in(item: dict[str, Any]) -> dict[str, Any]:
-    kept = ("datetime", "start_datetime", "end_datetime", "rmhdag:datetime_source")
-    return {key: item["properties"][key] for key in kept if key in item["properties"]}
+    names = ("datetime", "start_datetime", "end_datetime", "rmhdag:datetime_source")
+    return {key: item["properties"][key] for key in names if key in item["properties"]}

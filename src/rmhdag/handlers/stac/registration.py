@@ -1,4 +1,4 @@
-"""Handlers that hand items and collections over to be published. They write nothing themselves: they return records."""
+"""Handlers that publish items and collections. They write nothing themselves: they return records."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rmhdag.handlers.contract import HandlerContext, NonRetryableError
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.stac.collections import CollectionWords, build_collection
 from rmhdag.handlers.stac.items import SHA256_MULTIHASH, check_item
-from rmhdag.handlers.stac.metadata import StacId
 from rmhdag.models.blobs import BlobRef
 from rmhdag.models.columns import LargeJsonObject
 from rmhdag.models.handler_result import HandlerResult
 from rmhdag.models.hrefs import CODE as HREF_REFUSED
 from rmhdag.models.hrefs import find_href_fault
+from rmhdag.models.id_types import StacId
 from rmhdag.models.records import AnyRecord, StacCollectionRecord, StacItemRecord
 from rmhdag.storage import BlobNotFound, OutsideStorage, Storage
 
 MOST_ITEMS = 20_000
 MOST_NAMED = 100
-# Recorded by whoever makes the data; here only what lies beside it.
+# The data file is recorded by the handler that creates it; here only the files next to it.
 DATA = "data"
 
 
@@ -58,8 +58,8 @@ def stac_register_item(ctx: HandlerContext[RegisterItemParams]) -> HandlerResult
     item = in_collection(ctx.params.item, ctx.params.collection_id)
     records = records_of(ctx.storage, item)
     if ctx.params.thumbnail is not None:
-        wanted = ctx.params.thumbnail.record("thumbnail")
-        records += [wanted] if wanted not in records else []
+        record = ctx.params.thumbnail.record("thumbnail")
+        records += [record] if record not in records else []
     return HandlerResult(
         output={"item_id": item["id"], "collection_id": item["collection"]},
         records=tuple(records),
@@ -107,25 +107,27 @@ def stac_register_items(ctx: HandlerContext[RegisterItemsParams]) -> HandlerResu
     items = params.items if params.items is not None else [_item_in(result) for result in params.results or []]
     failed = max(len(params.failures), (params.expected or 0) - len(items))
     _check_failures(params, failed, failed + len(items))
-    seen: set[tuple[str, str]] = set()
+    keys: set[tuple[str, str]] = set()
     records: list[AnyRecord] = []
     collection_id = params.collection.collection_id if params.collection is not None else params.collection_id
     if params.collection is not None:
         collection = build_collection(params.collection, items)
         check_hrefs(ctx.storage.owns, collection)
         records.append(StacCollectionRecord(collection=collection))
-    for number, given in enumerate(items):
-        item = in_collection(given, collection_id)
+    for number, document in enumerate(items):
+        item = in_collection(document, collection_id)
         key = item["collection"], item["id"]
-        if key in seen:
-            raise NonRetryableError(f"the item {key[1]!r} occurs twice: item ids are unique in a collection")
-        seen.add(key)
+        if key in keys:
+            raise NonRetryableError(
+                f"the item {key[1]!r} occurs twice: item ids are unique in a collection", code="INVALID_PARAMETER"
+            )
+        keys.add(key)
         records += records_of(ctx.storage, item)
         ctx.progress(number + 1, len(items))
     return HandlerResult(
         output={
             "registered": len(items),
-            "item_ids": [item_id for _, item_id in sorted(seen)][:MOST_NAMED],
+            "item_ids": [item_id for _, item_id in sorted(keys)][:MOST_NAMED],
             "failed": failed,
             "failures": params.failures[:MOST_NAMED],
             "warned": _warned_items(params.results or []),
@@ -135,10 +137,12 @@ def stac_register_items(ctx: HandlerContext[RegisterItemsParams]) -> HandlerResu
 
 
 def in_collection(item: dict[str, Any], collection_id: str | None) -> dict[str, Any]:
-    """The item, valid and in a collection."""
+    """The item with its collection, checked."""
     chosen = collection_id or item.get("collection")
     if not isinstance(chosen, str) or not chosen:
-        raise NonRetryableError(f"the item {item.get('id')!r} names no collection: give `collection_id`")
+        raise NonRetryableError(
+            f"the item {item.get('id')!r} names no collection: give `collection_id`", code="MISSING_PARAMETER"
+        )
     links = item.get("links", [])
     if not any(isinstance(link, dict) and link.get("rel") == "collection" for link in links):
         links = [*links, {"rel": "collection", "href": "../collection.json", "type": "application/json"}]
@@ -148,7 +152,7 @@ def in_collection(item: dict[str, Any], collection_id: str | None) -> dict[str, 
 
 
 def records_of(storage: Storage, item: dict[str, Any], *, with_data: bool = False) -> list[AnyRecord]:
-    """The item's record, and those of its files in our storage. A file that is not there is not published."""
+    """The item's record, and those of its files in our storage. A missing file is not published."""
     check_hrefs(storage.owns, item)
     records: list[AnyRecord] = [StacItemRecord(collection_id=item["collection"], item=item)]
     for role, asset in item["assets"].items():
@@ -166,7 +170,7 @@ def check_hrefs(is_ours: Callable[[str], bool], document: dict[str, Any]) -> Non
 
 
 def blob_of(storage: Storage, item_id: str, role: str, asset: dict[str, Any]) -> BlobRef | None:
-    """The file of an asset, None if it lies outside our storage; NonRetryableError if it is not what the item says."""
+    """The file of an asset; None if it is outside our storage. Raises NonRetryableError if it differs from the item."""
     try:
         address = storage.address_of(asset["href"])
     except OutsideStorage:
@@ -175,18 +179,21 @@ def blob_of(storage: Storage, item_id: str, role: str, asset: dict[str, Any]) ->
     if not checksum.startswith(SHA256_MULTIHASH) or len(checksum) != 68 or size is None:
         raise NonRetryableError(
             f"the asset {role!r} of item {item_id!r} has no file:size and file:checksum (SHA-256): "
-            "make the item by raster.extract_stac_metadata"
+            "make the item by raster.extract_stac_metadata",
+            code="VALIDATION_ERROR",
         )
     try:
-        found = storage.info(address)
+        info = storage.info(address)
     except BlobNotFound:
         raise NonRetryableError(
-            f"the file of asset {role!r} of item {item_id!r} is not there ({address}): make it again, then publish"
+            f"the file of asset {role!r} of item {item_id!r} does not exist ({address}): make it again, then publish",
+            code="FILE_NOT_FOUND",
         ) from None
-    if found.size_bytes != size:
+    if info.size_bytes != size:
         raise NonRetryableError(
-            f"the file of asset {role!r} of item {item_id!r} has {found.size_bytes:,} bytes, not {size:,} as the item "
-            f"says ({address}): it was replaced; describe it again"
+            f"the file of asset {role!r} of item {item_id!r} has {info.size_bytes:,} bytes, not {size:,} as the item "
+            f"says ({address}): it was replaced; describe it again",
+            code="VALIDATION_ERROR",
         )
     return BlobRef(
         zone=address.zone,
@@ -201,12 +208,15 @@ def blob_of(storage: Storage, item_id: str, role: str, asset: dict[str, Any]) ->
 def _item_in(result: dict[str, Any]) -> dict[str, Any]:
     item = result.get("item")
     if not isinstance(item, dict):
-        raise NonRetryableError("one of the results has no `item`: only outputs with a STAC item can be registered")
+        raise NonRetryableError(
+            "one of the results has no `item`: only outputs with a STAC item can be registered",
+            code="INVALID_PARAMETER",
+        )
     return item
 
 
 def _warned_items(results: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """The first items of each warning. The job has only the sum by code, which does not say which files to look at."""
+    """The first items of each warning. The job has only the sum by code, without the files."""
     warned: dict[str, list[str]] = {}
     for result in results:
         for code in dict.fromkeys(result.get("warning_codes", ())):
@@ -218,8 +228,9 @@ def _warned_items(results: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 def _check_failures(params: RegisterItemsParams, failed: int, total: int) -> None:
     if total and 100 * failed > params.most_failed_percent * total:
-        named = "; ".join(f"{one.get('node_id')}: {one.get('error')}" for one in params.failures[:3])
+        named = "; ".join(f"{failure.get('node_id')}: {failure.get('error')}" for failure in params.failures[:3])
         raise NonRetryableError(
             f"{failed} of {total} files failed, more than the {params.most_failed_percent:g} % that are accepted, so "
-            f"nothing was published. Fix them or accept more.{' ' + named if named else ''}"[:1900]
+            f"nothing was published. Fix them or accept more.{' ' + named if named else ''}"[:1900],
+            code="VALIDATION_ERROR",
         )

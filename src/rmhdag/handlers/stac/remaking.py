@@ -1,4 +1,4 @@
-"""An item made again from the files that are left of it: its COG, and the footprint that knows what people said."""
+"""Recreates an item from its remaining files: its COG, and the footprint with the metadata from people."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_CANDIDATES = 10
 
 
 class Folder(NamedTuple):
-    """What lies in silver of all items of one id: those of several collections, and of several revisions."""
+    """The files in silver of all items with one id, in several collections and revisions."""
 
     item_id: str
     place: str
@@ -34,7 +34,7 @@ class Folder(NamedTuple):
 
 
 class Remains(NamedTuple):
-    """A COG and the words about it, which belong together and to one item of one collection."""
+    """A COG and its metadata, which belong to one item of one collection."""
 
     collection_id: str
     item_id: str
@@ -44,7 +44,7 @@ class Remains(NamedTuple):
 
 
 def folders_in(storage: Storage, container: str) -> Iterator[Folder]:
-    """Of all items whose COGs lie in a container of silver."""
+    """The folders of all items with COGs in a container of silver."""
     files = (info for info in storage.list(Zone.SILVER, container) if info.address.path.count("/") == 1)
     for item_id, inside in groupby(files, key=lambda info: info.address.path.partition("/")[0]):
         yield _folder(storage, container, item_id, inside)
@@ -55,13 +55,13 @@ def folder_of(storage: Storage, container: str, item_id: str) -> Folder:
     return _folder(storage, container, item_id, (info for info in inside if info.address.path.count("/") == 1))
 
 
-def remains_of(storage: Storage, folder: Folder, collection_id: str, shown: Mapping[str, Any] | None = None) -> Remains:
+def remains_of(storage: Storage, folder: Folder, collection_id: str, item: Mapping[str, Any] | None = None) -> Remains:
     """What the item was made of; `shown` is what can still be read of it, and names its files.
 
     Raises NonRetryableError if there is nothing, or if files do not tell which of several it was: another collection's
     or another revision's raster would be worse than none.
     """
-    cog, footprint = _address_in(storage, shown, "data"), _address_in(storage, shown, "footprint")
+    cog, footprint = _address_in(storage, item, "data"), _address_in(storage, item, "footprint")
     pairs = [
         Remains(collection_id, folder.item_id, info, note, address)
         for address, note in folder.footprints.items()
@@ -72,24 +72,23 @@ def remains_of(storage: Storage, folder: Folder, collection_id: str, shown: Mapp
     if cog is not None:
         pairs = [pair for pair in pairs if pair.cog.address == cog]
     pairs = [pair for pair in pairs if pair.footprint == footprint] or pairs
-    if not pairs and shown is not None and cog in folder.cogs:
-        pairs = [
-            Remains(collection_id, folder.item_id, folder.cogs[cog], _words_of(shown, folder, collection_id), None)
-        ]
+    if not pairs and item is not None and cog in folder.cogs:
+        pairs = [Remains(collection_id, folder.item_id, folder.cogs[cog], _words_of(item, folder, collection_id), None)]
     # Footprints of earlier versions do not name their COG; they may lie beside others that say the same.
     distinct = {(pair.cog.address, _written(pair.note)): pair for pair in pairs}
     if not distinct:
         raise NonRetryableError(
             f"there is no COG in {folder.place} that is known to belong to the item {folder.item_id!r} of "
-            f"{collection_id!r}, to make it again from: process its source again"
+            f"{collection_id!r}, to make it again from: process its source again",
+            code="RESOURCE_NOT_FOUND",
         )
     if len(distinct) > 1:
-        raise NonRetryableError(_several(folder, collection_id, list(distinct.values())))
+        raise NonRetryableError(_several(folder, collection_id, list(distinct.values())), code="VALIDATION_ERROR")
     return distinct.popitem()[1]
 
 
 def remake(storage: Storage, remains: Remains) -> Described:
-    """The item as it was, as far as the files can tell. Raises NonRetryableError if that is not enough."""
+    """The item as it was, as far as the files show. Raises NonRetryableError if that is not enough."""
     note, address = remains.note, remains.cog.address
     cog = BlobRef(
         zone=address.zone,
@@ -100,12 +99,16 @@ def remake(storage: Storage, remains: Remains) -> Described:
         media_type=media_type_of(address.path),
     )
     if note.data is not None and note.data.sha256 != cog.sha256:
-        raise NonRetryableError(f"{address} is not the file any more that was described: process its source again")
+        raise NonRetryableError(
+            f"{address} is not the file any more that was described: process its source again", code="VALIDATION_ERROR"
+        )
     try:
         words = note.words()
     except ValidationError as error:
         fault = error.errors()[0]["msg"]
-        raise NonRetryableError(f"what was said about {address} cannot be read: {fault}; register it again") from None
+        raise NonRetryableError(
+            f"what was said about {address} cannot be read: {fault}; register it again", code="VALIDATION_ERROR"
+        ) from None
     return describe_cog(
         storage,
         cog,
@@ -135,19 +138,19 @@ def _read(storage: Storage, address: BlobAddress) -> FootprintFile | None:
         return None
 
 
-def _address_in(storage: Storage, shown: Mapping[str, Any] | None, role: str) -> BlobAddress | None:
-    """Of an item that may be damaged in any way."""
+def _address_in(storage: Storage, item: Mapping[str, Any] | None, role: str) -> BlobAddress | None:
+    """The address in an item that may be damaged in any way."""
     try:
-        href = (shown or {})["assets"][role]["href"]
+        href = (item or {})["assets"][role]["href"]
         return storage.address_of(href) if isinstance(href, str) else None
     except (KeyError, TypeError, OutsideStorage):
         return None
 
 
-def _words_of(shown: Mapping[str, Any], folder: Folder, collection_id: str) -> FootprintFile:
-    """What the lost footprint said, from the item itself: all but what follows from the COG."""
-    said = shown.get("properties")
-    properties = said if isinstance(said, dict) else {}
+def _words_of(item: Mapping[str, Any], folder: Folder, collection_id: str) -> FootprintFile:
+    """The content of a lost footprint, from the item itself: everything that does not follow from the COG."""
+    stored = item.get("properties")
+    properties = stored if isinstance(stored, dict) else {}
     words = {key: value for key, value in properties.items() if not key.startswith("proj:")}
     return FootprintFile(id=folder.item_id, collection=collection_id, properties=words, data=None)
 

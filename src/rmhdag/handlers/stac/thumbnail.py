@@ -28,8 +28,8 @@ def draw_thumbnail(dataset: DatasetReader) -> bytes:
     palette = _palette(dataset)
     if palette is not None:
         values = _read(dataset, 1, shape, Resampling.nearest)
-        known = np.clip(values.filled(0).astype(np.int64), 0, 255)
-        pixels = palette[known]
+        indexes = np.clip(values.filled(0).astype(np.int64), 0, 255)
+        pixels = palette[indexes]
         pixels[..., 3] = np.where(np.ma.getmaskarray(values), 0, pixels[..., 3])
     else:
         bands = _colour_bands(dataset)
@@ -43,7 +43,7 @@ def draw_thumbnail(dataset: DatasetReader) -> bytes:
             pixels[..., :3] = _coloured(stretched[0])
         masked = np.all([np.ma.getmaskarray(layer) for layer in layers], axis=0)
         pixels[..., 3] = np.where(masked, 0, 255)
-    # What is transparent has no colour, so that a value behind it can change nothing.
+    # Transparent pixels have no colour, so that hidden values do not change the bytes.
     pixels[pixels[..., 3] == 0] = 0
     written = BytesIO()
     Image.fromarray(pixels).save(written, "WEBP", quality=85, method=4)
@@ -63,9 +63,9 @@ def _palette(dataset: DatasetReader) -> Any:
 
 def _colour_bands(dataset: DatasetReader) -> list[int]:
     """Red, green and blue where the file names them (as colours or by description), else the first band."""
-    wanted = (ColorInterp.red, ColorInterp.green, ColorInterp.blue)
-    if all(colour in dataset.colorinterp for colour in wanted):
-        return [dataset.colorinterp.index(colour) + 1 for colour in wanted]
+    colours = (ColorInterp.red, ColorInterp.green, ColorInterp.blue)
+    if all(colour in dataset.colorinterp for colour in colours):
+        return [dataset.colorinterp.index(colour) + 1 for colour in colours]
     names = [(description or "").strip().lower() for description in dataset.descriptions]
     if all(name in names for name in ("red", "green", "blue")):
         return [names.index(name) + 1 for name in ("red", "green", "blue")]

@@ -1,6 +1,6 @@
-"""Handlers that look after a catalogue: build it again from ruins, find and mend what is wrong with its items.
+"""Handlers that look after a catalogue: rebuild it from its files, find and repair faulty items.
 
-Links are mended at once. Items that change are handed over as records, like new ones.
+Links are repaired at once. Items that change are handed over as records, like new ones.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from shapely import GEOSException
 from shapely.geometry import shape
 
+from rmhdag.catalogue.layout import item_links
+from rmhdag.catalogue.static import StaticCatalogue
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
 from rmhdag.handlers.registry import handler
-from rmhdag.handlers.stac.metadata import StacId
 from rmhdag.handlers.stac.registration import MOST_NAMED, blob_of, records_of
 from rmhdag.handlers.stac.remaking import folder_of, folders_in, remains_of, remake
 from rmhdag.handlers.stac.validation import find_faults
 from rmhdag.models.blobs import Container
 from rmhdag.models.handler_result import HandlerResult
 from rmhdag.models.hrefs import find_href_fault
+from rmhdag.models.id_types import StacId
 from rmhdag.models.records import AnyRecord, StacItemRecord
 from rmhdag.storage import Storage
-from rmhdag.storage.catalogue import StaticCatalogue
-from rmhdag.storage.catalogue_layout import item_links
 
 COGS = "cogs"
 MOST_CHECKED = 20_000
@@ -49,7 +49,7 @@ def rebuild(ctx: HandlerContext[RebuildParams]) -> HandlerResult:
     params, catalogue = ctx.params, StaticCatalogue(ctx.storage)
     # First, so that a collection whose file is damaged can be told by its items.
     rebuilt = catalogue.rebuild(params.collection_id)
-    known: set[tuple[str, str]] = set()
+    keys: set[tuple[str, str]] = set()
     faulty: dict[tuple[str, str], Item] = {}
     records: list[AnyRecord] = []
     problems = list(rebuilt.problems)
@@ -61,7 +61,7 @@ def rebuild(ctx: HandlerContext[RebuildParams]) -> HandlerResult:
             if find_faults(item):
                 faulty[collection_id, _id_of(path, item)] = item
                 continue
-            known.add((collection_id, item["id"]))
+            keys.add((collection_id, item["id"]))
             fault = find_href_fault(item, ctx.storage.owns) if params.republish else None
             if fault is not None:
                 problems.append(f"{item['id']!r} was not handed over: {fault}")
@@ -69,15 +69,15 @@ def rebuild(ctx: HandlerContext[RebuildParams]) -> HandlerResult:
                 records.append(StacItemRecord(collection_id=collection_id, item=item))
     remade: list[str] = []
     unclaimed: list[str] = []
-    known_ids = {item_id for _, item_id in known}
+    known_ids = {item_id for _, item_id in keys}
     for folder in folders_in(ctx.storage, params.cog_container) if params.from_cogs else ():
-        ctx.progress(len(known) + len(remade), None, folder.item_id)
+        ctx.progress(len(keys) + len(remade), None, folder.item_id)
         if folder.cogs and not folder.footprints and folder.item_id not in known_ids:
             # Of create_cog alone, or of a job that is not done: whose they are is not ours to guess.
             unclaimed.append(folder.item_id)
         for home in folder.collections:
             key = home, folder.item_id
-            if params.collection_id not in (None, home) or key in known or catalogue.is_removed(*key):
+            if params.collection_id not in (None, home) or key in keys or catalogue.is_removed(*key):
                 continue
             try:
                 item = remake(ctx.storage, remains_of(ctx.storage, folder, home, faulty.get(key))).item
@@ -106,15 +106,15 @@ class RepairParams(BaseModel):
     collection_id: StacId
     cog_container: Container = COGS
     limit: int = Field(5_000, ge=1, le=MOST_CHECKED)
-    after: str = Field("", max_length=1024, description="Go on behind this file: `next_after` of the page before")
+    after: str = Field("", max_length=1024, description="Continue after this file: `next_after` of the previous page")
 
 
 @handler("stac.repair_items", aliases=["stac_repair_items"], timeout_seconds=7200)
 def repair_items(ctx: HandlerContext[RepairParams]) -> HandlerResult:
-    """Finds items with wrong links, boxes, files or fields, mends what can be mended, and tells the rest."""
+    """Finds items with wrong links, boxes, files or fields, repairs what it can, and reports the rest."""
     params, catalogue = ctx.params, StaticCatalogue(ctx.storage)
-    found = ((path, item) for path, item in catalogue.items(params.collection_id) if path > params.after)
-    checked = list(islice(found, params.limit + 1))
+    entries = ((path, item) for path, item in catalogue.items(params.collection_id) if path > params.after)
+    checked = list(islice(entries, params.limit + 1))
     more, checked = len(checked) > params.limit, checked[: params.limit]
     repaired: list[dict[str, Any]] = []
     unresolved: list[dict[str, Any]] = []
@@ -123,13 +123,13 @@ def repair_items(ctx: HandlerContext[RepairParams]) -> HandlerResult:
         ctx.progress(number, len(checked), path)
         name = _id_of(path, item)
         try:
-            mended, new = _mend(ctx.storage, catalogue, params, path, item)
+            repairs, new = _repair(ctx.storage, catalogue, params, path, item)
             records += [] if new is None else records_of(ctx.storage, new)
         except NonRetryableError as error:
             unresolved.append({"item_id": name, "problem": str(error)[:1000]})
             continue
-        if mended:
-            repaired.append({"item_id": name, "mended": mended})
+        if repairs:
+            repaired.append({"item_id": name, "repairs": repairs})
     return HandlerResult(
         output={
             "checked": len(checked),
@@ -145,31 +145,31 @@ def repair_items(ctx: HandlerContext[RepairParams]) -> HandlerResult:
     )
 
 
-def _mend(
+def _repair(
     storage: Storage, catalogue: StaticCatalogue, params: RepairParams, path: str, item: Item | None
 ) -> tuple[list[str], Item | None]:
     """What was wrong, and the item as it shall be if it has to change."""
     if item is None or not isinstance(item.get("id"), str):
-        return ["made again: its file was damaged"], _remade(storage, params, _id_of(path, item), item)
+        return ["recreated: its file was damaged"], _remade(storage, params, _id_of(path, item), item)
     wrong = _broken(storage, item)
     if wrong:
         return [f"made again: {wrong}"], _remade(storage, params, item["id"], item)
-    mended, new = [], dict(item)
+    repairs, new = [], dict(item)
     if not catalogue.is_listed(params.collection_id, item["id"]):
         catalogue.relink(params.collection_id, item["id"])
-        mended.append("listed in its collection")
+        repairs.append("listed in its collection")
     if item.get("links") != item_links(item) or item.get("collection") != params.collection_id:
         new |= {"links": item_links(item), "collection": params.collection_id}
-        mended.append("links")
+        repairs.append("links")
     parts = [] if item["geometry"] is None else _boxes_of(item["geometry"])
     if parts and not _is_around(item.get("bbox"), parts):
         new["bbox"] = _bbox_around(parts)
-        mended.append("bbox")
-    return mended, new if new != item else None
+        repairs.append("bbox")
+    return repairs, new if new != item else None
 
 
 def _broken(storage: Storage, item: Item) -> str | None:
-    """What only the COG can mend."""
+    """A fault that only recreating the item from its COG can repair."""
     faults = [fault for fault in find_faults(item) if not fault.startswith(("/links", "/bbox", "/collection"))]
     faults = [fault for fault in faults if "'bbox' is a required" not in fault and "'links' is a required" not in fault]
     if faults:
@@ -182,9 +182,9 @@ def _broken(storage: Storage, item: Item) -> str | None:
     return None
 
 
-def _remade(storage: Storage, params: RepairParams, item_id: str, shown: Item | None) -> Item:
+def _remade(storage: Storage, params: RepairParams, item_id: str, item: Item | None) -> Item:
     folder = folder_of(storage, params.cog_container, item_id)
-    return remake(storage, remains_of(storage, folder, params.collection_id, shown)).item
+    return remake(storage, remains_of(storage, folder, params.collection_id, item)).item
 
 
 def _boxes_of(geometry: dict[str, Any]) -> list[Box]:
@@ -192,9 +192,11 @@ def _boxes_of(geometry: dict[str, Any]) -> list[Box]:
     try:
         whole = shape(geometry)
     except (GEOSException, ValueError, TypeError, KeyError) as error:
-        raise NonRetryableError(f"its geometry cannot be read: {error}") from None
+        raise NonRetryableError(f"its geometry cannot be read: {error}", code="VALIDATION_ERROR") from None
     if whole.is_empty:
-        raise NonRetryableError("its geometry is empty: register it again, with one or with null")
+        raise NonRetryableError(
+            "its geometry is empty: register it again, with one or with null", code="VALIDATION_ERROR"
+        )
     return [part.bounds for part in getattr(whole, "geoms", [whole])]
 
 
@@ -220,7 +222,7 @@ def _is_around(bbox: Any, parts: list[Box]) -> bool:
         east += 360
     expected = _united(parts)
     return all(
-        abs(one - other) <= BBOX_TOLERANCE for one, other in zip((west, south, east, north), expected, strict=True)
+        abs(edge - other) <= BBOX_TOLERANCE for edge, other in zip((west, south, east, north), expected, strict=True)
     )
 
 

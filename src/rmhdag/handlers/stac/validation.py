@@ -51,14 +51,14 @@ def find_faults(value: Any) -> list[str]:
             faults.append(f"/stac_extensions: there is no schema here for {uri}; leave that extension out")
         elif not judge.is_valid(value):
             faults += _explain(uri, value) or [
-                _told(one.instance_path, one.message) for one in judge.iter_errors(value)
+                _told(fault.instance_path, fault.message) for fault in judge.iter_errors(value)
             ]
     return faults[:MOST_FAULTS]
 
 
 def _explain(uri: str, value: Any) -> list[str]:
-    told = [best_match([error]) or error for error in _explainer(uri).iter_errors(value)]
-    return [_told(error.absolute_path, error.message) for error in told]
+    errors = [best_match([error]) or error for error in _explainer(uri).iter_errors(value)]
+    return [_told(error.absolute_path, error.message) for error in errors]
 
 
 def _told(path: Iterable[str | int], message: str) -> str:
@@ -68,12 +68,12 @@ def _told(path: Iterable[str | int], message: str) -> str:
 @cache
 def _schemas() -> dict[str, Any]:
     ours = resources.files("rmhdag.handlers.stac") / "schemas"
-    found = {}
-    for entry in sorted(ours.iterdir(), key=lambda one: one.name):
+    schemas = {}
+    for entry in sorted(ours.iterdir(), key=lambda path: path.name):
         if entry.name.endswith(".json"):
             schema = orjson.loads(entry.read_bytes())
-            found[schema["$id"]] = schema
-    return {**get_local_schema_cache(), **found}
+            schemas[schema["$id"]] = schema
+    return {**get_local_schema_cache(), **schemas}
 
 
 @cache
@@ -88,8 +88,8 @@ def _judge(uri: str) -> jsonschema_rs.Draft7Validator | None:
 @cache
 def _explainer(uri: str) -> Draft7Validator:
     at_hand = [
-        (known, Resource.from_contents(contents, default_specification=DRAFT7))
-        for known, contents in _schemas().items()
+        (schema_uri, Resource.from_contents(contents, default_specification=DRAFT7))
+        for schema_uri, contents in _schemas().items()
     ]
     # Looked through once; else every check would do it again for every reference.
     registry: Registry[Any] = Registry().with_resources(at_hand).crawl()

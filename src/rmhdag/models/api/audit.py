@@ -1,14 +1,14 @@
 """The audit trail over HTTP: who did what to keys, approvals, assets, workflows and the platform."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+
+from rmhdag.models.api.api_model import ApiModel
 
 
-class AuditView(BaseModel):
+class AuditView(ApiModel):
     """One action. Rows are only added, so what is read once stays as it is."""
 
     seq: int = Field(description="Grows with every action; of a gap nothing follows")
@@ -22,6 +22,6 @@ class AuditView(BaseModel):
     at: datetime
 
 
-class AuditPage(BaseModel):
+class AuditPage(ApiModel):
     entries: list[AuditView] = Field(description="Newest first")
     next_cursor: str | None

@@ -1,23 +1,23 @@
 """The schema of the database over HTTP."""
 
-from __future__ import annotations
+from pydantic import Field
 
-from pydantic import BaseModel, Field
+from rmhdag.models.api.api_model import ApiModel
 
 
-class MigrationStep(BaseModel):
+class MigrationStep(ApiModel):
     title: str
     statements: list[str]
 
 
-class MigrationRefusal(BaseModel):
+class MigrationRefusal(ApiModel):
     what: str
     where: str
     why: str
     remedy: str
 
 
-class MigrationPlan(BaseModel):
+class MigrationPlan(ApiModel):
     """What the database lacks, or what it was given."""
 
     schema_name: str
@@ -25,5 +25,5 @@ class MigrationPlan(BaseModel):
     applied: bool = Field(description="The steps were taken by this call")
     steps: list[MigrationStep]
     refusals: list[MigrationRefusal] = Field(description="With any of these, no step is taken")
-    notices: list[str] = Field(description="What is there beyond the models, and left alone")
+    notices: list[str] = Field(description="Objects that the models do not have; they are left alone")
     sql: str = Field(description="The steps as a script for people")

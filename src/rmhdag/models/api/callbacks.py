@@ -1,12 +1,11 @@
 """Callbacks and their endpoints as they are shown and asked for."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
+from rmhdag.models.api.api_model import ApiModel
 from rmhdag.models.callbacks import CallbackStatus
 from rmhdag.models.columns import Label, Url, varchar
 from rmhdag.models.plain_text import refuse_deceiving
@@ -17,11 +16,12 @@ OVERLAP_HOURS = 24.0
 GivenSecret = Annotated[str, varchar(200, min_length=1)]
 
 
-class CallbackView(BaseModel):
+class CallbackView(ApiModel):
     """One message and what became of it. The query of its URL is not shown: receivers keep keys in there."""
 
     callback_id: str = Field(description="The `webhook-id` of every try")
     job_id: str
+    request_id: str | None = Field(description="The order that it is about, by the platform's id")
     status: CallbackStatus
     endpoint_url: str
     attempts: int = Field(description="Tries since it was written, or since it was redelivered")
@@ -33,15 +33,17 @@ class CallbackView(BaseModel):
     last_error: str | None
     redelivered_by: str | None
     redelivered_at: datetime | None
-    body: dict[str, Any]
+    body: dict[str, Any] = Field(
+        description="For a subscriber of OGC API – Processes, the results or the status of the job are sent instead"
+    )
 
 
-class CallbackPage(BaseModel):
+class CallbackPage(ApiModel):
     callbacks: list[CallbackView] = Field(description="Newest first")
     next_cursor: str | None
 
 
-class EndpointView(BaseModel):
+class EndpointView(ApiModel):
     """Where callbacks go; secrets are shown only when they are made."""
 
     endpoint_id: str
@@ -55,7 +57,7 @@ class EndpointView(BaseModel):
     disabled_reason: str | None
 
 
-class EndpointPage(BaseModel):
+class EndpointPage(ApiModel):
     endpoints: list[EndpointView]
     next_cursor: str | None
 
@@ -66,17 +68,17 @@ class EndpointMade(EndpointView):
     secret: str = Field(description="As Standard Webhooks writes it: `whsec_…`")
 
 
-class _Request(BaseModel):
+class _Request(ApiModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class EndpointRequest(_Request):
     url: Url
-    secret: GivenSecret | None = Field(default=None, description="Made by us, if not given")
+    secret: GivenSecret | None = Field(default=None, description="Generated if not given")
 
 
 class SecretRotation(_Request):
-    secret: GivenSecret | None = Field(default=None, description="Made by us, if not given")
+    secret: GivenSecret | None = Field(default=None, description="Generated if not given")
     overlap_hours: float = Field(
         default=OVERLAP_HOURS,
         ge=0,

@@ -1,11 +1,11 @@
 """What the API says about the catalogue."""
 
-from __future__ import annotations
+from pydantic import Field
 
-from pydantic import BaseModel, Field
+from rmhdag.models.api.api_model import ApiModel
 
 
-class CatalogueRemoval(BaseModel):
+class CatalogueRemoval(ApiModel):
     collection_id: str
     removed: int = Field(description="How many items were taken out; with `dry_run`, how many would be")
     kept: int = Field(description="Items that stay because assets show them")

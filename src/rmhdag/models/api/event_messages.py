@@ -1,7 +1,5 @@
 """One sentence per event, for timelines, streams and the command line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +10,7 @@ MOST_CHARACTERS = 300
 
 
 def message(event_type: str, node_id: str | None, data: Data, error_message: str | None = None) -> str:
-    """What happened, in words. An unknown event is told by its type: a newer version may have written it."""
+    """An event as a sentence. An unknown event is described by its type: a newer version may have written it."""
     tell = _SENTENCES.get(event_type)
     text = event_type.replace("_", " ").capitalize() if tell is None else tell(node_id or "A node", data)
     if error_message:
@@ -62,7 +60,7 @@ def _rerun(node: str, data: Data) -> str:
 
 def _callback_dead(node: str, data: Data) -> str:
     tries = data.get("attempts", "all")
-    return f"Nobody could be told of the end: the callback was given up after {tries} tries"
+    return f"The submitter could not be notified: the callback was given up after {tries} tries"
 
 
 def _ready(node: str, data: Data) -> str:
@@ -88,9 +86,9 @@ def _running(node: str, data: Data) -> str:
 
 def _node_completed(node: str, data: Data) -> str:
     if "taken" in data:
-        taken = data["taken"]
+        targets = data["taken"]
         result = f" with {data['result']!r}" if "result" in data else ""
-        return f"{node} decided{result}" + (f" for {_names(taken)}" if taken else " to go no further")
+        return f"{node} decided{result}" + (f" for {_names(targets)}" if targets else " to go no further")
     if "children_created" in data:
         count = data["children_created"]
         return f"All {_number(count)} children of {node} are done" if count else f"{node} had no items"
@@ -192,8 +190,8 @@ def _short(process_id: Any) -> str:
 def _names(nodes: Any) -> str:
     if isinstance(nodes, str):
         return nodes
-    shown = [str(node) for node in nodes] if isinstance(nodes, list) else [str(nodes)]
-    return ", ".join(shown[:3]) + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")
+    names = [str(node) for node in nodes] if isinstance(nodes, list) else [str(nodes)]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _number(value: Any) -> str:

@@ -1,10 +1,10 @@
-"""Whether the platform is well: a verdict, and behind it what was looked at, what is too much, and what to do."""
-
-from __future__ import annotations
+"""The health of the platform: a verdict, and the checks behind it with value, threshold and remedy."""
 
 from enum import StrEnum
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+
+from rmhdag.models.api.api_model import ApiModel
 
 
 class HealthStatus(StrEnum):
@@ -13,7 +13,7 @@ class HealthStatus(StrEnum):
     UNHEALTHY = "UNHEALTHY"
 
 
-class HealthCheck(BaseModel):
+class HealthCheck(ApiModel):
     name: str
     status: HealthStatus
     value: str
@@ -21,12 +21,12 @@ class HealthCheck(BaseModel):
     remedy: str | None = Field(description="What to do; null where nothing is to be done")
 
 
-class HealthComponent(BaseModel):
+class HealthComponent(ApiModel):
     status: HealthStatus = Field(description="The worst of its checks")
     checks: list[HealthCheck]
 
 
-class Health(BaseModel):
+class Health(ApiModel):
     """UNHEALTHY comes with the status 503."""
 
     status: HealthStatus = Field(description="The worst of the components")

@@ -1,17 +1,16 @@
 """Jobs as they are submitted, listed, shown, cancelled and rerun over HTTP."""
 
-from __future__ import annotations
-
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, FailFast, Field, ValidationInfo, field_validator, model_validator
 
+from rmhdag.models.api.api_model import ApiModel
 from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.api.problems import ProblemBody
 from rmhdag.models.columns import Id, IdempotencyKey, InputJsonObject, Name, Priority, ShownObject, Url, varchar
 from rmhdag.models.jobs import CommandOutcome
-from rmhdag.models.limits import JOBS_IN_A_BATCH, REASON_CHARACTERS
+from rmhdag.models.limits import BODY_BYTES, JOBS_IN_A_BATCH, REASON_CHARACTERS
 from rmhdag.models.plain_text import refuse_deceiving, refuse_deceiving_lines
 from rmhdag.models.states import JobEnding, JobStatus
 
@@ -20,7 +19,7 @@ Version = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
 ReasonText = Annotated[str, varchar(REASON_CHARACTERS)]
 
 
-class RequestBody(BaseModel):
+class RequestBody(ApiModel):
     """A field that is not known is refused: it may be misspelt, or one that callers do not set."""
 
     model_config = ConfigDict(extra="forbid")
@@ -37,6 +36,8 @@ class RequestBody(BaseModel):
 class JobSubmission(RequestBody):
     """What to run, and how."""
 
+    max_body_bytes: ClassVar[int] = BODY_BYTES
+
     workflow_id: Name
     version: Version | None = Field(default=None, description="The newest, if not given")
     input_params: InputJsonObject = Field(default_factory=dict)
@@ -45,14 +46,24 @@ class JobSubmission(RequestBody):
         default=None, description="At equal priority keys take turns; the submitter, if not given"
     )
     correlation_id: Id | None = Field(default=None, description="The caller's own name for it")
-    callback_url: Url | None = Field(default=None, description="Told when the job has ended; http or https, and public")
+    callback_url: Url | None = Field(
+        default=None, description="URL to notify when the job finishes; http or https, and public"
+    )
     idempotency_key: IdempotencyKey | None = Field(
         default=None, description="The same key and content again answers with the same job; so does the header"
     )
     submitted_by: Name | None = Field(default=None, description="In whose name; only with the scope `admin`")
 
 
+class SubmissionRequest(JobSubmission):
+    """One job, or what would become of it."""
+
+    dry_run: bool = Field(default=False, strict=True, description="Say what would happen, and create nothing")
+
+
 class JobBatch(RequestBody):
+    max_body_bytes: ClassVar[int] = BODY_BYTES
+
     jobs: list[Any] = Field(
         min_length=1,
         max_length=MOST_IN_A_BATCH,
@@ -60,7 +71,7 @@ class JobBatch(RequestBody):
     )
 
 
-class BatchAnswer(BaseModel):
+class BatchAnswer(ApiModel):
     """`job_id` or `problem`. `repeated`: the job was there already, by its idempotency key."""
 
     index: int
@@ -69,14 +80,14 @@ class BatchAnswer(BaseModel):
     problem: ProblemBody | None = None
 
 
-class BatchAnswers(BaseModel):
+class BatchAnswers(ApiModel):
     created: int
     repeated: int
     refused: int
     jobs: list[BatchAnswer]
 
 
-class Reason(BaseModel):
+class Reason(ApiModel):
     """Why something does not run: a code, one sentence, and what to do."""
 
     node_id: str | None = None
@@ -85,7 +96,7 @@ class Reason(BaseModel):
     hint: str | None = None
 
 
-class NodeCounts(BaseModel):
+class NodeCounts(ApiModel):
     """All nodes by status, children of fan-outs included; those that are not born yet count as pending."""
 
     total: int = 0
@@ -99,7 +110,7 @@ class NodeCounts(BaseModel):
     cancelled: int = 0
 
 
-class JobSummary(BaseModel):
+class JobSummary(ApiModel):
     """A line of a list."""
 
     job_id: str
@@ -119,18 +130,25 @@ class JobSummary(BaseModel):
     duration_seconds: float | None = None
 
 
-class JobPage(BaseModel):
+class JobPage(ApiModel):
     jobs: list[JobSummary]
     next_cursor: str | None = Field(default=None, description="`cursor` of the next page; null on the last")
 
 
-class JobReference(BaseModel):
+class JobCounts(ApiModel):
+    """How many jobs a list has, by status."""
+
+    counts: dict[JobStatus, int] = Field(description="Each at most `most`: there may be more")
+    most: int
+
+
+class JobReference(ApiModel):
     job_id: str
     status: JobStatus
 
 
-class JobView(JobSummary):
-    """All about one job but its nodes."""
+class StoredJob(JobSummary):
+    """What the row of a job says by itself."""
 
     namespace: str
     workflow_hash: str
@@ -150,18 +168,25 @@ class JobView(JobSummary):
     input_params: ShownObject
     result_data: ShownObject | None = Field(
         default=None,
-        description="What the job has made. Values above 64 KB are references, "
+        description="The result of the job. Values above 64 KB are references, "
         '`{"rmhdag:payload": {sha256, size_bytes, media_type}}`; the values are at '
         "`/api/v1/jobs/{job_id}/payloads/{sha256}`",
     )
-    error: ErrorView | None = Field(default=None, description="Of the node that made it fail, if that named a code")
+    error: ErrorView | None = Field(
+        default=None, description="The error of the node that failed the job, if it has a code"
+    )
     warnings: list[WarningView] = Field(
         default_factory=list, description="Of all results that it uses, summed by code; at most 100 kinds are kept"
     )
+
+
+class JobView(StoredJob):
+    """All about one job but its nodes."""
+
     node_counts: NodeCounts
     reruns: list[JobReference] = Field(default_factory=list, description="Jobs that rerun this one, oldest first")
     reason: Reason | None = Field(
-        default=None, description="What the job waits for, if it waits; not told of jobs with many nodes"
+        default=None, description="What the job waits for, if it waits; null for jobs with many nodes"
     )
 
 
@@ -169,7 +194,7 @@ class CancelRequest(RequestBody):
     reason: ReasonText | None = None
 
 
-class CommandAnswerBody(BaseModel):
+class CommandAnswerBody(ApiModel):
     """`outcome` null: accepted, and the job's owner has not answered within two seconds."""
 
     job_id: str
@@ -181,17 +206,19 @@ class CommandAnswerBody(BaseModel):
 class RetryRequest(RequestBody):
     """Runs again what failed or never ran, as a new job."""
 
-    dry_run: bool = Field(default=False, strict=True, description="Only tell what would run again")
+    dry_run: bool = Field(default=False, strict=True, description="Only return what would run again")
     idempotency_key: IdempotencyKey | None = None
 
 
 class RerunRequest(RetryRequest):
     """As a retry; more of the job runs again if it is named, or if it reads a parameter that is changed."""
 
+    max_body_bytes: ClassVar[int] = BODY_BYTES
+
     input_params: InputJsonObject = Field(
         default_factory=dict, description="Parameters that change; the others stay as they were"
     )
-    from_nodes: list[Id] = Field(
+    from_nodes: Annotated[list[Id], FailFast()] = Field(
         default_factory=list, max_length=1_000, description="These nodes and all behind them, too"
     )
     everything: bool = Field(default=False, strict=True, description="Reuse nothing")
@@ -203,7 +230,7 @@ class RerunRequest(RetryRequest):
         return self
 
 
-class RerunAnswer(BaseModel):
+class RerunAnswer(ApiModel):
     """`job_id` is the new job's; null after a dry run."""
 
     job_id: str | None

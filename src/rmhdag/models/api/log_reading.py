@@ -1,7 +1,5 @@
 """Following logs: what of the pages is new. Chunks are stamped before they are committed, so that some come late."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple

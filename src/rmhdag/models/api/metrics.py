@@ -1,29 +1,30 @@
 """How workflows, their nodes and the whole platform have fared over some time."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+
+from rmhdag.models.api.api_model import ApiModel
+from rmhdag.models.states import JobStatus
 
 PERCENT = "Percent of those that finished; null if none did"
 PERCENTILE = "Right within 5 %"
 
 
-class MetricsPeriod(BaseModel):
+class MetricsPeriod(ApiModel):
     """More than one day begins with midnight (UTC), one day with a full hour."""
 
     since: datetime
     until: datetime
 
 
-class CommonFailure(BaseModel):
-    node_id: str | None = Field(description="Children stand under their fan-out; null: the job failed by itself")
+class CommonFailure(ApiModel):
+    node_id: str | None = Field(description="Children are counted under their fan-out; null: the job itself failed")
     count: int
     error: str = Field(description="Cut at 200 characters")
 
 
-class WorkflowMetrics(BaseModel):
+class WorkflowMetrics(ApiModel):
     workflow_id: str
     total_jobs: int = Field(description="Finished in the period, or not finished yet")
     completed: int
@@ -36,12 +37,12 @@ class WorkflowMetrics(BaseModel):
     common_failures: list[CommonFailure] = Field(description="The five most frequent")
 
 
-class WorkflowMetricsList(BaseModel):
+class WorkflowMetricsList(ApiModel):
     period: MetricsPeriod
     workflows: list[WorkflowMetrics]
 
 
-class NodeMetrics(BaseModel):
+class NodeMetrics(ApiModel):
     node_id: str
     total_executions: int = Field(description="Of a fan-out: its children")
     completed: int
@@ -53,13 +54,13 @@ class NodeMetrics(BaseModel):
     total_retries: int
 
 
-class NodeMetricsList(BaseModel):
+class NodeMetricsList(ApiModel):
     period: MetricsPeriod
     workflow_id: str
     nodes: list[NodeMetrics]
 
 
-class FailureCount(BaseModel):
+class FailureCount(ApiModel):
     workflow_id: str
     node_id: str | None
     error: str = Field(description="Cut at 200 characters")
@@ -67,7 +68,7 @@ class FailureCount(BaseModel):
     last_seen_at: datetime
 
 
-class FailureMetrics(BaseModel):
+class FailureMetrics(ApiModel):
     """What failed jobs failed of, the most frequent first."""
 
     period: MetricsPeriod
@@ -76,13 +77,24 @@ class FailureMetrics(BaseModel):
     failures: list[FailureCount]
 
 
-class ThroughputBucket(BaseModel):
+class ThroughputBucket(ApiModel):
     timestamp: datetime
     jobs_completed: int
     avg_duration_seconds: float | None
 
 
-class ThroughputMetrics(BaseModel):
+class ThroughputMetrics(ApiModel):
     period: MetricsPeriod
     bucket_minutes: int
     buckets: list[ThroughputBucket] = Field(description="All of the period, oldest first; empty ones too")
+
+
+class RecentRun(ApiModel):
+    job_id: str
+    status: JobStatus
+    created_at: datetime
+    duration_seconds: float | None = Field(description="Until now, if it has not ended; null before it starts")
+
+
+class RecentRuns(ApiModel):
+    runs: dict[str, list[RecentRun]] = Field(description="By workflow, oldest first")

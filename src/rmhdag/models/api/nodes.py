@@ -1,20 +1,20 @@
 """Nodes of jobs, a job's graph, and what its tasks wrote."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, RootModel
+from pydantic import Field, RootModel
 
+from rmhdag.models.api.api_model import ApiModel
 from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.api.jobs import NodeCounts, Reason, ReasonText, RequestBody
 from rmhdag.models.columns import ShownObject
 from rmhdag.models.events import ErrorKind
+from rmhdag.models.reviews import Clearance
 from rmhdag.models.states import JobStatus, NodeStatus, NodeType
 
 
-class NodeSummary(BaseModel):
+class NodeSummary(ApiModel):
     """`handler` and `queue` are those of a task, or of a fan-out's children."""
 
     job_id: str
@@ -48,7 +48,7 @@ class NodeSummary(BaseModel):
     duration_seconds: float | None = None
 
 
-class NodePage(BaseModel):
+class NodePage(ApiModel):
     nodes: list[NodeSummary]
     next_cursor: str | None = Field(
         default=None, description="`cursor` of the next page; a page may be short, even empty, and not be the last"
@@ -77,9 +77,13 @@ class StoredValue(RootModel[Any]):
 class Decision(RequestBody):
     decision: Literal["approve", "reject"]
     reason: ReasonText | None = None
+    clearance: Clearance | None = Field(
+        default=None,
+        description="Who may see the revision that the job makes: `public` or `restricted`. Needed to approve one",
+    )
 
 
-class GraphNode(BaseModel):
+class GraphNode(ApiModel):
     """`x` and `y` are the upper left corner of its box."""
 
     id: str
@@ -94,7 +98,7 @@ class GraphNode(BaseModel):
     height: int
 
 
-class GraphEdge(BaseModel):
+class GraphEdge(ApiModel):
     """`points` lead from the border of the source to that of the target."""
 
     source: str
@@ -105,7 +109,7 @@ class GraphEdge(BaseModel):
     points: list[tuple[int, int]]
 
 
-class GraphStructure(BaseModel):
+class GraphStructure(ApiModel):
     """The picture of a definition: it changes only with the hash."""
 
     title: str
@@ -117,7 +121,7 @@ class GraphStructure(BaseModel):
     edges: list[GraphEdge]
 
 
-class GraphState(BaseModel):
+class GraphState(ApiModel):
     """Where a node of the picture stands; a fan-out's children are counts."""
 
     status: NodeStatus
@@ -130,7 +134,7 @@ class GraphState(BaseModel):
     children: NodeCounts | None = None
 
 
-class JobGraph(BaseModel):
+class JobGraph(ApiModel):
     """`structure` is null if the caller has it already (`structure=false`)."""
 
     job_id: str
@@ -139,10 +143,10 @@ class JobGraph(BaseModel):
     workflow_hash: str
     status: JobStatus
     structure: GraphStructure | None
-    states: dict[str, GraphState] = Field(description="By node; a node that is not here has not been made yet")
+    states: dict[str, GraphState] = Field(description="By node; a node that is missing here does not exist yet")
 
 
-class LogChunk(BaseModel):
+class LogChunk(ApiModel):
     """A piece of what one attempt wrote."""
 
     node_id: str
@@ -154,8 +158,8 @@ class LogChunk(BaseModel):
     content: str
 
 
-class LogPage(BaseModel):
-    """Oldest first. `last_cursor` is where this page ended: whoever follows a running job asks from there."""
+class LogPage(ApiModel):
+    """Oldest first. `last_cursor` is the end of this page: to follow a running job, continue from there."""
 
     job_id: str
     node_id: str | None = None

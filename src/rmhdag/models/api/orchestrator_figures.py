@@ -1,16 +1,15 @@
-"""What orchestrators know of themselves, and what they have lately brought to an end."""
-
-from __future__ import annotations
+"""Figures of orchestrators, and recently ended jobs."""
 
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from rmhdag.models.api.api_model import ApiModel
 from rmhdag.models.events import EventStatus, EventType
 
 
-class OrchestratorStatus(BaseModel):
+class OrchestratorStatus(ApiModel):
     owner_id: str
     host: str
     process_id: int
@@ -28,11 +27,11 @@ class OrchestratorStatus(BaseModel):
     last_orphan_scan_at: datetime | None
 
 
-class OrchestratorStatusList(BaseModel):
+class OrchestratorStatusList(ApiModel):
     orchestrators: list[OrchestratorStatus]
 
 
-class OrchestratorStats(BaseModel):
+class OrchestratorStats(ApiModel):
     """Counted since it started. What is null counts for all namespaces together, and needs the scope `platform`."""
 
     owner_id: str
@@ -53,11 +52,11 @@ class OrchestratorStats(BaseModel):
     last_orphan_scan_at: datetime | None
 
 
-class OrchestratorStatsList(BaseModel):
+class OrchestratorStatsList(ApiModel):
     orchestrators: list[OrchestratorStats]
 
 
-class EndedJob(BaseModel):
+class EndedJob(ApiModel):
     job_id: str
     workflow_id: str
     completed_at: datetime
@@ -65,7 +64,7 @@ class EndedJob(BaseModel):
     error_message: str | None = None
 
 
-class FailingHandler(BaseModel):
+class FailingHandler(ApiModel):
     handler: str
     queue: str | None = Field(description="As the workflow names it; null where the handler's own is used")
     failures: int
@@ -73,12 +72,12 @@ class FailingHandler(BaseModel):
     last_failed_at: datetime
 
 
-class FailingQueue(BaseModel):
+class FailingQueue(ApiModel):
     queue: str
     failures: int
 
 
-class OrchestratorEvent(BaseModel):
+class OrchestratorEvent(ApiModel):
     owner_id: str
     timestamp: datetime
     event_type: EventType
@@ -87,7 +86,7 @@ class OrchestratorEvent(BaseModel):
     data: dict[str, Any]
 
 
-class OrchestratorActivity(BaseModel):
+class OrchestratorActivity(ApiModel):
     """Jobs and failures are those of the caller's namespace; events those of the orchestrators that are shown."""
 
     completions: list[EndedJob] = Field(description="The last 100")

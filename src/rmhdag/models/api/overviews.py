@@ -1,11 +1,10 @@
 """A job with its nodes in the order in which they run, fan-outs as counts: what people look at while they wait."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from rmhdag.models.api.api_model import ApiModel
 from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.api.jobs import JobReference, NodeCounts, Reason
 from rmhdag.models.api.progress import TaskProgress
@@ -13,7 +12,7 @@ from rmhdag.models.columns import ShownObject
 from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, JobEnding, JobStatus, NodeStatus, NodeType
 
 
-class NodeOverview(BaseModel):
+class NodeOverview(ApiModel):
     """A node of the definition; the children of a fan-out are counts."""
 
     node_id: str
@@ -51,7 +50,7 @@ class NodeOverview(BaseModel):
         return self.status in NODE_TERMINAL
 
 
-class JobOverview(BaseModel):
+class JobOverview(ApiModel):
     job_id: str
     namespace: str
     workflow_id: str
@@ -73,7 +72,7 @@ class JobOverview(BaseModel):
     started_at: datetime | None
     completed_at: datetime | None
     error_message: str | None
-    error: ErrorView | None = Field(description="Of the node that made it fail, if that named a code")
+    error: ErrorView | None = Field(description="The error of the node that failed the job, if it has a code")
     warnings: list[WarningView] = Field(description="Of all results that it uses, summed by code")
     input_params: ShownObject
     result_data: ShownObject | None

@@ -1,23 +1,23 @@
-"""Who is there, over HTTP: workers, orchestrators, and the handlers that workers offer."""
-
-from __future__ import annotations
+"""Workers, orchestrators and the handlers of workers, over HTTP."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, Field
+from pydantic import ConfigDict, Field
 
+from rmhdag.models.api.api_model import ApiModel
 from rmhdag.models.api.data_errors import ErrorView, WarningView
+from rmhdag.models.limits import BODY_BYTES
 
 
-class WorkerSummary(BaseModel):
+class WorkerSummary(ApiModel):
     worker_id: str
     host: str
     process_id: int
     version: str
     alive: bool = Field(description="Heard within the time after which silence counts as death")
     draining: bool = Field(description="Takes no new tasks")
-    slots: int = Field(description="Tasks that it can run at once")
+    slots: int = Field(description="Tasks that it can run at a time")
     tasks_held: int
     queues: list[str]
     started_at: datetime
@@ -26,11 +26,11 @@ class WorkerSummary(BaseModel):
     stats: dict[str, Any]
 
 
-class WorkerList(BaseModel):
+class WorkerList(ApiModel):
     workers: list[WorkerSummary]
 
 
-class OrchestratorSummary(BaseModel):
+class OrchestratorSummary(ApiModel):
     owner_id: str
     host: str
     process_id: int
@@ -44,18 +44,18 @@ class OrchestratorSummary(BaseModel):
     stats: dict[str, Any]
 
 
-class OrchestratorList(BaseModel):
+class OrchestratorList(ApiModel):
     orchestrators: list[OrchestratorSummary]
 
 
-class DrainAnswer(BaseModel):
-    """It hears so with its next heartbeat, and ends when it has finished or given back what it has."""
+class DrainAnswer(ApiModel):
+    """The process learns of it with its next heartbeat, and ends when it has finished or released its work."""
 
     process: str = Field(description="The id of the worker or orchestrator")
     draining: bool
 
 
-class HandlerSummary(BaseModel):
+class HandlerSummary(ApiModel):
     handler: str
     aliases: list[str]
     queue: str | None = Field(description="Its own, used where no node names one")
@@ -70,12 +70,14 @@ class HandlerSummary(BaseModel):
     )
 
 
-class HandlerList(BaseModel):
+class HandlerList(ApiModel):
     handlers: list[HandlerSummary]
 
 
-class HandlerTrialRequest(BaseModel):
+class HandlerTrialRequest(ApiModel):
     """One handler to run once."""
+
+    max_body_bytes: ClassVar[int] = BODY_BYTES
 
     handler: str = Field(min_length=1, max_length=64, pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")
     params: dict[str, Any] = Field(default_factory=dict)
@@ -86,10 +88,10 @@ class HandlerTrialRequest(BaseModel):
         description="Where it runs; else the handler's own queue, else the only one that there is",
     )
 
-    model_config = {"extra": "forbid"}
+    model_config = ConfigDict(extra="forbid")
 
 
-class HandlerTrial(BaseModel):
+class HandlerTrial(ApiModel):
     """What became of it."""
 
     job_id: str

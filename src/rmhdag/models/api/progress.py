@@ -1,15 +1,14 @@
 """How far a job or a node is."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from rmhdag.models.api.api_model import ApiModel
 from rmhdag.models.states import JobStatus, NodeStatus
 
 
-class ProgressCounts(BaseModel):
+class ProgressCounts(ApiModel):
     """All nodes, children of fan-outs included; those that are not born yet are pending."""
 
     total: int = 0
@@ -22,7 +21,7 @@ class ProgressCounts(BaseModel):
     cancelled: int = 0
 
 
-class TaskProgress(BaseModel):
+class TaskProgress(ApiModel):
     """What a running task says of itself."""
 
     node_id: str
@@ -33,7 +32,7 @@ class TaskProgress(BaseModel):
     progress_message: str | None
 
 
-class JobProgress(BaseModel):
+class JobProgress(ApiModel):
     job_id: str
     job_status: JobStatus
     workflow_id: str
@@ -47,12 +46,16 @@ class JobProgress(BaseModel):
     )
 
 
-class SavedCheckpoint(BaseModel):
+class JobProgressList(ApiModel):
+    jobs: list[JobProgress] = Field(description="Those that exist, in the order in which they were asked for")
+
+
+class SavedCheckpoint(ApiModel):
     phase: str
     saved_at: datetime
 
 
-class NodeProgress(BaseModel):
+class NodeProgress(ApiModel):
     job_id: str
     node_id: str
     status: NodeStatus

@@ -1,34 +1,33 @@
 """Queues and dead letters over HTTP."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 
+from rmhdag.models.api.api_model import ApiModel
 from rmhdag.models.columns import ShownObject
 
 FilterText = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
-class QueueStatus(BaseModel):
+class QueueStatus(ApiModel):
     queue: str
     waiting: int = Field(description="Tasks that a worker may take now")
     delayed: int = Field(description="Tasks that wait for their next attempt")
     running: int = Field(description="Tasks that workers hold")
     oldest_seconds: float | None = Field(description="How long the longest waiting task has waited")
     workers: int = Field(description="Workers alive that serve this queue")
-    slots: int = Field(description="Tasks that they can run at once")
+    slots: int = Field(description="Tasks that they can run at a time")
     dead_letters: int = Field(description="Open ones")
-    attention: str | None = Field(description="What needs somebody, in one sentence")
+    attention: str | None = Field(description="What needs an operator's attention, in one sentence")
 
 
-class QueueStatusList(BaseModel):
+class QueueStatusList(ApiModel):
     queues: list[QueueStatus]
 
 
-class DeadLetterSummary(BaseModel):
+class DeadLetterSummary(ApiModel):
     dead_letter_id: str
     queue: str | None
     reason: str
@@ -42,7 +41,7 @@ class DeadLetterSummary(BaseModel):
     settled_as: str | None = Field(description="requeued or discarded")
 
 
-class DeadLetterPage(BaseModel):
+class DeadLetterPage(ApiModel):
     dead_letters: list[DeadLetterSummary]
     next_cursor: str | None = Field(description="Give it as `cursor` for the next page; null on the last one")
 
@@ -55,19 +54,19 @@ class DeadLetterDetail(DeadLetterSummary):
     raw: str | None = Field(description="The beginning of a message that could not be read")
 
 
-class Requeued(BaseModel):
+class Requeued(ApiModel):
     dead_letter_id: str
     job_id: str
     is_new_job: bool = Field(description="True if its job had ended, and this is a rerun of it")
 
 
-class NotRequeued(BaseModel):
+class NotRequeued(ApiModel):
     dead_letter_id: str
     reason: str
 
 
-class RequeueRequest(BaseModel):
-    """Which open dead letters; all of them, if nothing is given."""
+class RequeueRequest(ApiModel):
+    """Which open dead letters; all of them without a filter."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -77,12 +76,12 @@ class RequeueRequest(BaseModel):
     limit: int = Field(default=100, ge=1, le=1000)
 
 
-class RequeueOutcome(BaseModel):
+class RequeueOutcome(ApiModel):
     requeued: list[Requeued]
     refused: list[NotRequeued]
     complete: bool = Field(description="False if more may be left: ask again")
 
 
-class Discarded(BaseModel):
+class Discarded(ApiModel):
     dead_letter_id: str
     settled_as: str

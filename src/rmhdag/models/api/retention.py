@@ -1,11 +1,11 @@
-"""Retention over HTTP: what would be deleted now and why, and what was."""
+"""Retention over HTTP: a preview of what would be deleted and why, and what has been deleted."""
 
-from __future__ import annotations
+from pydantic import Field
 
-from pydantic import BaseModel, Field
+from rmhdag.models.api.api_model import ApiModel
 
 
-class PruneLine(BaseModel):
+class PruneLine(ApiModel):
     table: str
     rows: int
     reason: str
@@ -13,7 +13,7 @@ class PruneLine(BaseModel):
     is_complete: bool = Field(description="False if there are more than these")
 
 
-class KeptJobs(BaseModel):
+class KeptJobs(ApiModel):
     """Jobs that are old enough and have to stay."""
 
     jobs: int
@@ -21,13 +21,13 @@ class KeptJobs(BaseModel):
     is_complete: bool
 
 
-class PrunePreview(BaseModel):
+class PrunePreview(ApiModel):
     """Of all namespaces, by the settings of the process that answers."""
 
     tables: list[PruneLine]
     kept: list[KeptJobs]
 
 
-class Pruned(BaseModel):
+class Pruned(ApiModel):
     deleted: dict[str, int] = Field(description="Rows by table")
     has_more: bool = Field(description="There was not enough time for all; call it again")

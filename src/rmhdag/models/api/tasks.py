@@ -1,12 +1,11 @@
-"""Tasks across jobs: those in the queues, and what was reported of those that were."""
-
-from __future__ import annotations
+"""Tasks across jobs: queued tasks, and reports of finished ones."""
 
 from datetime import datetime
 from enum import StrEnum
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from rmhdag.models.api.api_model import ApiModel
 from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.events import ErrorKind
 
@@ -28,8 +27,8 @@ class TaskState(StrEnum):
 IN_FLIGHT = frozenset({TaskState.WAITING, TaskState.DELAYED, TaskState.RECEIVED, TaskState.RUNNING})
 
 
-class TaskSummary(BaseModel):
-    """One lease of a task. `lease_epoch` 0: nobody has claimed it yet."""
+class TaskSummary(ApiModel):
+    """One lease of a task. `lease_epoch` is 0 before the first claim."""
 
     task_id: str
     lease_epoch: int
@@ -56,7 +55,7 @@ class TaskSummary(BaseModel):
     warnings: list[WarningView] = Field(default_factory=list)
 
 
-class TaskPage(BaseModel):
+class TaskPage(ApiModel):
     """Those of the newest jobs first."""
 
     tasks: list[TaskSummary]

@@ -1,18 +1,17 @@
 """The timeline of a job or of one of its nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from rmhdag.models.api.api_model import ApiModel
 from rmhdag.models.api.event_messages import message
 from rmhdag.models.events import EventStatus, EventType
 
 
-class TimelineEvent(BaseModel):
+class TimelineEvent(ApiModel):
     event_id: int = Field(description="The event's number in its job; `after` takes it")
     timestamp: datetime
     event_type: EventType
@@ -23,7 +22,9 @@ class TimelineEvent(BaseModel):
     duration_ms: int | None
     data: dict[str, Any]
     error_message: str | None = None
-    source_app: str | None = Field(default=None, description="Who recorded it; not told in live streams")
+    source_app: str | None = Field(
+        default=None, description="The process that recorded it; not included in live streams"
+    )
 
 
 class StreamedEvent(TimelineEvent):
@@ -32,7 +33,7 @@ class StreamedEvent(TimelineEvent):
     job_id: str
 
 
-class TimelineSummary(BaseModel):
+class TimelineSummary(ApiModel):
     """Over all events, whatever the page shows."""
 
     total_events: int
@@ -43,7 +44,7 @@ class TimelineSummary(BaseModel):
     nodes_with_retries: list[str] = Field(description="At most 100, in the order of their ids")
 
 
-class Timeline(BaseModel):
+class Timeline(ApiModel):
     job_id: str
     node_id: str | None = None
     summary: TimelineSummary

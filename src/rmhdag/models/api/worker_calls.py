@@ -3,20 +3,20 @@
 Whatever it says about a task carries the task's lease, and is answered item by item.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, StringConstraints, model_validator
 
 from rmhdag.models.data_warnings import MOST_KINDS
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.handler_result import DataWarning, HandlerError
+from rmhdag.models.id_types import TaskId, WorkerId
 from rmhdag.models.json_values import MAX_INTEGER, NotJsonError, check_json
 from rmhdag.models.leases import ReturnReason
 from rmhdag.models.limits import (
+    BODY_BYTES,
     CHECKPOINT_ROW_BYTES,
     INLINE_BYTES,
     LOG_CHUNK_BYTES,
@@ -38,8 +38,6 @@ STATS_BYTES = 8 * 1024
 WEEK_SECONDS = 7 * 86_400.0
 HANDLER = r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$"
 
-WorkerId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
-TaskId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 QueueName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 HandlerName = Annotated[str, StringConstraints(pattern=HANDLER, max_length=64)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -64,7 +62,7 @@ def _bounded(max_bytes: int) -> AfterValidator:
 
 def _distinct(names: list[str]) -> list[str]:
     if len(set(names)) != len(names):
-        raise ValueError("a name is given twice: keep one")
+        raise ValueError("a name occurs twice: keep one")
     return names
 
 
@@ -73,7 +71,7 @@ Queues = Annotated[list[QueueName], Field(min_length=1, max_length=64), AfterVal
 
 class Said(BaseModel):
     # Strictly: a number is not a truth value, and a text is no number.
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
 
 class WorkerCall(Said):
@@ -109,38 +107,38 @@ class OfferedHandler(Said):
 class RegisterWorker(WorkerCall):
     """The id is new with each start. `before` is the one under which the same process was declared dead."""
 
+    max_body_bytes: ClassVar[int] = BODY_BYTES
+
     before: WorkerId | None = None
     host: Label
     process_id: Small = 0
     version: Label
     slots: Annotated[int, Field(ge=1, le=MOST_SLOTS)]
     queues: Queues
-    handlers: Annotated[list[OfferedHandler], Field(max_length=2_000)] = Field(
-        default=[], description="Only tasks of these are given out; without any, all tasks of the queues"
+    handlers: Annotated[list[OfferedHandler], Field(max_length=2_000), FailFast()] = Field(
+        default=[], description="Only tasks of these handlers are returned; without any, all tasks of the queues"
     )
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Self:
-        seen: set[str] = set()
+        names: set[str] = set()
         for name in self.handler_names():
-            if name in seen:
-                raise ValueError(f"handlers: the name {name!r} is given twice: a name belongs to one handler")
-            seen.add(name)
+            if name in names:
+                raise ValueError(f"handlers: the name {name!r} occurs twice: a name belongs to one handler")
+            names.add(name)
         return self
 
     def handler_names(self) -> Iterator[str]:
         """With their aliases."""
-        for one in self.handlers:
-            yield one.handler
-            yield from one.aliases
+        for manifest in self.handlers:
+            yield manifest.handler
+            yield from manifest.aliases
 
 
 class RegisteredWorker(BaseModel):
     worker_id: str
-    namespace: str = Field(description="The key's: only its tasks are given out")
-    drain: bool = Field(
-        default=False, description="Somebody wants the worker to take no more tasks, finish what it has, and leave"
-    )
+    namespace: str = Field(description="The key's namespace: only its tasks are returned")
+    drain: bool = Field(default=False, description="The worker should claim no more tasks, finish its work and leave")
 
 
 class Heartbeat(Said):
@@ -198,7 +196,7 @@ class SuspectToRun(BaseModel):
 class WaitForTasks(Said):
     queues: Queues
     after: Annotated[str, StringConstraints(max_length=64)] | None = Field(
-        default=None, description="`place` of the answer before; without it the answer comes at once"
+        default=None, description="`place` of the previous response; without it the response comes at once"
     )
     wait_seconds: WaitSeconds = MOST_WAIT_SECONDS
 
@@ -241,15 +239,17 @@ class ReturnedTask(LeasedTask):
             ReturnReason.NO_HANDLER,
         ]
         | None
-    ) = Field(default=None, description="Why it is given back; null if its handler asked to be called again later")
+    ) = Field(default=None, description="Why it is returned; null if its handler asked to be called again later")
 
 
 class ReleaseTasks(WorkerCall):
-    tasks: Annotated[list[ReturnedTask], Field(min_length=1, max_length=MOST_ITEMS)]
+    tasks: Annotated[list[ReturnedTask], Field(min_length=1, max_length=MOST_ITEMS), FailFast()]
 
 
 class StartedTasks(WorkerCall):
-    tasks: Annotated[list[LeasedTask], Field(min_length=1, max_length=MOST_HELD)]
+    max_body_bytes: ClassVar[int] = BODY_BYTES
+
+    tasks: Annotated[list[LeasedTask], Field(min_length=1, max_length=MOST_HELD), FailFast()]
 
 
 class SentPayload(Said):
@@ -282,13 +282,13 @@ class ReportedTask(LeasedTask):
     output: dict[str, Any] | None = None
     stored_output: SentPayload | None = Field(default=None, description="Instead, if it was sent as a payload")
     metrics: Annotated[dict[str, Any], _bounded(INLINE_BYTES)] | None = None
-    records: list[AnyRecord] = Field(
+    records: Annotated[list[AnyRecord], FailFast()] = Field(
         default=[],
         max_length=MOST_RECORDS,
         description="Changes of the business domain, applied when the node completes",
     )
     stored_records: SentPayload | None = Field(default=None, description="Instead, if they were sent as a payload")
-    warnings: list[DataWarning] = Field(
+    warnings: Annotated[list[DataWarning], FailFast()] = Field(
         default=[], max_length=MOST_KINDS + 1, description="What a person should know about the data"
     )
 
@@ -308,7 +308,9 @@ class ReportedTask(LeasedTask):
 
 
 class ReportTasks(WorkerCall):
-    results: Annotated[list[ReportedTask], Field(min_length=1, max_length=MOST_ITEMS)]
+    max_body_bytes: ClassVar[int] = BODY_BYTES
+
+    results: Annotated[list[ReportedTask], Field(min_length=1, max_length=MOST_ITEMS), FailFast()]
 
 
 class TaskProgressed(LeasedTask):
@@ -319,7 +321,9 @@ class TaskProgressed(LeasedTask):
 
 
 class TellProgress(WorkerCall):
-    progress: Annotated[list[TaskProgressed], Field(min_length=1, max_length=MOST_ITEMS)]
+    max_body_bytes: ClassVar[int] = BODY_BYTES
+
+    progress: Annotated[list[TaskProgressed], Field(min_length=1, max_length=MOST_ITEMS), FailFast()]
 
 
 class TaskCheckpoint(LeasedTask):
@@ -329,7 +333,9 @@ class TaskCheckpoint(LeasedTask):
 
 
 class SaveCheckpoints(WorkerCall):
-    checkpoints: Annotated[list[TaskCheckpoint], Field(min_length=1, max_length=100)]
+    max_body_bytes: ClassVar[int] = BODY_BYTES
+
+    checkpoints: Annotated[list[TaskCheckpoint], Field(min_length=1, max_length=100), FailFast()]
 
 
 class TaskLogChunk(LeasedTask):
@@ -346,13 +352,17 @@ class TaskLogChunk(LeasedTask):
 
 
 class KeepLogs(WorkerCall):
-    chunks: Annotated[list[TaskLogChunk], Field(min_length=1, max_length=100)]
+    max_body_bytes: ClassVar[int] = BODY_BYTES
+
+    chunks: Annotated[list[TaskLogChunk], Field(min_length=1, max_length=100), FailFast()]
 
 
 class HeldTasks(WorkerCall):
     """All that the worker believes to hold."""
 
-    tasks: Annotated[list[LeasedTask], Field(max_length=MOST_HELD)] = []
+    max_body_bytes: ClassVar[int] = BODY_BYTES
+
+    tasks: Annotated[list[LeasedTask], Field(max_length=MOST_HELD), FailFast()] = []
 
 
 class HeldTaskState(StrEnum):

@@ -1,14 +1,14 @@
-"""Workflows over HTTP: what is registered, what is wrong with a file, what became of a registration."""
-
-from __future__ import annotations
+"""Workflows over HTTP: registered workflows, problems of a file, and the result of a registration."""
 
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+
+from rmhdag.models.api.api_model import ApiModel
 
 
-class WorkflowSummary(BaseModel):
+class WorkflowSummary(ApiModel):
     """One version of a workflow, without its definition."""
 
     workflow_id: str
@@ -18,16 +18,18 @@ class WorkflowSummary(BaseModel):
     description: str | None
     registered_by: str
     registered_at: datetime
-    retired_at: datetime | None = Field(default=None, description="Since when it takes no new jobs; null if it does")
+    retired_at: datetime | None = Field(
+        default=None, description="Since when it accepts no new jobs; null if it accepts them"
+    )
     retired_by: str | None = None
 
 
-class WorkflowPage(BaseModel):
+class WorkflowPage(ApiModel):
     workflows: list[WorkflowSummary]
     next_cursor: str | None = Field(description="Give it as `cursor` for the next page; null on the last one")
 
 
-class VersionPage(BaseModel):
+class VersionPage(ApiModel):
     versions: list[WorkflowSummary]
     next_cursor: str | None = Field(description="Give it as `cursor` for the next page; null on the last one")
 
@@ -37,7 +39,7 @@ class WorkflowDetail(WorkflowSummary):
     layout: dict[str, Any] = Field(description="Where its graph is drawn")
 
 
-class WorkflowProblem(BaseModel):
+class WorkflowProblem(ApiModel):
     """One thing that is wrong with a workflow."""
 
     pointer: str = Field(description="RFC 6901, into the workflow")
@@ -48,7 +50,7 @@ class WorkflowProblem(BaseModel):
     remedy: str
 
 
-class WorkflowCheck(BaseModel):
+class WorkflowCheck(ApiModel):
     """What is wrong with a workflow; nothing was stored."""
 
     valid: bool
@@ -58,9 +60,23 @@ class WorkflowCheck(BaseModel):
     problems: list[WorkflowProblem]
 
 
-class Registration(BaseModel):
+class Registration(ApiModel):
     workflow_id: str
     version: int
     hash: str
     node_count: int
     is_new: bool = Field(description="False if this very content was registered already")
+
+
+class JobDefinition(ApiModel):
+    """The definition that a job runs, and whether the workflow has changed since."""
+
+    workflow_id: str
+    version: int
+    hash: str
+    definition: dict[str, Any] = Field(description="As the engine runs it: shorthands folded, defaults written out")
+    newest_version: int | None = Field(description="Null if the workflow is not registered any more")
+    newest_hash: str | None = None
+    newest_definition: dict[str, Any] | None = Field(
+        default=None, description="Null if it is the one that the job runs"
+    )

@@ -1,4 +1,4 @@
-"""One try: resolve, check, connect to what was checked, send, read as much of the answer as decides.
+"""One try: resolve, check, connect to the checked address, send, read as much of the answer as needed.
 
 Redirects are answers like others. Whatever the other side does, it costs a bounded time and a bounded memory.
 """
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import h11
 
-from rmhdag.orchestrator.callbacks.destinations import (
+from rmhdag.services.callbacks.destinations import (
     NO_PUBLIC_ADDRESS,
     CallbackRefused,
     Destination,
@@ -29,6 +29,8 @@ from rmhdag.orchestrator.callbacks.destinations import (
 
 MOST_ANSWER_BYTES = 64 * 1024
 MOST_HEAD_BYTES = 16 * 1024
+# A page of a hundred pipeline runs with their parameters.
+MOST_CONTENT_BYTES = 4 * 1024 * 1024
 # Once the status is known nothing else matters; a short body is read so that its sender sees no reset.
 BODY_SECONDS = 2.0
 # Before the end of the whole try, which must not make nothing of an answer that is there.
@@ -45,6 +47,17 @@ class Answer(NamedTuple):
     status: int | None
     error: str | None = None
     retry_after_seconds: float | None = None
+    # Of an answer whose content was asked for.
+    content: bytes = b""
+
+
+class Question(NamedTuple):
+    """What is sent, and whether the content of the answer matters."""
+
+    method: str = "POST"
+    body: bytes = b""
+    media_type: str = "application/json"
+    wants_content: bool = False
 
 
 class Exchange:
@@ -73,6 +86,12 @@ class Exchange:
     async def post(
         self, url: str, headers: Sequence[tuple[str, str]], body: bytes, namespace: str = "default"
     ) -> Answer:
+        """Send a notification: only the status of the answer matters."""
+        return await self.ask(url, headers, Question(body=body), namespace)
+
+    async def ask(
+        self, url: str, headers: Sequence[tuple[str, str]], question: Question, namespace: str = "default"
+    ) -> Answer:
         """Never raises for anything that the other side, the network or the URL is to blame for."""
         try:
             async with asyncio.timeout(self._total_seconds) as limit:
@@ -81,7 +100,7 @@ class Exchange:
                 try:
                     deadline = limit.when()
                     assert deadline is not None
-                    return await _talk(reader, writer, _request(destination, headers, body), body, deadline)
+                    return await _talk(reader, writer, _request(destination, headers, question), question, deadline)
                 finally:
                     # Not close(): what a peer does not take must not keep the socket.
                     writer.transport.abort()
@@ -126,18 +145,18 @@ async def look_up(host: str, port: int) -> list[str]:
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[str]] = loop.create_future()
 
-    def tell(found: list[str] | OSError) -> None:
+    def tell(result: list[str] | OSError) -> None:
         if answer.done():
             return
-        answer.set_exception(found) if isinstance(found, OSError) else answer.set_result(found)
+        answer.set_exception(result) if isinstance(result, OSError) else answer.set_result(result)
 
     def ask() -> None:
         try:
-            found: list[str] | OSError = _addresses(host, port)
+            result: list[str] | OSError = _addresses(host, port)
         except OSError as error:
-            found = error
+            result = error
         with suppress(RuntimeError):  # the loop is gone, and with it everybody who wanted to know
-            loop.call_soon_threadsafe(tell, found)
+            loop.call_soon_threadsafe(tell, result)
 
     try:
         return _addresses(host, port, socket.AI_NUMERICHOST)
@@ -147,55 +166,79 @@ async def look_up(host: str, port: int) -> list[str]:
 
 
 def _addresses(host: str, port: int, flags: int = 0) -> list[str]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    return list(dict.fromkeys(str(address[0]) for *_, address in infos))
 
 
-def _request(to: Destination, headers: Sequence[tuple[str, str]], body: bytes) -> h11.Request:
+def _request(to: Destination, headers: Sequence[tuple[str, str]], question: Question) -> h11.Request:
     ours = [
         ("Host", to.authority),
         ("User-Agent", USER_AGENT),
         ("Accept", "*/*"),
         ("Connection", "close"),
-        ("Content-Type", "application/json"),
-        ("Content-Length", str(len(body))),
+        ("Content-Type", question.media_type),
+        ("Content-Length", str(len(question.body))),
     ]
-    return h11.Request(method="POST", target=to.target, headers=[*ours, *headers])
+    return h11.Request(method=question.method, target=to.target, headers=[*ours, *headers])
 
 
 async def _talk(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: h11.Request, body: bytes, deadline: float
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    request: h11.Request,
+    question: Question,
+    deadline: float,
 ) -> Answer:
     talk = h11.Connection(h11.CLIENT, max_incomplete_event_size=MOST_HEAD_BYTES)
-    for event in (request, h11.Data(data=body), h11.EndOfMessage()):
+    for event in (request, h11.Data(data=question.body), h11.EndOfMessage()):
         writer.write(talk.send(event) or b"")
     # A server may answer and hang up before it has read everything.
     with suppress(ConnectionError):
         await writer.drain()
-    left = MOST_ANSWER_BYTES
+    remaining = MOST_ANSWER_BYTES
     answer: Answer | None = None
     while answer is None:
         event_read = talk.next_event()
         if event_read is h11.NEED_DATA:
-            if not left:
+            if not remaining:
                 return Answer(None, "the head of the answer was too large")
-            data = await reader.read(min(left, MOST_HEAD_BYTES))
-            left -= len(data)
+            data = await reader.read(min(remaining, MOST_HEAD_BYTES))
+            remaining -= len(data)
             talk.receive_data(data)
         elif isinstance(event_read, h11.Response):
             answer = _read_answer(event_read)
         elif not isinstance(event_read, h11.InformationalResponse):
             return Answer(None, "the connection ended without an answer")
+    if question.wants_content:
+        return answer._replace(content=await _content(reader, talk))
     with suppress(TimeoutError, OSError):
         async with asyncio.timeout_at(min(deadline - SPARE_SECONDS, asyncio.get_running_loop().time() + BODY_SECONDS)):
-            while left and (data := await reader.read(min(left, MOST_HEAD_BYTES))):
-                left -= len(data)
+            while remaining and (data := await reader.read(min(remaining, MOST_HEAD_BYTES))):
+                remaining -= len(data)
     return answer
 
 
+async def _content(reader: asyncio.StreamReader, talk: h11.Connection) -> bytes:
+    """All of it, if that is not too much; within the time of the whole try."""
+    content = bytearray()
+    remaining = MOST_CONTENT_BYTES
+    while True:
+        event = talk.next_event()
+        if event is h11.NEED_DATA:
+            if not remaining:
+                raise h11.RemoteProtocolError("the answer is too large")
+            data = await reader.read(min(remaining, MOST_HEAD_BYTES))
+            remaining -= len(data)
+            talk.receive_data(data)
+        elif isinstance(event, h11.Data):
+            content += event.data
+        else:
+            return bytes(content)
+
+
 def _read_answer(response: h11.Response) -> Answer:
-    told = next((value for name, value in response.headers if name == b"retry-after"), None)
-    wait = None if told is None else read_retry_after(told.decode("latin-1"))
+    retry_after = next((value for name, value in response.headers if name == b"retry-after"), None)
+    wait = None if retry_after is None else read_retry_after(retry_after.decode("latin-1"))
     if 200 <= response.status_code < 300:
         return Answer(response.status_code)
     why = "redirects are not followed" if 300 <= response.status_code < 400 else "the endpoint refused it"

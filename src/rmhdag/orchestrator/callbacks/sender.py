@@ -1,4 +1,4 @@
-"""The thread that talks to the network: tries go in, answers come out, and nobody waits for it."""
+"""The thread that talks to the network: tries go in, answers come out, and no other thread waits for it."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Sender:
         asyncio.run_coroutine_threadsafe(self._try(claimed, headers, body), self._running_loop())
 
     def take_answers(self) -> list[tuple[ClaimedCallback, Answer]]:
-        taken: list[tuple[ClaimedCallback, Answer]] = []
+        answers: list[tuple[ClaimedCallback, Answer]] = []
         while True:
             try:
                 claimed, answer = self._answers.get_nowait()
             except Empty:
-                return taken
+                return answers
             self._under_way.pop((claimed.callback_id, claimed.lease_epoch), None)
-            taken.append((claimed, answer))
+            answers.append((claimed, answer))
 
     def stop(self) -> list[ClaimedCallback]:
         """Break off what has no answer, and say what that was."""
@@ -54,14 +54,14 @@ class Sender:
             self._loop = self._thread = None
             loop.call_soon_threadsafe(loop.stop)
             thread.join(STOP_SECONDS)
-        left = list(self._under_way.values())
+        claims = list(self._under_way.values())
         self._under_way.clear()
-        return left
+        return claims
 
     async def _try(self, claimed: ClaimedCallback, headers: Sequence[tuple[str, str]], body: bytes) -> None:
         try:
             answer = await self._exchange.post(claimed.url, headers, body, claimed.namespace)
-        except Exception as error:  # ours to mend; the callback must not wait for the end of its lease meanwhile
+        except Exception as error:  # a fault of ours; the callback must not wait for the end of its lease
             log.error("callback_broke", callback_id=claimed.callback_id, exc_info=error)
             answer = Answer(None, "it could not be sent")
         self._answers.put((claimed, answer))

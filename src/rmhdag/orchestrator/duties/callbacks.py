@@ -1,4 +1,4 @@
-"""Deliver callbacks: write down what became of tries, claim what is due, hand it to the sender.
+"""Deliver callbacks: record the outcomes of tries, claim due callbacks, pass them to the sender.
 
 This duty has a thread and a connection of its own, and the network another: neither holds up a job. A claim is a lease
 in the row, so several orchestrators share the work and nobody has to notice that one of them is gone. No transaction
@@ -10,17 +10,16 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
-import orjson
 import psycopg
 
 from rmhdag.models.callbacks import CallbackStatus
 from rmhdag.observability.logs import get_logger
 from rmhdag.orchestrator.callbacks.exchange import Answer, Exchange
+from rmhdag.orchestrator.callbacks.messages import NotToBeSent, message_of
 from rmhdag.orchestrator.callbacks.sender import Sender
-from rmhdag.orchestrator.callbacks.settings import CallbackSettings
-from rmhdag.orchestrator.callbacks.signing import SecretUnreadable, Vault, new_secret, sign
+from rmhdag.services.callbacks.settings import CallbackSettings
+from rmhdag.services.callbacks.signing import SecretNotSealed, SecretUnreadable, Vault, new_secret, sign
 from rmhdag.store import callback_endpoints
 from rmhdag.store.callback_endpoints import StoredEndpoint
 from rmhdag.store.callbacks import (
@@ -31,13 +30,15 @@ from rmhdag.store.callbacks import (
     release_claims,
     settle_tries,
 )
+from rmhdag.store.connection import Conn
 
 log = get_logger(__name__)
-Conn = psycopg.Connection[Any]
 GONE = 410
 # Answers that come within it are written in one transaction; nobody notices so short a wait.
 TURN_SECONDS = 0.02
 CREATED_BY = "orchestrator"
+# What the owner of the callback is told; the log says more.
+NOT_SEALED = "the secret of the endpoint cannot be encrypted on this platform; its operator has to set up a key"
 
 
 @dataclass
@@ -60,9 +61,9 @@ class Delivery:
 
     def stop(self, conn: Conn | None) -> None:
         """What has no answer yet is for the others, at once if we can still tell them."""
-        left = self.sender.stop()
-        if left and conn is not None:
-            release_claims(conn, left)
+        claims = self.sender.stop()
+        if claims and conn is not None:
+            release_claims(conn, claims)
 
 
 def run_once(conn: Conn, delivery: Delivery) -> int:
@@ -83,20 +84,27 @@ def run_once(conn: Conn, delivery: Delivery) -> int:
         lease_seconds=delivery.settings.lease_seconds,
     )
     endpoints: dict[tuple[str, str], StoredEndpoint] = {}
-    for one in claimed:
-        place = (one.namespace, one.endpoint_url)
-        if place not in endpoints:
-            endpoints[place] = _endpoint(conn, delivery.vault, *place)
-        if endpoints[place].disabled_at is not None:
-            lay_aside(conn, *place)
-            continue
+    for callback in claimed:
+        place = (callback.namespace, callback.endpoint_url)
         try:
-            _send(delivery, one, endpoints[place])
+            if place not in endpoints:
+                endpoints[place] = _endpoint(conn, delivery.vault, *place)
+            if endpoints[place].disabled_at is not None:
+                lay_aside(conn, *place)
+                continue
+            _send(delivery, callback, endpoints[place], message_of(conn, callback, delivery.settings))
+        except psycopg.Error:
+            raise
+        except NotToBeSent as error:
+            delivery.unsettled.append(TriedCallback(callback, CallbackStatus.DEAD, error=str(error)))
+        except SecretNotSealed as error:
+            log.error("callback_not_sent", callback_id=callback.callback_id, error=str(error))
+            delivery.unsettled.append(judge(delivery, callback, Answer(None, NOT_SEALED)))
         except Exception as error:
-            # Ours to mend, never sent unsigned, and no reason to hold up the others; meanwhile it keeps its schedule.
-            log.error("callback_not_sent", callback_id=one.callback_id, error=type(error).__name__)
-            why = str(error) if isinstance(error, SecretUnreadable) else "it could not be made ready to send"
-            delivery.unsettled.append(judge(delivery, one, Answer(None, why)))
+            # A fault of ours: never sent unsigned, and no reason to delay the others. It keeps its schedule.
+            log.error("callback_not_sent", callback_id=callback.callback_id, error=type(error).__name__)
+            why = str(error) if isinstance(error, SecretUnreadable) else "it could not be prepared for sending"
+            delivery.unsettled.append(judge(delivery, callback, Answer(None, why)))
     return done + len(claimed)
 
 
@@ -106,14 +114,10 @@ def judge(delivery: Delivery, claimed: ClaimedCallback, answer: Answer) -> Tried
         return TriedCallback(claimed, CallbackStatus.DELIVERED, None, answer.status)
     if answer.status == GONE:
         return TriedCallback(claimed, CallbackStatus.DISABLED, None, GONE, answer.error)
-    schedule = delivery.settings.schedule_seconds
-    if claimed.attempts >= len(schedule):
+    pause = delivery.settings.pause_seconds(claimed.attempts, answer.retry_after_seconds, delivery.jitter)
+    if pause is None:
         return TriedCallback(claimed, CallbackStatus.DEAD, None, answer.status, answer.error)
-    spread = delivery.settings.jitter
-    delay = schedule[claimed.attempts] * delivery.jitter.uniform(1 - spread, 1 + spread)
-    # Whoever asks for patience gets it, within bounds; nobody can make us hurry.
-    asked = min(answer.retry_after_seconds or 0.0, delivery.settings.most_retry_after_seconds)
-    return TriedCallback(claimed, CallbackStatus.PENDING, max(delay, asked), answer.status, answer.error)
+    return TriedCallback(claimed, CallbackStatus.PENDING, pause, answer.status, answer.error)
 
 
 def _settle(conn: Conn, delivery: Delivery) -> None:
@@ -121,34 +125,33 @@ def _settle(conn: Conn, delivery: Delivery) -> None:
         return
     settled = settle_tries(conn, delivery.unsettled)
     tried, delivery.unsettled = delivery.unsettled, []
-    for one in tried:
-        callback = one.claimed
-        if one.status is CallbackStatus.DISABLED:
+    for attempt in tried:
+        callback = attempt.claimed
+        if attempt.status is CallbackStatus.DISABLED:
             laid_aside = callback_endpoints.disable_endpoint(
                 conn, callback.namespace, callback.endpoint_url, "the endpoint answered 410 Gone"
             )
             log.warning("callback_endpoint_disabled", job_id=callback.job_id, laid_aside=laid_aside)
-        elif one.status is CallbackStatus.DEAD and callback.callback_id in settled:
-            log.warning("callback_dead", callback_id=callback.callback_id, job_id=callback.job_id, error=one.error)
+        elif attempt.status is CallbackStatus.DEAD and callback.callback_id in settled:
+            log.warning("callback_dead", callback_id=callback.callback_id, job_id=callback.job_id, error=attempt.error)
 
 
 def _endpoint(conn: Conn, vault: Vault, namespace: str, url: str) -> StoredEndpoint:
     """An endpoint that nobody has set up gets a secret of its own; rotating it shows one."""
-    found = callback_endpoints.find_by_url(conn, namespace, url)
-    if found is None:
+    endpoint = callback_endpoints.find_by_url(conn, namespace, url)
+    if endpoint is None:
+        vault.prepare(conn)
         sealed = vault.seal(new_secret(), namespace, url)
         callback_endpoints.create_endpoint(conn, namespace, url, sealed, CREATED_BY)
-        found = callback_endpoints.find_by_url(conn, namespace, url)
-        assert found is not None
-    return found
+        endpoint = callback_endpoints.find_by_url(conn, namespace, url)
+        assert endpoint is not None
+    return endpoint
 
 
-def _send(delivery: Delivery, claimed: ClaimedCallback, endpoint: StoredEndpoint) -> None:
+def _send(delivery: Delivery, claimed: ClaimedCallback, endpoint: StoredEndpoint, body: bytes) -> None:
     place = (endpoint.namespace, endpoint.url)
     stored = [endpoint.secret, *([endpoint.previous_secret] if endpoint.previous_secret else [])]
     sign_with = [delivery.vault.unseal(secret, *place) for secret in stored]
-    result_url = delivery.settings.public_url + str(claimed.body["result_url"])
-    body = orjson.dumps({**claimed.body, "result_url": result_url})
     # The database's time: receivers refuse a signature that is minutes off, as this machine's clock may be.
     timestamp = int(claimed.claimed_at.timestamp())
     headers = [

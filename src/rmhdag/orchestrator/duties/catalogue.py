@@ -1,9 +1,9 @@
-"""Tell the catalogue what it is to show: claim entries that are due, write them, write down what became of it.
+"""Update the catalogue: claim due entries, write them, record the outcomes.
 
 This duty has a thread and a connection of its own: blob storage may be slow or away, and no job waits for it. A claim
 is a lease in the row, so several orchestrators share the work and nobody has to notice that one of them is gone; it is
 short, so that what one of them left is soon told, and renewed between files. No transaction is open while a file is
-written. Each file decides by the version between two writers, so that whoever was held up does not put an older entry
+written. Each file decides by the version between two writers, so that a delayed writer does not put an older entry
 in the place of a newer one; a file that takes longer than a lease may be written twice, which changes nothing.
 """
 
@@ -13,14 +13,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
 import psycopg
 
+from rmhdag.catalogue.static import StaticCatalogue
 from rmhdag.models.catalogue import CatalogueKind, EntryStatus
 from rmhdag.observability.logs import get_logger
 from rmhdag.observability.secrets import mask_and_cut
-from rmhdag.storage.catalogue import StaticCatalogue
 from rmhdag.storage.errors import OutsideStorage, StorageError
 from rmhdag.storage.settings import StorageSettings
 from rmhdag.storage.zones import open_storage
@@ -33,10 +32,10 @@ from rmhdag.store.catalogue_entries import (
     settle_entries,
     settle_entries_in_pgstac,
 )
+from rmhdag.store.connection import Conn
 from rmhdag.store.pgstac import CollectionMissing
 
 log = get_logger(__name__)
-Conn = psycopg.Connection[Any]
 BITE = 50
 MOST_OPEN = 64
 LEASE_SECONDS = 15.0
@@ -97,12 +96,12 @@ def _tell_pgstac(conn: Conn, relay: Relay) -> int:
             return len(claimed)
     except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError, CollectionMissing):
         pass
-    for one in claimed:
+    for entry in claimed:
         try:
-            settle_entries_in_pgstac(conn, [one])
+            settle_entries_in_pgstac(conn, [entry])
         except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError, CollectionMissing) as error:
-            said = error.diag.message_primary if isinstance(error, psycopg.Error) else str(error)
-            settle_entries(conn, [_failed(relay, one, said or type(error).__name__, MOST_TRIES_OF_DATA)])
+            reason = error.diag.message_primary if isinstance(error, psycopg.Error) else str(error)
+            settle_entries(conn, [_failed(relay, entry, reason or type(error).__name__, MOST_TRIES_OF_DATA)])
     return len(claimed)
 
 
@@ -110,45 +109,45 @@ def _try_for_a_while(relay: Relay, waiting: Sequence[ClaimedEntry]) -> list[Trie
     """At least one of them."""
     renewal = time.monotonic() + relay.renewal_seconds
     tried: list[TriedEntry] = []
-    for one in waiting:
-        tried.append(_try(relay, one))
+    for entry in waiting:
+        tried.append(_try(relay, entry))
         if time.monotonic() >= renewal:
             break
     return tried
 
 
-def _try(relay: Relay, one: ClaimedEntry) -> TriedEntry:
+def _try(relay: Relay, entry: ClaimedEntry) -> TriedEntry:
     try:
-        catalogue = relay.catalogue(one.namespace)
-        if not one.item_id:
-            is_shown = catalogue.put_collection(one.body, version=one.version)
-        elif one.removed:
-            is_shown = catalogue.remove_item(one.collection_id, one.item_id, version=one.version)
+        catalogue = relay.catalogue(entry.namespace)
+        if not entry.item_id:
+            is_shown = catalogue.put_collection(entry.body, version=entry.version)
+        elif entry.removed:
+            is_shown = catalogue.remove_item(entry.collection_id, entry.item_id, version=entry.version)
         else:
-            is_shown = catalogue.put_item(one.collection_id, one.body, version=one.version)
-        newer = None if is_shown else catalogue.version_of(one.collection_id, one.item_id)
+            is_shown = catalogue.put_item(entry.collection_id, entry.body, version=entry.version)
+        newer = None if is_shown else catalogue.version_of(entry.collection_id, entry.item_id)
     except StorageError as error:
         most = MOST_TRIES_OF_DATA if isinstance(error, OutsideStorage) else MOST_TRIES_OF_STORAGE
-        return _failed(relay, one, str(error), most)
+        return _failed(relay, entry, str(error), most)
     except Exception as error:  # whatever is wrong with this entry is wrong with this entry alone
-        return _failed(relay, one, f"{type(error).__name__}: {error}", MOST_TRIES_OF_DATA)
+        return _failed(relay, entry, f"{type(error).__name__}: {error}", MOST_TRIES_OF_DATA)
     if newer is None:
-        return TriedEntry(one, EntryStatus.PUBLISHED)
+        return TriedEntry(entry, EntryStatus.PUBLISHED)
     # Another orchestrator was quicker with a newer entry, and then nothing is settled. Or the file is of a time before
     # this row: then the entry takes the version after the file's.
-    log.warning("catalogue_has_newer", collection_id=one.collection_id, item_id=one.item_id, version=one.version)
-    return TriedEntry(one, EntryStatus.PENDING, _delay_seconds(relay, one), None, newer)
+    log.warning("catalogue_has_newer", collection_id=entry.collection_id, item_id=entry.item_id, version=entry.version)
+    return TriedEntry(entry, EntryStatus.PENDING, _delay_seconds(relay, entry), None, newer)
 
 
-def _failed(relay: Relay, one: ClaimedEntry, message: str, most_tries: int) -> TriedEntry:
-    told = mask_and_cut(message, MESSAGE_LETTERS)
-    is_dead = one.attempts >= most_tries
-    names = {"collection_id": one.collection_id, "item_id": one.item_id, "times": one.attempts, "error": told}
+def _failed(relay: Relay, entry: ClaimedEntry, message: str, most_tries: int) -> TriedEntry:
+    reason = mask_and_cut(message, MESSAGE_LETTERS)
+    is_dead = entry.attempts >= most_tries
+    names = {"collection_id": entry.collection_id, "item_id": entry.item_id, "times": entry.attempts, "error": reason}
     log.warning("catalogue_entry_dead" if is_dead else "catalogue_entry_not_told", **names)
     if is_dead:
-        return TriedEntry(one, EntryStatus.DEAD, None, told)
-    return TriedEntry(one, EntryStatus.PENDING, _delay_seconds(relay, one), told)
+        return TriedEntry(entry, EntryStatus.DEAD, None, reason)
+    return TriedEntry(entry, EntryStatus.PENDING, _delay_seconds(relay, entry), reason)
 
 
-def _delay_seconds(relay: Relay, one: ClaimedEntry) -> float:
-    return min(MOST_DELAY_SECONDS, 2.0 ** min(one.attempts - 1, 20)) * relay.jitter.uniform(0.5, 1.0)
+def _delay_seconds(relay: Relay, entry: ClaimedEntry) -> float:
+    return min(MOST_DELAY_SECONDS, 2.0 ** min(entry.attempts - 1, 20)) * relay.jitter.uniform(0.5, 1.0)

@@ -1,4 +1,4 @@
-"""Take jobs that nobody owns: fresh submissions, and what a leaving orchestrator handed over."""
+"""Claim jobs without an owner: new submissions, and jobs that a stopping orchestrator handed over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell the owners of every task whose worker has gone silent."""
+"""Notify the owners of tasks whose worker has stopped sending heartbeats."""
 
 from __future__ import annotations
 

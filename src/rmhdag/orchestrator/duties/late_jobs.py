@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import psycopg
-
 from rmhdag.store import rollups
+from rmhdag.store.connection import Conn
 
 
-def run_once(conn: psycopg.Connection[Any]) -> int:
+def run_once(conn: Conn) -> int:
     rewound = 0
     for namespace in rollups.namespaces(conn):
         rewound += rollups.rewind_rollups_if_late(conn, namespace) is not None

@@ -10,8 +10,8 @@ def run_once(context: Context) -> int:
     """Nothing is left to do. One orchestrator counts for all of them."""
     if not quotas.is_counting_due(context.conn, context.settings.usage_seconds / 2):
         return 0
-    found = quotas.count_stored(context.conn)
-    for one in found:
-        used = {"open_jobs": one.open_jobs, "stored_bytes": one.stored_bytes, "upload_bytes": one.upload_bytes}
-        quotas.note_used(context.conn, one.namespace, used)
+    usages = quotas.count_stored(context.conn)
+    for usage in usages:
+        used = {"open_jobs": usage.open_jobs, "stored_bytes": usage.stored_bytes, "upload_bytes": usage.upload_bytes}
+        quotas.note_used(context.conn, usage.namespace, used)
     return 0

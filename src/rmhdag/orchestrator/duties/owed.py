@@ -1,4 +1,4 @@
-"""Jobs that nobody will move although their rows show that something is owed: they are loaded again, and reported.
+"""Jobs that make no progress although their rows show that something is owed: they are loaded again, and reported.
 
 Nothing should ever be found here. What a batch could not do is given again at once; this is the net below that.
 """
@@ -18,13 +18,15 @@ LIMIT = 500
 def run_once(context: Context) -> int:
     advance = context.advance
     seconds = context.settings.owed_seconds
-    found = dict.fromkeys(upkeep.jobs_not_begun(context.conn, context.me, seconds, LIMIT), "it never began")
+    reasons = dict.fromkeys(upkeep.jobs_not_begun(context.conn, context.me, seconds, LIMIT), "it never began")
     for job_id, node_id in upkeep.unfinished_fans(context.conn, context.me, seconds, LIMIT):
         if (job_id, node_id) not in advance.fan_ins and _is_fan(context, job_id, node_id):
-            found.setdefault(job_id, f"nobody goes on with {node_id}")
+            reasons.setdefault(job_id, f"no process continues {node_id}")
     # A job that moves, or is in line, is served. Seen twice: at the first look it may be in the batch under way.
     served = set(advance.moved_since(context.monotonic() - seconds))
-    unserved = {job_id: why for job_id, why in found.items() if job_id not in served and not advance.attends_to(job_id)}
+    unserved = {
+        job_id: why for job_id, why in reasons.items() if job_id not in served and not advance.attends_to(job_id)
+    }
     owed = {job_id: why for job_id, why in unserved.items() if job_id in context.owed_before}
     context.owed_before = set(unserved)
     if owed:

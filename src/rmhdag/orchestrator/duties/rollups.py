@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import psycopg
 from psycopg import errors
 
 from rmhdag.store import rollups
+from rmhdag.store.connection import Conn
 
 LARGEST_BITE = 2_000
 BITES_AT_ONCE = 5
@@ -21,20 +20,20 @@ class BiteSize:
     jobs: int = 500
 
 
-def run_once(conn: psycopg.Connection[Any], size: BiteSize, settling_seconds: float = rollups.SETTLING_SECONDS) -> int:
+def run_once(conn: Conn, size: BiteSize, settling_seconds: float = rollups.SETTLING_SECONDS) -> int:
     summed = 0
     for namespace in rollups.namespaces(conn):
         for _ in range(BITES_AT_ONCE):
             try:
-                found = rollups.add_slice_to_rollups(conn, namespace, size.jobs, settling_seconds)
+                progress = rollups.add_slice_to_rollups(conn, namespace, size.jobs, settling_seconds)
             except errors.QueryCanceled:
                 # Jobs of 100,000 children: fewer of them at a time, one at least.
                 if size.jobs == 1:
                     raise
                 size.jobs = max(1, size.jobs // 8)
                 break
-            summed += found
-            if found < size.jobs:
+            summed += progress
+            if progress < size.jobs:
                 break
             size.jobs = min(LARGEST_BITE, size.jobs * 2)
     return summed

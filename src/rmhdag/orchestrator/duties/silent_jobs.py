@@ -7,12 +7,12 @@ the settings give it one.
 
 from __future__ import annotations
 
+from rmhdag.engine.node_types import BEHAVIOURS
 from rmhdag.models.events import EventStatus, EventType
-from rmhdag.models.states import NodeType
 from rmhdag.orchestrator.context import Context
 from rmhdag.store import poison, processes, upkeep
 
-WAITING_IS_FINE = (NodeType.APPROVAL, NodeType.WORKFLOW)
+WAITING_IS_FINE = tuple(node_type for node_type, behaviour in BEHAVIOURS.items() if behaviour.waits_for_others)
 # Looked at in one round; the next one goes on behind them, or those that wait for people would hide all others.
 BITE = 100
 
@@ -27,15 +27,15 @@ def run_once(context: Context) -> int:
     reasons = upkeep.what_jobs_wait_for(context.conn, [job.job_id for job in stalled])
     for job in stalled:
         seconds = job.silence.total_seconds()
-        found = reasons.get(job.job_id)
-        reason = None if found is None else found.waits_for
+        cause = reasons.get(job.job_id)
+        reason = None if cause is None else cause.waits_for
         message = None
-        if found is None and seconds >= settings.stuck_seconds:
+        if cause is None and seconds >= settings.stuck_seconds:
             message = (
-                f"nothing moved for {seconds / 3600:.0f} hours, and nothing is left that could (RMHDAG_STUCK_JOB_DAYS)"
+                f"no progress for {seconds / 3600:.0f} hours, and none is possible any more (RMHDAG_STUCK_JOB_DAYS)"
             )
-        elif found is not None and found.only_for_workers and _is_too_long(seconds, settings.worker_wait_seconds):
-            message = f"it waited for {found.waits_for} for {seconds / 3600:.0f} hours (RMHDAG_WORKER_WAIT_DAYS)"
+        elif cause is not None and cause.only_for_workers and _is_too_long(seconds, settings.worker_wait_seconds):
+            message = f"it waited for {cause.waits_for} for {seconds / 3600:.0f} hours (RMHDAG_WORKER_WAIT_DAYS)"
         if message is not None:
             poison.bury_job(context.conn, context.me, job.job_id, job.owner_epoch, job.namespace, message)
         elif context.warned.get(job.job_id) != job.changed_at:

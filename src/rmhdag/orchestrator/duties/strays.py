@@ -1,4 +1,4 @@
-"""Inbox rows that were addressed to somebody else: written while a job changed hands, or for a job that has ended."""
+"""Inbox rows addressed to another owner: written while a job changed its owner, or for a job that has ended."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from rmhdag.orchestrator.context import Context
 from rmhdag.orchestrator.local_inputs import LocalInput
 from rmhdag.store import upkeep
 
-MESSAGE = "its place in the queue was lost; nobody would ever have run it"
+MESSAGE = "its row in the queue was lost, so no worker would ever have run it"
 
 
 def run_once(context: Context) -> int:

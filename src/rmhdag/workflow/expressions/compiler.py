@@ -10,30 +10,14 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from jinja2 import nodes
+
 from rmhdag.models.json_values import RESERVED_KEY
 from rmhdag.workflow.expressions.budget import CHARACTER, CONSTANT_WORK, Evaluator, Path, Run, refuse_long_text
 from rmhdag.workflow.expressions.errors import ExpressionError, Missing
 from rmhdag.workflow.expressions.filters import DEFAULT_FILTER, FILTERS, PRESENCE_TESTS, TESTS
 from rmhdag.workflow.expressions.operators import ARITHMETIC, COMPARISONS, number
 from rmhdag.workflow.expressions.parser import error_at
-from rmhdag.workflow.expressions.syntax import (
-    Binary,
-    Call,
-    Choice,
-    Compare,
-    Concat,
-    Const,
-    Dict,
-    Expr,
-    Filter,
-    Getattr,
-    Getitem,
-    List,
-    Name,
-    Slice,
-    Test,
-    Unary,
-)
 from rmhdag.workflow.expressions.values import MAX_INTEGER, kind, member, text_of, truth
 from rmhdag.workflow.former_names import FORMER_ROOTS
 from rmhdag.workflow.problems import did_you_mean
@@ -77,9 +61,19 @@ class _NoScope:
 
 NO_SCOPE = _NoScope()
 
-_REFUSED: dict[type[Expr], str] = {
-    Call: "calls are not allowed in templates. Use a filter, for example `{{ inputs.name | lower }}`",
-    Slice: "slices are not allowed in templates. Use `first`, `last` or one position such as `[0]`",
+_SYMBOLS: dict[type[nodes.Node], str] = {
+    nodes.Add: "+",
+    nodes.Sub: "-",
+    nodes.Mul: "*",
+    nodes.Div: "/",
+    nodes.FloorDiv: "//",
+    nodes.Mod: "%",
+}
+
+_REFUSED: dict[type[nodes.Node], str] = {
+    nodes.Call: "calls are not allowed in templates. Use a filter, for example `{{ inputs.name | lower }}`",
+    nodes.Pow: "`**` is not allowed in templates. Compute this in a handler",
+    nodes.Slice: "slices are not allowed in templates. Use `first`, `last` or one position such as `[0]`",
 }
 
 
@@ -91,17 +85,18 @@ class Compiler:
         self.subject = subject
         self.references: dict[Reference, int] = {}
 
-    def compile(self, node: Expr) -> Code:
+    def compile(self, node: nodes.Expr) -> Code:
         build = _BUILDERS.get(type(node))
         if build is None:
-            raise self._error(node, _REFUSED[type(node)])
+            kind_of_node = f"{type(node).__name__} is not allowed in templates. Use values, operators and filters"
+            raise self._error(node, _REFUSED.get(type(node), kind_of_node))
         return build(self, node)
 
-    def _error(self, node: Expr, message: str) -> ExpressionError:
-        return error_at(self.text, node.offset, message)
+    def _error(self, node: nodes.Node, message: str) -> ExpressionError:
+        return error_at(self.text, node.lineno, message)
 
-    def _fold(self, node: Expr, parts: list[Code], evaluator: Evaluator) -> Code:
-        return self.fold_at(node.offset, parts, evaluator)
+    def _fold(self, node: nodes.Node, parts: list[Code], evaluator: Evaluator) -> Code:
+        return self.fold_at(node.lineno, parts, evaluator)
 
     def fold_at(self, offset: int, parts: list[Code], evaluator: Evaluator) -> Code:
         """Compute at once what has only constant parts."""
@@ -112,23 +107,21 @@ class Compiler:
         except ExpressionError as error:
             raise error_at(self.text, offset, error.message) from None
 
-    def _binary(self, node: Binary) -> Code:
-        if node.symbol == "**":
-            raise self._error(node, "`**` is not allowed in templates. Compute this in a handler")
+    def _binary(self, node: nodes.BinExpr) -> Code:
         left, right = self.compile(node.left), self.compile(node.right)
         run_left, run_right = left.closure(), right.closure()
-        if node.symbol in ("and", "or"):
-            decided_by = node.symbol == "or"
+        if isinstance(node, nodes.And | nodes.Or):
+            decided_by = isinstance(node, nodes.Or)
 
             def decide(run: Run) -> Any:
                 value = run_left(run)
                 return value if truth(value) is decided_by else run_right(run)
 
             return self._fold(node, [left, right], decide)
-        apply = ARITHMETIC[node.symbol]
+        apply = ARITHMETIC[_SYMBOLS[type(node)]]
         return self._fold(node, [left, right], lambda run: apply(run, run_left(run), run_right(run)))
 
-    def _constant(self, node: Const) -> Code:
+    def _constant(self, node: nodes.Const) -> Code:
         value = node.value
         if isinstance(value, str):
             if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in value):
@@ -140,27 +133,28 @@ class Compiler:
             raise self._error(node, "the number does not fit 64 bits. Use a smaller number")
         return Code(None, value)
 
-    def _list(self, node: List) -> Code:
+    def _list(self, node: nodes.List | nodes.Tuple) -> Code:
         parts = [self.compile(item) for item in node.items]
         closures = [part.closure() for part in parts]
         return self._fold(node, parts, lambda run: [closure(run) for closure in closures])
 
-    def _dict(self, node: Dict) -> Code:
+    def _dict(self, node: nodes.Dict) -> Code:
         keys: list[str] = []
         parts: list[Code] = []
-        for key, value in node.items:
-            if not isinstance(key, Const) or not isinstance(key.value, str):
+        for pair in node.items:
+            key = pair.key
+            if not isinstance(key, nodes.Const) or not isinstance(key.value, str):
                 raise self._error(key, "an object's keys are quoted text. Write `{'key': value}`")
             if key.value == RESERVED_KEY:
                 raise self._error(key, f"the key '{RESERVED_KEY}' is reserved by rmhdag. Rename it")
             keys.append(key.value)
-            parts.append(self.compile(value))
+            parts.append(self.compile(pair.value))
         closures = [(key, part.closure()) for key, part in zip(keys, parts, strict=True)]
         return self._fold(node, parts, lambda run: {key: closure(run) for key, closure in closures})
 
-    def _compare(self, node: Compare) -> Code:
+    def _compare(self, node: nodes.Compare) -> Code:
         first = self.compile(node.expr)
-        rest = [(COMPARISONS[symbol], self.compile(right)) for symbol, right in node.ops]
+        rest = [(COMPARISONS[operand.op], self.compile(operand.expr)) for operand in node.ops]
         run_first = first.closure()
         links = [(apply, code.closure()) for apply, code in rest]
 
@@ -175,29 +169,29 @@ class Compiler:
 
         return self._fold(node.expr, [first, *(code for _, code in rest)], evaluate)
 
-    def _unary(self, node: Unary) -> Code:
+    def _unary(self, node: nodes.UnaryExpr) -> Code:
         inner = self.compile(node.node)
         run_inner = inner.closure()
-        evaluators: dict[str, Evaluator] = {
-            "not": lambda run: not truth(run_inner(run)),
-            "-": lambda run: number(-number(run_inner(run), "-"), "-"),
-            "+": lambda run: number(run_inner(run), "+"),
+        evaluators: dict[type[nodes.Node], Evaluator] = {
+            nodes.Not: lambda run: not truth(run_inner(run)),
+            nodes.Neg: lambda run: number(-number(run_inner(run), "-"), "-"),
+            nodes.Pos: lambda run: number(run_inner(run), "+"),
         }
-        return self._fold(node, [inner], evaluators[node.symbol])
+        return self._fold(node, [inner], evaluators[type(node)])
 
-    def _concat(self, node: Concat) -> Code:
+    def _concat(self, node: nodes.Concat) -> Code:
         parts = [self.compile(part) for part in node.nodes]
         return self._fold(node, parts, join_texts([part.closure() for part in parts]))
 
-    def _choice(self, node: Choice) -> Code:
-        if node.when_false is None:
+    def _choice(self, node: nodes.CondExpr) -> Code:
+        if node.expr2 is None:
             raise self._error(node, "a choice needs both sides. Write `a if condition else b`")
-        parts = [self.compile(part) for part in (node.test, node.when_true, node.when_false)]
+        parts = [self.compile(part) for part in (node.test, node.expr1, node.expr2)]
         test, when_true, when_false = (part.closure() for part in parts)
         return self._fold(node, parts, lambda run: when_true(run) if truth(test(run)) else when_false(run))
 
-    def _filter(self, node: Filter) -> Code:
-        if node.arguments.spread:
+    def _filter(self, node: nodes.Filter) -> Code:
+        if node.dyn_args is not None or node.dyn_kwargs is not None or node.node is None:
             raise self._error(node, "`*` in a filter's arguments is not allowed. Write the arguments out")
         arguments = self._arguments(node)
         value = self.compile(node.node)
@@ -215,7 +209,7 @@ class Compiler:
             lambda run: apply(run, run_value(run), **{name: closure(run) for name, closure in closures.items()}),
         )
 
-    def _arguments(self, node: Filter) -> dict[str, Code]:
+    def _arguments(self, node: nodes.Filter) -> dict[str, Code]:
         """A filter's arguments by the names of its parameters."""
         if node.name == DEFAULT_FILTER:
             parameters: tuple[str, ...] = ("value", "boolean")
@@ -226,19 +220,19 @@ class Compiler:
             raise self._error(
                 node, f"there is no filter `{node.name}`. {suggest(node.name, (*FILTERS, DEFAULT_FILTER))}"
             )
-        arguments: dict[str, Code] = dict(zip(parameters, map(self.compile, node.arguments.positional), strict=False))
-        for name, value in node.arguments.named:
+        arguments: dict[str, Code] = dict(zip(parameters, map(self.compile, node.args), strict=False))
+        keywords: list[Any] = list(node.kwargs)  # Jinja2 says Pair, but makes Keyword
+        for keyword in keywords:
+            name = keyword.key
             if name not in parameters or name in arguments:
                 raise self._error(node, f"`{node.name}` has no parameter `{name}`. It takes ({', '.join(parameters)})")
-            arguments[name] = self.compile(value)
-        if len(node.arguments.positional) > len(parameters) or any(
-            name not in arguments for name in parameters[:required]
-        ):
+            arguments[name] = self.compile(keyword.value)
+        if len(node.args) > len(parameters) or any(name not in arguments for name in parameters[:required]):
             raise self._error(node, f"`{node.name}` takes ({', '.join(parameters)}). Give these arguments")
         return arguments
 
-    def _test(self, node: Test) -> Code:
-        if node.arguments.positional or node.arguments.named or node.arguments.spread:
+    def _test(self, node: nodes.Test) -> Code:
+        if node.args or node.kwargs or node.dyn_args is not None or node.dyn_kwargs is not None:
             raise self._error(node, f"`is {node.name}` takes no argument. Compare with `==` instead")
         value = self.compile(node.node)
         run_value = value.closure()
@@ -258,22 +252,22 @@ class Compiler:
             raise self._error(node, f"there is no test `{node.name}`. {suggest(node.name, (*TESTS, *PRESENCE_TESTS))}")
         return self._fold(node, [value], lambda run: test(run_value(run)))
 
-    def _path(self, node: Name | Getattr | Getitem) -> Code:
+    def _path(self, node: nodes.Name | nodes.Getattr | nodes.Getitem) -> Code:
         """A name and what follows it: literal steps go into one look-up, the rest is walked."""
-        steps: list[tuple[Expr, str | int | Expr]] = []
-        current: Expr = node
-        while isinstance(current, (Getattr, Getitem)):
-            steps.append((current, current.attr if isinstance(current, Getattr) else _literal_step(current.arg)))
+        steps: list[tuple[nodes.Expr, str | int | nodes.Expr]] = []
+        current: nodes.Expr = node
+        while isinstance(current, (nodes.Getattr, nodes.Getitem)):
+            steps.append((current, current.attr if isinstance(current, nodes.Getattr) else _literal_step(current.arg)))
             current = current.node
         steps.reverse()
-        if isinstance(current, Name):
+        if isinstance(current, nodes.Name):
             base, walked = self._look_up(current, steps)
         else:
             base, walked = self.compile(current), 0
         parts = [base]
         evaluator = base.closure()
         for _, step in steps[walked:]:
-            if isinstance(step, Expr):
+            if isinstance(step, nodes.Expr):
                 key = self.compile(step)
                 parts.append(key)
                 evaluator = _step(evaluator, key.closure())
@@ -281,19 +275,19 @@ class Compiler:
                 evaluator = _step(evaluator, Code(None, step).closure())
         if len(parts) == 1 and walked == len(steps):
             return base
-        return self.fold_at(current.offset, parts, evaluator)
+        return self.fold_at(current.lineno, parts, evaluator)
 
     def compile_reference(self, root: str, path: Path, offset: int) -> Code:
         """A lone `{{ root.path }}`, without the detour over a syntax tree."""
-        return self._refer(Reference(root, path), Name(root, offset), has_more=False)
+        return self._refer(Reference(root, path), nodes.Name(root, "load", lineno=offset), has_more=False)
 
-    def _refer(self, reference: Reference, name: Name, *, has_more: bool) -> Code:
+    def _refer(self, reference: Reference, name: nodes.Name, *, has_more: bool) -> Code:
         self._check(reference, name, has_more=has_more)
-        self.references.setdefault(reference, name.offset)
+        self.references.setdefault(reference, name.lineno)
         root, path = reference
         return Code(lambda run: run.lookup(root, path), lone=reference)
 
-    def _look_up(self, name: Name, steps: list[tuple[Expr, str | int | Expr]]) -> tuple[Code, int]:
+    def _look_up(self, name: nodes.Name, steps: list[tuple[nodes.Expr, str | int | nodes.Expr]]) -> tuple[Code, int]:
         if self.subject is not None and name.name == self.subject[0]:
             return self.subject[1], 0
         if name.name == "null":
@@ -303,13 +297,13 @@ class Compiler:
             raise self._error(name, f"unknown name `{name.name}`. {remedy}")
         path: list[str | int] = []
         for _, step in steps:
-            if isinstance(step, Expr):
+            if isinstance(step, nodes.Expr):
                 break
             path.append(step)
         code = self._refer(Reference(name.name, tuple(path)), name, has_more=len(path) < len(steps))
         return code, len(path)
 
-    def _check(self, reference: Reference, name: Name, has_more: bool) -> None:
+    def _check(self, reference: Reference, name: nodes.Name, has_more: bool) -> None:
         """Names must be literal where the graph or the allow-list depends on them."""
         root, path = reference
         if root == "nodes":
@@ -333,10 +327,10 @@ class Compiler:
             raise self._error(name, "`index` is a number and has no parts. Leave out what follows it")
 
 
-def _literal_step(argument: Expr) -> str | int | Expr:
-    is_negative = isinstance(argument, Unary) and argument.symbol == "-"
-    written = argument.node if isinstance(argument, Unary) and is_negative else argument
-    if not isinstance(written, Const) or isinstance(written.value, bool):
+def _literal_step(argument: nodes.Expr) -> str | int | nodes.Expr:
+    is_negative = isinstance(argument, nodes.Neg)
+    written = argument.node if isinstance(argument, nodes.Neg) else argument
+    if not isinstance(written, nodes.Const) or isinstance(written.value, bool):
         return argument
     if isinstance(written.value, int):
         return -written.value if is_negative else written.value
@@ -389,18 +383,19 @@ def suggest(name: str, known: tuple[str, ...]) -> str:
     return did_you_mean(name, known, f"Known are {', '.join(sorted(known))}")
 
 
-_BUILDERS: dict[type[Expr], Callable[[Compiler, Any], Code]] = {
-    Const: Compiler._constant,
-    Name: Compiler._path,
-    Getattr: Compiler._path,
-    Getitem: Compiler._path,
-    Compare: Compiler._compare,
-    Unary: Compiler._unary,
-    Binary: Compiler._binary,
-    Filter: Compiler._filter,
-    Test: Compiler._test,
-    Concat: Compiler._concat,
-    Choice: Compiler._choice,
-    List: Compiler._list,
-    Dict: Compiler._dict,
+_BUILDERS: dict[type[nodes.Node], Callable[[Compiler, Any], Code]] = {
+    nodes.Const: Compiler._constant,
+    nodes.Name: Compiler._path,
+    nodes.Getattr: Compiler._path,
+    nodes.Getitem: Compiler._path,
+    nodes.Compare: Compiler._compare,
+    nodes.Filter: Compiler._filter,
+    nodes.Test: Compiler._test,
+    nodes.Concat: Compiler._concat,
+    nodes.CondExpr: Compiler._choice,
+    nodes.List: Compiler._list,
+    nodes.Tuple: Compiler._list,
+    nodes.Dict: Compiler._dict,
+    **dict.fromkeys((nodes.Not, nodes.Neg, nodes.Pos), Compiler._unary),
+    **dict.fromkeys((nodes.And, nodes.Or, *_SYMBOLS), Compiler._binary),
 }

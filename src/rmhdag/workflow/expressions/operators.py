@@ -118,13 +118,14 @@ def _contains(run: Run, left: Any, right: Any) -> bool:
     return False
 
 
+# By the names that Jinja2's parser gives them.
 COMPARISONS: dict[str, Callable[[Run, Any, Any], bool]] = {
-    "==": _equal,
-    "!=": lambda run, left, right: not _equal(run, left, right),
-    "<": _ordered(operator.lt),
-    "<=": _ordered(operator.le),
-    ">": _ordered(operator.gt),
-    ">=": _ordered(operator.ge),
+    "eq": _equal,
+    "ne": lambda run, left, right: not _equal(run, left, right),
+    "lt": _ordered(operator.lt),
+    "lteq": _ordered(operator.le),
+    "gt": _ordered(operator.gt),
+    "gteq": _ordered(operator.ge),
     "in": _contains,
-    "not in": lambda run, left, right: not _contains(run, left, right),
+    "notin": lambda run, left, right: not _contains(run, left, right),
 }

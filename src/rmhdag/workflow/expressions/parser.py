@@ -1,14 +1,20 @@
-"""Template text to syntax trees, with exact positions and limits that hold before anything is built."""
+"""Template text to Jinja2's syntax trees, with exact positions and limits that hold before anything is built.
+
+Jinja2's own lexer and parser read the expressions; nothing of its run time is used. Its tree nodes know only their
+line. The parser is therefore given tokens with their offset in its place: `node.lineno` is an offset into the text.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
+
+from jinja2 import Environment, TemplateSyntaxError, nodes
+from jinja2.lexer import TokenStream
+from jinja2.parser import Parser
 
 from rmhdag.models.limits import EXPRESSION_CHARACTERS, TEMPLATE_CHARACTERS
 from rmhdag.workflow.expressions.errors import ExpressionError
-from rmhdag.workflow.expressions.grammar import Grammar
-from rmhdag.workflow.expressions.lexer import RawToken, SyntaxFault, read_tokens
-from rmhdag.workflow.expressions.syntax import Expr
 
 MAX_TEMPLATE_CHARACTERS = TEMPLATE_CHARACTERS
 MAX_EXPRESSION_CHARACTERS = EXPRESSION_CHARACTERS
@@ -21,10 +27,23 @@ _CLOSING = (")", "]", "}")
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
-class Tree(NamedTuple):
-    """One `{{ … }}` of a template; every offset inside is one into the template."""
+# It only parses, and renders nothing.
+_ENVIRONMENT = Environment(keep_trailing_newline=True, autoescape=True)
+_LEXER = _ENVIRONMENT.lexer
 
-    expression: Expr
+
+class RawToken(NamedTuple):
+    """As Jinja2's lexer passes it to its parser, but for the offset, which takes the place of the line."""
+
+    offset: int
+    kind: str
+    text: str
+
+
+class Tree(NamedTuple):
+    """One `{{ … }}` of a template; every `lineno` inside is an offset into the template."""
+
+    expression: nodes.Expr
 
 
 def place(text: str, offset: int) -> tuple[int, int]:
@@ -71,13 +90,13 @@ def split_template(text: str) -> list[str | Tree]:
         parts.append(Tree(parse_tokens(text, tokens, opening)))
 
 
-def parse_expression(text: str) -> Expr:
+def parse_expression(text: str) -> nodes.Expr:
     """A bare expression, without braces."""
     tokens, _ = _read_tokens(text, 0, closing=False)
     return parse_tokens(text, tokens, 0)
 
 
-def parse_branch_condition(text: str, subject: str) -> Expr:
+def parse_branch_condition(text: str, subject: str) -> nodes.Expr:
     """`< 100`, `in ['a', 'b']`, `>= 10 and < 100`: the subject is put before each comparison that lacks a left side."""
     tokens, _ = _read_tokens(text, 0, closing=False)
     completed: list[RawToken] = []
@@ -102,20 +121,22 @@ def parse_branch_condition(text: str, subject: str) -> Expr:
     return parse_tokens(text, completed, 0)
 
 
-def parse_tokens(text: str, tokens: list[RawToken], start: int) -> Expr:
+def parse_tokens(text: str, tokens: list[RawToken], start: int) -> nodes.Expr:
     if not tokens:
         raise error_at(text, start, "the expression is empty. Name a value, for example `{{ inputs.name }}`")
+    parser = Parser(_ENVIRONMENT, "")
     try:
-        grammar = Grammar(tokens)
-        expression = grammar.expression()
-        if not grammar.is_at_end:
+        parser.stream = TokenStream(_LEXER.wrap(tokens), None, None)
+        expression = parser.parse_expression()
+        if not parser.stream.eos:
+            current = parser.stream.current
             raise error_at(
                 text,
-                grammar.current.offset,
-                f"unexpected {grammar.current.value!r} after the expression. Join values with an operator such as `~`",
+                current.lineno,
+                f"unexpected {current.value!r} after the expression. Join values with an operator such as `~`",
             )
-    except SyntaxFault as fault:
-        raise _unreadable(text, fault.offset, fault) from None
+    except TemplateSyntaxError as error:
+        raise _unreadable(text, error.lineno, error) from None
     except RecursionError:
         raise error_at(text, start, "the expression is nested too deeply. Split it over several nodes") from None
     _refuse_deep_tree(text, expression)
@@ -127,29 +148,50 @@ def _read_tokens(text: str, start: int, *, closing: bool) -> tuple[list[RawToken
     source = text[start : start + MAX_EXPRESSION_CHARACTERS + 2]
     tokens: list[RawToken] = []
     brackets = 0
+    offset = start
     try:
-        for token in read_tokens(source):
+        for token in _tokens_of(source):
             offset = start + token.offset
-            if token.kind == "closing":
+            if token.kind == "variable_end":
                 if not closing:
                     raise error_at(text, offset, "`}}` without `{{`. Leave the braces out, or write both")
                 if token.text.startswith("-"):
                     raise error_at(text, offset, "`-}}` is not supported. Put a space before `}}`")
                 return tokens, offset + len(token.text)
-            tokens.append(token._replace(offset=offset))
+            if token.kind != "whitespace":
+                tokens.append(token._replace(offset=offset))
+            if token.kind in ("integer", "float") and not token.text.isascii():
+                # Jinja2 takes digits of every script for numbers, and fails on some of them.
+                raise error_at(text, offset, f"`{token.text}` is not a number. Write it with the digits 0 to 9")
             if token.kind == "operator":
                 brackets += (token.text in _OPENING) - (token.text in _CLOSING)
             if len(tokens) > MAX_TOKENS or brackets > MAX_BRACKETS:
                 raise error_at(text, offset, "the expression is too large. Split it over several nodes")
-    except SyntaxFault as fault:
-        if len(text) - start > MAX_EXPRESSION_CHARACTERS and fault.offset > MAX_EXPRESSION_CHARACTERS // 2:
+            offset = start + token.offset + len(token.text)
+    except TemplateSyntaxError as error:
+        if len(text) - start > MAX_EXPRESSION_CHARACTERS and offset - start > MAX_EXPRESSION_CHARACTERS // 2:
             raise _too_long(text, start) from None
-        raise _unreadable(text, start + fault.offset, fault) from None
+        raise _unreadable(text, offset, error) from None
     if len(text) - start > MAX_EXPRESSION_CHARACTERS:
         raise _too_long(text, start)
     if closing:
         raise error_at(text, start - 2, "`{{` is never closed. Add `}}`")
     return tokens, len(text)
+
+
+def _tokens_of(source: str) -> Iterator[RawToken]:
+    """With offsets into the source, in which a line may end with two characters: Jinja2 reads them as one."""
+    offset = 0
+    for _, kind, text in _LEXER.tokeniter(source, None, None, "variable"):
+        yield RawToken(offset, kind, text)
+        end = offset + len(text)
+        if "\n" in text:
+            for line in text.split("\n")[:-1]:
+                offset += len(line) + 1
+                if source[offset - 1 : offset + 1] == "\r\n":
+                    offset += 1
+                    end += 1
+        offset = end
 
 
 def _too_long(text: str, start: int) -> ExpressionError:
@@ -161,16 +203,20 @@ def _too_long(text: str, start: int) -> ExpressionError:
     )
 
 
-def _unreadable(text: str, offset: int, fault: SyntaxFault) -> ExpressionError:
-    return error_at(text, offset, f"cannot read the expression: {fault.message}. Check its syntax")
+def _unreadable(text: str, offset: int, error: TemplateSyntaxError) -> ExpressionError:
+    message = (error.message or "syntax error").rstrip(".")
+    if message.startswith("unexpected char "):
+        message = message.rpartition(" at ")[0]
+    message = message.replace("token ", "").replace("end of print statement", "end of template")
+    return error_at(text, offset, f"cannot read the expression: {message}. Check its syntax")
 
 
-def _refuse_deep_tree(text: str, expression: Expr) -> None:
+def _refuse_deep_tree(text: str, expression: nodes.Expr) -> None:
     """Chains such as `1 + 1 + 1 …` make deep trees without brackets; what is compiled recursively must be shallow."""
-    level = [expression]
+    level: list[nodes.Node] = [expression]
     depth = 0
     while level:
         depth += 1
         if depth > MAX_TREE_DEPTH:
-            raise error_at(text, expression.offset, "the expression is nested too deeply. Split it over several nodes")
-        level = [child for node in level for child in node.children()]
+            raise error_at(text, expression.lineno, "the expression is nested too deeply. Split it over several nodes")
+        level = [child for node in level for child in node.iter_child_nodes()]

@@ -1,0 +1,30 @@
+"""Settings of platforms: those that order assets besides the shipped ones, which seed the registry."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
+
+from rmhdag.assets.identity import read_platforms
+
+
+def check_platforms(text: str) -> str:
+    read_platforms(text)
+    return text
+
+
+Platforms = Annotated[str, AfterValidator(check_platforms)]
+
+
+class PlatformConfiguration(BaseModel):
+    """Orchestrators and APIs need the same platforms."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    platforms: Platforms = Field(
+        default="",
+        validation_alias=AliasChoices("RMHDAG_PLATFORMS"),
+        description="Platforms besides ddh and arcgis, and their references (`?` is optional, `:version` the version "
+        "label): `geonode=dataset,layer?; ckan=package,release:version`. `rmhdag platforms set` changes them later",
+    )

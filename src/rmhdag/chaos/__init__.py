@@ -1,1 +1,0 @@
-"""Real processes among real faults: a seeded nemesis, a mixed workload, and a checker that believes nobody."""

@@ -1,0 +1,453 @@
+"""The order form of the Data Distribution Hub, translated into an order of ours.
+
+A pure function: a form goes in, an order or all that is wrong with the form comes out. Nothing is looked up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    ValidationError,
+)
+
+from rmhdag.gateway import ddh_names as names
+from rmhdag.models.api.assets import WorkOrderBody
+from rmhdag.models.assets import Classification
+from rmhdag.models.blobs import check_path
+from rmhdag.models.json_values import json_pointer
+from rmhdag.models.plain_text import refuse_deceiving, refuse_deceiving_lines
+from rmhdag.models.refusals import Kind, Place, Refusal
+
+PLATFORM = "ddh"
+MOST_FILES = 20
+MOST_LAYERS = 10
+ONE_FILE, MANY_FILES = "<one file>", "<files>"
+
+
+class DataType(StrEnum):
+    RASTER = "raster"
+    VECTOR = "vector"
+    COLLECTION = "collection"
+
+
+WORKFLOWS = {
+    DataType.RASTER: "raster_processing",
+    DataType.VECTOR: "vector_etl",
+    DataType.COLLECTION: "raster_collection",
+}
+RASTER_EXTENSIONS = frozenset({".tif", ".tiff", ".geotiff"})
+VECTOR_EXTENSIONS = frozenset({".csv", ".geojson", ".json", ".gpkg", ".kml", ".kmz", ".zip", ".fgb", ".parquet"})
+# What people send nevertheless, and what to do about it.
+REFUSED_EXTENSIONS = {
+    ".shp": "a shapefile is several files: put its .shp, .shx, .dbf and .prj into one .zip",
+    ".gdb": "a File Geodatabase is a folder: put the whole folder into one .zip",
+    ".zarr": "Zarr stores are not processed here: convert it to GeoTIFF (.tif)",
+    ".nc": "NetCDF is not processed here: convert it to GeoTIFF (.tif)",
+    **dict.fromkeys((".img", ".hdf", ".hdf5", ".jp2", ".ecw", ".vrt"), "rasters are accepted as GeoTIFF (.tif) only"),
+}
+PROFILES = {"visualization": "jpeg", "analysis": "deflate", "archive": "lzw"}
+# How overviews of each type are made; `auto` leaves that to the platform.
+OVERVIEWS = {
+    **dict.fromkeys(("rgb", "rgba", "nir"), "cubic"),
+    **dict.fromkeys(("dem", "multispectral", "continuous", "vegetation_index", "population", "hydrology"), "average"),
+    **dict.fromkeys(("flood_depth", "flood_probability"), "average"),
+    "categorical": "mode",
+    "temporal": "nearest",
+}
+# Where a form has what is a place in the order that is made of it.
+GIVEN_IN_FORM = {
+    "/input_params/container_name": "/container_name",
+    "/input_params/blob_name": "/file_name",
+    "/input_params/profile": "/processing_options/output_tier",
+    **{
+        f"/input_params/{name}": f"/processing_options/{name}"
+        for name in ("collection_id", "crs", "raster_type", "table_name", "layer_name", "lat_column", "lon_column")
+    },
+    "/platform_refs/dataset_id": "/dataset_id",
+    "/platform_refs/resource_id": "/resource_id",
+    "/platform_refs/version_id": "/version_id",
+    "/previous_version": "/previous_version_id",
+    "/workflow_id": "/file_name",
+}
+ACCESS_LEVELS = {
+    "public": Classification.PUBLIC,
+    "ouo": Classification.RESTRICTED,
+    "official use only": Classification.RESTRICTED,
+}
+# The words of DDH, for the properties of the item.
+DDH_ACCESS = {Classification.PUBLIC: "public", Classification.RESTRICTED: "ouo"}
+
+
+class InvalidDdhOrder(Refusal):
+    """All that is wrong with a form, each with its place."""
+
+    def __init__(self, places: list[Place]) -> None:
+        message = places[0].detail if len(places) == 1 else f"{len(places)} things are wrong with the order"
+        super().__init__(Kind.INVALID, "invalid_order", message, places=places)
+
+
+class OperationNotOffered(Refusal):
+    """UPDATE and DELETE."""
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(
+            Kind.NOT_OFFERED,
+            "operation_not_offered",
+            f"the operation {operation} is not offered",
+            remedy="Order a new version with CREATE; to withdraw content, ask for it to be unpublished.",
+            pointer="/operation",
+        )
+
+
+def _access_level(value: Any) -> Any:
+    """Any case; `_` and `-` count as spaces."""
+    if not isinstance(value, str):
+        raise ValueError("access_level is text: public or OUO")
+    word = " ".join(re.split(r"[\s_-]+", value.strip().lower()))
+    if word == "restricted":
+        raise ValueError("restricted data is not accepted over this interface: use public or OUO")
+    if word not in ACCESS_LEVELS:
+        raise ValueError(f"{value[:40]!r} is no access level: use public or OUO (Official Use Only)")
+    return ACCESS_LEVELS[word]
+
+
+def _file_path(value: str) -> str:
+    if value.startswith("/"):
+        raise ValueError("a file is named from its container down, without a leading /")
+    return check_path(value)
+
+
+def _not_blank(value: str) -> str:
+    if value != value.strip():
+        raise ValueError("it begins or ends with a space: remove it")
+    return value
+
+
+Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=255)]
+Version = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=50),
+    AfterValidator(refuse_deceiving),
+    AfterValidator(_not_blank),
+]
+ContainerName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", min_length=3, max_length=63)]
+FileName = Annotated[str, StringConstraints(min_length=1, max_length=1024), AfterValidator(_file_path)]
+# By what is there, so that a wrong name is not also reported as no list.
+FileNames = Annotated[
+    Annotated[FileName, Tag(ONE_FILE)]
+    | Annotated[list[FileName], Field(min_length=1, max_length=MOST_FILES), Tag(MANY_FILES)],
+    Discriminator(lambda value: MANY_FILES if isinstance(value, list) else ONE_FILE),
+]
+Line = Annotated[str, StringConstraints(min_length=1, max_length=500), AfterValidator(refuse_deceiving)]
+Text = Annotated[str, StringConstraints(max_length=20_000), AfterValidator(refuse_deceiving_lines)]
+ColumnName = Annotated[str, StringConstraints(min_length=1, max_length=128), AfterValidator(refuse_deceiving)]
+Crs = Annotated[str, StringConstraints(pattern=r"^EPSG:[1-9][0-9]{3,5}$")]
+CollectionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+RasterType = Literal[
+    "auto",
+    "rgb",
+    "rgba",
+    "nir",
+    "dem",
+    "categorical",
+    "multispectral",
+    "continuous",
+    "vegetation_index",
+    "flood_depth",
+    "flood_probability",
+    "hydrology",
+    "population",
+    "temporal",
+]
+
+
+class Form(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class DdhForm(Form):
+    """The fields of an order but for `operation`, which comes first, and `processing_options`, which depend on them."""
+
+    dataset_id: Identifier
+    resource_id: Identifier
+    version_id: Version | None = None
+    previous_version_id: Version | None = None
+    container_name: ContainerName
+    file_name: FileNames | None = None
+    source_url: Annotated[str, StringConstraints(min_length=1, max_length=2048)] | None = None
+    title: Line | None = None
+    description: Text | None = None
+    tags: Annotated[
+        list[Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(refuse_deceiving)]],
+        Field(max_length=50),
+    ] = Field(default_factory=list)
+    access_level: Annotated[Classification, BeforeValidator(_access_level)] = Classification.RESTRICTED
+    client_id: Literal["ddh"] = "ddh"
+
+
+class Options(Form):
+    overwrite: bool = False
+    collection_id: CollectionId | None = None
+    expected_data_type: Literal["raster", "vector", "collection"] | None = None
+
+
+class RasterOptions(Options):
+    crs: Crs | None = None
+    raster_type: RasterType = "auto"
+    output_tier: Literal["visualization", "analysis", "archive"] = "analysis"
+
+
+class VectorOptions(Options):
+    table_name: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    lat_column: ColumnName | None = None
+    lon_column: ColumnName | None = None
+    wkt_column: ColumnName | None = None
+    layer_name: ColumnName | None = None
+    layer_names: Annotated[list[ColumnName], Field(min_length=1, max_length=MOST_LAYERS)] | None = None
+    indexes: Annotated[list[ColumnName], Field(max_length=20)] | None = None
+    temporal_property: ColumnName | None = None
+    create_stac: bool | None = None
+    split_column: ColumnName | None = None
+
+
+class CollectionOptions(RasterOptions):
+    input_crs: Crs | None = None
+    jpeg_quality: Annotated[int, Field(ge=1, le=100)] | None = None
+    license: Line | None = None
+    strict_mode: bool | None = None
+
+
+OPTIONS: dict[DataType, type[Options]] = {
+    DataType.RASTER: RasterOptions,
+    DataType.VECTOR: VectorOptions,
+    DataType.COLLECTION: CollectionOptions,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedOrder:
+    """`previous_version` must be the served version; `clearance` is the wish of the client, decided at approval."""
+
+    body: WorkOrderBody
+    data_type: DataType
+    clearance: Classification
+    previous_version: str | None
+
+
+def translate(order: Any) -> TranslatedOrder:
+    """Raises InvalidDdhOrder with all problems, or OperationNotOffered."""
+    if not isinstance(order, Mapping):
+        raise InvalidDdhOrder([Place("", "an order is an object with dataset_id, resource_id and file_name")])
+    _check_operation(order.get("operation", "CREATE"))
+    fields = {name: value for name, value in order.items() if name not in ("operation", "processing_options")}
+    places: list[Place] = []
+    form = _read(DdhForm, fields, "", places)
+    data_type = _data_type(order, places)
+    options = _read_options(order.get("processing_options", {}), data_type, places)
+    if form is not None:
+        places += _form_faults(form)
+    if options is not None:
+        places += _option_faults(order, options, data_type)
+    if places or form is None or options is None or data_type is None:
+        raise InvalidDdhOrder(places)
+    return TranslatedOrder(
+        body=_body(form, options, data_type),
+        data_type=data_type,
+        clearance=form.access_level,
+        previous_version=form.previous_version_id,
+    )
+
+
+def _check_operation(operation: Any) -> None:
+    if operation in ("UPDATE", "DELETE"):
+        raise OperationNotOffered(operation)
+    if operation != "CREATE":
+        raise InvalidDdhOrder([Place("/operation", "the operation is CREATE")])
+
+
+def _read(model: type[Any], fields: Any, pointer: str, places: list[Place]) -> Any:
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        for fault in error.errors():
+            path = [step for step in fault["loc"] if step not in (ONE_FILE, MANY_FILES)]
+            places.append(Place(pointer + json_pointer(*path), _sentence(fault, model)))
+        return None
+
+
+def _sentence(fault: Any, model: type[BaseModel]) -> str:
+    if fault["type"] == "extra_forbidden":
+        return f"there is no such field; there are {', '.join(model.model_fields)}"
+    if fault["type"] == "missing":
+        return f"{fault['loc'][-1]} is missing"
+    if fault["type"] == "string_pattern_mismatch":
+        return _PATTERNS.get(fault["ctx"]["pattern"], str(fault["msg"]))
+    return str(fault["msg"]).removeprefix("Value error, ")
+
+
+_PATTERNS = {
+    r"^[A-Za-z0-9][A-Za-z0-9._-]*$": "it begins with a letter or digit and has letters, digits, `.`, `_` and `-` only",
+    r"^[a-z0-9]+(-[a-z0-9]+)*$": "a container has lower-case letters, digits and single hyphens between them",
+    r"^EPSG:[1-9][0-9]{3,5}$": "write the coordinate reference system as EPSG:n, such as EPSG:4326",
+    r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$": "it begins with a letter or digit and has at most 128 letters, digits, "
+    "`.`, `_` and `-`",
+}
+
+
+def _data_type(order: Mapping[str, Any], places: list[Place]) -> DataType | None:
+    """By the extension; None if it is unknown or the field has no usable value, which is reported elsewhere."""
+    file_name = order.get("file_name")
+    if isinstance(file_name, list):
+        for index, name in enumerate(file_name):
+            if isinstance(name, str) and extension_of(name) not in RASTER_EXTENSIONS:
+                sentence = f"{_shown(name)} is no GeoTIFF: a collection has .tif files only"
+                places.append(Place(f"/file_name/{index}", sentence))
+        return DataType.COLLECTION
+    if not isinstance(file_name, str) or not file_name:
+        return None
+    extension = extension_of(file_name)
+    if extension in RASTER_EXTENSIONS:
+        return DataType.RASTER
+    if extension in VECTOR_EXTENSIONS:
+        return DataType.VECTOR
+    accepted = ", ".join(sorted(RASTER_EXTENSIONS | VECTOR_EXTENSIONS))
+    reason = REFUSED_EXTENSIONS.get(extension, f"accepted are {accepted}")
+    places.append(Place("/file_name", f"{_shown(file_name)} is not accepted: {reason}"))
+    return None
+
+
+def _read_options(options: Any, data_type: DataType | None, places: list[Place]) -> Any:
+    """Without a data type nobody can say which options there are; those of all orders are still checked."""
+    if not isinstance(options, Mapping):
+        places.append(Place("/processing_options", "processing_options is an object"))
+        return None
+    if data_type is not None:
+        return _read(OPTIONS[data_type], dict(options), "/processing_options", places)
+    common = {name: value for name, value in options.items() if name in Options.model_fields}
+    return _read(Options, common, "/processing_options", places)
+
+
+def _form_faults(form: DdhForm) -> list[Place]:
+    places = []
+    if form.source_url is not None:
+        places.append(Place("/source_url", f"{REFUSED_EXTENSIONS['.zarr']}, and name it by file_name"))
+    elif form.file_name is None:
+        places.append(Place("/file_name", "file_name is missing: name the file in its container"))
+    if isinstance(form.file_name, list) and len(set(form.file_name)) != len(form.file_name):
+        places.append(Place("/file_name", "a file is named twice"))
+    if form.previous_version_id is not None and form.previous_version_id == form.version_id:
+        places.append(Place("/previous_version_id", "the previous version is the ordered one: name the version before"))
+    return places
+
+
+def _option_faults(order: Mapping[str, Any], options: Options, data_type: DataType | None) -> list[Place]:
+    expected, pointer = options.expected_data_type, "/processing_options"
+    places = []
+    if data_type is not None and expected is not None and expected != data_type:
+        sentence = f"the file is a {data_type} by its name, and a {expected} is expected"
+        places.append(Place(f"{pointer}/expected_data_type", sentence))
+    if not isinstance(options, VectorOptions):
+        return places
+    if options.table_name is not None and (fault := names.table_name_fault(options.table_name)) is not None:
+        places.append(Place(f"{pointer}/table_name", fault))
+    if options.layer_name is not None and options.layer_names is not None:
+        places.append(Place(f"{pointer}/layer_names", "give layer_name or layer_names, not both"))
+    columns = (options.lat_column, options.lon_column, options.wkt_column)
+    if (options.lat_column is None) != (options.lon_column is None):
+        places.append(Place(pointer, "lat_column and lon_column go together"))
+    elif options.wkt_column is not None and options.lat_column is not None:
+        places.append(Place(pointer, "give lat_column and lon_column, or wkt_column, not both"))
+    elif extension_of(str(order.get("file_name"))) == ".csv" and not any(columns):
+        places.append(Place(pointer, "a CSV file needs its geometry columns: lat_column and lon_column, or wkt_column"))
+    return places
+
+
+def _body(form: DdhForm, options: Any, data_type: DataType) -> WorkOrderBody:
+    ids = (form.dataset_id, form.resource_id, form.version_id)
+    refs = {"dataset_id": form.dataset_id, "resource_id": form.resource_id}
+    if form.version_id is not None:
+        refs["version_id"] = form.version_id
+    inputs: dict[str, Any] = {"container_name": form.container_name}
+    if data_type is DataType.VECTOR:
+        inputs |= _vector_inputs(form, options)
+    else:
+        inputs |= _raster_inputs(form, options)
+    return WorkOrderBody(
+        # An overwriting order is another one each time; its sender repeats it safely with an idempotency key.
+        request_id=None if options.overwrite else names.request_id(*ids),
+        platform_id=PLATFORM,
+        platform_refs=refs,
+        workflow_id=WORKFLOWS[data_type],
+        input_params=inputs | {"properties": _properties(form)},
+        supersede=options.overwrite,
+    )
+
+
+def _raster_inputs(form: DdhForm, options: RasterOptions) -> dict[str, Any]:
+    ids = (form.dataset_id, form.resource_id)
+    files: dict[str, Any] = (
+        {"blob_names": form.file_name} if isinstance(form.file_name, list) else {"blob_name": form.file_name}
+    )
+    inputs = {
+        **files,
+        "item_id": names.item_id(*ids, form.version_id),
+        "collection_id": options.collection_id or names.collection_id(*ids),
+        "profile": PROFILES[options.output_tier],
+        "crs": options.crs,
+        "raster_type": None if options.raster_type == "auto" else options.raster_type,
+        "resampling": OVERVIEWS.get(options.raster_type),
+    }
+    if isinstance(options, CollectionOptions):
+        inputs |= options.model_dump(include={"input_crs", "jpeg_quality", "license", "strict_mode"})
+    return _without_nulls(inputs)
+
+
+def _vector_inputs(form: DdhForm, options: VectorOptions) -> dict[str, Any]:
+    table = (
+        names.table_name(form.dataset_id, form.resource_id, form.version_id)
+        if options.table_name is None
+        else names.table_slug(options.table_name)
+    )
+    plain = options.model_dump(exclude={"overwrite", "expected_data_type", "table_name"})
+    return _without_nulls({"blob_name": form.file_name, "table_name": table, **plain})
+
+
+def _properties(form: DdhForm) -> dict[str, Any]:
+    """What the STAC item says about its origin."""
+    return _without_nulls(
+        {
+            "title": form.title,
+            "description": form.description,
+            "keywords": form.tags or None,
+            "ddh:dataset_id": form.dataset_id,
+            "ddh:resource_id": form.resource_id,
+            "ddh:version_id": form.version_id,
+            "ddh:access_level": DDH_ACCESS[form.access_level],
+        }
+    )
+
+
+def _without_nulls(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def extension_of(name: str) -> str:
+    return PurePosixPath(name).suffix.lower()
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= 100 else name[:99] + "…")

@@ -1,0 +1,167 @@
+"""Commands go to the API over HTTP, with the gateway's own key and in the name of its caller.
+
+There is one base URL, from the settings: nothing that a caller sends chooses a host.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import orjson
+
+from rmhdag.gateway.keys import Holder
+from rmhdag.gateway.problems import Problem, unavailable
+from rmhdag.models.local_callers import SCOPES_HEADER, local_headers
+from rmhdag.models.partner_orders import shown_pointer, shown_text
+from rmhdag.models.scopes import Scope
+
+CONNECT_SECONDS = 2.0
+CONNECTIONS = 64
+AWAY = "the platform does not take commands at the moment"
+# Of the API's refusals: what concerns the gateway itself, and not its caller.
+OURS = frozenset({"no_key", "key_refused", "token_refused", "scope_missing", "unknown_host", "cross_site"})
+
+log = logging.getLogger(__name__)
+
+
+class Forwarder:
+    def __init__(self, url: str, key: str, *, seconds: float) -> None:
+        self.url = url
+        self._key = key
+        self._seconds = seconds
+        self._client: httpx.AsyncClient | None = None
+
+    async def send(
+        self,
+        holder: Holder,
+        method: str,
+        path: str,
+        *,
+        scopes: tuple[Scope, ...] = (Scope.READ,),
+        body: Any = None,
+        query: Any = None,
+        headers: Mapping[str, str] | None = None,
+        repeatable: bool | None = None,
+        own: str = "",
+    ) -> httpx.Response:
+        """The answer, if it is a good one; else raises what the caller is told.
+
+        `repeatable` calls are sent a second time if the first one's fate is unknown: by default those that read.
+        `own` is what the caller has sent: ids in it are the caller's, and may be repeated in an error.
+        """
+        answer = await self.send_raw(
+            holder, method, path, scopes=scopes, body=body, query=query, headers=headers, repeatable=repeatable
+        )
+        return check(answer, own)
+
+    async def send_raw(
+        self,
+        holder: Holder,
+        method: str,
+        path: str,
+        *,
+        scopes: tuple[Scope, ...],
+        body: Any = None,
+        query: Any = None,
+        headers: Mapping[str, str] | None = None,
+        repeatable: bool | None = None,
+    ) -> httpx.Response:
+        """The answer, whatever it is."""
+        heads = {
+            "Authorization": f"Bearer {self._key}",
+            **local_headers(holder.namespace, holder.client_id),
+            SCOPES_HEADER: " ".join(scopes),
+            **(headers or {}),
+        }
+        is_repeatable = method == "GET" if repeatable is None else repeatable
+        return await self._send(method, path, body, query, heads, is_repeatable)
+
+    async def send_as_caller(
+        self, authorization: str, method: str, path: str, *, body: Any = None, query: Any = None, headers: Any = None
+    ) -> httpx.Response:
+        """With the key of the caller alone: what it allows, the API decides."""
+        heads = {"Authorization": authorization, **(headers or {})}
+        return await self._send(method, path, body, query, heads, method == "GET")
+
+    async def is_alive(self) -> bool:
+        """Whether the API answers and takes our key."""
+        try:
+            ready = await self._send("GET", "/readyz", None, None, {}, True)
+            if ready.status_code != 200:
+                return False
+            me = await self._send("GET", "/api/v1/me", None, None, {"Authorization": f"Bearer {self._key}"}, True)
+        except Problem:
+            return False
+        return me.status_code == 200 and Scope.GATEWAY in me.json()["scopes"]
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def _send(
+        self, method: str, path: str, body: Any, query: Any, headers: Mapping[str, str], repeatable: bool
+    ) -> httpx.Response:
+        content = None if body is None else orjson.dumps(body)
+        heads = {**headers, **({"Content-Type": "application/json"} if content is not None else {})}
+        for attempt in (1, 2):
+            try:
+                return await self._open().request(method, path, content=content, params=query, headers=heads)
+            except httpx.TransportError as error:
+                log.warning("api_unavailable: %s %s, attempt %d", method, type(error).__name__, attempt)
+                was_sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+                if attempt == 2 or (was_sent and not repeatable):
+                    raise unavailable(AWAY) from None
+        raise AssertionError("unreachable")
+
+    def _open(self) -> httpx.AsyncClient:
+        if self._client is None:
+            # Certificates of authorities take longer to read than all the rest of the start; plain HTTP needs none.
+            verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if self.url.startswith("http:") else True
+            self._client = httpx.AsyncClient(
+                base_url=self.url,
+                timeout=httpx.Timeout(self._seconds, connect=CONNECT_SECONDS),
+                limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
+                trust_env=False,
+                verify=verify,
+            )
+        return self._client
+
+
+def check(answer: httpx.Response, own: str = "") -> httpx.Response:
+    """Raises a Problem made of the API's, with nothing in it that is not for the caller."""
+    if answer.status_code < 400:
+        return answer
+    try:
+        body = answer.json()
+    except ValueError:
+        body = {}
+    code = str(body.get("code", ""))
+    if answer.status_code >= 500 or answer.status_code == 401 or code in OURS:
+        log.error("api_refused: %d %s", answer.status_code, code)
+        raise unavailable(AWAY)
+    headers = {"Retry-After": answer.headers["retry-after"]} if "retry-after" in answer.headers else {}
+    remedy = body.get("remedy")
+    raise Problem(
+        answer.status_code,
+        code or "refused",
+        shown_text(str(body.get("detail", "refused")), own),
+        remedy=None if remedy is None or is_internal(remedy) else shown_text(remedy, own),
+        errors=[
+            {
+                "pointer": shown_pointer(str(place.get("pointer", "")), own),
+                "detail": shown_text(str(place.get("detail")), own),
+            }
+            for place in body.get("errors", [])
+        ],
+        headers=headers,
+    )
+
+
+def is_internal(remedy: str) -> bool:
+    """It names a command or a route of the API, which partners do not have."""
+    return "rmhdag " in remedy or "/api/" in remedy or "RMHDAG_" in remedy

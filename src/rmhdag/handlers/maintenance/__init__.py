@@ -1,0 +1,1 @@
+"""Handlers that take published content back, or hand it on to services outside."""

@@ -1,0 +1,86 @@
+"""What was prepared: tables with their columns, and the GeoParquet files with their rows. Stored as a JSON file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rmhdag.handlers.contract import HandlerContext
+from rmhdag.handlers.vector.refusals import VectorRefused
+from rmhdag.models.blobs import BlobRef
+from rmhdag.models.records import TableName
+from rmhdag.storage import BlobNotFound
+
+MOST_BYTES = 64 * 1024 * 1024
+Bounds = Annotated[list[float], Field(min_length=4, max_length=4)]
+
+
+class Stored(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PreparedColumn(Stored):
+    """`source_name` is the name in the file."""
+
+    name: str
+    source_name: str
+    type: str
+
+
+class PreparedTable(Stored):
+    table_name: TableName
+    stored_name: TableName
+    table_group: TableName
+    geometry_type: str
+    layer: str
+    row_count: int
+    bbox: Bounds | None
+    columns: list[PreparedColumn]
+    is_split: bool = False
+
+    def column(self, name: str) -> PreparedColumn:
+        """By the name in the table, or by the one that users know. Raises VectorRefused."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        for column in self.columns:
+            if column.source_name == name or column.source_name.lower() == name.lower():
+                return column
+        columns = ", ".join(column.source_name[:40] for column in self.columns[:20])
+        raise VectorRefused(
+            f"table {self.table_name} has no column {name[:60]!r}; it has {columns}.", code="INVALID_PARAMETER"
+        )
+
+    def has_column(self, name: str) -> bool:
+        return any(name in (column.name, column.source_name) for column in self.columns)
+
+
+class PreparedPart(Stored):
+    """A GeoParquet file with rows of one table; their ids follow each other from `first_id`."""
+
+    table: int
+    file: BlobRef
+    row_count: int
+    first_id: int
+
+
+class Manifest(Stored):
+    version: int = 1
+    tables: list[PreparedTable]
+    parts: list[PreparedPart]
+    source_format: str
+    crs_input: str
+
+    @property
+    def row_count(self) -> int:
+        return sum(table.row_count for table in self.tables)
+
+
+def read_manifest(ctx: HandlerContext[Any], file: BlobRef) -> Manifest:
+    try:
+        return Manifest.model_validate_json(ctx.storage.read(file.address, MOST_BYTES))
+    except BlobNotFound:
+        raise VectorRefused(
+            f"the prepared data {file.address} was deleted: prepare the file again.", code="FILE_NOT_FOUND"
+        ) from None

@@ -1,0 +1,256 @@
+"""Files that GDAL reads: GeoPackage, GeoJSON, FlatGeobuf, KML, shapefiles and File Geodatabases.
+
+pyogrio brings a GDAL of its own. It registers its drivers when it is imported: all but the ones named here are left
+out, so that no file can call another one. Files are private copies in a folder of their own; nothing lies beside them.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from rmhdag.handlers.vector.formats import Format
+from rmhdag.handlers.vector.layers import Batch, Layer, batch_rows
+from rmhdag.handlers.vector.refusals import Finding, Findings, VectorRefused
+from rmhdag.handlers.vector_limits import VectorLimits
+from rmhdag.storage.gdal import CLOSED
+
+DRIVERS = frozenset({"GPKG", "GeoJSON", "GeoJSONSeq", "FlatGeobuf", "LIBKML", "ESRI Shapefile", "OpenFileGDB"})
+# All drivers of the known builds but those.
+SKIPPED = (
+    "ADBC,AIVector,AVCBin,AVCE00,AmigoCloud,CSV,CSW,Carto,DGN,DXF,EDIGEO,EEDA,ESRIJSON,Elasticsearch,GDALG,GML,GPSBabel,"
+    "GPX,GTFS,GeoRSS,HTTP,Idrisi,JML,JSONFG,KML,LVBAG,MBTiles,MVT,MapInfo File,MapML,MiraMonVector,NGW,OAPIF,"
+    "ODS,OGCAPI,OGR_GMT,OGR_PDS,OGR_VRT,OSM,PCIDSK,PDF,PDS4,PGDUMP,PLSCENES,PMTiles,S57,SQLite,SXF,Selafin,TopoJSON,VDV,"
+    "VFK,VICAR,WAsP,WFS,XLSX,VRT,GTI,WMS,WMTS,STACIT,STACTA,Zarr,GTiff,COG"
+)
+OPTIONS = {
+    **CLOSED,
+    # A shapefile is several files in a folder of ours.
+    "GDAL_DISABLE_READDIR_ON_OPEN": "FALSE",
+    "OGR_SQLITE_LOAD_EXTENSIONS": "",
+    "OGR_GPKG_ALLOW_VIEWS": "YES",
+    "SQLITE_USE_OGR_VFS": "NO",
+    "LIBKML_RESOLVE_STYLE": "NO",
+    "GDAL_NUM_THREADS": "1",
+    "OGR_GEOJSON_MAX_OBJ_SIZE": "200",
+    "SHAPE_RESTORE_SHX": "NO",
+}
+EXPECTED_DRIVER = {
+    Format.GPKG: "GPKG",
+    Format.GEOJSON: "GeoJSON",
+    Format.GEOJSONSEQ: "GeoJSONSeq",
+    Format.FLATGEOBUF: "FlatGeobuf",
+    Format.KML: "LIBKML",
+}
+SHAPEFILE, GEODATABASE = "ESRI Shapefile", "OpenFileGDB"
+# A layer with two of these holds styles of a QGIS project, not data.
+QGIS_COLUMNS = frozenset(
+    "geometry_generator label_expression stylename styleqml stylesld useasdefault f_table_catalog "
+    "f_geometry_column".split()
+)
+MOST_NAMED = 10
+
+
+def _load() -> Any:
+    before = os.environ.get("GDAL_SKIP")
+    os.environ["GDAL_SKIP"] = SKIPPED
+    try:
+        import pyogrio
+        import pyogrio.raw
+    finally:
+        if before is None:
+            del os.environ["GDAL_SKIP"]
+        else:
+            os.environ["GDAL_SKIP"] = before
+    pyogrio.set_gdal_config_options(OPTIONS)
+    return pyogrio
+
+
+pyogrio = _load()
+from pyogrio.errors import DataLayerError, DataSourceError, FeatureError, FieldError, GeometryError  # noqa: E402
+
+ERRORS = (DataSourceError, DataLayerError, FeatureError, FieldError, GeometryError)
+
+
+def open_layers(path: Path, name: str, driver: str, layer_names: list[str] | None, limits: VectorLimits) -> list[Layer]:
+    """The layers that were asked for; without names, the only one with geometries."""
+    with reading(name), quiet():
+        layers = {str(row[0]): row[1] for row in pyogrio.list_layers(path)}
+    spatial = [layer for layer, kind in layers.items() if kind is not None]
+    if not layers:
+        raise VectorRefused(f"{name} has no layers: check the export.", code="VECTOR_NO_FEATURES")
+    findings = Findings()
+    if layer_names is None:
+        if not spatial:
+            raise VectorRefused(
+                f"{name} has no layer with geometries, only tables ({_listed(layers)}): export the features with their "
+                "geometries.",
+                code="VECTOR_GEOMETRY_EMPTY",
+            )
+        if driver != "LIBKML" and len(spatial) > 1:
+            raise VectorRefused(
+                f"{name} has {len(spatial)} layers: {_listed(spatial)}. Name one in layer_name, or several in "
+                "layer_names.",
+                code="MISSING_PARAMETER",
+            )
+        layer_names = spatial
+        ignored = [layer for layer in layers if layer not in spatial]
+        findings.add(Finding.TABLES_IGNORED, "layers without geometries are not loaded", len(ignored), ignored)
+    for layer in layer_names:
+        if layer not in layers:
+            raise VectorRefused(
+                f"{name} has no layer {layer[:100]!r}; it has {_listed(layers)}.", code="INVALID_PARAMETER"
+            )
+        if layer not in spatial:
+            raise VectorRefused(
+                f"layer {layer[:100]!r} of {name} is a table without geometries: name one of {_listed(spatial)}.",
+                code="VECTOR_GEOMETRY_EMPTY",
+            )
+    opened = [_open_layer(path, name, driver, layer, limits, findings) for layer in layer_names]
+    if driver == "LIBKML" and len(opened) > 1:
+        # Folders of a KML file are not layers to its author.
+        return [_together(opened, findings)]
+    return opened
+
+
+def _open_layer(path: Path, name: str, driver: str, layer: str, limits: VectorLimits, findings: Findings) -> Layer:
+    with reading(name), quiet():
+        info = pyogrio.read_info(path, layer=layer)
+    if info["driver"] != driver:
+        raise VectorRefused(
+            f"{name} is read as {info['driver']} and named as {driver}: export it again.", code="VECTOR_FORMAT_MISMATCH"
+        )
+    fields = [str(field) for field in info["fields"]]
+    if len(QGIS_COLUMNS.intersection(field.lower() for field in fields)) >= 2:
+        raise VectorRefused(
+            f"layer {layer!r} of {name} holds styles of a QGIS project, not data: name another layer in layer_name.",
+            code="INVALID_FORMAT",
+        )
+    if len(fields) > limits.vector_max_columns:
+        raise VectorRefused(
+            f"{name} has {len(fields):,} columns, and at most {limits.vector_max_columns:,} are accepted "
+            "(RMHDAG_VECTOR_MAX_COLUMNS).",
+            code="VECTOR_ATTRIBUTE_ERROR",
+        )
+    count = int(info["features"])
+    if count == 0:
+        raise VectorRefused(f"{name} has no features in layer {layer!r}: check the export.", code="VECTOR_NO_FEATURES")
+    size_bytes = (
+        sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else path.stat().st_size
+    )
+    rows = batch_rows(size_bytes, count, limits)
+
+    @contextmanager
+    def stream() -> Iterator[tuple[dict[str, Any], Any]]:
+        with reading(name), ExitStack() as stack:
+            with quiet():
+                arrow = pyogrio.raw.open_arrow(path, layer=layer, batch_size=rows, use_pyarrow=True)
+                opened = stack.enter_context(arrow)
+            yield opened
+
+    with stream() as (meta, reader):
+        schema, geometry_name = _split_schema(reader.schema, meta)
+
+    def batches() -> Iterator[Batch]:
+        with stream() as (_, batches_of_file):
+            for batch in batches_of_file:
+                place = batch.schema.get_field_index(geometry_name)
+                attributes = pa.RecordBatch.from_arrays(
+                    [column for index, column in enumerate(batch.columns) if index != place], schema=schema
+                )
+                yield Batch(attributes, batch.column(place))
+
+    return Layer(
+        layer,
+        schema,
+        None if info["crs"] is None else str(info["crs"]),
+        batches,
+        count if count >= 0 else None,
+        is_crs_required=driver == SHAPEFILE,
+        findings=findings,
+    )
+
+
+def _split_schema(schema: pa.Schema, meta: dict[str, Any]) -> tuple[pa.Schema, str]:
+    name = meta.get("geometry_name") or "wkb_geometry"
+    if schema.get_field_index(name) < 0:
+        name = next(
+            field.name
+            for field in schema
+            if (field.metadata or {}).get(b"ARROW:extension:name") in (b"geoarrow.wkb", b"ogc.wkb")
+        )
+    return pa.schema([field for field in schema if field.name != name]), name
+
+
+def _together(layers: list[Layer], findings: Findings) -> Layer:
+    """One layer of all: columns by their names, text where the types differ."""
+    fields: dict[str, pa.Field] = {}
+    for layer in layers:
+        for field in layer.schema:
+            field_before = fields.get(field.name)
+            same = field_before is None or field_before.type == field.type
+            fields[field.name] = field if same else pa.field(field.name, pa.string())
+    schema = pa.schema(list(fields.values()))
+
+    def batches() -> Iterator[Batch]:
+        for layer in layers:
+            for batch in layer.batches():
+                rows = batch.attributes.num_rows
+                columns = [
+                    batch.attributes.column(field.name).cast(field.type)
+                    if field.name in batch.attributes.schema.names
+                    else pa.nulls(rows, field.type)
+                    for field in schema
+                ]
+                yield Batch(pa.RecordBatch.from_arrays(columns, schema=schema), batch.geometries)
+
+    return Layer(
+        layers[0].name,
+        schema,
+        layers[0].crs,
+        batches,
+        sum(layer.count or 0 for layer in layers) or None,
+        findings=findings,
+    )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without GDAL's remarks on files that are accepted: what matters in them is counted by us."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """What GDAL says about a file becomes a refusal; the path of our copy stays out of it."""
+    try:
+        yield
+    except ERRORS as error:
+        reason = " ".join(str(error).split())
+        words = [word for word in reason.split() if "/" not in word]
+        raise VectorRefused(
+            f"{name} cannot be read ({' '.join(words)[:300]}): check it with ogrinfo, and export it again.",
+            code="VECTOR_UNREADABLE",
+        ) from None
+    except (UnicodeDecodeError, pa.ArrowInvalid) as error:
+        is_text = isinstance(error, UnicodeDecodeError) or "UTF8" in str(error).upper().replace("-", "")
+        raise VectorRefused(
+            f"{name} has text that is not in its declared encoding: export it as UTF-8."
+            if is_text
+            else f"{name} is damaged ({str(error)[:200]}): export it again.",
+            code="VECTOR_ENCODING_ERROR" if is_text else "CORRUPTED_FILE",
+        ) from None
+
+
+def _listed(names: Any) -> str:
+    words = [repr(str(layer)[:60]) for layer in names]
+    more = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
+    return ", ".join(words[:MOST_NAMED]) + more

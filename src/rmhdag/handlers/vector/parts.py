@@ -1,0 +1,91 @@
+"""Writes cleaned features as GeoParquet files of bounded size, one sequence of files per kind of geometry."""
+
+from __future__ import annotations
+
+from hashlib import file_digest
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rmhdag.handlers.raster.outputs import HASH_LENGTH
+from rmhdag.handlers.vector.geometries import GEOMETRY_TYPES, Group
+from rmhdag.handlers.vector.geoparquet import GEO, GEOMETRY, MEDIA_TYPE, geo_metadata
+from rmhdag.models.blobs import BlobAddress, BlobRef
+from rmhdag.models.records import Zone
+from rmhdag.storage import Storage
+
+PART_BYTES = 64 * 1024 * 1024
+
+
+class PartFiles:
+    """The files of one kind of geometry of one layer."""
+
+    def __init__(
+        self, storage: Storage, scratch: Path, container: str, prefix: str, group: Group, schema: pa.Schema, rows: int
+    ) -> None:
+        self._storage = storage
+        self._scratch = scratch
+        self._container = container
+        self._prefix = prefix
+        self._schema = pa.schema(
+            [pa.field(GEOMETRY, pa.binary()), *schema], metadata={GEO: geo_metadata(GEOMETRY_TYPES[group], None)}
+        )
+        self._rows = rows
+        self._writer: pq.ParquetWriter | None = None
+        self._path = scratch / "unwritten"
+        self._part_rows = self._part_bytes = 0
+        self.group = group
+        self.row_count = 0
+        self.files: list[tuple[BlobRef, int]] = []
+        self.bounds = np.array([np.inf, np.inf, -np.inf, -np.inf])
+
+    def write(self, geometries: np.ndarray, columns: list[pa.Array], bounds: np.ndarray) -> None:
+        self.bounds[:2] = np.minimum(self.bounds[:2], bounds[:, :2].min(axis=0))
+        self.bounds[2:] = np.maximum(self.bounds[2:], bounds[:, 2:].max(axis=0))
+        geometry = pa.array(geometries, type=pa.binary())
+        batch = pa.RecordBatch.from_arrays([geometry, *columns], schema=self._schema)
+        start = 0
+        while start < batch.num_rows:
+            piece = batch.slice(start, self._rows - self._part_rows)
+            start += piece.num_rows
+            self._writer_now().write_batch(piece)
+            self._part_rows += piece.num_rows
+            self._part_bytes += piece.get_total_buffer_size() if piece.num_rows == batch.num_rows else piece.nbytes
+            if self._part_rows >= self._rows or self._part_bytes >= PART_BYTES:
+                self._finish_part()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._finish_part()
+
+    @property
+    def bbox(self) -> list[float] | None:
+        return [float(value) for value in self.bounds] if self.row_count else None
+
+    def _writer_now(self) -> pq.ParquetWriter:
+        if self._writer is None:
+            self._path = self._scratch / f"{self._prefix.replace('/', '-')}-{self.group}-{len(self.files):05}.parquet"
+            self._writer = pq.ParquetWriter(self._path, self._schema, compression="snappy", use_dictionary=False)
+        return self._writer
+
+    def _finish_part(self) -> None:
+        assert self._writer is not None
+        self._writer.close()
+        self._writer = None
+        file = keep_part(
+            self._storage, self._path, self._container, f"{self._prefix}/{self.group}-{len(self.files):05}"
+        )
+        self._path.unlink()
+        self.files.append((file, self._part_rows))
+        self.row_count += self._part_rows
+        self._part_rows = self._part_bytes = 0
+
+
+def keep_part(storage: Storage, local: Path, container: str, name: str) -> BlobRef:
+    """Named by its content: a repeated task finds the file, and a revision never overwrites another's."""
+    with local.open("rb") as file:
+        digest = file_digest(file, "sha256").hexdigest()
+    address = BlobAddress(Zone.SILVER, container, f"{name}-{digest[:HASH_LENGTH]}{local.suffix}")
+    return storage.upload(local, address, media_type=MEDIA_TYPE)

@@ -1,0 +1,1 @@
+"""The laboratory: simulation, benchmarks and chaos. It tries the platform; no part of the platform needs it."""

@@ -1,0 +1,1 @@
+"""Benchmarks: orchestrator and worker as separate processes, compared with the bare SQL."""

@@ -1,0 +1,1 @@
+"""Real processes under real faults: a seeded nemesis, a mixed workload, and an independent checker."""

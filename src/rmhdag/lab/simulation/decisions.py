@@ -1,0 +1,67 @@
+"""What must hold between one input and the effects that the engine answers with."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from rmhdag.engine.effects import CommandAnswered, Effect, NodeChanged, TaskQueued
+from rmhdag.engine.inputs import ChildJobEnded, Decided, Input, TaskLost, TaskReported, TaskSnoozed, Timer, TimerDue
+from rmhdag.engine.run import JobRun
+from rmhdag.engine.slots import COMPLETED, FAILED
+from rmhdag.lab.simulation.violation import Violation
+from rmhdag.models.events import NEVER_RETRIED, ErrorKind
+from rmhdag.models.states import JobStatus, NodeStatus
+
+
+def check_decision(
+    run: JobRun,
+    windows: dict[str, int],
+    given: Input,
+    effects: list[Effect],
+    *,
+    was_ending: bool,
+    was_due: bool,
+) -> None:
+    """A report is taken at its word. A queued task had room; lost tasks come back without asking."""
+    if not was_due and effects:
+        raise Violation("E5 timers wait", f"{run.job_id}: {given} was not due and led to {effects}")
+    if isinstance(given, TaskReported | ChildJobEnded):
+        changes = [effect for effect in effects if isinstance(effect, NodeChanged)]
+        for change in [change for change in changes if change.node_id == given.node_id][:1]:
+            _check_outcome(run, given, change, was_ending=was_ending)
+    if isinstance(given, Decided) and any(isinstance(effect, CommandAnswered) and effect.applied for effect in effects):
+        fails = not given.approved and run.plan.by_id[given.node_id].definition.on_reject == "fail"
+        slot = run.find(given.node_id)
+        if slot is None or slot.status != (FAILED if fails else COMPLETED):
+            raise Violation("decisions are obeyed", f"{run.job_id}/{given.node_id}: {given}")
+    if isinstance(given, TaskLost | TaskSnoozed):
+        return
+    for queue in dict.fromkeys(effect.queue for effect in effects if isinstance(effect, TaskQueued)):
+        unclaimed = run.lane(queue).unclaimed
+        if unclaimed > windows[queue]:
+            message = f"{run.job_id}: {unclaimed} unclaimed tasks in queue {queue}, {windows[queue]} allowed"
+            raise Violation("windows hold", message)
+
+
+def is_due(run: JobRun, given: TimerDue, now: datetime) -> bool:
+    slot = run.find(given.node_id)
+    at = None if slot is None else slot.next_attempt_at if given.timer is Timer.RETRY else slot.deadline_at
+    return at is not None and at <= now
+
+
+def _check_outcome(run: JobRun, given: TaskReported | ChildJobEnded, change: NodeChanged, *, was_ending: bool) -> None:
+    where = f"{run.job_id}/{given.node_id}/{given.attempt}"
+    succeeded = given.success if isinstance(given, TaskReported) else given.status is JobStatus.COMPLETED
+    if succeeded and was_ending and isinstance(given, TaskReported) and given.records:
+        # Completed means published, and a job that is ending publishes nothing.
+        if change.status is not NodeStatus.CANCELLED:
+            raise Violation("D8 an ending job publishes nothing", f"{where}: became {change.status}")
+        return
+    if succeeded != (change.status is NodeStatus.COMPLETED):
+        raise Violation("I6 reports are believed", f"{where}: success {succeeded} became {change.status}")
+    kind = given.error_kind if isinstance(given, TaskReported) else ErrorKind.CHILD_JOB_FAILED
+    plan = run.plan.by_id.get(given.node_id) or run.plan.by_id[given.node_id.rpartition("__")[0]]
+    attempts = plan.max_attempts if plan.task is None else plan.task.retry.max_attempts
+    may_retry = not was_ending and kind not in NEVER_RETRIED and given.attempt < attempts
+    if change.status is NodeStatus.FAILED and may_retry:
+        raise Violation("E4 no attempt is forgone", where)

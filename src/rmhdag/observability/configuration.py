@@ -1,0 +1,34 @@
+"""Settings of logs and traces."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+
+class ObservabilityConfiguration(BaseModel):
+    """All processes read these."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    log_format: Literal["logfmt", "json"] = Field(
+        default="logfmt",
+        validation_alias=AliasChoices("RMHDAG_LOG_FORMAT"),
+        description="Format of the log: logfmt or json",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info",
+        validation_alias=AliasChoices("RMHDAG_LOG_LEVEL"),
+        description="Log level: debug, info, warning or error",
+    )
+    otlp_endpoint: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("RMHDAG_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
+        description="OTLP endpoint for traces over HTTP, such as http://collector:4318; default: no traces",
+    )
+    applicationinsights_connection_string: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("APPLICATIONINSIGHTS_CONNECTION_STRING"),
+        description="Sends traces to Azure Monitor; needs the extra azure-monitor",
+    )

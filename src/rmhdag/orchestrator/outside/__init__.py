@@ -1,0 +1,1 @@
+"""Calls to services outside: signed messages, and pipelines of Azure Data Factory."""

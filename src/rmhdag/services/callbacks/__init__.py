@@ -1,0 +1,1 @@
+"""Where callbacks may go, and how they are signed."""

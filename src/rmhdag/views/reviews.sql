@@ -1,0 +1,30 @@
+-- name: waiting_reviews
+-- Longest first. The page is cut before the rest is looked up, by its keys.
+SELECT
+    p.approval_id, p.requested_at, p.message, p.asset_id, p.revision, p.content_hash, g.platform_id, g.platform_refs,
+    g.kind, g.current_revision, v.version_label, v.created_by, v.job_id, j.workflow_id
+FROM (
+    SELECT a.approval_id, a.requested_at, a.message, a.namespace, a.asset_id, a.revision, a.content_hash
+    FROM dag_approvals AS a
+    JOIN dag_asset_revisions AS v
+        ON v.namespace = a.namespace AND v.asset_id = a.asset_id AND v.revision = a.revision
+    WHERE a.namespace = %(namespace)s AND a.decided_at IS NULL
+        AND (a.requested_at, a.approval_id) > (%(requested_at)s::timestamptz, %(approval_id)s::text)
+        AND v.review_state = 'pending_review' AND v.status = 'completed'
+    ORDER BY a.requested_at, a.approval_id
+    LIMIT %(limit)s
+) AS p
+JOIN dag_asset_revisions AS v ON v.namespace = %(namespace)s AND v.asset_id = p.asset_id AND v.revision = p.revision
+JOIN dag_geospatial_assets AS g ON g.namespace = %(namespace)s AND g.asset_id = p.asset_id
+LEFT JOIN dag_jobs AS j ON j.job_id = v.job_id
+ORDER BY p.requested_at, p.approval_id
+
+-- name: count_waiting
+-- How many revisions wait for a reviewer in each namespace, and for how long the first of them has waited.
+SELECT
+    a.namespace, count(*), greatest(0, extract(epoch FROM clock_timestamp() - min(a.requested_at)))::float8
+FROM dag_approvals AS a
+JOIN dag_asset_revisions AS v ON v.namespace = a.namespace AND v.asset_id = a.asset_id AND v.revision = a.revision
+WHERE a.decided_at IS NULL AND v.review_state = 'pending_review' AND v.status = 'completed'
+    AND (%(namespace)s::text IS NULL OR a.namespace = %(namespace)s)
+GROUP BY a.namespace

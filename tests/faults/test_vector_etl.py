@@ -1,0 +1,94 @@
+"""`vector_etl` by real processes that are killed: the old table or the new one, and each row once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import shapely
+
+from rmhdag.models.blobs import BlobAddress
+from rmhdag.models.records import Zone
+from rmhdag.storage import StorageSettings, open_storage
+from rmhdag.workflow import load_file
+from tests.faults.processes import Cluster
+from tests.handlers.vector.files import write
+
+WORKFLOW = Path(__file__).resolve().parents[2] / "src" / "rmhdag" / "workflows" / "vector_etl.yaml"
+OLD, NEW = 300, 2_000
+
+
+class Reader:
+    """Looks at the public table all the time."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._over = threading.Event()
+        self.counts: set[int] = set()
+        self._thread = threading.Thread(target=self._read)
+
+    def _read(self) -> None:
+        with psycopg.connect(self._dsn, autocommit=True) as conn:
+            while not self._over.wait(0.005):
+                row = conn.execute("SELECT count(*) FROM geo.killed").fetchone()
+                assert row is not None
+                self.counts.add(row[0])
+
+    def __enter__(self) -> Reader:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def test_killed_processes_lose_and_double_nothing(cluster: Cluster, tmp_path: Path, postgis_dsn: str) -> None:
+    root = f"file://{tmp_path / 'blobs'}"
+    storage = open_storage(StorageSettings(root=root), "default")
+    for name, count in (("old.gpkg", OLD), ("new.gpkg", NEW)):
+        boxes = [shapely.box(n % 300 / 2, 0, n % 300 / 2 + 0.4, 1 + n / 100) for n in range(count)]
+        storage.upload(write(tmp_path / name, boxes, {"n": list(range(count))}), BlobAddress(Zone.BRONZE, "in", name))
+    definition = load_file(WORKFLOW).definition
+    variables = {
+        "RMHDAG_STORAGE": root,
+        "RMHDAG_POSTGIS_URL": postgis_dsn,
+        "DAG_WORKER_QUEUE": "light-tasks",
+        "WORKER_QUEUE": "heavy-tasks",
+    }
+    inputs = {"container_name": "in", "table_name": "killed", "chunk_size": 100, "overwrite": True}
+    orchestrator = cluster.orchestrator(**variables)
+    worker = cluster.worker("--concurrency", "1", **variables)
+    first = cluster.submit(definition, {**inputs, "blob_name": "old.gpkg"})
+    assert cluster.wait_for_end(first) == ["completed"]
+    with psycopg.connect(postgis_dsn, autocommit=True) as data:
+
+        def ask(query: str) -> Any:
+            row = data.execute(query.encode()).fetchone()
+            return None if row is None else row[0]
+
+        cluster.wait_for(lambda: ask("SELECT to_regclass('geo.killed') IS NOT NULL"), "the first table is shown")
+        assert ask("SELECT count(*) FROM geo.killed") == OLD
+        with Reader(postgis_dsn) as reader:
+            second = cluster.submit(definition, {**inputs, "blob_name": "new.gpkg"})
+            chunks = "SELECT count(*) FROM geo_work.loaded_chunks WHERE stored_name LIKE 'killed_%' AND first_id > 300"
+            cluster.wait_for(lambda: ask(chunks) >= 2, "some chunks are loaded")
+            os.killpg(worker.pid, signal.SIGKILL)
+            worker = cluster.worker("--concurrency", "1", **variables)
+            cluster.wait_for(lambda: ask(chunks) >= 8, "the next worker continues")
+            os.killpg(orchestrator.pid, signal.SIGKILL)
+            cluster.orchestrator(**variables)
+            assert cluster.wait_for_end(second) == ["completed"]
+            cluster.wait_for(lambda: ask("SELECT count(*) FROM geo.killed") == NEW, "the new table is shown")
+        assert reader.counts <= {OLD, NEW}
+        assert (
+            ask("SELECT count(DISTINCT n) FROM geo.killed") == ask("SELECT count(DISTINCT id) FROM geo.killed") == NEW
+        )
+        cluster.wait_for(
+            lambda: ask("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'killed%'") == 1,
+            "the old table is dropped",
+        )

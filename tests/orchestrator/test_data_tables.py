@@ -1,0 +1,280 @@
+"""Tables in PostGIS follow the revisions: published with the node, shown with the revision, dropped with it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from rmhdag.assets.revisions import AssetConflict
+from rmhdag.embedded import EmbeddedPostgres
+from rmhdag.models.assets import Classification
+from rmhdag.models.records import TableClaimRecord, TableRecord, UnpublishRecord
+from rmhdag.orchestrator.duties.data_tables import Shower, run_once
+from rmhdag.postgis.database import DataDatabase
+from rmhdag.postgis.loading import create_table
+from rmhdag.services.asset_commands import delete_asset, roll_back
+from rmhdag.services.reviews import approve
+from rmhdag.store import crash_points
+from rmhdag.store.batch_rows import RevisionKey
+from rmhdag.store.migration import apply
+from rmhdag.store.unpublishing import Unpublish, unpublish
+from tests.conftest import require, required_binaries
+from tests.orchestrator.assets import raster_workflow, revisions_of
+from tests.orchestrator.platform import Platform, Seat
+from tests.orchestrator.test_publishing import blob, one_task
+from tests.orchestrator.test_shown_revisions import begin, publish
+
+
+class Killed(BaseException):
+    """Nothing catches it."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedPostgres]:
+    binaries = required_binaries("debian15")
+    require(binaries.has_postgis, "Debian's postgresql-15-postgis-3 is not installed")
+    with EmbeddedPostgres.temporary(binaries=binaries) as made:
+        dsn = made.create_database("template_tables")
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            conn.execute("CREATE EXTENSION postgis")
+        apply(dsn)
+        yield made
+
+
+@pytest.fixture
+def platform(server: EmbeddedPostgres) -> Iterator[Platform]:
+    name = f"test_{uuid.uuid4().hex}"
+    made = Platform(server.create_database(name, template="template_tables"))
+    yield made
+    crash_points.disarm()
+    made.close()
+    server.drop_database(name)
+
+
+class Data:
+    """The data database, here the same one, and the relay of an orchestrator."""
+
+    def __init__(self, platform: Platform, keep: int = 2) -> None:
+        self.platform = platform
+        self.dsn = platform.conn.info.dsn + f" password={platform.conn.info.password}"
+        self.database = DataDatabase(self.dsn, "default")
+        self.shower = Shower(self.dsn, keep)
+
+    def table(self, stored_name: str, rows: int = 1) -> None:
+        with self.database.connect() as conn:
+            create_table(self.database, conn, stored_name, "MultiPoint", [])
+            conn.execute(
+                f"INSERT INTO geo_work.{stored_name} SELECT n, NULL FROM generate_series(1, {rows}) AS n".encode()
+            )
+
+    def relay(self) -> None:
+        while run_once(self.platform.conn, self.shower):
+            pass
+
+    def count(self, name: str) -> int | None:
+        """Rows of a table; None if there is none."""
+        with psycopg.connect(self.dsn, autocommit=True) as conn:
+            try:
+                row = conn.execute(f"SELECT count(*) FROM {name}".encode()).fetchone()
+            except psycopg.errors.UndefinedTable:
+                return None
+        assert row is not None
+        return int(row[0])
+
+
+def table(stored_name: str, table_name: str = "roads", rows: int = 1, **more: Any) -> TableRecord:
+    details = {"geometry_type": "MultiPoint", "feature_count": rows, "title": "Roads"}
+    return TableRecord(
+        table_name=table_name,
+        stored_name=stored_name,
+        geometry_type="MultiPoint",
+        feature_count=rows,
+        details=details,
+        **more,
+    )
+
+
+def run_job(platform: Platform, seat: Seat, *records: Any) -> str:
+    """A job that makes no revision."""
+    job_id = platform.submit(one_task())
+    seat.work()
+    [claimed] = platform.claim()
+    publish(platform, seat, claimed, *records)
+    return job_id
+
+
+def revision(platform: Platform, seat: Seat, data: Data, number: int, *records: Any, **more: Any) -> Any:
+    """The next revision of the asset, with as many rows as its number."""
+    data.table(f"roads_{number}", number)
+    ordered, claimed = begin(platform, seat, input_params={"n": number}, **more)
+    publish(platform, seat, claimed, table(f"roads_{number}", rows=number), *records)
+    return ordered
+
+
+def test_a_table_is_shown_with_its_revision_and_the_earlier_one_is_kept(platform: Platform) -> None:
+    seat, data = platform.seat(), Data(platform)
+    platform.register(raster_workflow())
+    ordered = revision(platform, seat, data, 1)
+    assert data.count("geo.roads") is None, "the relay has not run"
+    data.relay()
+    assert (data.count("geo.roads"), data.count("geo.table_catalog")) == (1, 1)
+    revision(platform, seat, data, 2)
+    data.relay()
+    assert (data.count("geo.roads"), data.count("geo_work.roads_r1")) == (2, 1)
+    # By the rows of the revisions alone: a rollback is a new revision with the same table.
+    number = roll_back(platform.conn, "default", str(ordered.request.asset_id), 1, issued_by="ann")
+    data.relay()
+    assert (number, data.count("geo.roads"), data.count("geo_work.roads_r2")) == (3, 1, 2)
+    delete_asset(platform.conn, "default", str(ordered.request.asset_id), issued_by="ann")
+    data.relay()
+    assert (data.count("geo.roads"), data.count("geo.table_catalog")) == (None, 0)
+
+
+def test_only_so_many_earlier_tables_are_kept_and_the_rest_cannot_be_rolled_back_to(platform: Platform) -> None:
+    seat, data = platform.seat(), Data(platform, keep=1)
+    platform.register(raster_workflow())
+    for number in (1, 2, 3):
+        ordered = revision(platform, seat, data, number)
+        data.relay()
+    assert [data.count(f"geo_work.roads_r{number}") for number in (1, 2)] == [None, 2]
+    with pytest.raises(AssetConflict, match="RMHDAG_TABLE_REVISIONS"):
+        roll_back(platform.conn, "default", str(ordered.request.asset_id), 1, issued_by="ann")
+    roll_back(platform.conn, "default", str(ordered.request.asset_id), 2, issued_by="ann")
+    data.relay()
+    assert data.count("geo.roads") == 2
+
+
+def test_a_revision_that_waits_for_its_approval_replaces_nothing(platform: Platform) -> None:
+    seat, data = platform.seat(), Data(platform)
+    platform.register(raster_workflow().model_copy(update={"review": "required"}))
+    for number in (1, 2):
+        ordered = revision(platform, seat, data, number, blob(sha=f"{number}" * 64))
+        data.relay()
+        assert data.count("geo.roads") == (None if number == 1 else 1), "not before its approval"
+        key = RevisionKey("default", str(ordered.request.asset_id), number)
+        content = revisions_of(platform, ordered)[-1]["content_hash"]
+        approve(platform.conn, key, content_hash=content, issued_by="rita", clearance=Classification.PUBLIC)
+        data.relay()
+        assert data.count("geo.roads") == number
+
+
+def test_the_node_fails_if_the_name_belongs_to_another_asset(platform: Platform) -> None:
+    seat, data = platform.seat(), Data(platform)
+    platform.register(raster_workflow())
+    revision(platform, seat, data, 1)
+    data.relay()
+    job_id = run_job(platform, seat, TableClaimRecord(table_names=("roads",), overwrite=True))
+    job = platform.job(job_id)
+    assert job["ending"] == "failed"
+    assert "TABLE_EXISTS: the name 'roads' belongs to asset" in job["error_message"]
+
+
+def test_jobs_without_an_asset_need_overwrite_and_the_older_table_is_dropped(platform: Platform) -> None:
+    seat, data = platform.seat(), Data(platform)
+    for number in (1, 2):
+        data.table(f"roads_{number}", number)
+    run_job(platform, seat, table("roads_1"))
+    data.relay()
+    assert data.count("geo.roads") == 1
+    assert platform.job(run_job(platform, seat, table("roads_2", rows=2)))["ending"] == "failed"
+    run_job(platform, seat, table("roads_2", rows=2, overwrite=True))
+    data.relay()
+    assert data.count("geo.roads") == 2
+    assert data.count("geo_work.roads_1") is None, "nobody needs it"
+    run_job(platform, seat, UnpublishRecord(table_name="roads", dry_run=False))
+    data.relay()
+    assert (data.count("geo.roads"), data.count("geo_work.roads_2")) == (None, None)
+
+
+def test_unpublishing_drops_the_tables_in_any_order_and_twice(platform: Platform) -> None:
+    seat, data = platform.seat(), Data(platform)
+    platform.register(raster_workflow())
+    ordered = revision(platform, seat, data, 1)
+    revision(platform, seat, data, 2)
+    data.relay()
+    asset_id = str(ordered.request.asset_id)
+    wish = Unpublish("default", asset_id, 2, "ann")
+    done = unpublish(platform.conn, wish)
+    assert [line.table_name for line in done.preview.dropped_tables] == ["roads"]
+    assert done.status == "pending"
+    data.relay()
+    assert (data.count("geo.roads"), data.count("geo_work.roads_2"), data.count("geo_work.roads_r2")) == (1, None, None)
+    status = "SELECT status::text, artifacts->'tables' FROM dag_unpublishings WHERE revision = 2"
+    assert platform.conn.execute(status).fetchone() == ("completed", 1)
+    assert unpublish(platform.conn, wish).status is None, "nothing is left"
+    # By the name of the table, as workflows do it.
+    run_job(platform, seat, UnpublishRecord(table_name="roads", dry_run=False))
+    data.relay()
+    assert (data.count("geo.roads"), data.count("geo_work.roads_1"), data.count("geo.table_catalog")) == (None, None, 0)
+
+
+@pytest.mark.parametrize(
+    "site", ["claim_places.after_commit", "settle_places.before_commit", "settle_places.after_commit"]
+)
+def test_a_relay_that_dies_leaves_the_old_table_or_the_new_one(platform: Platform, site: str) -> None:
+    seat, data = platform.seat(), Data(platform)
+    platform.register(raster_workflow())
+    revision(platform, seat, data, 1)
+    data.relay()
+    revision(platform, seat, data, 2)
+
+    def die() -> None:
+        raise Killed
+
+    crash_points.arm(site, die)
+    with pytest.raises(Killed):
+        run_once(platform.conn, data.shower)
+    crash_points.disarm()
+    assert data.count("geo.roads") in (1, 2)
+    platform.conn.execute("UPDATE dag_table_places SET next_attempt_at = clock_timestamp()")
+    data.relay()
+    assert (data.count("geo.roads"), data.count("geo_work.roads_r1")) == (2, 1)
+
+
+def test_tables_of_failed_jobs_are_dropped_in_the_end(platform: Platform) -> None:
+    seat, data = platform.seat(), Data(platform)
+    platform.register(raster_workflow())
+    revision(platform, seat, data, 1)
+    data.table("left_over")
+    data.table("just_loaded")
+    data.relay()
+    old = "UPDATE geo_work.loaded_tables SET created_at = now() - interval '40 days' WHERE stored_name <> 'just_loaded'"
+    platform.conn.execute(old)
+    data.shower.strays_due_at = 0
+    run_once(platform.conn, data.shower)
+    assert (data.count("geo_work.left_over"), data.count("geo_work.just_loaded"), data.count("geo.roads")) == (
+        None,
+        1,
+        1,
+    )
+
+
+def test_a_data_database_that_was_ahead_is_caught_up_with(platform: Platform) -> None:
+    """Its rows are newer than ours, as after our database was restored from a backup."""
+    seat, data = platform.seat(), Data(platform)
+    platform.register(raster_workflow())
+    revision(platform, seat, data, 1)
+    data.relay()
+    platform.conn.execute("UPDATE geo_work.places SET version = 40")
+    revision(platform, seat, data, 2)
+    run_once(platform.conn, data.shower)
+    platform.conn.execute("UPDATE dag_table_places SET next_attempt_at = clock_timestamp()")
+    data.relay()
+    assert data.count("geo.roads") == 2
+
+
+def test_a_table_that_is_gone_is_dead_after_three_tries_and_says_why(platform: Platform) -> None:
+    seat, data = platform.seat(), Data(platform)
+    platform.register(raster_workflow())
+    _, claimed = begin(platform, seat)
+    publish(platform, seat, claimed, table("never_made"))
+    for _ in range(3):
+        platform.conn.execute("UPDATE dag_table_places SET next_attempt_at = clock_timestamp()")
+        run_once(platform.conn, data.shower)
+    row = platform.conn.execute("SELECT status::text, last_error FROM dag_table_places").fetchone()
+    assert row is not None
+    assert (row[0], "load it again" in row[1]) == ("dead", True)

@@ -1,0 +1,186 @@
+"""Assets, approvals and submissions on the map: what the browser really draws, and what decisions are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from rmhdag.models.assets import ApprovalState
+from rmhdag.models.scopes import Scope
+from rmhdag.storage import StorageSettings
+from rmhdag.storage.zones import open_storage
+from rmhdag.workflow import load
+from tests.api.registering import register
+from tests.api.running import Running
+from tests.api.serving import Served, served
+from tests.store.waiting import wait_until
+from tests.ui.browsing import HOSTILE, Visitor
+from tests.ui.conftest import Arrive
+from tests.ui.mapping import BRIGHT, CLIP, DARK, HIGH, LOW, MapData, colour_at, is_like
+
+# The renderer without a graphics card says this of itself; no page can do anything about it.
+OF_THE_RENDERER = "GL Driver Message"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("storage")
+
+
+@pytest.fixture(scope="module")
+def server(up: Running, folder: Path) -> Iterator[Served]:
+    """The same platform, by an API with storage."""
+    register(up.api.dsn, load(CLIP, queues={"light"}).definition)
+    with served(up.api.dsn, storage=StorageSettings(str(folder))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def data(up: Running, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> MapData:
+    storage = open_storage(StorageSettings(str(folder)), "default")
+    return MapData(up.cluster.conn, storage, tmp_path_factory.mktemp("rasters"))
+
+
+@pytest.fixture
+def visit(arrive: Arrive, server: Served) -> Iterator[Arrive]:
+    visitors: list[Visitor] = []
+
+    def open_window(*scopes: Scope, **more: object) -> Visitor:
+        visitors.append(arrive(*scopes, url=server.url, **more))
+        return visitors[-1]
+
+    yield open_window
+    for visitor in visitors:
+        visitor.problems[:] = [problem for problem in visitor.problems if OF_THE_RENDERER not in problem]
+
+
+def wait_for_colour(page: Page, x: float, expected: tuple[int, ...]) -> None:
+    canvas = page.locator(".map-canvas")
+    wait_until(lambda: is_like(colour_at(canvas, x, 0.45), expected) or None, 30)
+
+
+def test_a_reviewer_approves_a_revision_from_its_picture(visit: Arrive, data: MapData) -> None:
+    title = f"heights {HOSTILE}"
+    asset_id = data.add_asset(title, 1, approval_state=ApprovalState.PENDING_REVIEW)
+    content = data.add_revision(asset_id, 1, ApprovalState.PENDING_REVIEW, left=LOW, right=HIGH)
+    visitor = visit(Scope.READ, Scope.REVIEWER)
+    page = visitor.go(f"/approvals?at={asset_id}:1")
+    expect(page.get_by_role("heading", name=title)).to_be_visible()
+    expect(page.get_by_test_id("content-hash")).to_have_attribute("title", content)
+    # The pixels of the file, decoded by the browser: low values dark on the left, high ones bright on the right.
+    page.locator(".cog[data-state=ready]").wait_for()
+    wait_for_colour(page, 0.42, DARK)
+    wait_for_colour(page, 0.58, BRIGHT)
+    box = page.locator(".map-canvas").bounding_box()
+    assert box is not None
+    for x, value in ((0.42, "10 m"), (0.58, "20 m")):
+        page.mouse.move(box["x"] + x * box["width"], box["y"] + 0.45 * box["height"])
+        expect(page.get_by_test_id("cog-value")).to_have_text(value)
+    assert visitor.serious_findings() == []
+    assert page.locator(".review b, .review img[src=x]").count() == 0
+
+    def approve() -> None:
+        """By keyboard alone."""
+        page.get_by_role("button", name="Approve").first.focus()
+        visitor.press("Enter")
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_be_visible()
+        dialog.get_by_label("Everybody").focus()
+        visitor.press("Space")
+        button = dialog.get_by_role("button", name="Approve")
+        expect(button).to_be_enabled()
+        button.focus()
+        visitor.press("Enter")
+
+    # Somebody has replaced the content meanwhile: what was looked at is not what would be approved.
+    data.set_content(asset_id, 1, "f" * 64)
+    visitor.expected.add(409)
+    approve()
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("content")
+    assert data.review_of(asset_id, 1)[0] == "pending_review"
+    visitor.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    data.set_content(asset_id, 1, content)
+    approve()
+    expect(page.get_by_text("Revision 1 is approved and public.")).to_be_visible()
+    assert data.review_of(asset_id, 1) == ("approved", "public", "ada", 1)
+
+
+def test_two_revisions_are_compared_with_a_slider(visit: Arrive, data: MapData) -> None:
+    asset_id = data.add_asset("compared", 2, current_revision=1, approval_state=ApprovalState.PENDING_REVIEW)
+    data.add_revision(asset_id, 1, ApprovalState.APPROVED, left=LOW, right=LOW)
+    data.add_revision(asset_id, 2, ApprovalState.PENDING_REVIEW, left=HIGH, right=HIGH)
+    visitor = visit()
+    page = visitor.go(f"/assets/{asset_id}?revision=2&against=1")
+    page.locator(".cog[data-state=ready]").wait_for()
+    wait_for_colour(page, 0.42, DARK)
+    wait_for_colour(page, 0.58, BRIGHT)
+    page.get_by_label("Share of the map that shows Revision 1").focus()
+    visitor.press("Home")
+    wait_for_colour(page, 0.42, BRIGHT)
+    page.locator(".asset-bar select").first.select_option("1")
+    expect(page.get_by_role("button", name="Revoke")).to_be_visible()
+    for tab, text in (("Files", "silver/cogs/"), ("Lineage", "No lineage recorded"), ("STAC items", "c / dem")):
+        page.get_by_role("tab", name=tab).click()
+        expect(page.get_by_role("tabpanel").get_by_text(text).first).to_be_visible()
+    assert visitor.serious_findings() == []
+
+
+def test_a_box_is_drawn_checked_and_submitted(visit: Arrive, up: Running) -> None:
+    visitor = visit()
+    page = visitor.go("/submit/clip_area")
+    expect(page.get_by_text("Fill in what is required")).to_be_visible()
+    page.get_by_role("button", name="Draw a box").click()
+    canvas = page.locator(".map-canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 200, box["y"] + 80)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 140, steps=4)
+    page.mouse.up()
+    expect(page.get_by_text("The server would accept this")).to_be_visible()
+    west, south, east, north = (
+        float(page.get_by_label(side).input_value()) for side in "West South East North".split()
+    )
+    assert west < east
+    assert south < north
+    # The server's own words for what is wrong, beside the field.
+    page.get_by_label("clouds").fill("400")
+    expect(page.locator("[data-field=clouds] .field-problem")).to_contain_text("100")
+    expect(page.get_by_role("button", name="Submit")).to_be_disabled()
+    page.get_by_role("tab", name="YAML").click()
+    editor = page.get_by_label("Parameters as YAML")
+    expect(editor).to_have_value(f"bbox: [{west}, {south}, {east}, {north}]\nclouds: 400\n")
+    editor.fill("bbox: [10, 59, 11, 60]\nclouds: 40\nprofile: zstd\n")
+    page.get_by_role("tab", name="As code").click()
+    expect(page.get_by_label("Command", exact=True)).to_contain_text("rmhdag submit clip_area")
+    page.get_by_role("tab", name="Form").click()
+    expect(page.get_by_label("West")).to_have_value("10")
+    assert visitor.serious_findings() == []
+    page.get_by_role("button", name="Submit").click()
+    page.wait_for_url("**/ui/jobs/*")
+    job = up.get(f"jobs/{page.url.rpartition('/')[2]}")
+    assert job["input_params"] == {"bbox": [10, 59, 11, 60], "clouds": 40, "profile": "zstd"}
+
+
+def test_assets_are_found_by_place_also_across_the_antimeridian(visit: Arrive, data: MapData) -> None:
+    fiji = data.add_asset(f"fiji {HOSTILE}", 1, current_revision=1)
+    data.add_place(fiji, [177.0, -19.0, -178.0, -16.0])
+    data.add_place(data.add_asset("kenya", 1, current_revision=1), [36.0, -1.0, 38.0, 1.0])
+    visitor = visit(Scope.READ)
+    page = visitor.go("/assets?bbox=179,-18,-179,-17")
+    expect(page.locator(f'tr[data-key="{fiji}"]')).to_contain_text(HOSTILE)
+    expect(page.get_by_text("kenya")).to_have_count(0)
+    page.get_by_role("button", name="Remove this filter").click()
+    expect(page.get_by_role("link", name="kenya")).to_be_visible()
+    # Where nobody may decide, nothing is offered.
+    page.get_by_role("link", name="kenya").click()
+    expect(page.get_by_role("heading", name="kenya")).to_be_visible()
+    expect(page.get_by_role("button", name="Unpublish")).to_have_count(0)
+    visitor.go("/assets")
+    assert visitor.serious_findings() == []
+    assert page.locator("tbody b, tbody img[src=x]").count() == 0

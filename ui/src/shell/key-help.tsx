@@ -1,0 +1,43 @@
+/** The keys that work here and now, made from the registry, so that it cannot be out of date. */
+import { signal } from "@preact/signals";
+import type { JSX } from "preact";
+import { type KeyBinding, keyBindings, keyCaps } from "../core/keys";
+import { letterKeys } from "../core/preferences";
+import { Kbd } from "../widgets/button";
+import { Dialog } from "../widgets/dialog";
+
+export const keyHelpOpen = signal(false);
+
+export function KeyHelp(): JSX.Element {
+  const groups = new Map<string, KeyBinding[]>();
+  for (const binding of keyBindings.value) {
+    const all = groups.get(binding.group) ?? [];
+    if (!all.some((one) => one.keys === binding.keys)) all.push(binding);
+    groups.set(binding.group, all);
+  }
+  return (
+    <Dialog title="Keys" onClose={() => (keyHelpOpen.value = false)}>
+      <div class="key-groups">
+        {[...groups].map(([group, bindings]) => (
+          <section key={group}>
+            <h3>{group}</h3>
+            <dl class="key-list">
+              {bindings.map((binding) => (
+                <div key={binding.keys}>
+                  <dt>
+                    <Kbd caps={keyCaps(binding.keys)} />
+                  </dt>
+                  <dd>{binding.label}</dd>
+                </div>
+              ))}
+            </dl>
+          </section>
+        ))}
+      </div>
+      <label class="check-line">
+        <input type="checkbox" checked={letterKeys.value} onChange={() => (letterKeys.value = !letterKeys.value)} />
+        Single-letter keys
+      </label>
+    </Dialog>
+  );
+}
