@@ -26,6 +26,7 @@ BROUGHT_BY_THE_ROLE = (
     "search_path = dagapp",
     "statement_timeout = '10s'",
     "idle_in_transaction_session_timeout = '5s'",
+    "jit = off",
 )
 
 

@@ -27,6 +27,17 @@ def test_connections_have_limits_and_a_name(database: str) -> None:
     }
 
 
+def test_small_queries_are_not_compiled(database: str) -> None:
+    """The price of a table that is read in spite of `enable_seqscan = off` would make a server with LLVM do so."""
+    with connect(database, "test", reads_whole_tables=False, autocommit=True) as conn:
+        conn.execute("CREATE TEMPORARY TABLE numbers AS SELECT 1 AS n")
+        plan = "\n".join(
+            row[0] for row in conn.execute("EXPLAIN (ANALYZE) SELECT n + 1 FROM numbers WHERE n > 0").fetchall()
+        )
+    assert "Seq Scan" in plan
+    assert "JIT" not in plan
+
+
 def test_options_of_the_dsn_are_kept(database: str) -> None:
     dsn = psycopg.conninfo.make_conninfo(database, options="-c work_mem=7MB")
     with connect(dsn, "test") as conn:

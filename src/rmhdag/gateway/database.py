@@ -76,7 +76,7 @@ class Database:
     async def _open(self) -> AsyncConnectionPool[AsyncConnection[Row]]:
         async with self._opening:
             if self._pool is None:
-                settings = f"-c statement_timeout={STATEMENT_SECONDS * 1000:.0f} -c default_transaction_read_only=on"
+                settings = f"-c statement_timeout={STATEMENT_SECONDS * 1000:.0f} -c default_transaction_read_only=on -c jit=off"
                 pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
                     self._dsn,
                     kwargs={
