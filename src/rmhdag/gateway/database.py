@@ -76,7 +76,8 @@ class Database:
     async def _open(self) -> AsyncConnectionPool[AsyncConnection[Row]]:
         async with self._opening:
             if self._pool is None:
-                settings = f"-c statement_timeout={STATEMENT_SECONDS * 1000:.0f} -c default_transaction_read_only=on -c jit=off"
+                limits = {"statement_timeout": f"{STATEMENT_SECONDS * 1000:.0f}", "default_transaction_read_only": "on"}
+                settings = " ".join(f"-c {name}={value}" for name, value in {**limits, "jit": "off"}.items())
                 pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
                     self._dsn,
                     kwargs={

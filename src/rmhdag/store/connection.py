@@ -88,8 +88,8 @@ def connect(
     }
     own_options = str(conninfo_to_dict(dsn).get("options") or "")
     ours = [f"-c {name}={round(seconds * 1000)}" for name, seconds in limits.items()]
-    # Before PostgreSQL 18, a table that is read although that is switched off seems to cost 10^10, so that a server with
-    # LLVM compiled small queries for 100 ms each: an idle orchestrator took 15 % of a core.
+    # Before PostgreSQL 18, a table that is read although that is switched off seems to cost 10^10. A server with LLVM
+    # therefore compiled small queries for 100 ms each: an idle orchestrator took 15 % of a core.
     ours.append("-c jit=off")
     if not reads_whole_tables:
         ours.append("-c enable_seqscan=off")
