@@ -176,7 +176,7 @@ RasterType = Literal[
 
 
 class Form(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class DdhForm(Form):
