@@ -26,10 +26,14 @@ from schemathesis.engine import events, from_schema
 
 from rmhdag.api.application import build
 from rmhdag.api.context import ApiSettings
+from rmhdag.assets.identity import Platforms
+from rmhdag.cli.shipped_workflows import shipped_folder
 from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.gateway.openapi import document as gateway_document
 from rmhdag.models.scopes import Scope
+from rmhdag.services.platforms import seed_platforms
 from rmhdag.store.migration import apply
+from rmhdag.workflow.loader import load_file
 from tests.api.serving import Served, served
 from tests.api.slow_bodies import send_slow_bodies
 from tests.engine.definitions import task, workflow
@@ -99,6 +103,10 @@ def populated(dsn: str) -> Iterator[tuple[Served, dict[str, list[str]]]]:
         open_job = platform.submit(definition)
         seat.work()
         platform.register(raster_workflow())
+        seed_platforms(platform.conn, Platforms())
+        # The examples of the gateway's document order this one: without it none of its orders would be accepted.
+        shipped = load_file(shipped_folder() / "raster_processing.yaml").definition
+        platform.register(shipped.model_copy(update={"nodes": {"a": task()}, "outputs": {}, "checks": ()}))
         asset = place_order(platform.conn, request_id="r-1").request
         platform.finish(seat)
         place_order(platform.conn, request_id="r-2", input_params={"n": 2})
