@@ -165,7 +165,7 @@ def check(answer: httpx.Response, own: str = "") -> httpx.Response:
 def for_partners(text: str, own: str) -> str:
     """Without the sentences that follow the first one and are for operators."""
     first, *others = text.split(". ")
-    return shown_text(". ".join([first, *(one for one in others if not is_internal(one))]), own)
+    return shown_text(". ".join([first, *(sentence for sentence in others if not is_internal(sentence))]), own)
 
 
 def is_internal(remedy: str) -> bool:
