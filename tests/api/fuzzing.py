@@ -26,10 +26,14 @@ from schemathesis.engine import events, from_schema
 
 from rmhdag.api.application import build
 from rmhdag.api.context import ApiSettings
+from rmhdag.assets.identity import Platforms
+from rmhdag.cli.shipped_workflows import shipped_folder
 from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.gateway.openapi import document as gateway_document
 from rmhdag.models.scopes import Scope
+from rmhdag.services.platforms import seed_platforms
 from rmhdag.store.migration import apply
+from rmhdag.workflow.loader import load_file
 from tests.api.serving import Served, served
 from tests.api.slow_bodies import send_slow_bodies
 from tests.engine.definitions import task, workflow
@@ -50,6 +54,10 @@ TELLS_HEALTH = re.compile(r"/health$")
 ENDLESS = "text/event-stream"
 # Whoever lets its key end without an overlap tests nothing from then on.
 ENDS_ITS_KEY = frozenset({"/platform/keys/rotate", "/api/v1/me/key/rotate"})
+
+# What bodies name, in the form that every such name may have.
+NAMED = ("workflow_id", "platform_id", "request_id")
+PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass
@@ -95,6 +103,10 @@ def populated(dsn: str) -> Iterator[tuple[Served, dict[str, list[str]]]]:
         open_job = platform.submit(definition)
         seat.work()
         platform.register(raster_workflow())
+        seed_platforms(platform.conn, Platforms())
+        # The examples of the gateway's document order this one: without it none of its orders would be accepted.
+        shipped = load_file(shipped_folder() / "raster_processing.yaml").definition
+        platform.register(shipped.model_copy(update={"nodes": {"a": task()}, "outputs": {}, "checks": ()}))
         asset = place_order(platform.conn, request_id="r-1").request
         platform.finish(seat)
         place_order(platform.conn, request_id="r-2", input_params={"n": 2})
@@ -113,6 +125,10 @@ def populated(dsn: str) -> Iterator[tuple[Served, dict[str, list[str]]]]:
             "handler": ["echo", "raster_validate"],
             "request_id": ["r-1", "r-2"],
             "asset_id": [str(asset.asset_id)],
+            "platform_id": ["ddh", "arcgis"],
+            "processID": [str(row[0]) for row in workflows],
+            "jobID": ["r-1", "r-2"],
+            "target": ["orchestrator", "worker"],
             "task_id": [
                 str(row[0]) for row in platform.conn.execute("SELECT DISTINCT task_id FROM dag_task_results").fetchall()
             ],
@@ -189,6 +205,19 @@ def fuzz(
             name: known[name][digest // 2 % len(known[name])] if known.get(name) else value
             for name, value in path_parameters.items()
         }
+
+    @schema.hook
+    def map_body(context: schemathesis.HookContext, body: Any) -> Any:
+        """Every other order names a workflow that exists, and every other decision an order: else none is accepted.
+
+        Only a value of the right form is replaced, so that a wrong body stays wrong.
+        """
+        if not isinstance(body, dict) or sum(map(ord, repr(sorted(body.items(), key=str)))) % 2:
+            return body
+        named = {
+            name: known[name][0] for name in NAMED if isinstance(body.get(name), str) and PLAIN.fullmatch(body[name])
+        }
+        return {**body, **named}
 
     @schema.hook
     def filter_case(context: schemathesis.HookContext, case: schemathesis.Case[Any]) -> bool:

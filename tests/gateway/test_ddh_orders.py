@@ -8,13 +8,14 @@ import httpx
 import pytest
 
 from rmhdag.cli.shipped_workflows import shipped_folder
-from rmhdag.gateway.ddh import RasterType
+from rmhdag.gateway.ddh import Options, RasterType, VectorOptions
 from rmhdag.gateway.ddh_names import request_id
 from rmhdag.workflow.definition import InputDefinition
 from rmhdag.workflow.loader import load_file
+from tests.api.serving import served as served_api
 from tests.engine.definitions import task
 from tests.gateway.orders import count_orders
-from tests.gateway.serving import Served
+from tests.gateway.serving import Served, served_gateway
 from tests.orchestrator.platform import Platform
 
 FORM = {
@@ -30,10 +31,13 @@ FORM = {
 @pytest.fixture
 def client(gateway: Served, platform: Platform) -> httpx.Client:
     """The platform has our workflow for rasters with its inputs, without its handlers and its look at files."""
-    shipped = load_file(shipped_folder() / "raster_processing.yaml").definition
-    changes = {"nodes": {"a": task()}, "outputs": {"item": "{{ inputs.item_id }}"}, "checks": ()}
-    platform.register(shipped.model_copy(update=changes))
+    register_inputs_of(platform, "raster_processing", item="{{ inputs.item_id }}")
     return gateway.client(name="ddh")
+
+
+def register_inputs_of(platform: Platform, name: str, **outputs: str) -> None:
+    shipped = load_file(shipped_folder() / f"{name}.yaml").definition
+    platform.register(shipped.model_copy(update={"nodes": {"a": task()}, "outputs": outputs, "checks": ()}))
 
 
 def test_a_form_is_an_order_and_the_same_form_the_same_order(client: httpx.Client, platform: Platform) -> None:
@@ -113,3 +117,64 @@ def test_a_dry_run_orders_nothing(client: httpx.Client, platform: Platform) -> N
     assert answer.status_code == 200, answer.text
     assert answer.json()["dry_run"] is True
     assert count_orders(platform) == 0
+
+
+def test_every_option_of_a_vector_is_an_input_of_the_workflow(client: httpx.Client, platform: Platform) -> None:
+    register_inputs_of(platform, "vector_etl")
+    values = {
+        "table_name": "Wells of 2026",
+        "lat_column": "y",
+        "lon_column": "x",
+        "layer_name": "wells",
+        "wkt_column": "g",
+    }
+    values |= {"temporal_property": "drilled", "split_column": "kind", "collection_id": "wells", "target": "geoparquet"}
+    options = {**values, "layer_names": ["a", "b"], "indexes": ["depth"], "create_stac": True}
+    assert options.keys() | Options.model_fields.keys() == VectorOptions.model_fields.keys()
+    for number, left_out in enumerate(({"wkt_column", "layer_names"}, {"lat_column", "lon_column", "layer_name"})):
+        chosen = {name: value for name, value in options.items() if name not in left_out}
+        form = {**FORM, "resource_id": f"v{number}", "file_name": "wells.gpkg", "processing_options": chosen}
+        answer = client.post("/platform/submit", json=form)
+        assert answer.status_code == 202, answer.text
+        assert answer.json()["workflow_id"] == "vector_etl"
+        row = platform.conn.execute(
+            "SELECT payload->'input_params' FROM dag_api_requests WHERE payload->'platform_refs'->>'resource_id' = %s",
+            [f"v{number}"],
+        ).fetchone()
+        assert row is not None
+        assert chosen.keys() <= row[0].keys()
+
+
+def test_what_the_platform_cannot_process_is_not_offered(client: httpx.Client, platform: Platform) -> None:
+    """There is no workflow for collections of rasters: said in the words of the form, and as 501."""
+    form = {**FORM, "file_name": ["a.tif", "b.tif"]}
+    answer = client.post("/platform/submit", json=form)
+    assert (answer.status_code, answer.json()["code"]) == (501, "data_type_not_offered"), answer.text
+    assert [error["pointer"] for error in answer.json()["errors"]] == ["/file_name"]
+    assert answer.json()["detail"] == "collections of several rasters are not processed here"
+    assert answer.json()["remedy"] == "Order each file by itself, as a resource of its own."
+    plan = client.post("/platform/submit", params={"dry_run": "true"}, json=form).json()["plan"]
+    assert plan["valid"] is False
+    assert [(line["code"], line["pointer"]) for line in plan["problems"]] == [("data_type_not_offered", "/file_name")]
+    assert count_orders(platform) == 0
+
+
+def test_a_platform_without_postgis_says_what_a_form_can_ask_for(migrated_database: str, platform: Platform) -> None:
+    platform.register(load_file(shipped_folder() / "vector_etl.yaml").definition)
+    form = {**FORM, "file_name": "wells.gpkg"}
+    with (
+        served_api(migrated_database, has_postgis=False) as api,
+        served_gateway(migrated_database, api.url) as gateway,
+    ):
+        client = gateway.client(name="ddh")
+        plan = client.post("/platform/submit", params={"dry_run": "true"}, json=form).json()["plan"]
+        refusal = client.post("/platform/submit", json=form)
+        assert refusal.status_code == 422
+        for fault in (*plan["problems"], *refusal.json()["errors"]):
+            assert fault["pointer"] == "/processing_options/target"
+            assert "`target: geoparquet` writes files" in fault["detail"]
+            # How to install it is for the operator.
+            assert "rmhdag" not in fault["detail"].lower()
+        assert count_orders(platform) == 0
+        files = {**form, "processing_options": {"target": "geoparquet"}}
+        assert client.post("/platform/submit", json=files).status_code == 202

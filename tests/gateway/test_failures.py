@@ -7,6 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from rmhdag.cli.run_api import listen
 from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.machine.python import python_command
 from rmhdag.models.scopes import Scope
+from rmhdag.store.connection import connect, enter_schema
 from rmhdag.store.migration import apply
 from tests.api.serving import NO_TLS
 from tests.api.serving import served as served_api
@@ -25,6 +27,7 @@ from tests.gateway.orders import ORDER, count_orders, order
 from tests.gateway.serving import Served, gateway_dsn, make_key, served_gateway
 from tests.orchestrator.assets import raster_workflow
 from tests.orchestrator.platform import Platform
+from tests.store.waiting import wait_until
 
 SECONDS = 60.0
 
@@ -180,6 +183,16 @@ def gateway_process(environment: dict[str, str]) -> Iterator[subprocess.Popen[by
         process.wait()
 
 
+def client_at(port: int, key: str) -> httpx.Client:
+    return httpx.Client(
+        base_url=f"http://127.0.0.1:{port}",
+        headers={"Authorization": f"Bearer {key}"},
+        timeout=30,
+        trust_env=False,
+        verify=NO_TLS,
+    )
+
+
 def test_a_killed_gateway_loses_and_doubles_nothing(migrated_database: str, tmp_path: Path) -> None:
     platform = Platform(migrated_database)
     platform.register(raster_workflow())
@@ -194,15 +207,8 @@ def test_a_killed_gateway_loses_and_doubles_nothing(migrated_database: str, tmp_
                 "RMHDAG_ORCHESTRATOR_URL": api.url,
                 "RMHDAG_GATEWAY_PORT": str(port),
             }
-            client = httpx.Client(
-                base_url=f"http://127.0.0.1:{port}",
-                headers={"Authorization": f"Bearer {key}"},
-                timeout=30,
-                trust_env=False,
-                verify=NO_TLS,
-            )
             placed = set()
-            with client:
+            with client_at(port, key) as client:
                 for number in range(3):
                     with gateway_process(environment) as process:
                         wait_for_status(client, "/readyz", 200)
@@ -222,3 +228,43 @@ def test_a_killed_gateway_loses_and_doubles_nothing(migrated_database: str, tmp_
             assert count_orders(platform) == len(placed) == 3
     finally:
         platform.close()
+
+
+def test_a_gateway_killed_in_the_middle_of_an_order_doubles_nothing(migrated_database: str, tmp_path: Path) -> None:
+    """The API has the order and cannot write it yet: the partner learns nothing, and repeats it."""
+    platform = Platform(migrated_database)
+    platform.register(raster_workflow())
+    key = make_key(migrated_database, Scope.B2B, name="acme")
+    port = closed_port()
+    heads = {"Idempotency-Key": "k"}
+    try:
+        with served_api(migrated_database) as api, client_at(port, key) as client:
+            environment = {
+                "RMHDAG_HOME": str(tmp_path),
+                "RMHDAG_GATEWAY_DATABASE_URL": gateway_dsn(migrated_database),
+                "RMHDAG_GATEWAY_KEY": make_key(migrated_database, Scope.GATEWAY, name="gateway"),
+                "RMHDAG_ORCHESTRATOR_URL": api.url,
+                "RMHDAG_GATEWAY_PORT": str(port),
+            }
+            with gateway_process(environment) as process, connect(migrated_database, "lock") as lock:
+                wait_for_status(client, "/readyz", 200)
+                enter_schema(lock, "dagapp")
+                lock.execute("LOCK TABLE dag_api_requests IN EXCLUSIVE MODE")
+                with ThreadPoolExecutor(1) as pool:
+                    lost = pool.submit(client.post, "/platform/submit", json=ORDER, headers=heads)
+                    wait_until(lambda: is_waiting_for_a_lock(platform))
+                    process.kill()
+                    with pytest.raises(httpx.TransportError):
+                        lost.result()
+                lock.rollback()
+            with gateway_process(environment):
+                wait_for_status(client, "/readyz", 200)
+                first = order(client, headers=heads).json()["request_id"]
+                assert order(client, headers=heads).json()["request_id"] == first
+            assert count_orders(platform) == 1
+    finally:
+        platform.close()
+
+
+def is_waiting_for_a_lock(platform: Platform) -> bool:
+    return platform.conn.execute("SELECT FROM pg_locks WHERE NOT granted LIMIT 1").fetchone() is not None

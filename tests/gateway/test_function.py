@@ -107,15 +107,14 @@ def test_an_order_through_the_function(send: Send, platform: Platform, migrated_
     assert send("GET", "/readyz").status_code == 200
 
 
-def test_no_exception_leaves_the_function(send: Send, migrated_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_exception_leaves_the_function(send: Send, platform: Platform, migrated_database: str) -> None:
     key = make_key(migrated_database, Scope.B2B, name="acme")
-    assert send("GET", "/platform/me", key).status_code == 200
-
-    async def fail(*given: Any, **more: Any) -> Any:
-        raise RuntimeError("secret detail")
-
-    monkeypatch.setattr("rmhdag.gateway.reads.Reads.find_request", fail)
-    answer = send("GET", "/platform/status/x", key)
+    location = send("POST", "/platform/submit", key, ORDER).headers["location"]
+    assert send("GET", location, key).status_code == 200
+    # What no version of ours has written: text where there is an object.
+    platform.conn.execute("""UPDATE dag_asset_revisions SET warnings = '"secret detail"'""")
+    platform.conn.execute("""UPDATE dag_jobs SET warnings = '"secret detail"'""")
+    answer = send("GET", location, key)
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"
     assert b"secret" not in answer.get_body()
@@ -185,3 +184,10 @@ def test_the_folder_of_the_function_is_small(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stderr
     assert int(built.stdout) <= MOST_MEGABYTES
     assert (tmp_path / "function" / "host.json").exists()
+    # The host cannot write bytecode into it, and would compile everything at each start.
+    packages = tmp_path / "function" / ".python_packages" / "lib" / "site-packages"
+    for name in ("rmhdag/gateway/application", "rmhdag/models/assets", "pydantic/main", "azure/functions/http"):
+        source = packages / f"{name}.py"
+        assert Path(importlib.util.cache_from_source(str(source))).exists(), name
+    ignored = (FOLDER / ".funcignore").read_text().split()
+    assert not {"__pycache__", "*.pyc"} & set(ignored)

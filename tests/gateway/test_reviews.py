@@ -56,6 +56,9 @@ def test_an_approval_lets_the_partner_see_the_data(
         "awaiting_approval",
         None,
     )
+    # Nothing is left to make, and the percentage never goes back.
+    assert status(partner, request_id)["progress"] == {"percent": 100.0}
+    assert partner.get(f"/ogc/jobs/{request_id}").json()["progress"] == 100
     (review,) = waiting(reviewer)
     assert (review["platform_refs"], review["version"], review["submitted_by"]) == (REFS, "1", "acme")
     decision = {"request_id": request_id, "content_hash": review["content_hash"], "clearance": "OUO"}

@@ -29,7 +29,7 @@ Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256
 class ApiConfiguration(BaseModel):
     """Each API process has its own limits."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     api_host: str = Field(
         default="127.0.0.1",
@@ -108,7 +108,7 @@ class ApiConfiguration(BaseModel):
 class OidcConfiguration(BaseModel):
     """Whose access tokens the API accepts, and what they may do."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     oidc_issuer: SafeUrl | None = Field(
         default=None,

@@ -20,7 +20,7 @@ Platforms = Annotated[str, AfterValidator(check_platforms)]
 class PlatformConfiguration(BaseModel):
     """Orchestrators and APIs need the same platforms."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     platforms: Platforms = Field(
         default="",

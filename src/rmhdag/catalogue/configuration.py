@@ -10,7 +10,7 @@ from rmhdag.models.catalogue import CatalogueKind
 class CatalogueConfiguration(BaseModel):
     """Where STAC items are published."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     catalogue: CatalogueKind = Field(
         default=CatalogueKind.STATIC,

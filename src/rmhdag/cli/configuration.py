@@ -10,7 +10,7 @@ from rmhdag.models.setting_types import WebUrl
 class CommandConfiguration(BaseModel):
     """Workers without a database use the same server and key."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     url: WebUrl | None = Field(
         default=None,

@@ -10,7 +10,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 class EmbeddedConfiguration(BaseModel):
     """The data folder also holds local storage, logs and the key file."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     home: Path | None = Field(
         default=None, validation_alias=AliasChoices("RMHDAG_HOME"), description="Data folder: PostgreSQL, storage, logs"

@@ -32,7 +32,7 @@ def check_service_urls(text: str) -> str:
 class GatewayConfiguration(BaseModel):
     """Where the gateway reads and whom it forwards to."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     gateway_host: str = Field(
         default="127.0.0.1",

@@ -49,6 +49,12 @@ WORKFLOWS = {
     DataType.VECTOR: "vector_etl",
     DataType.COLLECTION: "raster_collection",
 }
+# What a partner learns if the platform has no such workflow: what it does not process, and what to do instead.
+NOT_OFFERED = {
+    DataType.RASTER: ("rasters", "Ask the operator of the platform which data it processes."),
+    DataType.VECTOR: ("vector files", "Ask the operator of the platform which data it processes."),
+    DataType.COLLECTION: ("collections of several rasters", "Order each file by itself, as a resource of its own."),
+}
 RASTER_EXTENSIONS = frozenset({".tif", ".tiff", ".geotiff"})
 VECTOR_EXTENSIONS = frozenset({".csv", ".geojson", ".json", ".gpkg", ".kml", ".kmz", ".zip", ".fgb", ".parquet"})
 # What people send nevertheless, and what to do about it.
@@ -75,7 +81,10 @@ GIVEN_IN_FORM = {
     "/input_params/profile": "/processing_options/output_tier",
     **{
         f"/input_params/{name}": f"/processing_options/{name}"
-        for name in ("collection_id", "crs", "raster_type", "table_name", "layer_name", "lat_column", "lon_column")
+        for name in (
+            *("collection_id", "crs", "raster_type", "table_name", "layer_name", "layer_names", "lat_column"),
+            *("lon_column", "wkt_column", "indexes", "temporal_property", "create_stac", "split_column", "target"),
+        )
     },
     "/platform_refs/dataset_id": "/dataset_id",
     "/platform_refs/resource_id": "/resource_id",
@@ -98,6 +107,20 @@ class InvalidDdhOrder(Refusal):
     def __init__(self, places: list[Place]) -> None:
         message = places[0].detail if len(places) == 1 else f"{len(places)} things are wrong with the order"
         super().__init__(Kind.INVALID, "invalid_order", message, places=places)
+
+
+class DataTypeNotOffered(Refusal):
+    """The platform has no workflow for files of this kind."""
+
+    def __init__(self, data_type: DataType) -> None:
+        what, remedy = NOT_OFFERED[data_type]
+        super().__init__(
+            Kind.NOT_OFFERED,
+            "data_type_not_offered",
+            f"{what} are not processed here",
+            remedy=remedy,
+            pointer="/file_name",
+        )
 
 
 class OperationNotOffered(Refusal):
@@ -176,7 +199,7 @@ RasterType = Literal[
 
 
 class Form(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class DdhForm(Form):
@@ -222,6 +245,8 @@ class VectorOptions(Options):
     temporal_property: ColumnName | None = None
     create_stac: bool | None = None
     split_column: ColumnName | None = None
+    # Ours: files without a table, also where the platform has no PostGIS.
+    target: Literal["postgis", "geoparquet"] | None = None
 
 
 class CollectionOptions(RasterOptions):

@@ -12,7 +12,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "workflow_id": "raster_processing",
         "platform_id": "ddh",
         "platform_refs": REFS,
-        "input_params": {"container_name": "uploads", "blob_name": "flood_depth.tif"},
+        "input_params": {"container_name": "uploads", "blob_name": "flood_depth.tif", "item_id": "flood-depth"},
         "callback_url": "https://partner.example.org/hooks/rmhdag",
     },
     "OrderAccepted": {

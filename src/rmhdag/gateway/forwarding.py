@@ -149,17 +149,23 @@ def check(answer: httpx.Response, own: str = "") -> httpx.Response:
     raise Problem(
         answer.status_code,
         code or "refused",
-        shown_text(str(body.get("detail", "refused")), own),
+        for_partners(str(body.get("detail", "refused")), own),
         remedy=None if remedy is None or is_internal(remedy) else shown_text(remedy, own),
         errors=[
             {
                 "pointer": shown_pointer(str(place.get("pointer", "")), own),
-                "detail": shown_text(str(place.get("detail")), own),
+                "detail": for_partners(str(place.get("detail")), own),
             }
             for place in body.get("errors", [])
         ],
         headers=headers,
     )
+
+
+def for_partners(text: str, own: str) -> str:
+    """Without the sentences that follow the first one and are for operators."""
+    first, *others = text.split(". ")
+    return shown_text(". ".join([first, *(sentence for sentence in others if not is_internal(sentence))]), own)
 
 
 def is_internal(remedy: str) -> bool:

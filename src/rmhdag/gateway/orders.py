@@ -13,7 +13,8 @@ from starlette.responses import Response
 
 from rmhdag.gateway.calls import Call
 from rmhdag.gateway.database import Row
-from rmhdag.gateway.ddh import GIVEN_IN_FORM, translate
+from rmhdag.gateway.ddh import GIVEN_IN_FORM, DataType, DataTypeNotOffered, translate
+from rmhdag.gateway.forwarding import for_partners
 from rmhdag.gateway.problems import Problem, invalid, not_found
 from rmhdag.gateway.reads import STATES, Place
 from rmhdag.gateway.service_urls import facts_of, services_of
@@ -102,9 +103,7 @@ async def place(
     An order without an id and without a key gets an id here, so that it can be forwarded twice and still be one order.
     """
     if is_ddh_form(body):
-        order = translated(body)
-        with places_as_given(GIVEN_IN_FORM):
-            return await place(call, order, key)
+        return await place_form(call, body, key)
     order = dict(body)
     for name in NOT_YOURS:
         if name in order:
@@ -153,6 +152,24 @@ async def place(
     return acceptance, answer.headers.get(REPLAYED.lower()) == "true"
 
 
+async def place_form(call: Call, form: dict[str, Any], key: str | None) -> tuple[dict[str, Any], bool]:
+    """The order form of DDH as an order; what is said about it names places of the form."""
+    data_type, order = translated(form)
+    try:
+        with places_as_given(GIVEN_IN_FORM):
+            answer, is_repeat = await place(call, order, key)
+    except Problem as problem:
+        if problem.body["code"] == "unknown_workflow":
+            raise refused(DataTypeNotOffered(data_type)) from None
+        raise
+    for line in answer.get("plan", {}).get("problems", ()):
+        line["pointer"] = given_pointer(line["pointer"], GIVEN_IN_FORM)
+        if line["code"] == "unknown_workflow":
+            refusal = DataTypeNotOffered(data_type)
+            line |= {"code": refusal.code, "detail": str(refusal)}
+    return answer, is_repeat
+
+
 def check_dry_run(order: Mapping[str, Any]) -> None:
     """Before it is replaced by what the query or the key says."""
     if not isinstance(order.get("dry_run", False), bool):
@@ -183,7 +200,7 @@ def shown_plan(facts: dict[str, Any], own: str) -> dict[str, Any]:
         {
             "code": line["refusal"],
             "pointer": shown_pointer(line["pointer"], own),
-            "detail": shown_text(line["detail"], own),
+            "detail": for_partners(line["detail"], own),
         }
         for line in facts["problems"]
     ]
@@ -205,19 +222,22 @@ def is_ddh_form(body: dict[str, Any]) -> bool:
     return "dataset_id" in body and "workflow_id" not in body
 
 
-def translated(form: dict[str, Any]) -> dict[str, Any]:
-    """An order of ours, or a problem with all that is wrong with the form."""
+def translated(form: dict[str, Any]) -> tuple[DataType, dict[str, Any]]:
+    """What the form orders, and an order of ours; or a problem with all that is wrong with the form."""
     fields = {name: value for name, value in form.items() if name != "dry_run"}
     try:
         order = translate(fields)
     except Refusal as refusal:
-        errors = [{"pointer": place.pointer, "detail": place.detail} for place in refusal.places]
-        status = MEANINGS[refusal.kind].status
-        raise Problem(status, refusal.code, str(refusal), remedy=refusal.remedy, errors=errors) from None
+        raise refused(refusal) from None
     body = order.body.model_dump(exclude_defaults=True)
     if order.previous_version is not None:
         body["previous_version"] = order.previous_version
-    return {**body, **({"dry_run": form["dry_run"]} if "dry_run" in form else {})}
+    return order.data_type, {**body, **({"dry_run": form["dry_run"]} if "dry_run" in form else {})}
+
+
+def refused(refusal: Refusal) -> Problem:
+    errors = [{"pointer": place.pointer, "detail": place.detail} for place in refusal.places]
+    return Problem(MEANINGS[refusal.kind].status, refusal.code, str(refusal), remedy=refusal.remedy, errors=errors)
 
 
 async def status(call: Call) -> Response:

@@ -12,7 +12,7 @@ from rmhdag.handlers.vector_limits import VectorLimits
 class RasterConfiguration(BaseModel):
     """Fields that are limits have the names of RasterLimits; workers pass them on to their children."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     raster_max_file_mb: int = Field(
         default=128 * 1024,
@@ -85,7 +85,7 @@ class RasterConfiguration(BaseModel):
 class VectorConfiguration(BaseModel):
     """Fields have the names of VectorLimits; workers pass them on to their children."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     vector_max_file_mb: int = Field(
         default=5 * 1024,

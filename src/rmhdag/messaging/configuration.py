@@ -10,7 +10,7 @@ from rmhdag.models.setting_types import Interval
 class NotificationConfiguration(BaseModel):
     """Polling finds all work, with or without notifications."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     notify: bool = Field(
         default=True, validation_alias=AliasChoices("RMHDAG_NOTIFY"), description="Use NOTIFY; otherwise only poll"

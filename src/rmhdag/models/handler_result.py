@@ -21,7 +21,7 @@ class HandlerError(BaseModel):
     A code of `rmhdag.models.error_codes` has its category from there; one of the handler's own needs it named.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     code: Annotated[str, Field(pattern=CODE_PATTERN)]
     category: ErrorCategory
@@ -60,7 +60,7 @@ class HandlerError(BaseModel):
 class HandlerResult(BaseModel):
     """`output` may be large: the worker stores an output above the inline limit separately and reports a reference."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     success: Annotated[bool, Field(strict=True)] = True
     output: Annotated[object, jsonb(MAX_BYTES)] = None

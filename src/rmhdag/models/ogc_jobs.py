@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from rmhdag.models.partner_orders import ENDED, Row, error_of, moment, result_of, segment, state_of
+from rmhdag.models.partner_orders import (
+    ENDED,
+    Row,
+    error_of,
+    moment,
+    result_of,
+    segment,
+    shown_percent,
+    state_of,
+)
 
 BASE = "/ogc"
 RELATIONS = "http://www.opengis.net/def/rel/ogc/1.0"
@@ -46,7 +55,7 @@ def status_info(row: Row, url: str, state: str, at: str | None, percent: float |
 def current_info(row: Row, url: str, percent: float | None) -> dict[str, Any]:
     """As the job stands now."""
     state = state_of(row)
-    return status_info(row, url, state, moment(row["completed_at"]), percent or 0.0)
+    return status_info(row, url, state, moment(row["completed_at"]), shown_percent(row, percent))
 
 
 def results_of(row: Row, *, names_outputs: bool) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def shown_status(row: Row, percent: float | None) -> dict[str, Any]:
         "status": state,
         "submitted_at": moment(row["submitted_at"]),
         "completed_at": moment(row["completed_at"] or row["revision_completed_at"]) if state in ENDED else None,
-        "progress": {"percent": 100.0 if state == "completed" else percent or 0.0},
+        "progress": {"percent": shown_percent(row, percent)},
         "result": result_of(row, state),
         "error": error_of(row, state),
         "warnings": shown_warnings(row["warnings"] or row["revision_warnings"]),
@@ -75,10 +75,20 @@ def state_of(row: Row) -> str:
         return "pending"
     if job == "running":
         return "awaiting_approval" if row["is_waiting"] else "running"
-    # When the job is pruned, its revision still tells how it ended.
-    if (row["revision_status"] if job is None else job) != "completed" or review in NOT_SERVED:
+    if not is_worked_off(row) or review in NOT_SERVED:
         return "failed"
     return "awaiting_approval" if review == "pending_review" else "completed"
+
+
+def shown_percent(row: Row, percent: float | None) -> float:
+    """It never goes back: content that waits for a decision is made."""
+    return 100.0 if is_worked_off(row) else percent or 0.0
+
+
+def is_worked_off(row: Row) -> bool:
+    """Nothing is left to do but to decide. When the job is pruned, its revision still tells how it ended."""
+    status: object = row["revision_status"] if row["job_status"] is None else row["job_status"]
+    return status == "completed"
 
 
 def result_of(row: Row, state: str) -> dict[str, Any] | None:

@@ -36,7 +36,7 @@ class TableRole(StrEnum):
 
 
 class Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class BlobRecord(Record):
@@ -223,7 +223,7 @@ AnyRecord = Annotated[
 ]
 
 Records = Annotated[tuple[AnyRecord, ...], Field(max_length=MOST_RECORDS)]
-_RECORDS: TypeAdapter[Records] = TypeAdapter(Records)
+_RECORDS: TypeAdapter[Records] = TypeAdapter(Records, config=ConfigDict(defer_build=True))
 
 
 class RecordsTooLargeError(ValueError):

@@ -10,7 +10,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 class ObservabilityConfiguration(BaseModel):
     """All processes read these."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     log_format: Literal["logfmt", "json"] = Field(
         default="logfmt",

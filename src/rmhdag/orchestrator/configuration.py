@@ -10,7 +10,7 @@ from rmhdag.models.setting_types import Days, Interval, QueueName
 class OrchestratorConfiguration(BaseModel):
     """Workers send heartbeats at the same interval."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     job_queue_name: QueueName | None = Field(
         default=None,

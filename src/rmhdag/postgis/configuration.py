@@ -8,7 +8,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr
 class DataDatabaseConfiguration(BaseModel):
     """Without an address, an embedded PostgreSQL with PostGIS holds the data as well."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     postgis_url: SecretStr | None = Field(
         default=None,

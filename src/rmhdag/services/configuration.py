@@ -37,7 +37,7 @@ VariableNames = Annotated[
 class ServiceConfiguration(BaseModel):
     """What users may register and submit."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     development: bool = Field(
         default=False,

@@ -10,7 +10,7 @@ from rmhdag.models.setting_types import Interval, WebUrl
 class ServingConfiguration(BaseModel):
     """Where `rmhdag serve` listens, what it reads, and how much it may use."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     serve_host: str = Field(
         default="127.0.0.1",

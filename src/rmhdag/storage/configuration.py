@@ -53,7 +53,7 @@ StorageOptions = Annotated[dict[str, str], AfterValidator(refuse_unknown_options
 class StorageConfiguration(BaseModel):
     """A zone is a folder of the storage, or has a URL of its own."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     storage: StorageUrl | None = Field(
         default=None,

@@ -29,7 +29,7 @@ PayloadDays = Annotated[float, Field(ge=0.01, le=36_500, allow_inf_nan=False)]
 class DatabaseConfiguration(BaseModel):
     """Only commands that change the schema use the URL of its owner."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     database_url: PostgresUrl | None = Field(
         default=None,
@@ -84,7 +84,7 @@ class DatabaseConfiguration(BaseModel):
 class SecretConfiguration(BaseModel):
     """How secrets at rest are encrypted."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     secret_key: SecretStr | None = Field(
         default=None,
@@ -109,7 +109,7 @@ class SecretConfiguration(BaseModel):
 class RetentionConfiguration(BaseModel):
     """When old rows are deleted."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     retention_days: Days = Field(
         default=30.0,

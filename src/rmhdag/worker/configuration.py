@@ -30,7 +30,7 @@ Umask = Annotated[str, StringConstraints(pattern=r"^0?[0-7]{3}$")]
 class WorkerConfiguration(BaseModel):
     """Each worker reads its own environment."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     concurrency: int | None = Field(
         default=None,

@@ -141,8 +141,8 @@ def blob_fault(question: BlobQuestion, size_bytes: int | None) -> CheckFault | N
 
 def postgis_fault(pointer: str) -> CheckFault:
     sentence = (
-        "tables need PostGIS, and this platform has no data database: install postgresql-15-postgis-3 before the first "
-        "`rmhdag up`, or set RMHDAG_POSTGIS_URL; `target: geoparquet` writes files and needs none"
+        "tables need PostGIS, and this platform has no data database; `target: geoparquet` writes files and needs "
+        "none. To have one, install postgresql-15-postgis-3 before the first `rmhdag up`, or set RMHDAG_POSTGIS_URL"
     )
     return CheckFault("POSTGIS_NOT_CONFIGURED", pointer, sentence)
 

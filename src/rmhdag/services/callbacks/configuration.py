@@ -18,7 +18,7 @@ HostList = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:,=*\[\] -]*$
 class CallbackConfiguration(BaseModel):
     """Orchestrators deliver callbacks; APIs check their URLs by the same rules."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     public_url: WebUrl | None = Field(
         default=None,
