@@ -7,28 +7,19 @@ workers run it at once, its rows are in the table once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import pyarrow as pa
 from psycopg import sql
 
 from rmhdag.models.table_names import name_with
+from rmhdag.postgis.copy_format import HEADER, TRAILER, CopyColumn, encode_rows
 from rmhdag.postgis.database import Conn, DataDatabase
 
-# Types of columns that a table may have; psycopg knows how to write each in binary.
+# Types of columns that a table may have; `copy_format` writes each of them.
 COLUMN_TYPES = frozenset(
-    "bigint boolean bytea date double precision,integer jsonb numeric text time timestamptz".replace(
-        "double precision,", ""
-    ).split()
-) | {"double precision"}
-COPY_TYPES = {
-    "bigint": "int8",
-    "boolean": "bool",
-    "double precision": "float8",
-    "integer": "int4",
-    # Given as the numbers that PostgreSQL stores: microseconds and days since 2000.
-    "timestamptz": "int8",
-    "date": "int4",
-}
+    ("bigint", "boolean", "bytea", "date", "double precision", "integer", "jsonb", "numeric", "text", "time")
+) | {"timestamptz"}
 MAINTENANCE_MB = 128
 
 
@@ -106,9 +97,9 @@ def load_chunk(
     content_hash: str,
     first_id: int,
     columns: Sequence[ColumnDefinition],
-    rows: Iterable[Sequence[Any]],
+    batches: Iterable[pa.RecordBatch],
 ) -> LoadedChunk:
-    """Copy the rows into the table, in one transaction. `rows` have the geometry first, then the columns."""
+    """Copy the rows into the table, in one transaction. Batches have the geometry first, then the columns."""
     chunks = _registry(database, "loaded_chunks")
     place = [stored_name, batch_id]
     with conn.transaction():
@@ -137,7 +128,7 @@ def load_chunk(
                 sql.SQL("DELETE FROM {} WHERE id >= %s AND id < %s").format(_table(database, stored_name)),
                 [other_id, other_id + row_count],
             ).rowcount
-        count = _copy(database, conn, stored_name, first_id, columns, rows)
+        count = _copy(database, conn, stored_name, first_id, columns, batches)
         conn.execute(
             sql.SQL(
                 "UPDATE {} SET row_count = %s, content_hash = %s, first_id = %s, loaded_at = now() "
@@ -230,18 +221,20 @@ def _copy(
     stored_name: str,
     first_id: int,
     columns: Sequence[ColumnDefinition],
-    rows: Iterable[Sequence[Any]],
+    batches: Iterable[pa.RecordBatch],
 ) -> int:
     names = sql.SQL(", ").join(sql.Identifier(name) for name in ("id", "geom", *(column.name for column in columns)))
     query = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(_table(database, stored_name), names)
+    # PostGIS reads plain WKB as a geometry, and gives it the SRID of its column.
+    types = ["bytea", *(column.type for column in columns)]
     number = first_id
     with conn.cursor() as cursor, cursor.copy(query) as copy:
-        # PostGIS reads plain WKB as a geometry, and gives it the SRID of its column.
-        copy.set_types(["int8", "bytea", *(COPY_TYPES.get(column.type, column.type) for column in columns)])
-        write = copy.write_row
-        for row in rows:
-            write((number, *row))
-            number += 1
+        copy.write(HEADER)
+        for batch in batches:
+            for piece in encode_rows(number, [CopyColumn(*pair) for pair in zip(types, batch.columns, strict=True)]):
+                copy.write(piece)
+            number += batch.num_rows
+        copy.write(TRAILER)
     return number - first_id
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 import shapely
 
@@ -159,7 +160,7 @@ def test_a_chunk_that_is_killed_leaves_nothing_and_two_at_once_load_it_once(data
         go: threading.Event | None = None,
     ) -> Iterator[Any]:
         for number in range(100):
-            yield shape, number
+            yield pa.RecordBatch.from_arrays([pa.array([shape]), pa.array([number])], names=["geom", "n"])
             if number == 50 and started is not None and go is not None:
                 started.set()
                 go.wait(20)
