@@ -6,7 +6,9 @@ workers run it at once, its rows are in the table once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -21,6 +23,8 @@ COLUMN_TYPES = frozenset(
     ("bigint", "boolean", "bytea", "date", "double precision", "integer", "jsonb", "numeric", "text", "time")
 ) | {"timestamptz"}
 MAINTENANCE_MB = 128
+# Tables with so many rows are worth a second connection while they are indexed.
+ASIDE_ROWS = 20_000
 
 
 class ColumnDefinition(NamedTuple):
@@ -151,14 +155,18 @@ def finish_table(
         ).fetchone()
         if row is None:
             raise LoadingError(f"there is no table {stored_name} being loaded: run the steps before this one again")
-        facts = _measure(conn, table)
-        if facts.row_count != expected_rows:
-            raise LoadingError(
-                f"table {stored_name} has {facts.row_count:,} rows, and {expected_rows:,} were prepared: some chunk "
-                "was not loaded, or another job has written into the table"
-            )
+        is_aside = not row[0] and wish.spatial and expected_rows >= ASIDE_ROWS
+        with _indexing_aside(database, stored_name) if is_aside else nullcontext():
+            facts = _measure(conn, table)
+            if facts.row_count != expected_rows:
+                raise LoadingError(
+                    f"table {stored_name} has {facts.row_count:,} rows, and {expected_rows:,} were prepared: some "
+                    "chunk was not loaded, or another job has written into the table"
+                )
+            if not row[0]:
+                _index_columns(conn, table, stored_name, wish)
         if not row[0]:
-            _index(conn, table, stored_name, facts.row_count, wish)
+            _complete(conn, table, stored_name, facts.row_count, wish)
             conn.execute(
                 sql.SQL("UPDATE {} SET is_finished = true, row_count = %s WHERE stored_name = %s").format(registry),
                 [facts.row_count, stored_name],
@@ -183,18 +191,49 @@ def _measure(conn: Conn, table: sql.Identifier) -> TableFacts:
     return TableFacts(row[0], None if row[1] is None else (row[1], row[2], row[3], row[4]))
 
 
-def _index(conn: Conn, table: sql.Identifier, stored_name: str, row_count: int, wish: IndexWish) -> None:
+@contextmanager
+def _indexing_aside(database: DataDatabase, stored_name: str) -> Iterator[None]:
+    """Makes the index of geometries on a connection of its own while the block runs: it takes longer than all others.
+
+    It is committed by itself. An attempt after this one finds it, or waits until the server has made it.
+    """
+
+    def run() -> None:
+        with database.connect() as conn, conn.transaction():
+            conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"index {stored_name}"])
+            _index_geometries(conn, _table(database, stored_name), stored_name)
+
+    with ThreadPoolExecutor(1, thread_name_prefix="index") as pool:
+        made = pool.submit(run)
+        yield
+        made.result()
+
+
+def _index_geometries(conn: Conn, table: sql.Identifier, stored_name: str) -> None:
+    _allow_memory(conn)
+    query = sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING gist (geom)")
+    conn.execute(query.format(_index_name(stored_name, "geom"), table))
+
+
+def _index_columns(conn: Conn, table: sql.Identifier, stored_name: str, wish: IndexWish) -> None:
     """After loading: several times faster than keeping indexes up to date meanwhile."""
-    conn.execute(sql.SQL("SET LOCAL maintenance_work_mem = {}").format(sql.Literal(f"{MAINTENANCE_MB}MB")))
+    _allow_memory(conn)
+    key = sql.Identifier(name_with(stored_name, "_pkey"))
+    conn.execute(sql.SQL("CREATE UNIQUE INDEX {} ON {} (id)").format(key, table))
+    for column in dict.fromkeys(wish.attributes):
+        query = sql.SQL("CREATE INDEX {} ON {} ({})")
+        conn.execute(query.format(_index_name(stored_name, column), table, sql.Identifier(column)))
+    for column in dict.fromkeys(wish.temporal):
+        query = sql.SQL("CREATE INDEX {} ON {} ({} DESC)")
+        conn.execute(query.format(_index_name(stored_name, f"{column}_desc"), table, sql.Identifier(column)))
 
-    def name(ending: str) -> sql.Identifier:
-        return sql.Identifier(name_with(f"idx_{stored_name}", f"_{ending}"))
 
-    conn.execute(
-        sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} PRIMARY KEY (id)").format(
-            table, sql.Identifier(name_with(stored_name, "_pkey"))
-        )
-    )
+def _complete(conn: Conn, table: sql.Identifier, stored_name: str, row_count: int, wish: IndexWish) -> None:
+    """What locks the table, once all indexes are made."""
+    if wish.spatial:
+        _index_geometries(conn, table, stored_name)
+    key = sql.Identifier(name_with(stored_name, "_pkey"))
+    conn.execute(sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} PRIMARY KEY USING INDEX {}").format(table, key, key))
     conn.execute(
         sql.SQL(
             "ALTER TABLE {} ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (SEQUENCE NAME {} START WITH {})"
@@ -204,15 +243,15 @@ def _index(conn: Conn, table: sql.Identifier, stored_name: str, row_count: int, 
             sql.Literal(row_count + 1),
         )
     )
-    if wish.spatial:
-        conn.execute(sql.SQL("CREATE INDEX {} ON {} USING gist (geom)").format(name("geom"), table))
-    for column in dict.fromkeys(wish.attributes):
-        query = sql.SQL("CREATE INDEX {} ON {} ({})")
-        conn.execute(query.format(name(column), table, sql.Identifier(column)))
-    for column in dict.fromkeys(wish.temporal):
-        query = sql.SQL("CREATE INDEX {} ON {} ({} DESC)")
-        conn.execute(query.format(name(f"{column}_desc"), table, sql.Identifier(column)))
     conn.execute(sql.SQL("ALTER TABLE {} RESET (autovacuum_enabled)").format(table))
+
+
+def _allow_memory(conn: Conn) -> None:
+    conn.execute(sql.SQL("SET LOCAL maintenance_work_mem = {}").format(sql.Literal(f"{MAINTENANCE_MB}MB")))
+
+
+def _index_name(stored_name: str, ending: str) -> sql.Identifier:
+    return sql.Identifier(name_with(f"idx_{stored_name}", f"_{ending}"))
 
 
 def _copy(

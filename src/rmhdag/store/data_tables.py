@@ -192,8 +192,8 @@ def settle_places(conn: Conn, tries: Sequence[PlaceTry], *, asset_id: str | None
             conn.execute(SQL["drop_overwritten"], given)
             conn.execute(SQL["hurry_drops"], given)
         if shown and asset_id is not None:
-            given = {"namespace": shown[0].namespace, "asset_id": asset_id, "keep": keep}
-            conn.execute(SQL["outlive_tables"], given)
+            owner = {"namespace": shown[0].namespace, "asset_id": asset_id, "keep": keep}
+            conn.execute(SQL["outlive_tables"], owner)
 
 
 def namespaces_with_tables(conn: Conn) -> list[str]:

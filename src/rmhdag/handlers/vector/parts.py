@@ -87,4 +87,4 @@ def keep_part(storage: Storage, local: Path, container: str, name: str) -> BlobR
     with local.open("rb") as file:
         digest = file_digest(file, "sha256").hexdigest()
     address = BlobAddress(Zone.SILVER, container, f"{name}-{digest[:HASH_LENGTH]}{local.suffix}")
-    return storage.upload(local, address, media_type=MEDIA_TYPE)
+    return storage.upload(local, address, media_type=MEDIA_TYPE, sha256=digest)
