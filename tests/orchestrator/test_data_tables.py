@@ -381,3 +381,40 @@ def test_the_server_ends_what_a_dead_machine_has_left_open(platform: Platform) -
         names = ("idle_in_transaction_session_timeout", "tcp_keepalives_idle", "tcp_keepalives_interval")
         query = "SELECT array_agg(setting::int ORDER BY name) FROM pg_settings WHERE name = ANY(%s)"
         assert conn.execute(query, [list(names)]).fetchone() == ([60_000, 30, 10],)
+
+
+def test_tables_of_namespaces_are_apart(platform: Platform) -> None:
+    """The same name in two namespaces: each is shown, overwritten and dropped in schemas of its own."""
+    seat, data = platform.seat(), Data(platform)
+    other = DataDatabase(data.dsn, "alpha")
+    data.table("roads_1", 1)
+    with other.connect() as conn:
+        for number in (2, 3):
+            create_table(other, conn, f"roads_{number}", "MultiPoint", [])
+            rows = f"SELECT n, NULL FROM generate_series(1, {number}) AS n"
+            conn.execute(f'INSERT INTO "geo_work-alpha".roads_{number} {rows}'.encode())
+
+    def publish_in_alpha(*records: Any) -> str:
+        job_id = platform.submit(one_task(), namespace="alpha")
+        seat.work()
+        [claimed] = platform.claim()
+        publish(platform, seat, claimed, *records)
+        job = platform.job(job_id)
+        return str(job["ending"] or job["status"])
+
+    def counts() -> tuple[int | None, int | None]:
+        return data.count("geo.roads"), data.count('"geo-alpha".roads')
+
+    run_job(platform, seat, table("roads_1"))
+    assert publish_in_alpha(table("roads_2", rows=2)) == "completed", "the name is free there"
+    data.relay()
+    assert counts() == (1, 2)
+    assert publish_in_alpha(table("roads_3", rows=3)) == "failed", "and now it is taken, without overwrite"
+    assert publish_in_alpha(table("roads_3", rows=3, overwrite=True)) == "completed"
+    data.relay()
+    assert counts() == (1, 3)
+    assert data.count('"geo_work-alpha".roads_2') is None
+    assert publish_in_alpha(UnpublishRecord(table_name="roads", dry_run=False)) == "completed"
+    data.relay()
+    assert counts() == (1, None)
+    assert (data.count("geo.table_catalog"), data.count('"geo-alpha".table_catalog')) == (1, 0)
