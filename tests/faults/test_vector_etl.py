@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 import shapely
 
 from rmhdag.models.assets import Classification
@@ -24,6 +25,8 @@ from tests.handlers.vector.files import write
 
 WORKFLOW = Path(__file__).resolve().parents[2] / "src" / "rmhdag" / "workflows" / "vector_etl.yaml"
 OLD, NEW = 300, 2_000
+# Several processes start one after the other, each of which a busy machine may need half a minute for.
+pytestmark = pytest.mark.timeout(400)
 
 
 class Reader:
@@ -118,8 +121,8 @@ def test_tables_wait_for_an_approval_if_the_order_says_so(cluster: Cluster, tmp_
     with psycopg.connect(postgis_dsn, autocommit=True) as data:
         for number, approved in ((1, True), (2, False)):
             job_id = cluster.submit(definition, {**inputs, "table_name": f"asked_{number}"})
-            waiting = "SELECT count(*) FROM dag_node_states WHERE job_id = %s AND node_id = 'approval' AND status = %s"
-            cluster.wait_for(partial(cluster.one, waiting, job_id, "waiting"), "the job asks")
+            waiting = "SELECT count(*) FROM dag_waiting_approvals WHERE job_id = %s AND node_id = 'approval'"
+            cluster.wait_for(partial(cluster.one, waiting, job_id), "the job asks")
             assert data.execute(shown).fetchone() == (number == 2, False), "nothing is shown before the decision"
             clearance = Classification.PUBLIC if approved else None
             answer = decide(
