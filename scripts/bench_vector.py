@@ -2,7 +2,9 @@
 
 `rmhdag` is the workflow `vector_etl` by real processes: an orchestrator, and a worker with two children. `COPY` is the
 least that any program must do: rows that are already in PostgreSQL's own binary format, copied, indexed and analysed.
-`geopandas` reads the file by Arrow and writes it by `to_postgis`. All of them use one server.
+`geopandas` reads the file by Arrow and writes it by `to_postgis`. All of them use one server, make the same indexes
+with the same memory, and collect statistics. `COPY` neither reads the file nor cleans, counts or catalogues anything,
+and it uses one connection; `rmhdag` may use two, and its time ends when the table has its public name.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from rmhdag.embedded import EmbeddedPostgres, debian_binaries
 from rmhdag.handlers.vector.ogr import pyogrio
 from rmhdag.models.blobs import BlobAddress
 from rmhdag.models.records import Zone
+from rmhdag.postgis.loading import MAINTENANCE_MB
 from rmhdag.services.submissions import submit
 from rmhdag.storage import StorageSettings, open_storage
 from rmhdag.store import workflows
@@ -39,6 +42,7 @@ from rmhdag.workflow import definition_hash, definition_json, load_file
 WORKFLOW = Path(__file__).resolve().parents[1] / "src" / "rmhdag" / "workflows" / "vector_etl.yaml"
 LEAST_OF_GEOPANDAS, LEAST_OF_COPY, MOST_MEGABYTES = 4.0, 0.6, 500
 FINISH = (
+    f"SET maintenance_work_mem = '{MAINTENANCE_MB}MB'",
     "ALTER TABLE {0} ADD PRIMARY KEY (id)",
     "CREATE INDEX ON {0} USING gist (geom)",
     "ANALYZE {0}",

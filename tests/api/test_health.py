@@ -73,6 +73,36 @@ def test_silent_processes_and_unserved_queues_are_told(api: Served, platform: Pl
     assert platform.worker_id in found["silent"]["value"]
 
 
+def test_tables_that_are_not_shown_or_not_dropped_are_told(api: Served, platform: Platform) -> None:
+    platform.seat()
+    client = api.client(Scope.READ, Scope.PLATFORM)
+
+    def verdict() -> tuple[str, str]:
+        check = checks(client.get("/health").json(), "messaging")["tables in PostGIS"]
+        assert (check["remedy"] is None) == (check["status"] == "HEALTHY")
+        return check["status"], check["value"]
+
+    assert verdict() == ("HEALTHY", "0 to be shown, 0 to be dropped, overdue by 0 s at most")
+    platform.conn.execute(
+        """INSERT INTO dag_table_places (table_name, owner, status, last_error, next_attempt_at) VALUES
+            ('late', 'job', 'pending', NULL, clock_timestamp() - interval '1 hour'),
+            ('lost', 'job', 'dead', 'load it again', clock_timestamp())"""
+    )
+    platform.conn.execute(
+        """INSERT INTO dag_data_tables (
+            table_id, table_name, stored_name, geometry_type, feature_count, state, next_attempt_at
+        ) SELECT repeat('a', 64), 'old', 'old_1', 'MultiPoint', 1, 'dropping', clock_timestamp() - interval '2 hours'"""
+    )
+    status, value = verdict()
+    assert status == "DEGRADED"
+    assert value.startswith("1 to be shown, 1 to be dropped, overdue by 72")
+    assert value.endswith("1 given up, the newest is lost: load it again")
+    lines = client.get("/metrics").text.splitlines()
+    assert 'rmhdag_backlog_rows{table="table_places"} 1.0' in lines
+    assert 'rmhdag_backlog_rows{table="table_drops"} 1.0' in lines
+    assert "rmhdag_dead_table_places 1.0" in lines
+
+
 def test_tasks_whose_handler_no_live_worker_has_are_told(api: Served, platform: Platform) -> None:
     seat = platform.seat()
     job_id = platform.submit(workflow(only=task()))

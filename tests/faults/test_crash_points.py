@@ -49,7 +49,7 @@ ELSEWHERE = {
     "claim_deletions": "tests/orchestrator/test_unpublishing.py",
     "settle_deletions": "tests/orchestrator/test_unpublishing.py",
     **dict.fromkeys(
-        ("claim_places", "settle_places", "outlive_tables", "claim_drops", "settle_drop"),
+        ("claim_places", "settle_places", "claim_drops", "settle_drop"),
         "tests/orchestrator/test_data_tables.py",
     ),
     "claim_calls": "tests/orchestrator/outside/test_messages.py",

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 import shapely
 
+from rmhdag.models.assets import Classification
 from rmhdag.models.blobs import BlobAddress
+from rmhdag.models.jobs import CommandOutcome
 from rmhdag.models.records import Zone
+from rmhdag.services.commands import decide
 from rmhdag.storage import StorageSettings, open_storage
 from rmhdag.workflow import load_file
 from tests.faults.processes import Cluster
@@ -20,6 +25,8 @@ from tests.handlers.vector.files import write
 
 WORKFLOW = Path(__file__).resolve().parents[2] / "src" / "rmhdag" / "workflows" / "vector_etl.yaml"
 OLD, NEW = 300, 2_000
+# Several processes start one after the other, each of which a busy machine may need half a minute for.
+pytestmark = pytest.mark.timeout(400)
 
 
 class Reader:
@@ -92,3 +99,42 @@ def test_killed_processes_lose_and_double_nothing(cluster: Cluster, tmp_path: Pa
             lambda: ask("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'killed%'") == 1,
             "the old table is dropped",
         )
+
+
+def test_tables_wait_for_an_approval_if_the_order_says_so(cluster: Cluster, tmp_path: Path, postgis_dsn: str) -> None:
+    root = f"file://{tmp_path / 'blobs'}"
+    storage = open_storage(StorageSettings(root=root), "default")
+    boxes = [shapely.box(n, 0, n + 0.5, 1) for n in range(OLD // 10)]
+    file = write(tmp_path / "asked.gpkg", boxes, {"n": list(range(len(boxes)))})
+    storage.upload(file, BlobAddress(Zone.BRONZE, "in", "asked.gpkg"))
+    variables = {
+        "RMHDAG_STORAGE": root,
+        "RMHDAG_POSTGIS_URL": postgis_dsn,
+        "DAG_WORKER_QUEUE": "light-tasks",
+        "WORKER_QUEUE": "heavy-tasks",
+    }
+    inputs = {"container_name": "in", "blob_name": "asked.gpkg", "require_approval": True}
+    definition = load_file(WORKFLOW).definition
+    cluster.orchestrator(**variables)
+    cluster.worker("--concurrency", "1", **variables)
+    shown = "SELECT to_regclass('geo.asked_1') IS NOT NULL, to_regclass('geo.asked_2') IS NOT NULL"
+    with psycopg.connect(postgis_dsn, autocommit=True) as data:
+        for number, approved in ((1, True), (2, False)):
+            job_id = cluster.submit(definition, {**inputs, "table_name": f"asked_{number}"})
+            waiting = "SELECT count(*) FROM dag_waiting_approvals WHERE job_id = %s AND node_id = 'approval'"
+            cluster.wait_for(partial(cluster.one, waiting, job_id), "the job asks")
+            assert data.execute(shown).fetchone() == (number == 2, False), "nothing is shown before the decision"
+            clearance = Classification.PUBLIC if approved else None
+            answer = decide(
+                cluster.conn,
+                job_id,
+                "approval",
+                approved=approved,
+                issued_by="rita",
+                reason="as asked",
+                clearance=clearance,
+                answer_seconds=60,
+            )
+            assert answer.outcome is CommandOutcome.APPLIED
+            assert cluster.wait_for_end(job_id) == ["completed" if approved else "failed"]
+            cluster.wait_for(lambda: data.execute(shown).fetchone() == (True, False), "the first one is shown")

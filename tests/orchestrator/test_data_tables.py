@@ -13,7 +13,7 @@ from rmhdag.assets.revisions import AssetConflict
 from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.models.assets import Classification
 from rmhdag.models.records import TableClaimRecord, TableRecord, UnpublishRecord
-from rmhdag.orchestrator.duties.data_tables import Shower, run_once
+from rmhdag.orchestrator.duties.data_tables import LEASE_SECONDS, Shower, run_once
 from rmhdag.postgis.database import DataDatabase
 from rmhdag.postgis.loading import create_table
 from rmhdag.services.asset_commands import delete_asset, roll_back
@@ -221,10 +221,6 @@ def test_a_relay_that_dies_leaves_the_old_table_or_the_new_one(platform: Platfor
     revision(platform, seat, data, 1)
     data.relay()
     revision(platform, seat, data, 2)
-
-    def die() -> None:
-        raise Killed
-
     crash_points.arm(site, die)
     with pytest.raises(Killed):
         run_once(platform.conn, data.shower)
@@ -278,3 +274,147 @@ def test_a_table_that_is_gone_is_dead_after_three_tries_and_says_why(platform: P
     row = platform.conn.execute("SELECT status::text, last_error FROM dag_table_places").fetchone()
     assert row is not None
     assert (row[0], "load it again" in row[1]) == ("dead", True)
+
+
+def die() -> None:
+    raise Killed
+
+
+def expire_leases(platform: Platform) -> None:
+    """What a killed relay has claimed is due after LEASE_SECONDS at the latest; that time passes now."""
+    query = """SELECT count(*) FROM (
+            SELECT next_attempt_at FROM dag_table_places WHERE status = 'pending'
+            UNION ALL SELECT next_attempt_at FROM dag_data_tables WHERE state = 'dropping'
+        ) AS waiting WHERE next_attempt_at > clock_timestamp() + make_interval(secs => %s)"""
+    assert platform.conn.execute(query, [LEASE_SECONDS]).fetchone() == (0,)
+    platform.conn.execute("UPDATE dag_table_places SET next_attempt_at = clock_timestamp() WHERE status = 'pending'")
+    platform.conn.execute("UPDATE dag_data_tables SET next_attempt_at = clock_timestamp() WHERE state = 'dropping'")
+
+
+@pytest.mark.parametrize("step", ["claim_places", "settle_places", "claim_drops", "settle_drop"])
+@pytest.mark.parametrize("moment", ["before_commit", "after_commit"])
+def test_the_old_table_is_dropped_whenever_the_relay_dies(platform: Platform, step: str, moment: str) -> None:
+    seat, data = platform.seat(), Data(platform)
+    for number in (1, 2):
+        data.table(f"roads_{number}", number)
+        run_job(platform, seat, table(f"roads_{number}", rows=number, overwrite=True))
+        if number == 1:
+            data.relay()
+    crash_points.arm(f"{step}.{moment}", die)
+    with pytest.raises(Killed):
+        data.relay()
+    expire_leases(platform)
+    another = Data(platform)
+    another.relay()
+    assert (data.count("geo.roads"), data.count("geo_work.roads_1")) == (2, None)
+    states = "SELECT stored_name, state::text FROM dag_data_tables ORDER BY 1"
+    assert platform.conn.execute(states).fetchall() == [("roads_1", "dropped"), ("roads_2", "present")]
+
+
+def test_a_relay_that_dies_right_after_the_switch_forgets_no_earlier_revision(platform: Platform) -> None:
+    seat, data = platform.seat(), Data(platform, keep=1)
+    platform.register(raster_workflow())
+    for number in (1, 2):
+        revision(platform, seat, data, number)
+        data.relay()
+    revision(platform, seat, data, 3)
+    crash_points.arm("settle_places.after_commit", die)
+    with pytest.raises(Killed):
+        data.relay()
+    expire_leases(platform)
+    Data(platform, keep=1).relay()
+    assert [data.count(f"geo_work.roads_r{number}") for number in (1, 2)] == [None, 2]
+    assert data.count("geo.roads") == 3
+
+
+def test_a_table_that_was_overwritten_and_unpublished_before_the_relay_came_leaves_nothing(platform: Platform) -> None:
+    seat, data = platform.seat(), Data(platform)
+    for number in (1, 2):
+        data.table(f"roads_{number}", number)
+    run_job(platform, seat, table("roads_1"))
+    data.relay()
+    run_job(platform, seat, table("roads_2", rows=2, overwrite=True))
+    run_job(platform, seat, UnpublishRecord(table_name="roads", dry_run=False))
+    data.relay()
+    assert [data.count(name) for name in ("geo.roads", "geo_work.roads_1", "geo_work.roads_2")] == [None, None, None]
+
+
+def test_a_drop_that_was_refused_does_not_wait_once_the_name_is_free(platform: Platform) -> None:
+    seat, data = platform.seat(), Data(platform)
+    data.table("roads_1")
+    run_job(platform, seat, table("roads_1"))
+    data.relay()
+    with psycopg.connect(data.dsn) as reader:
+        reader.execute("SELECT count(*) FROM geo.roads")
+        run_job(platform, seat, UnpublishRecord(table_name="roads", dry_run=False))
+        platform.conn.execute("UPDATE dag_data_tables SET attempts = 9 WHERE state = 'dropping'")
+        run_once(platform.conn, data.shower)
+    row = platform.conn.execute(
+        "SELECT last_error, next_attempt_at > clock_timestamp() + interval '1 minute' FROM dag_data_tables"
+    ).fetchone()
+    assert row == ("a public name still shows it", True), "after ten tries, the next one is minutes away"
+    platform.conn.execute("UPDATE dag_table_places SET next_attempt_at = clock_timestamp()")
+    data.relay()
+    assert (data.count("geo.roads"), data.count("geo_work.roads_1")) == (None, None)
+
+
+def test_a_server_without_postgis_is_waited_for(platform: Platform, server: EmbeddedPostgres) -> None:
+    seat, data = platform.seat(), Data(platform)
+    data.table("roads_1")
+    run_job(platform, seat, table("roads_1"))
+    name = f"bare_{uuid.uuid4().hex}"
+    bare = Shower(server.create_database(name))
+    for _ in range(5):
+        platform.conn.execute("UPDATE dag_table_places SET next_attempt_at = clock_timestamp()")
+        run_once(platform.conn, bare)
+    server.drop_database(name)
+    row = platform.conn.execute("SELECT status::text, attempts, last_error FROM dag_table_places").fetchone()
+    assert row is not None
+    assert (row[0], row[1], "CREATE EXTENSION postgis" in row[2]) == ("pending", 5, True)
+    platform.conn.execute("UPDATE dag_table_places SET next_attempt_at = clock_timestamp()")
+    data.relay()
+    assert data.count("geo.roads") == 1
+
+
+def test_the_server_ends_what_a_dead_machine_has_left_open(platform: Platform) -> None:
+    with Data(platform).database.connect() as conn:
+        names = ("idle_in_transaction_session_timeout", "tcp_keepalives_idle", "tcp_keepalives_interval")
+        query = "SELECT array_agg(setting::int ORDER BY name) FROM pg_settings WHERE name = ANY(%s)"
+        assert conn.execute(query, [list(names)]).fetchone() == ([60_000, 30, 10],)
+
+
+def test_tables_of_namespaces_are_apart(platform: Platform) -> None:
+    """The same name in two namespaces: each is shown, overwritten and dropped in schemas of its own."""
+    seat, data = platform.seat(), Data(platform)
+    other = DataDatabase(data.dsn, "alpha")
+    data.table("roads_1", 1)
+    with other.connect() as conn:
+        for number in (2, 3):
+            create_table(other, conn, f"roads_{number}", "MultiPoint", [])
+            rows = f"SELECT n, NULL FROM generate_series(1, {number}) AS n"
+            conn.execute(f'INSERT INTO "geo_work-alpha".roads_{number} {rows}'.encode())
+
+    def publish_in_alpha(*records: Any) -> str:
+        job_id = platform.submit(one_task(), namespace="alpha")
+        seat.work()
+        [claimed] = platform.claim()
+        publish(platform, seat, claimed, *records)
+        job = platform.job(job_id)
+        return str(job["ending"] or job["status"])
+
+    def counts() -> tuple[int | None, int | None]:
+        return data.count("geo.roads"), data.count('"geo-alpha".roads')
+
+    run_job(platform, seat, table("roads_1"))
+    assert publish_in_alpha(table("roads_2", rows=2)) == "completed", "the name is free there"
+    data.relay()
+    assert counts() == (1, 2)
+    assert publish_in_alpha(table("roads_3", rows=3)) == "failed", "and now it is taken, without overwrite"
+    assert publish_in_alpha(table("roads_3", rows=3, overwrite=True)) == "completed"
+    data.relay()
+    assert counts() == (1, 3)
+    assert data.count('"geo_work-alpha".roads_2') is None
+    assert publish_in_alpha(UnpublishRecord(table_name="roads", dry_run=False)) == "completed"
+    data.relay()
+    assert counts() == (1, None)
+    assert (data.count("geo.table_catalog"), data.count('"geo-alpha".table_catalog')) == (1, 0)

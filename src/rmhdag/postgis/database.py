@@ -18,6 +18,16 @@ from rmhdag.models.namespaces import home_of
 
 CONNECT_SECONDS = 10
 PUBLIC, WORK = "geo", "geo_work"
+# The server ends what a dead process or machine of ours has left open, and with it the locks.
+SESSION = {
+    "search_path": "public",
+    "timezone": "UTC",
+    "client_min_messages": "warning",
+    "idle_in_transaction_session_timeout": "60s",
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+}
 
 Conn = psycopg.Connection[tuple[Any, ...]]
 
@@ -68,7 +78,7 @@ def schemas_of(namespace: str) -> tuple[str, str]:
 @contextmanager
 def open_connection(dsn: str, name: str) -> Iterator[Conn]:
     """Ours alone: the search path names no table of anybody."""
-    options = "-c search_path=public -c timezone=UTC -c client_min_messages=warning"
+    options = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
     with psycopg.connect(
         dsn,
         autocommit=True,

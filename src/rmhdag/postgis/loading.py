@@ -6,30 +6,25 @@ workers run it at once, its rows are in the table once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from typing import NamedTuple
 
+import pyarrow as pa
 from psycopg import sql
 
 from rmhdag.models.table_names import name_with
+from rmhdag.postgis.copy_format import HEADER, TRAILER, CopyColumn, encode_rows
 from rmhdag.postgis.database import Conn, DataDatabase
 
-# Types of columns that a table may have; psycopg knows how to write each in binary.
+# Types of columns that a table may have; `copy_format` writes each of them.
 COLUMN_TYPES = frozenset(
-    "bigint boolean bytea date double precision,integer jsonb numeric text time timestamptz".replace(
-        "double precision,", ""
-    ).split()
-) | {"double precision"}
-COPY_TYPES = {
-    "bigint": "int8",
-    "boolean": "bool",
-    "double precision": "float8",
-    "integer": "int4",
-    # Given as the numbers that PostgreSQL stores: microseconds and days since 2000.
-    "timestamptz": "int8",
-    "date": "int4",
-}
+    ("bigint", "boolean", "bytea", "date", "double precision", "integer", "jsonb", "numeric", "text", "time")
+) | {"timestamptz"}
 MAINTENANCE_MB = 128
+# Tables with so many rows are worth a second connection while they are indexed.
+ASIDE_ROWS = 20_000
 
 
 class ColumnDefinition(NamedTuple):
@@ -106,9 +101,9 @@ def load_chunk(
     content_hash: str,
     first_id: int,
     columns: Sequence[ColumnDefinition],
-    rows: Iterable[Sequence[Any]],
+    batches: Iterable[pa.RecordBatch],
 ) -> LoadedChunk:
-    """Copy the rows into the table, in one transaction. `rows` have the geometry first, then the columns."""
+    """Copy the rows into the table, in one transaction. Batches have the geometry first, then the columns."""
     chunks = _registry(database, "loaded_chunks")
     place = [stored_name, batch_id]
     with conn.transaction():
@@ -137,7 +132,7 @@ def load_chunk(
                 sql.SQL("DELETE FROM {} WHERE id >= %s AND id < %s").format(_table(database, stored_name)),
                 [other_id, other_id + row_count],
             ).rowcount
-        count = _copy(database, conn, stored_name, first_id, columns, rows)
+        count = _copy(database, conn, stored_name, first_id, columns, batches)
         conn.execute(
             sql.SQL(
                 "UPDATE {} SET row_count = %s, content_hash = %s, first_id = %s, loaded_at = now() "
@@ -160,14 +155,18 @@ def finish_table(
         ).fetchone()
         if row is None:
             raise LoadingError(f"there is no table {stored_name} being loaded: run the steps before this one again")
-        facts = _measure(conn, table)
-        if facts.row_count != expected_rows:
-            raise LoadingError(
-                f"table {stored_name} has {facts.row_count:,} rows, and {expected_rows:,} were prepared: some chunk "
-                "was not loaded, or another job has written into the table"
-            )
+        is_aside = not row[0] and wish.spatial and expected_rows >= ASIDE_ROWS
+        with _indexing_aside(database, stored_name) if is_aside else nullcontext():
+            facts = _measure(conn, table)
+            if facts.row_count != expected_rows:
+                raise LoadingError(
+                    f"table {stored_name} has {facts.row_count:,} rows, and {expected_rows:,} were prepared: some "
+                    "chunk was not loaded, or another job has written into the table"
+                )
+            if not row[0]:
+                _index_columns(conn, table, stored_name, wish)
         if not row[0]:
-            _index(conn, table, stored_name, facts.row_count, wish)
+            _complete(conn, table, stored_name, facts.row_count, wish)
             conn.execute(
                 sql.SQL("UPDATE {} SET is_finished = true, row_count = %s WHERE stored_name = %s").format(registry),
                 [facts.row_count, stored_name],
@@ -192,18 +191,49 @@ def _measure(conn: Conn, table: sql.Identifier) -> TableFacts:
     return TableFacts(row[0], None if row[1] is None else (row[1], row[2], row[3], row[4]))
 
 
-def _index(conn: Conn, table: sql.Identifier, stored_name: str, row_count: int, wish: IndexWish) -> None:
+@contextmanager
+def _indexing_aside(database: DataDatabase, stored_name: str) -> Iterator[None]:
+    """Makes the index of geometries on a connection of its own while the block runs: it takes longer than all others.
+
+    It is committed by itself. An attempt after this one finds it, or waits until the server has made it.
+    """
+
+    def run() -> None:
+        with database.connect() as conn, conn.transaction():
+            conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"index {stored_name}"])
+            _index_geometries(conn, _table(database, stored_name), stored_name)
+
+    with ThreadPoolExecutor(1, thread_name_prefix="index") as pool:
+        made = pool.submit(run)
+        yield
+        made.result()
+
+
+def _index_geometries(conn: Conn, table: sql.Identifier, stored_name: str) -> None:
+    _allow_memory(conn)
+    query = sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING gist (geom)")
+    conn.execute(query.format(_index_name(stored_name, "geom"), table))
+
+
+def _index_columns(conn: Conn, table: sql.Identifier, stored_name: str, wish: IndexWish) -> None:
     """After loading: several times faster than keeping indexes up to date meanwhile."""
-    conn.execute(sql.SQL("SET LOCAL maintenance_work_mem = {}").format(sql.Literal(f"{MAINTENANCE_MB}MB")))
+    _allow_memory(conn)
+    key = sql.Identifier(name_with(stored_name, "_pkey"))
+    conn.execute(sql.SQL("CREATE UNIQUE INDEX {} ON {} (id)").format(key, table))
+    for column in dict.fromkeys(wish.attributes):
+        query = sql.SQL("CREATE INDEX {} ON {} ({})")
+        conn.execute(query.format(_index_name(stored_name, column), table, sql.Identifier(column)))
+    for column in dict.fromkeys(wish.temporal):
+        query = sql.SQL("CREATE INDEX {} ON {} ({} DESC)")
+        conn.execute(query.format(_index_name(stored_name, f"{column}_desc"), table, sql.Identifier(column)))
 
-    def name(ending: str) -> sql.Identifier:
-        return sql.Identifier(name_with(f"idx_{stored_name}", f"_{ending}"))
 
-    conn.execute(
-        sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} PRIMARY KEY (id)").format(
-            table, sql.Identifier(name_with(stored_name, "_pkey"))
-        )
-    )
+def _complete(conn: Conn, table: sql.Identifier, stored_name: str, row_count: int, wish: IndexWish) -> None:
+    """What locks the table, once all indexes are made."""
+    if wish.spatial:
+        _index_geometries(conn, table, stored_name)
+    key = sql.Identifier(name_with(stored_name, "_pkey"))
+    conn.execute(sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} PRIMARY KEY USING INDEX {}").format(table, key, key))
     conn.execute(
         sql.SQL(
             "ALTER TABLE {} ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (SEQUENCE NAME {} START WITH {})"
@@ -213,15 +243,15 @@ def _index(conn: Conn, table: sql.Identifier, stored_name: str, row_count: int, 
             sql.Literal(row_count + 1),
         )
     )
-    if wish.spatial:
-        conn.execute(sql.SQL("CREATE INDEX {} ON {} USING gist (geom)").format(name("geom"), table))
-    for column in dict.fromkeys(wish.attributes):
-        query = sql.SQL("CREATE INDEX {} ON {} ({})")
-        conn.execute(query.format(name(column), table, sql.Identifier(column)))
-    for column in dict.fromkeys(wish.temporal):
-        query = sql.SQL("CREATE INDEX {} ON {} ({} DESC)")
-        conn.execute(query.format(name(f"{column}_desc"), table, sql.Identifier(column)))
     conn.execute(sql.SQL("ALTER TABLE {} RESET (autovacuum_enabled)").format(table))
+
+
+def _allow_memory(conn: Conn) -> None:
+    conn.execute(sql.SQL("SET LOCAL maintenance_work_mem = {}").format(sql.Literal(f"{MAINTENANCE_MB}MB")))
+
+
+def _index_name(stored_name: str, ending: str) -> sql.Identifier:
+    return sql.Identifier(name_with(f"idx_{stored_name}", f"_{ending}"))
 
 
 def _copy(
@@ -230,18 +260,20 @@ def _copy(
     stored_name: str,
     first_id: int,
     columns: Sequence[ColumnDefinition],
-    rows: Iterable[Sequence[Any]],
+    batches: Iterable[pa.RecordBatch],
 ) -> int:
     names = sql.SQL(", ").join(sql.Identifier(name) for name in ("id", "geom", *(column.name for column in columns)))
     query = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(_table(database, stored_name), names)
+    # PostGIS reads plain WKB as a geometry, and gives it the SRID of its column.
+    types = ["bytea", *(column.type for column in columns)]
     number = first_id
     with conn.cursor() as cursor, cursor.copy(query) as copy:
-        # PostGIS reads plain WKB as a geometry, and gives it the SRID of its column.
-        copy.set_types(["int8", "bytea", *(COPY_TYPES.get(column.type, column.type) for column in columns)])
-        write = copy.write_row
-        for row in rows:
-            write((number, *row))
-            number += 1
+        copy.write(HEADER)
+        for batch in batches:
+            for piece in encode_rows(number, [CopyColumn(*pair) for pair in zip(types, batch.columns, strict=True)]):
+                copy.write(piece)
+            number += batch.num_rows
+        copy.write(TRAILER)
     return number - first_id
 
 

@@ -11,6 +11,7 @@ import mimetypes
 import posixpath
 import secrets
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ from rmhdag.models.blobs import BlobAddress, BlobRef, check_container, check_pat
 from rmhdag.models.records import Zone
 from rmhdag.storage.errors import BlobConflict, BlobNotFound, OutsideStorage, StorageError
 from rmhdag.storage.gdal import CLOSED
-from rmhdag.storage.local import LocalRoot
+from rmhdag.storage.local import LocalRoot, write_all
 from rmhdag.storage.namespaces import NamespaceView
 from rmhdag.storage.root import ALWAYS, PIECE_BYTES, Condition, GdalSource, Head, Root
 from rmhdag.storage.settings import StorageSettings
@@ -161,16 +162,23 @@ class Storage:
         media_type: str | None = None,
         if_absent: bool = False,
         on_piece: Callable[[int], None] | None = None,
+        sha256: str | None = None,
     ) -> BlobRef:
-        """Copy a local file to storage. If the same bytes already exist there, nothing is written. `if_absent` raises
+        """Copy a local file to storage. `sha256` is its hash, if the caller knows it; another content is an error.
+
+        If the same bytes already exist there, nothing is written. `if_absent` raises
         BlobConflict if other bytes exist; above READ_BYTES this is checked only before the upload, because object
         stores accept a condition only for a single piece. `on_piece` is called with the number of bytes of each piece.
         """
         root, key = self._find_writable(address)
-        first = Counted(file_pieces(local))
-        first.drain()
+        if sha256 is None:
+            first = Counted(file_pieces(local))
+            first.drain()
+            size_bytes, sha256 = first.size_bytes, first.sha256
+        else:
+            size_bytes = local.stat().st_size
         media_type = media_type or media_type_of(address.path)
-        ref = ref_of(address, first.size_bytes, first.sha256, media_type)
+        ref = ref_of(address, size_bytes, sha256, media_type)
         if self._holds(root, key, ref):
             return ref
         if if_absent and self.exists(address):
@@ -179,11 +187,11 @@ class Storage:
         self._before_write()
         root.write(
             key,
-            self._allowed(second.checked(local, first)),
-            size_bytes=first.size_bytes,
-            sha256=first.sha256,
+            self._allowed(second.checked(local, sha256)),
+            size_bytes=size_bytes,
+            sha256=sha256,
             media_type=media_type,
-            condition=Condition(if_absent and first.size_bytes <= READ_BYTES, None),
+            condition=Condition(if_absent and size_bytes <= READ_BYTES, None),
         )
         return ref
 
@@ -195,9 +203,15 @@ class Storage:
         content = Counted(root.pieces(key), on_piece)
         part = local.with_name(f".{secrets.token_hex(8)}.part")
         try:
-            with part.open("xb") as file:
+            # The next piece is read and hashed while this one is written: hashing takes as long as writing.
+            with part.open("xb", buffering=0) as file, ThreadPoolExecutor(1) as pool:
+                written: Future[None] | None = None
                 for piece in content:
-                    file.write(piece)
+                    if written is not None:
+                        written.result()
+                    written = pool.submit(write_all, file.fileno(), piece)
+                if written is not None:
+                    written.result()
             part.replace(local)
         finally:
             part.unlink(missing_ok=True)
@@ -372,10 +386,10 @@ class Counted:
         for _ in self:
             pass
 
-    def checked(self, local: Path, first: Counted) -> Iterator[bytes]:
+    def checked(self, local: Path, sha256: str) -> Iterator[bytes]:
         """Read the file again; raises an error before the end if it has changed meanwhile."""
         yield from self
-        if self.sha256 != first.sha256:
+        if self.sha256 != sha256:
             raise StorageError(f"{local.name} was changed while it was uploaded: upload it when it is finished")
 
 

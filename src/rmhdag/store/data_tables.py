@@ -178,20 +178,22 @@ def claim_places(conn: Conn, *, limit: int, lease_seconds: float) -> list[Claime
 
 
 @commit_site
-def settle_places(conn: Conn, tries: Sequence[PlaceTry]) -> None:
-    """What was tried; for those that are shown, tables that nobody needs any more are to be dropped."""
+def settle_places(conn: Conn, tries: Sequence[PlaceTry], *, asset_id: str | None = None, keep: int = 0) -> None:
+    """What was tried. With those that are shown, tables that nobody needs any more are to be dropped: in the same
+    transaction, because nobody comes back to a name that is shown.
+
+    `asset_id` is the owner of the names, if it is an asset; `keep` of its earlier revisions keep their tables.
+    """
     with conn.transaction():
         conn.execute(SQL["settle_places"], {"rows": encode_rows(tries)})
-        for place in tries:
-            if place.status is PlaceStatus.SHOWN:
-                conn.execute(SQL["drop_overwritten"], {"namespace": place.namespace, "names": [place.table_name]})
-
-
-@commit_site
-def outlive_tables(conn: Conn, namespace: str, asset_id: str, *, keep: int) -> int:
-    """Tables of earlier revisions beyond the number that is kept are to be dropped; how many."""
-    given = {"namespace": namespace, "asset_id": asset_id, "keep": keep}
-    return conn.execute(SQL["outlive_tables"], given).rowcount
+        shown = [place for place in tries if place.status is PlaceStatus.SHOWN]
+        for place in shown:
+            given = {"namespace": place.namespace, "names": [place.table_name]}
+            conn.execute(SQL["drop_overwritten"], given)
+            conn.execute(SQL["hurry_drops"], given)
+        if shown and asset_id is not None:
+            owner = {"namespace": shown[0].namespace, "asset_id": asset_id, "keep": keep}
+            conn.execute(SQL["outlive_tables"], owner)
 
 
 def namespaces_with_tables(conn: Conn) -> list[str]:

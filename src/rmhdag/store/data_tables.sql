@@ -226,13 +226,20 @@ WHERE k.rank > %(keep)s AND t.namespace = k.namespace AND t.asset_id = k.asset_i
     AND t.state = 'present'
 
 -- name: drop_overwritten
--- Tables of jobs without an asset whose name shows another table by now.
+-- Tables of jobs without an asset whose name shows another table by now, or none.
 UPDATE dag_data_tables AS t
 SET state = 'dropping', next_attempt_at = clock_timestamp(), attempts = 0
 FROM dag_table_places AS p
-WHERE p.namespace = %(namespace)s AND p.table_name = ANY(%(names)s) AND p.status = 'shown' AND p.table_id IS NOT NULL
-    AND t.namespace = p.namespace AND t.table_name = p.table_name AND t.table_id <> p.table_id AND t.asset_id IS NULL
-    AND t.state = 'present'
+WHERE p.namespace = %(namespace)s AND p.table_name = ANY(%(names)s) AND p.status = 'shown'
+    AND t.namespace = p.namespace AND t.table_name = p.table_name AND t.table_id IS DISTINCT FROM p.table_id
+    AND t.asset_id IS NULL AND t.state = 'present'
+
+-- name: hurry_drops
+-- Drops that were refused while the name showed the table: nothing stands in their way now.
+UPDATE dag_data_tables AS t
+SET next_attempt_at = clock_timestamp()
+WHERE t.namespace = %(namespace)s AND t.table_name = ANY(%(names)s) AND t.state = 'dropping'
+    AND t.next_attempt_at > clock_timestamp()
 
 -- name: namespaces_with_tables
 SELECT DISTINCT namespace FROM dag_data_tables UNION SELECT 'default' ORDER BY 1

@@ -27,7 +27,11 @@ class DeadRows(NamedTuple):
 
 
 class Backlogs(NamedTuple):
-    """Rows that wait, and how long the oldest has; counts end at 10,000."""
+    """Rows that wait, and how long the oldest has; counts end at 10,000.
+
+    Places are public names of tables in PostGIS, and drops are tables that nobody needs any more; `dead_place` is the
+    newest name that was given up, and why.
+    """
 
     inbox_rows: int
     inbox_seconds: float | None
@@ -39,6 +43,12 @@ class Backlogs(NamedTuple):
     service_seconds: float | None
     deletion_rows: int
     deletion_seconds: float | None
+    place_rows: int
+    place_seconds: float | None
+    drop_rows: int
+    drop_seconds: float | None
+    dead_places: int
+    dead_place: str | None
     unclaimed_seconds: float | None
     dead_letters: int
 

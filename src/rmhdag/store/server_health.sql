@@ -49,6 +49,17 @@ SELECT
     (SELECT EXTRACT(EPOCH FROM clock_timestamp() - next_attempt_at)::float8 FROM dag_file_deletions
         WHERE status IN ('pending', 'deleting') AND next_attempt_at < clock_timestamp()
         ORDER BY next_attempt_at LIMIT 1) AS deletion_seconds,
+    (SELECT count(*) FROM (SELECT FROM dag_table_places WHERE status = 'pending' LIMIT 10000) AS p) AS place_rows,
+    (SELECT EXTRACT(EPOCH FROM clock_timestamp() - next_attempt_at)::float8 FROM dag_table_places
+        WHERE status = 'pending' AND next_attempt_at < clock_timestamp()
+        ORDER BY next_attempt_at LIMIT 1) AS place_seconds,
+    (SELECT count(*) FROM (SELECT FROM dag_data_tables WHERE state = 'dropping' LIMIT 10000) AS t) AS drop_rows,
+    (SELECT EXTRACT(EPOCH FROM clock_timestamp() - next_attempt_at)::float8 FROM dag_data_tables
+        WHERE state = 'dropping' AND next_attempt_at < clock_timestamp()
+        ORDER BY next_attempt_at LIMIT 1) AS drop_seconds,
+    (SELECT count(*) FROM dag_table_places WHERE status = 'dead' AND namespace = %(namespace)s) AS dead_places,
+    (SELECT table_name || ': ' || last_error FROM dag_table_places
+        WHERE status = 'dead' AND namespace = %(namespace)s ORDER BY changed_at DESC LIMIT 1) AS dead_place,
     (SELECT EXTRACT(EPOCH FROM clock_timestamp() - min(created_at))::float8 FROM (
         SELECT created_at FROM dag_jobs
         WHERE owner_id IS NULL AND completed_at IS NULL ORDER BY owner_id, job_id LIMIT 1000) AS j) AS unclaimed_seconds,

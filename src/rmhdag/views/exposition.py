@@ -247,6 +247,8 @@ def _backlogs(conn: Conn, namespace: str) -> Iterator[Metric]:
         ("callbacks", waiting.callback_rows),
         ("service_calls", waiting.service_rows),
         ("file_deletions", waiting.deletion_rows),
+        ("table_places", waiting.place_rows),
+        ("table_drops", waiting.drop_rows),
     )
     yield gauges("rmhdag_backlog_rows", "Rows that wait; counts end at 10,000", "table", rows)
     ages = (
@@ -255,6 +257,8 @@ def _backlogs(conn: Conn, namespace: str) -> Iterator[Metric]:
         ("callbacks", waiting.callback_seconds or 0.0),
         ("service_calls", waiting.service_seconds or 0.0),
         ("file_deletions", waiting.deletion_seconds or 0.0),
+        ("table_places", waiting.place_seconds or 0.0),
+        ("table_drops", waiting.drop_seconds or 0.0),
     )
     yield gauges(
         "rmhdag_backlog_oldest_seconds",
@@ -262,6 +266,7 @@ def _backlogs(conn: Conn, namespace: str) -> Iterator[Metric]:
         "table",
         ages,
     )
+    yield gauge("rmhdag_dead_table_places", "Public names of tables in PostGIS that were given up", waiting.dead_places)
     yield gauge(
         "rmhdag_unclaimed_job_seconds", "Age of the oldest job without an owner", waiting.unclaimed_seconds or 0
     )

@@ -276,6 +276,7 @@ def check_messaging(conn: Conn, settings: Installation, namespace: str) -> Itera
         "No orchestrator delivers callbacks, or receivers are slow: look at `GET /api/v1/callbacks`.",
         degraded=(waiting.callback_seconds or 0) > 60,
     )
+    yield _judge_tables(waiting)
     yield judge(
         "unclaimed jobs",
         "none" if waiting.unclaimed_seconds is None else f"the oldest since {waiting.unclaimed_seconds:.0f} s",
@@ -289,6 +290,22 @@ def check_messaging(conn: Conn, settings: Installation, namespace: str) -> Itera
         "none",
         "`rmhdag dead-letters` shows why; requeue or discard them.",
         degraded=waiting.dead_letters,
+    )
+
+
+def _judge_tables(waiting: server_health.Backlogs) -> HealthCheck:
+    """Names and tables in PostGIS, which the orchestrators give and drop."""
+    overdue = max(waiting.place_seconds or 0, waiting.drop_seconds or 0)
+    value = f"{waiting.place_rows} to be shown, {waiting.drop_rows} to be dropped, overdue by {overdue:.0f} s at most"
+    if waiting.dead_places:
+        value += f"; {waiting.dead_places} given up, the newest is {(waiting.dead_place or '')[:300]}"
+    return judge(
+        "tables in PostGIS",
+        value,
+        "60 s overdue, none given up",
+        "Check RMHDAG_POSTGIS_URL of the orchestrators and their log lines data_tables_not_shown and "
+        "data_table_not_dropped. Load a table that was given up again.",
+        degraded=overdue > 60 or waiting.dead_places,
     )
 
 

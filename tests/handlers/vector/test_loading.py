@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 import shapely
 
@@ -15,7 +16,15 @@ from rmhdag.handlers.contract import NonRetryableError
 from rmhdag.models.blobs import BlobRef
 from rmhdag.models.records import TableRecord
 from rmhdag.postgis.database import DataDatabase, schemas_of
-from rmhdag.postgis.loading import ColumnDefinition, create_table, load_chunk
+from rmhdag.postgis.loading import (
+    ColumnDefinition,
+    IndexWish,
+    LoadingError,
+    TableFacts,
+    create_table,
+    finish_table,
+    load_chunk,
+)
 from rmhdag.postgis.switching import Overtaken, PlaceChange, SwitchRefused, drop_stored, switch_places
 from rmhdag.testing.bench import HandlerBench, HandlerRun
 from tests.handlers.vector.files import collection, prepare, write
@@ -159,7 +168,7 @@ def test_a_chunk_that_is_killed_leaves_nothing_and_two_at_once_load_it_once(data
         go: threading.Event | None = None,
     ) -> Iterator[Any]:
         for number in range(100):
-            yield shape, number
+            yield pa.RecordBatch.from_arrays([pa.array([shape]), pa.array([number])], names=["geom", "n"])
             if number == 50 and started is not None and go is not None:
                 started.set()
                 go.wait(20)
@@ -195,6 +204,28 @@ def test_a_chunk_that_is_killed_leaves_nothing_and_two_at_once_load_it_once(data
         # Other content under the same number replaces the rows.
         result = load_chunk(database, after, "killed_1", "0", "other", 1, columns, rows())
         assert (result.deleted_count, result.row_count) == (100, 100)
+
+
+def test_geometries_are_indexed_aside_and_a_second_attempt_finds_the_index(
+    database: DataDatabase, conn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rmhdag.postgis.loading.ASIDE_ROWS", 1)
+    columns = [ColumnDefinition("n", "bigint")]
+    create_table(database, conn, "aside_1", "MultiPolygon", columns)
+    shape = shapely.to_wkb(shapely.MultiPolygon([shapely.box(0, 0, 1, 1)]))
+    batch = pa.RecordBatch.from_arrays([pa.array([shape] * 50), pa.array(range(50))], names=["geom", "n"])
+    load_chunk(database, conn, "aside_1", "0", "h", 1, columns, [batch])
+    # The first attempt fails after the index of geometries is made, as a worker that dies between the two.
+    with pytest.raises(LoadingError, match="50 rows, and 51 were prepared"):
+        finish_table(database, conn, "aside_1", 51, IndexWish(attributes=["n"]))
+    names = "SELECT array_agg(indexname ORDER BY indexname) FROM pg_indexes WHERE tablename = 'aside_1'"
+    assert conn.execute(names).fetchone() == (["idx_aside_1_geom"],)
+    for _ in range(2):
+        facts = finish_table(database, conn, "aside_1", 50, IndexWish(attributes=["n"]))
+        assert facts == TableFacts(50, (0.0, 0.0, 1.0, 1.0))
+        assert conn.execute(names).fetchone() == (["aside_1_pkey", "idx_aside_1_geom", "idx_aside_1_n"],)
+    conn.execute("INSERT INTO geo_work.aside_1 (n) VALUES (1)")
+    assert conn.execute("SELECT max(id) FROM geo_work.aside_1").fetchone() == (51,)
 
 
 def test_tables_of_others_are_never_touched(loading: HandlerBench, database: DataDatabase, conn: Any) -> None:

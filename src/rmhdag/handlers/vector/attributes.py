@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import orjson
@@ -19,8 +19,6 @@ FIRST_MOMENT = int(datetime(1, 1, 1, tzinfo=UTC).timestamp())
 LAST_MOMENT = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 QUOTED_DATES = 3
-# PostgreSQL counts from the year 2000.
-POSTGRES_EPOCH_SECONDS = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp())
 
 
 class TableColumn(NamedTuple):
@@ -199,15 +197,3 @@ def _valid_json(text: str | None) -> str | None:
     except orjson.JSONDecodeError:
         return orjson.dumps(text).decode()
     return text.replace("\\u0000", "")
-
-
-def python_values(array: pa.Array, type_: str) -> Sequence[Any]:
-    """As `postgis.loading` takes them: times and dates as the numbers that PostgreSQL stores, which is much faster."""
-    if type_ == "timestamptz":
-        array = pc.subtract(array.cast(pa.int64()), POSTGRES_EPOCH_SECONDS * 10**6)
-    elif type_ == "date":
-        array = pc.subtract(array.cast(pa.int32()), pa.scalar(POSTGRES_EPOCH_SECONDS // 86_400, pa.int32()))
-    values: list[Any] = array.to_pylist()
-    if type_ == "jsonb":
-        return [None if text is None else orjson.loads(text) for text in values]
-    return values

@@ -82,7 +82,7 @@ def simplify(ctx: HandlerContext[SimplifyParams]) -> HandlerResult:
             keep = clean.types == _type_id(table)
             columns = [batch.column(index).take(pa.array(clean.rows[keep])) for index in range(1, batch.num_columns)]
             if keep.any():
-                files.write(clean.wkb[keep], columns, clean.bounds[keep])
+                files.write(clean.wkb.filter(pa.array(keep)), columns, clean.bounds[keep])
         derivation.add(table, table.columns, files, cleaner.vertices)
     return derivation.result()
 
@@ -187,7 +187,8 @@ def _write(
             for key, _, group in merged
         ]
         arrays.append(pa.array(values, type=stored_type(column.type)))
-    files.write(shapely.to_wkb(whole, output_dimension=2, byte_order=1), arrays, shapely.bounds(whole))
+    wkb = shapely.to_wkb(whole, output_dimension=2, byte_order=1)
+    files.write(pa.array(wkb, type=pa.binary()), arrays, shapely.bounds(whole))
 
 
 def _aggregated(column: PreparedColumn, aggregate: Aggregate) -> PreparedColumn:

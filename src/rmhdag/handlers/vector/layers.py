@@ -11,7 +11,8 @@ import pyarrow as pa
 from rmhdag.handlers.vector.refusals import Findings
 from rmhdag.handlers.vector_limits import MEGABYTE, VectorLimits
 
-MOST_BATCH_ROWS = 65_536
+# Several batches are in memory at once, one for each step: this keeps a task far below 500 MB.
+MOST_BATCH_ROWS = 8_192
 LEAST_BATCH_ROWS = 64
 
 

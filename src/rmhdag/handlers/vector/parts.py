@@ -41,10 +41,9 @@ class PartFiles:
         self.files: list[tuple[BlobRef, int]] = []
         self.bounds = np.array([np.inf, np.inf, -np.inf, -np.inf])
 
-    def write(self, geometries: np.ndarray, columns: list[pa.Array], bounds: np.ndarray) -> None:
+    def write(self, geometry: pa.Array, columns: list[pa.Array], bounds: np.ndarray) -> None:
         self.bounds[:2] = np.minimum(self.bounds[:2], bounds[:, :2].min(axis=0))
         self.bounds[2:] = np.maximum(self.bounds[2:], bounds[:, 2:].max(axis=0))
-        geometry = pa.array(geometries, type=pa.binary())
         batch = pa.RecordBatch.from_arrays([geometry, *columns], schema=self._schema)
         start = 0
         while start < batch.num_rows:
@@ -88,4 +87,4 @@ def keep_part(storage: Storage, local: Path, container: str, name: str) -> BlobR
     with local.open("rb") as file:
         digest = file_digest(file, "sha256").hexdigest()
     address = BlobAddress(Zone.SILVER, container, f"{name}-{digest[:HASH_LENGTH]}{local.suffix}")
-    return storage.upload(local, address, media_type=MEDIA_TYPE)
+    return storage.upload(local, address, media_type=MEDIA_TYPE, sha256=digest)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 import orjson
@@ -15,11 +18,21 @@ from rmhdag.handlers.registry import handler
 from rmhdag.handlers.sources import SourceParams
 from rmhdag.handlers.vector.attributes import Attributes
 from rmhdag.handlers.vector.csv_files import GeometryColumns
-from rmhdag.handlers.vector.geometries import GEOMETRY_TYPES, GROUP_OF_TYPE, GeometryCleaner, Group, Reduction, Vertices
-from rmhdag.handlers.vector.layers import Layer
+from rmhdag.handlers.vector.geometries import (
+    GEOMETRY_TYPES,
+    GROUP_OF_TYPE,
+    Cleaned,
+    GeometryCleaner,
+    Group,
+    Parsed,
+    Reduction,
+    Vertices,
+)
+from rmhdag.handlers.vector.layers import Batch, Layer
 from rmhdag.handlers.vector.manifest import Bounds, Manifest, PreparedColumn, PreparedPart, PreparedTable
 from rmhdag.handlers.vector.opening import OpenedFile, Wish, open_vector
 from rmhdag.handlers.vector.parts import PartFiles
+from rmhdag.handlers.vector.pipelines import WriteBehind, read_ahead
 from rmhdag.handlers.vector.refusals import Finding, Findings, VectorRefused
 from rmhdag.handlers.vector.systems import TARGET, ToDegrees
 from rmhdag.handlers.vector_limits import MEGABYTE, VectorLimits
@@ -203,27 +216,18 @@ class Preparation:
         )
         files: dict[Group, PartFiles] = {}
         rows = 0
-        for batch in layer.batches():
-            self._require_small(batch.geometries, rows)
-            clean = cleaner.clean(batch.geometries)
-            count = len(batch.geometries)
-            columns = attributes.convert(batch.attributes)
-            for type_id, group in GROUP_OF_TYPE.items():
-                mask = clean.types == type_id
-                if not mask.any():
-                    continue
-                if group not in files:
-                    files[group] = self._open_files(base, group, attributes)
-                if mask.all() and len(clean.rows) == count:
-                    files[group].write(clean.wkb, columns, clean.bounds)
-                else:
-                    files[group].write(
-                        clean.wkb[mask], [column.take(clean.rows[mask]) for column in columns], clean.bounds[mask]
-                    )
-            rows += count
-            if ctx.cancelled:
-                break
-            ctx.progress(rows, layer.count, f"{rows:,} features of {layer.name}")
+        with closing(read_ahead(self._parsed(layer, cleaner))) as batches, WriteBehind() as writer:
+            for batch, parsed in batches:
+                clean = cleaner.clean_parsed(parsed)
+                columns = attributes.convert(batch.attributes)
+                for group in _groups_of(clean):
+                    if group not in files:
+                        files[group] = self._open_files(base, group, attributes)
+                writer.do(partial(_write, files, clean, columns))
+                rows += len(batch.geometries)
+                if ctx.cancelled:
+                    break
+                ctx.progress(rows, layer.count, f"{rows:,} features of {layer.name}")
         for group_files in files.values():
             group_files.close()
         for finding, count in layer.findings.counts.items():
@@ -232,6 +236,14 @@ class Preparation:
         self._vertices.before += cleaner.vertices.before
         self._vertices.after += cleaner.vertices.after
         self._add_tables(base, layer, {group: files[group] for group in Group if group in files}, attributes)
+
+    def _parsed(self, layer: Layer, cleaner: GeometryCleaner) -> Iterator[tuple[Batch, Parsed]]:
+        """Read and parsed by another thread, while this one cleans the batch before."""
+        rows = 0
+        for batch in layer.batches():
+            self._require_small(batch.geometries, rows)
+            yield batch, cleaner.parse(batch.geometries, rows + 1)
+            rows += len(batch.geometries)
 
     def _require_small(self, geometries: pa.Array, rows: int) -> None:
         """One feature is read whole, cleaned and copied: it must fit into memory several times."""
@@ -346,6 +358,25 @@ class Preparation:
                 *lineage_from(ctx.storage, params.place),
             ),
         )
+
+
+def _groups_of(clean: Cleaned) -> list[Group]:
+    return [group for type_id, group in GROUP_OF_TYPE.items() if (clean.types == type_id).any()]
+
+
+def _write(files: Mapping[Group, PartFiles], clean: Cleaned, columns: list[pa.Array]) -> None:
+    """Each kind of geometry into its files."""
+    for type_id, group in GROUP_OF_TYPE.items():
+        mask = clean.types == type_id
+        if not mask.any():
+            continue
+        if mask.all() and len(clean.rows) == len(columns[0] if columns else clean.rows):
+            files[group].write(clean.wkb, columns, clean.bounds)
+        else:
+            rows = pa.array(clean.rows[mask])
+            files[group].write(
+                clean.wkb.filter(pa.array(mask)), [column.take(rows) for column in columns], clean.bounds[mask]
+            )
 
 
 def chunks_of(parts: int) -> list[Chunk]:

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rmhdag.handlers.contract import HandlerContext
 from rmhdag.handlers.registry import handler
-from rmhdag.handlers.vector.attributes import python_values
 from rmhdag.handlers.vector.geoparquet import GEOMETRY
 from rmhdag.handlers.vector.manifest import Manifest, PreparedColumn, PreparedPart, read_manifest
 from rmhdag.handlers.vector.refusals import VectorRefused
@@ -94,19 +93,21 @@ def load_part(ctx: HandlerContext[Any], conn: Conn, manifest: Manifest, number: 
         part.file.sha256,
         part.first_id,
         columns,
-        rows_of(ctx, part, table.columns),
+        batches_of(ctx, part, table.columns),
     )
     if chunk.row_count != part.row_count:
         raise RuntimeError(f"{chunk.row_count:,} rows of file {number} were loaded, and it has {part.row_count:,}")
     return chunk
 
 
-def rows_of(ctx: HandlerContext[Any], part: PreparedPart, columns: Sequence[PreparedColumn]) -> Iterator[Sequence[Any]]:
+def batches_of(
+    ctx: HandlerContext[Any], part: PreparedPart, columns: Sequence[PreparedColumn]
+) -> Iterator[pa.RecordBatch]:
     """The rows of a file: its geometry, then the columns. Read only if somebody asks for them."""
     with _local_file(ctx, part) as path, pq.ParquetFile(path, pre_buffer=False) as file:
         names = [GEOMETRY, *(column.name for column in columns)]
         for batch in file.iter_batches(BATCH_ROWS, columns=names, use_threads=False):
-            yield from _rows(batch, columns)
+            yield batch.select(names)
             if ctx.cancelled:
                 raise InterruptedError("the task was asked to stop; its rows are loaded again by the next attempt")
 
@@ -140,9 +141,3 @@ def _changed(part: PreparedPart) -> VectorRefused:
     return VectorRefused(
         f"the prepared file {part.file.address} was changed: prepare the data again.", code="CORRUPTED_FILE"
     )
-
-
-def _rows(batch: pa.RecordBatch, columns: Sequence[PreparedColumn]) -> Iterator[Sequence[Any]]:
-    geometries = batch.column(batch.schema.get_field_index(GEOMETRY)).to_pylist()
-    values = [python_values(batch.column(batch.schema.get_field_index(column.name)), column.type) for column in columns]
-    return zip(geometries, *values, strict=True)

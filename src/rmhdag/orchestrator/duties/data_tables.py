@@ -2,7 +2,8 @@
 
 Part of the thread that writes the catalogue. All names of one asset, or of one job without an asset, change in one
 transaction of the data database, so that readers see all old tables or all new ones. A claim is a lease in the row; the
-version in the data database decides between two who switch at once.
+version in the data database decides between two who switch at once. Each claim takes one owner or one table, so a
+lease is short: what an orchestrator leaves when it is killed is taken over after LEASE_SECONDS.
 """
 
 from __future__ import annotations
@@ -38,7 +39,6 @@ from rmhdag.store.data_tables import (
     claim_places,
     has_due,
     namespaces_with_tables,
-    outlive_tables,
     settle_drop,
     settle_places,
     unknown_names,
@@ -46,7 +46,8 @@ from rmhdag.store.data_tables import (
 
 log = get_logger(__name__)
 BITE = 50
-LEASE_SECONDS = 30.0
+# Longer than a switch or a drop usually takes. One that takes longer may be done twice, which changes nothing.
+LEASE_SECONDS = 10.0
 MOST_DELAY_SECONDS = 300.0
 MOST_TRIES_OF_DATA = 3
 STRAYS_SECONDS = 3_600.0
@@ -79,13 +80,16 @@ def run_once(conn: Conn, shower: Shower) -> int:
             shower.was_warned = True
             log.warning("data_tables_wait", error="no data database is configured: set RMHDAG_POSTGIS_URL")
         return 0
-    places = claim_places(conn, limit=BITE, lease_seconds=LEASE_SECONDS)
-    for (namespace, _), group in groupby(sorted(places, key=_owner), key=_owner):
-        _switch(conn, shower, shower.dsn, namespace, list(group))
-    drops = claim_drops(conn, limit=BITE, lease_seconds=LEASE_SECONDS)
-    for drop in drops:
-        _drop(conn, shower, shower.dsn, drop)
-    return len(places) + len(drops)
+    tried = 0
+    while tried < BITE and (places := claim_places(conn, limit=1, lease_seconds=LEASE_SECONDS)):
+        for (namespace, _), group in groupby(sorted(places, key=_owner), key=_owner):
+            _switch(conn, shower, shower.dsn, namespace, list(group))
+        tried += len(places)
+    dropped = 0
+    while dropped < BITE and (drops := claim_drops(conn, limit=1, lease_seconds=LEASE_SECONDS)):
+        _drop(conn, shower, shower.dsn, drops[0])
+        dropped += 1
+    return tried + dropped
 
 
 def _drop_strays(conn: Conn, shower: Shower, dsn: str) -> None:
@@ -114,18 +118,20 @@ def _switch(conn: Conn, shower: Shower, dsn: str, namespace: str, places: Sequen
             switch_places(database, data, [_change(place) for place in places])
     except Overtaken as overtaken:
         newer, error = overtaken.versions, str(overtaken)
-    except (SwitchRefused, DataDatabaseError) as refusal:
+    except SwitchRefused as refusal:
         error, most = str(refusal), MOST_TRIES_OF_DATA
+    except DataDatabaseError as fault:
+        # Of the server, not of the table: somebody will install PostGIS.
+        error = str(fault)
     except psycopg.errors.LockNotAvailable:
         error = "somebody reads the tables that are to be replaced"
     except psycopg.Error as failure:
         error = failure.diag.message_primary or type(failure).__name__
     tries = [_try(shower, place, error, most, newer.get(place.table_name)) for place in places]
-    settle_places(conn, tries)
+    owner = places[0]
+    settle_places(conn, tries, asset_id=None if owner.revision is None else owner.owner, keep=shower.keep_revisions)
     if error is not None:
         log.warning("data_tables_not_shown", tables=[place.table_name for place in places][:10], error=error[:500])
-    elif places[0].revision is not None:
-        outlive_tables(conn, namespace, places[0].owner, keep=shower.keep_revisions)
 
 
 def _change(place: ClaimedPlace) -> PlaceChange:
@@ -157,11 +163,13 @@ def _drop(conn: Conn, shower: Shower, dsn: str, drop: ClaimedDrop) -> None:
         try:
             with _reached(database) as data:
                 is_dropped = drop_stored(database, data, drop.stored_name)
-            error = None if is_dropped else "a public name still shows it"
+            if not is_dropped:
+                error = "a public name still shows it"
+                log.warning("data_table_not_dropped", table=drop.stored_name, tries=drop.attempts, error=error)
         except (psycopg.Error, DataDatabaseError) as failure:
             diagnosis = failure.diag.message_primary if isinstance(failure, psycopg.Error) else str(failure)
             error = mask_and_cut(diagnosis or type(failure).__name__, MESSAGE_LETTERS)
-            log.warning("data_table_not_dropped", table=drop.stored_name, error=error)
+            log.warning("data_table_not_dropped", table=drop.stored_name, tries=drop.attempts, error=error)
     settle_drop(conn, drop, is_dropped=is_dropped, error=error, delay_seconds=_delay_seconds(shower, drop.attempts))
 
 
