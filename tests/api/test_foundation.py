@@ -100,7 +100,7 @@ def test_what_is_json_is_read() -> None:
 def test_only_known_query_parameters_are_taken(api: Served) -> None:
     body = problem(api.client(Scope.READ).get("/api/v1/me?limitt=1"), 422, "invalid_request")
     assert body["errors"] == [
-        {"pointer": "/query/limitt", "detail": "there is no such query parameter; there are none here"}
+        {"pointer": "/query/limitt", "detail": "there is no such query parameter; this route takes none"}
     ]
 
 

@@ -157,5 +157,5 @@ def test_a_retention_of_minutes_is_a_warning(monkeypatch: pytest.MonkeyPatch) ->
     found = check_retention(Settings())
     assert (found.status, found.value) == (
         "warning",
-        "finished jobs 0.01 days, history 92 days, unused payloads 1 days",
+        "days: 0.01 for finished jobs, 92 for history, 1 for unused payloads",
     )

@@ -46,8 +46,24 @@ def test_a_file_goes_there_and_comes_back(cli: RunCli, read: Callable[..., dict[
     assert read("storage get", "get", "uploads/2026/renamed.tif", "back.tif")["file"] == "back.tif"
     assert (home / "back.tif").read_bytes() == b"others"
     assert "scene.tif" in cli("storage", "ls", "uploads").stdout
-    assert "`rmhdag storage ls silver:` lists the zone" in cli("storage", "ls", "silver").stderr
-    assert "`rmhdag storage ls` lists containers" in cli("storage", "ls", "nothing").stderr
+    assert "zone silver is empty" in cli("storage", "ls", "silver").stderr
+    assert "`rmhdag storage ls` lists the containers" in cli("storage", "ls", "nothing").stderr
+
+
+def test_a_place_may_be_written_as_every_command_prints_it(
+    cli: RunCli, read: Callable[..., dict[str, Any]], home: Path
+) -> None:
+    """`bronze/uploads/a.txt` was once put into a container `bronze` of bronze, where no workflow looks."""
+    (home / "a.txt").write_bytes(b"one")
+    assert cli("storage", "put", "a.txt", "bronze/uploads/").stdout == "bronze/uploads/a.txt\n"
+    assert cli("storage", "put", "a.txt", "silver/work/b.txt").stdout == "silver/work/b.txt\n"
+    assert read("storage ls, without a container", "ls", "bronze")["containers"] == ["uploads"]
+    assert read("storage ls, without a container", "ls", "silver/")["containers"] == ["work"]
+    assert [file["path"] for file in read("storage ls", "ls", "silver/work/b")["files"]] == ["b.txt"]
+    assert cli("storage", "get", "silver/work/b.txt", "back.txt").returncode == 0
+    assert cli("storage", "put", "a.txt", "bronze:silver/c.txt").stdout == "bronze/silver/c.txt\n"
+    missing = cli("storage", "get", "silver/work/c.txt")
+    assert (missing.returncode, "`rmhdag storage ls silver/work/`" in missing.stderr) == (ExitCode.NOT_FOUND, True)
 
 
 def test_nothing_is_replaced_without_force(cli: RunCli, home: Path) -> None:

@@ -142,7 +142,7 @@ def unknown() -> tuple[Job, str]:
         (ending, ReasonCode.JOB_ENDING, "cancelled"),
         (pending, ReasonCode.WAITS_FOR_DEPENDENCIES, "Waiting for one (dispatched)."),
         (pending_any, ReasonCode.WAITS_FOR_DEPENDENCIES, "one of one (dispatched), other (dispatched)"),
-        (retrying, ReasonCode.WAITS_FOR_RETRY, "attempt 2 is due at 2026-03-01T00:01:00"),
+        (retrying, ReasonCode.WAITS_FOR_RETRY, "attempt 2 is due at 2026-03-01 00:01:00 UTC."),
         (no_room, ReasonCode.WAITS_FOR_ROOM, "queue light"),
         (no_room_for_child, ReasonCode.WAITS_FOR_ROOM, "queue light"),
         (max_parallel, ReasonCode.WAITS_FOR_MAX_PARALLEL, "max_parallel is 1"),

@@ -194,7 +194,7 @@ def check_query(request: HTTPConnection, parameters: Mapping[str, bool]) -> None
 
 
 def _all_of(parameters: Mapping[str, bool]) -> str:
-    return f"there are {', '.join(f'`{name}`' for name in parameters)}" if parameters else "there are none here"
+    return f"there are {', '.join(f'`{name}`' for name in parameters)}" if parameters else "this route takes none"
 
 
 def _check_path(values: Mapping[str, Any]) -> None:

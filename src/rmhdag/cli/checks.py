@@ -144,8 +144,8 @@ def check_retention(settings: Settings) -> Finding:
     return Finding(
         "retention",
         judge(days >= 1, "warning"),
-        f"finished jobs {days:g} days, history {settings.retention_history_days:g} days,"
-        f" unused payloads {settings.retention_payload_days:g} days",
+        f"days: {days:g} for finished jobs, {settings.retention_history_days:g} for history,"
+        f" {settings.retention_payload_days:g} for unused payloads",
         "jobs for a day at least",
         "Less than a day is for tests: set RMHDAG_RETENTION_DAYS to 1 or more.",
     )

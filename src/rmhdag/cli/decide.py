@@ -48,11 +48,13 @@ def decide(
     schema: SchemaOption = None,
 ) -> None:
     """Approve or reject a waiting approval node. If its job makes a revision that is reviewed, this decides about the
-    revision, too. Exit code 6 if it is not waiting, or if the workflow names others who decide.
+    revision, too. If the workflow names approvers, only they can decide: use a key with one of these names, or with the
+    database `--as NAME`. Exit code 6 if you may not decide, or if the node is not waiting.
 
     \b
     Examples:
       rmhdag decide 0198f3c2 release approve
+      rmhdag decide 0198f3c2 release approve --as data-stewards
       rmhdag decide 0198f3c2 release approve --clearance public
       rmhdag decide 0198f3c2 release reject --reason "clouds over the area"
     """

@@ -21,6 +21,7 @@ from rmhdag.cli.output import paint, say
 from rmhdag.cli.registering import register_files
 from rmhdag.cli.settings import Settings
 from rmhdag.cli.supervisor import TAIL_LINES, Supervised, Supervisor
+from rmhdag.cli.validation import plural
 from rmhdag.cli.watched_files import WatchedFiles, flow_files, handler_files
 from rmhdag.handlers.registry import split_modules
 from rmhdag.store.processes import registered_process_ids
@@ -55,7 +56,7 @@ class Reloader:
         self._refused: dict[Path, None] = {}
 
     def describe(self) -> str:
-        return f"{len(self._code)} files of handlers, {len(self._flows)} workflow files"
+        return f"{plural(len(self._code), 'handler file')} and {plural(len(self._flows), 'workflow file')}"
 
     @property
     def pause_seconds(self) -> float:

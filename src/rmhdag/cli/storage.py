@@ -25,7 +25,7 @@ from rmhdag.storage import BlobConflict, BlobNotFound, OutsideStorage, Storage, 
 
 PlaceArgument = Annotated[
     str,
-    typer.Argument(metavar="PLACE", help="CONTAINER/PATH in bronze, or ZONE:CONTAINER/PATH, such as silver:work/a."),
+    typer.Argument(metavar="PLACE", help="CONTAINER/PATH in bronze, or ZONE/CONTAINER/PATH, such as silver/work/a."),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")]
 PROGRESS_SECONDS = 0.2
@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
 
 def list_files(
     place: Annotated[
-        str, typer.Argument(metavar="[PLACE]", help="CONTAINER or CONTAINER/START in bronze; ZONE:… in another zone.")
+        str, typer.Argument(metavar="[PLACE]", help="CONTAINER or CONTAINER/START in bronze; ZONE/… in another zone.")
     ] = "",
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, max=1_000_000, help="Maximum number of entries.")
@@ -57,11 +57,11 @@ def list_files(
     Examples:
       rmhdag storage ls
       rmhdag storage ls uploads/2026/
-      rmhdag storage ls silver: --json
+      rmhdag storage ls silver --json
       rmhdag storage ls uploads/ --namespace alpha
     """
     zone, container, start = read_place(place)
-    with opened(namespace) as storage:
+    with opened(namespace, zone) as storage:
         if not container:
             containers = storage.containers(zone)
             if as_json:
@@ -69,7 +69,7 @@ def list_files(
             elif containers:
                 emit("".join(f"{name}/\n" for name in containers))
             else:
-                say(f"zone {zone} holds nothing")
+                say(f"zone {zone} is empty")
             return
         lines = list(islice(storage.list(zone, container, start), limit + 1))
     page, is_cut = lines[:limit], len(lines) > limit
@@ -82,9 +82,7 @@ def list_files(
         emit_json({"zone": zone, "files": files, "has_more": is_cut})
         return
     if not page:
-        # A colon makes a zone of it; without one it is a container of bronze that happens to have the name.
-        listing = f"ls {place}:` lists the zone" if place in set(type(zone)) else "ls` lists containers"
-        say(f"nothing in {zone} begins with {container}/{start}; `rmhdag storage {listing}")
+        say(f"no file of zone {zone} begins with {container}/{start}; {containers_hint(zone)}")
         return
     rows = [(show_bytes(file.size_bytes), show_moment(file.modified_at), file.address.path) for file in page]
     emit(lay_out(("SIZE", "CHANGED", "PATH"), rows, right=("SIZE",)))
@@ -120,7 +118,7 @@ def put_files(
         if not file.is_file():
             raise CommandFailed(f"{file} is not a file", code=ExitCode.NOT_FOUND)
     addresses = []
-    with opened(namespace) as storage:
+    with opened(namespace, zone) as storage:
         for file in files:
             address = BlobAddress(zone, container, f"{path}{file.name}" if is_folder else path)
             try:
@@ -156,7 +154,7 @@ def get_file(
     \b
     Examples:
       rmhdag storage get uploads/scene.tif
-      rmhdag storage get silver:cogs/scene.tif /tmp/cog.tif
+      rmhdag storage get silver/cogs/scene.tif /tmp/cog.tif
     """
     zone, container, path = read_place(place)
     if not container or not path:
@@ -167,8 +165,15 @@ def get_file(
         raise CommandFailed(
             f"{local} already exists", remedy="Name another file, or replace it with --force.", code=ExitCode.CONFLICT
         )
-    with opened(namespace) as storage:
-        size_bytes = storage.info(address).size_bytes
+    with opened(namespace, zone) as storage:
+        try:
+            size_bytes = storage.info(address).size_bytes
+        except BlobNotFound as error:
+            raise CommandFailed(
+                str(error),
+                remedy=f"`rmhdag storage ls {zone}/{container}/` lists the files there.",
+                code=ExitCode.NOT_FOUND,
+            ) from error
         try:
             with Transfer(local.name, size_bytes) as progress:
                 ref = storage.download(address, local, on_piece=progress)
@@ -178,28 +183,32 @@ def get_file(
 
 
 def read_place(text: str) -> tuple[Zone, str, str]:
-    """Zone, container and path. Storage checks the names themselves."""
-    named, colon, rest = text.partition(":")
-    zone = Zone.BRONZE
-    if colon:
-        if named not in set(Zone):
-            raise CommandFailed(
-                f"there is no zone {named!r}", remedy=f"Zones are {', '.join(Zone)}.", code=ExitCode.USAGE
-            )
-        zone = Zone(named)
+    """Zone, container and path. Storage checks the names themselves.
+
+    Commands print `silver/work/a`, so that is read as it is printed. A colon ends the zone in any case: a container of
+    bronze with the name of a zone is `bronze:silver/…`.
+    """
+    first, _, rest = text.partition("/")
+    if ":" not in first and first in set(Zone):
+        text = f"{first}:{rest}"
+    zone, colon, rest = text.partition(":")
+    if colon and zone not in set(Zone):
+        raise CommandFailed(f"there is no zone {zone!r}", remedy=f"Zones are {', '.join(Zone)}.", code=ExitCode.USAGE)
     container, _, path = (rest if colon else text).partition("/")
-    return zone, container, path
+    return Zone(zone) if colon else Zone.BRONZE, container, path
+
+
+def containers_hint(zone: Zone) -> str:
+    return f"`rmhdag storage ls{'' if zone is Zone.BRONZE else f' {zone}'}` lists the containers"
 
 
 @contextmanager
-def opened(namespace: str) -> Iterator[Storage]:
+def opened(namespace: str, zone: Zone) -> Iterator[Storage]:
     """The storage of the settings as a namespace sees it, with its refusals as sentences."""
     try:
         yield storage_of(load_settings().settings, namespace)
     except BlobNotFound as error:
-        raise CommandFailed(
-            str(error), remedy="`rmhdag storage ls CONTAINER` lists files.", code=ExitCode.NOT_FOUND
-        ) from error
+        raise CommandFailed(str(error), remedy=f"{containers_hint(zone)}.", code=ExitCode.NOT_FOUND) from error
     except OutsideStorage as error:
         raise CommandFailed(str(error), code=ExitCode.USAGE) from error
     except StorageError as error:

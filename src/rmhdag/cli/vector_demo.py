@@ -46,4 +46,4 @@ def show_vectors(platform: Operations, storage: Storage, seed: int) -> None:
     ended = watch_to_end(platform, str(accepted.job_id))
     tables = (ended.result_data or {}).get("tables") or []
     rows = [f"  {table['collection']}: {table['row_count']:,} rows, {table['geometry_type']}" for table in tables]
-    say("\n".join(["it is a table now, as soon as its revision is shown:", *rows]))
+    say("\n".join(["loaded into these tables:", *rows]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rmhdag.engine.reasons import Reason, ReasonCode
+from rmhdag.engine.reasons import Reason, ReasonCode, in_words
 from rmhdag.engine.run import JobRun
 from rmhdag.engine.slots import (
     CANCELLED,
@@ -124,9 +124,7 @@ def _listed(names: list[str]) -> str:
 
 def _explain_ready(run: JobRun, slot: Slot) -> Reason:
     if slot.next_attempt_at is not None:
-        text = (
-            f"Attempt {slot.attempt - 1} failed; attempt {slot.attempt} is due at {slot.next_attempt_at.isoformat()}."
-        )
+        text = f"Attempt {slot.attempt - 1} failed; attempt {slot.attempt} is due at {in_words(slot.next_attempt_at)}."
         return ReasonCode.WAITS_FOR_RETRY, text, "Retry the node to skip the wait."
     if slot.plan.behaviour.explain_ready is not None:
         return slot.plan.behaviour.explain_ready(run, slot)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import StrEnum
 
 
@@ -33,3 +34,8 @@ class ReasonCode(StrEnum):
 
 # Code, sentence, hint.
 Reason = tuple[ReasonCode, str, str | None]
+
+
+def in_words(moment: datetime) -> str:
+    """A time inside a sentence, to the second: `2026-03-01 00:01:00 UTC`."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import UTC
 
 from rmhdag.engine.explain import Explanation, ReasonCode, explain
 from rmhdag.engine.loading import load_run
 from rmhdag.engine.plan import Plan, PlanError
+from rmhdag.engine.reasons import in_words
 from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.engine.waiting import approval_reason
 from rmhdag.models.api.jobs import Reason
@@ -83,7 +83,7 @@ def _reason(run: JobRun, answer: Explanation, row: NodeRow) -> Reason:
         hint = f"Start a worker that loads its module: `rmhdag worker --queue {row.queue} --handlers MODULE`."
     elif row.available_at is not None:
         code = ReasonCode.WAITS_FOR_DUE_TIME
-        text = f"Its handler asked to be called again at {row.available_at.astimezone(UTC).isoformat()}."
+        text = f"Its handler asked to be called again at {in_words(row.available_at)}."
         hint = f"`rmhdag logs {run.job_id} --node {row.node_id}` may say why."
     reason = Reason(node_id=answer.node_id, reason_code=code, reason_text=text, hint=hint)
     return _with_last_error(reason, row)
@@ -100,7 +100,7 @@ def _with_last_error(reason: Reason, row: NodeRow) -> Reason:
     opening = f"Attempt {row.attempt - 1} failed; "
     if text.startswith(opening):
         text = text.removeprefix(opening)
-        text = text[:1].upper() + text[1:]  # capitalize() would also write the T of the time in lower case
+        text = text[:1].upper() + text[1:]  # capitalize() would also write UTC in lower case
     full_stop = "" if failed.endswith((".", "…", "!", "?")) else "."
     return reason.model_copy(update={"reason_text": f"{failed}{full_stop} {text}"})
 

@@ -16,7 +16,10 @@ from rmhdag.workflow.source_map import Path
 if TYPE_CHECKING:
     from rmhdag.workflow.definition import WorkflowDefinition
 
-_NOT_KNOWN = "Check its name; your own handlers are known once RMHDAG_HANDLERS names them or a worker has them"
+_NOT_KNOWN = (
+    "Check its name. For a handler of your own, name its module in RMHDAG_HANDLERS; "
+    "`validate --live` also knows the handlers of running workers"
+)
 
 
 def check_handler(handlers: KnownHandlers, handler: str, task: Mapping[str, Any], path: Path, report: Report) -> bool:

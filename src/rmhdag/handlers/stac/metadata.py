@@ -86,8 +86,8 @@ def date_warnings(items: Iterable[Mapping[str, Any]]) -> tuple[DataWarning, ...]
     if not undated:
         return ()
     text = (
-        "it says nowhere of which date it is, so its item has the time at which its file was stored, which does not "
-        "count for the collection's extent: give `datetime`, or `start_datetime` and `end_datetime`"
+        "neither the order nor the file says when the data was acquired: the item has the time at which the file was "
+        "stored, and the collection's extent leaves it out; pass `datetime`, or `start_datetime` and `end_datetime`"
     )
     return (warn(Finding.DATETIME_ASSUMED, text, undated),)
 
