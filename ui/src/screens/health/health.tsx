@@ -118,6 +118,11 @@ function Report({ health, onlyProblems }: { health: Health; onlyProblems: boolea
   );
 }
 
+/** What stands between backticks is a command or a name. */
+function withCode(text: string): (JSX.Element | string)[] {
+  return text.split("`").map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part));
+}
+
 function CheckLine({ check }: { check: Check }): JSX.Element {
   return (
     <li class="health-check" data-check={check.name}>
@@ -128,7 +133,7 @@ function CheckLine({ check }: { check: Check }): JSX.Element {
         </p>
         {check.remedy ? (
           <p class="health-remedy">
-            <Icon name="right" size={14} /> {check.remedy}
+            <Icon name="right" size={14} /> <span>{withCode(check.remedy)}</span>
           </p>
         ) : null}
       </div>

@@ -241,7 +241,10 @@ function WorkerCard(props: {
           shares={[{ count: Math.min(worker.tasks_held, worker.slots), tone: "active", word: "busy" }]}
         />
         <span class="num small">
-          {worker.tasks_held} of {counted(worker.slots, "slot")} busy
+          {/* Light tasks share a process, so a worker may hold more tasks than it has slots. */}
+          {worker.tasks_held <= worker.slots
+            ? `${worker.tasks_held} of ${counted(worker.slots, "slot")} busy`
+            : `${counted(worker.tasks_held, "task")} in ${counted(worker.slots, "slot")}`}
         </span>
       </div>
       <Facts

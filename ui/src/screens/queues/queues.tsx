@@ -119,7 +119,7 @@ const rateText = (rate: number | null | undefined): string =>
 
 function drainText(queue: Queue): string {
   if (queue.waiting === 0) return "–";
-  if (queue.workers === 0) return "never, without a worker";
+  if (queue.workers === 0) return "never";
   return queue.drain_seconds ? `≈ ${durationText(queue.drain_seconds)}` : "not at this pace";
 }
 
@@ -150,17 +150,17 @@ function QueueList({ queues, samples }: { queues: readonly Queue[]; samples: Map
             {
               id: "state",
               title: "State",
-              width: "8rem",
+              width: "7rem",
               cell: (queue) => {
                 const [status, word] = verdictOf(queue);
                 return <Status status={status} word={word} look="plain" />;
               },
             },
-            { id: "waiting", title: "Waiting", width: "5rem", align: "right", cell: (q) => countText(q.waiting) },
+            { id: "waiting", title: "Waiting", width: "4.5rem", align: "right", cell: (q) => countText(q.waiting) },
             {
               id: "oldest",
               title: "Oldest",
-              width: "5.5rem",
+              width: "5rem",
               align: "right",
               cell: (queue) => durationText(queue.oldest_seconds),
             },
@@ -175,7 +175,7 @@ function QueueList({ queues, samples }: { queues: readonly Queue[]; samples: Map
             {
               id: "in",
               title: "In",
-              width: "5.5rem",
+              width: "5rem",
               align: "right",
               hide: "medium",
               cell: (queue) => rateText(queue.in_per_minute),
@@ -183,7 +183,7 @@ function QueueList({ queues, samples }: { queues: readonly Queue[]; samples: Map
             {
               id: "out",
               title: "Out",
-              width: "5.5rem",
+              width: "5rem",
               align: "right",
               hide: "medium",
               cell: (queue) => rateText(queue.out_per_minute),
@@ -191,17 +191,17 @@ function QueueList({ queues, samples }: { queues: readonly Queue[]; samples: Map
             {
               id: "workers",
               title: "Workers",
-              width: "8rem",
+              width: "7.5rem",
               align: "right",
               hide: "narrow",
               cell: (queue) =>
                 queue.workers ? `${countText(queue.workers)} · ${counted(queue.slots, "slot")}` : "none",
             },
-            { id: "drain", title: "Empty in", width: "10rem", align: "right", hide: "medium", cell: drainText },
+            { id: "drain", title: "Empty in", width: "7.5rem", align: "right", hide: "medium", cell: drainText },
             {
               id: "letters",
               title: "Dead letters",
-              width: "7rem",
+              width: "6rem",
               align: "right",
               hide: "medium",
               cell: (queue) =>

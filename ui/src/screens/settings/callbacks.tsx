@@ -56,7 +56,7 @@ export function Callbacks(): JSX.Element {
           </Chip>
         ))}
       </div>
-      <Section title="Callbacks" aside={<span>newest first; `e` expands a row</span>} flush>
+      <Section title="Callbacks" aside={<span>newest first</span>} flush>
         <Resolved
           resource={callbacks}
           what="the callbacks"
@@ -138,7 +138,7 @@ function CallbackTable(props: { callbacks: readonly Callback[]; redeliver: (one:
               {
                 id: "act",
                 title: <span class="sr-only">Actions</span>,
-                width: "7.5rem",
+                width: "8.5rem",
                 align: "right" as const,
                 cell: (one: Callback) => (
                   <Button look="quiet" onClick={() => props.redeliver(one)}>

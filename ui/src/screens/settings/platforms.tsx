@@ -103,7 +103,8 @@ export function Platforms(): JSX.Element {
                   cell: (one) =>
                     one.updated_at ? (
                       <>
-                        <Time at={one.updated_at} /> <span class="faint">by {one.updated_by}</span>
+                        <Time at={one.updated_at} />{" "}
+                        {one.updated_by ? <span class="faint">by {one.updated_by}</span> : null}
                       </>
                     ) : (
                       "as shipped"
@@ -114,7 +115,7 @@ export function Platforms(): JSX.Element {
                       {
                         id: "act",
                         title: <span class="sr-only">Actions</span>,
-                        width: "7.5rem",
+                        width: "8.5rem",
                         align: "right" as const,
                         cell: (one: Platform) =>
                           one.active ? (

@@ -27,12 +27,15 @@ type State = Task["status"];
 const MOST = 500;
 const STATES: [State, string][] = [
   ["waiting", "waiting"],
-  ["delayed", "waiting for its next attempt"],
+  ["delayed", "waits to retry"],
   ["running", "running"],
   ["failed", "failed"],
   ["lost", "worker lost"],
   ["completed", "completed"],
 ];
+/** The vocabulary of nodes has other words for the same. */
+const lookOfState = (state: State): string =>
+  state === "waiting" ? "dispatched" : state === "delayed" ? "pending" : state;
 const ORDERS = {
   newest: "Newest jobs",
   slowest: "Slowest",
@@ -95,7 +98,7 @@ export default function Tasks(): JSX.Element {
       <div class="chips">
         {STATES.map(([state, word]) => (
           <Chip key={state} chosen={states.includes(state)} onToggle={() => toggle(state)}>
-            <Status status={state === "waiting" ? "dispatched" : state} word={word} look="plain" />
+            <Status status={lookOfState(state)} word={word} look="plain" />
           </Chip>
         ))}
         {handler ? <Chip onRemove={() => setQuery({ handler: null })}>handler {handler}</Chip> : null}
@@ -174,10 +177,10 @@ const COLUMNS: Column<Task>[] = [
   {
     id: "state",
     title: "State",
-    width: "9rem",
+    width: "8rem",
     cell: (task) => (
       <Status
-        status={task.status === "waiting" ? "dispatched" : task.status === "delayed" ? "pending" : task.status}
+        status={lookOfState(task.status)}
         word={task.status === "delayed" ? "waits to retry" : task.status}
         look="plain"
       />
@@ -193,8 +196,8 @@ const COLUMNS: Column<Task>[] = [
       </>
     ),
   },
-  { id: "handler", title: "Handler", width: "11rem", hide: "medium", cell: (task) => task.handler ?? "–" },
-  { id: "queue", title: "Queue", width: "8rem", hide: "medium", cell: (task) => task.queue ?? "–" },
+  { id: "handler", title: "Handler", width: "9rem", hide: "medium", cell: (task) => task.handler ?? "–" },
+  { id: "queue", title: "Queue", width: "7rem", hide: "medium", cell: (task) => task.queue ?? "–" },
   {
     id: "tries",
     title: "Retries",
@@ -220,7 +223,7 @@ const COLUMNS: Column<Task>[] = [
   {
     id: "worker",
     title: "Worker",
-    width: "7rem",
+    width: "6rem",
     hide: "medium",
     cell: (task) =>
       task.worker_id ? <Link to={`/nodes?show=all&worker=${task.worker_id}`}>{shortId(task.worker_id)}</Link> : "–",
@@ -228,14 +231,14 @@ const COLUMNS: Column<Task>[] = [
   {
     id: "job",
     title: "Job",
-    width: "7rem",
+    width: "6rem",
     hide: "narrow",
     cell: (task) => <Link to={to`/jobs/${task.job_id}`}>{shortId(task.job_id)}</Link>,
   },
   {
     id: "at",
     title: "When",
-    width: "7rem",
+    width: "6rem",
     hide: "narrow",
     cell: (task) => <Time at={task.reported_at ?? task.started_at ?? task.created_at} />,
   },
