@@ -67,9 +67,16 @@ SCREENS = (
     ("assets", "/assets", "h1"),
     ("asset", "/assets/{asset}", "h1"),
     ("approvals", "/approvals", "h1"),
-    ("queues", "/queues", "h1"),
-    ("nodes", "/nodes", "h1"),
-    ("health", "/health", "h1"),
+    ("tasks", "/tasks", "tbody tr[data-row]"),
+    ("handlers", "/tasks?tab=handlers", "tbody tr[data-row]"),
+    ("queues", "/queues?queue=light-tasks", "tbody tr[data-row]"),
+    ("dead-letters", "/queues?tab=dead-letters", "[role=tabpanel]"),
+    ("nodes", "/nodes", ".process"),
+    ("health", "/health", ".health-verdict"),
+    ("keys", "/settings", "tbody tr[data-row]"),
+    ("callbacks", "/settings?tab=callbacks", "[role=tabpanel]"),
+    ("platforms", "/settings?tab=platforms", "tbody tr[data-row]"),
+    ("about", "/about", ".facts"),
 )
 
 
@@ -111,9 +118,11 @@ def seed(url: str, cookie: dict[str, str]) -> dict[str, str]:
     return {"job": rasters[0]["job_id"], "failed": failed[0]["job_id"], "asset": assets[0]["asset_id"]}
 
 
-def take(context: BrowserContext, url: str, names: dict[str, str], folder: Path, ending: str) -> None:
+def take(context: BrowserContext, url: str, names: dict[str, str], folder: Path, ending: str, only: list[str]) -> None:
     page = context.new_page()
     for name, path, ready in SCREENS:
+        if only and name not in only:
+            continue
         page.goto(f"{url}/ui{path.format(**names)}")
         page.locator("h1").first.wait_for()
         if page.get_by_text("There is no such page").count():
@@ -132,6 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "docs/images")
     parser.add_argument("--all", action="store_true", help="also dark and narrow")
+    parser.add_argument("--only", nargs="+", default=[], help="names of screens")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="rmhdag-screenshots-") as folder, platform(Path(folder)) as facts:
@@ -142,11 +152,11 @@ def main() -> None:
             first.new_page().goto(str(facts["login_url"]))
             cookies = first.cookies()
             names = seed(url, {cookie["name"]: cookie["value"] for cookie in cookies})
-            take(first, url, names, options.folder, "")
+            take(first, url, names, options.folder, "", options.only)
             for ending, width, scheme in (("-dark", 1280, "dark"), ("-narrow", 360, "light")) if options.all else ():
                 other = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
                 other.add_cookies(cookies)  # type: ignore[arg-type]
-                take(other, url, names, options.folder, ending)
+                take(other, url, names, options.folder, ending, options.only)
             browser.close()
 
 

@@ -34,6 +34,7 @@ def test_a_platform_with_all_its_parts_is_well(api: Served, platform: Platform) 
         for check in part["checks"]:
             assert check["value"]
             assert check["threshold"]
+            assert check["meaning"], check["name"]
             assert (check["remedy"] is None) == (check["status"] == "HEALTHY")
 
 

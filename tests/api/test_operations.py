@@ -49,6 +49,26 @@ def test_queues_tell_what_waits_and_who_serves(api: Served, platform: Platform) 
     assert [one["waiting"] for one in elsewhere] == [0, 0]
 
 
+def test_queues_tell_their_pace(api: Served, platform: Platform) -> None:
+    seat = platform.seat()
+    platform.submit(workflow(only=task()))
+    platform.finish(seat)
+    for _ in range(2):
+        platform.submit(workflow(only=task()))
+    seat.work()
+    register_worker(platform.conn, "w1", "here", 7, "1", 3, ["light"])
+    client = api.client(Scope.READ)
+    (light,) = [one for one in client.get("/api/v1/queues/status").json()["queues"] if one["queue"] == "light"]
+    assert (light["waiting"], light["in_per_minute"], light["out_per_minute"]) == (2, 0.6, 0.2)
+    assert light["drain_seconds"] is None, "it does not get shorter"
+    platform.conn.execute("UPDATE dag_queue_messages SET created_at = created_at - interval '1 hour'")
+    platform.conn.execute("UPDATE dag_node_states SET dispatched_at = dispatched_at - interval '1 hour'")
+    (light,) = [one for one in client.get("/api/v1/queues/status").json()["queues"] if one["queue"] == "light"]
+    assert (light["in_per_minute"], light["out_per_minute"], light["drain_seconds"]) == (0, 0.2, 600)
+    elsewhere = api.client(Scope.READ, namespace="north").get("/api/v1/queues/status").json()["queues"]
+    assert {one["out_per_minute"] for one in elsewhere} == {0}
+
+
 def test_processes_are_listed(api: Served, platform: Platform) -> None:
     seat = platform.seat()
     register_worker(platform.conn, "w1", "here", 7, "1", 3, ["heavy"])
@@ -84,8 +104,13 @@ def test_a_dead_letter_is_shown_and_requeued_once(api: Served, platform: Platfor
     assert client.get("/api/v1/dead-letters?queue=heavy").json()["dead_letters"] == []
     path = f"/api/v1/dead-letters/{letter.dead_letter_id}"
     assert client.get(path).json()["reason"] == "lease_lost"
+    activity = client.get("/api/v1/orchestrator/activity?all=true").json()
+    assert [(one["job_id"], one["node_id"], one["taken_from"]) for one in activity["takeovers"]] == [
+        (job_id, "only", worker) for worker in ("w2", "w1", "w0")
+    ]
     problem(api.client(Scope.READ).post(f"{path}/requeue"), 403, "scope_missing")
     stranger = api.client(Scope.OPERATE, Scope.READ, namespace="north")
+    assert stranger.get("/api/v1/orchestrator/activity?all=true").json()["takeovers"] == []
     for action in ("requeue", "discard"):
         problem(stranger.post(f"{path}/{action}"), 404, "not_found")
     done = client.post(f"{path}/requeue").json()

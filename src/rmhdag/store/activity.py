@@ -14,6 +14,7 @@ SQL = load_queries(__file__)
 Rows = list[dict[str, Any]]
 # Enough to see what fails; a storm of failures must not make the page slow.
 MOST_FAILURES = 5_000
+MOST_EVENTS = 20_000
 
 
 def last_completions(conn: Conn, namespace: str) -> Rows:
@@ -32,6 +33,11 @@ def orchestrator_events(conn: Conn, namespace: str, owners: Sequence[str] | None
     """Newest first; of all, also of those that are gone, if no owners are named."""
     chosen = None if owners is None else list(owners)
     return _read(conn, "orchestrator_events", {"namespace": namespace, "owners": chosen, "with_errors": with_errors})
+
+
+def takeovers(conn: Conn, namespace: str) -> Rows:
+    """Newest first, among the newest events."""
+    return _read(conn, "takeovers", {"namespace": namespace, "looked_at": MOST_EVENTS})
 
 
 def _read(conn: Conn, query: str, parameters: dict[str, Any]) -> Rows:

@@ -58,3 +58,16 @@ WHERE (%(owners)s::text[] IS NULL OR owner_id = ANY(%(owners)s::text[]))
     AND (%(with_errors)s OR error_message IS NULL)
 ORDER BY event_id DESC
 LIMIT 100
+
+-- name: takeovers
+-- No index names the type of an event, so the newest are looked through.
+SELECT job_id, node_id, created_at, event_type, event_data
+FROM (
+    SELECT job_id, node_id, created_at, namespace, event_type, event_data
+    FROM dag_job_events
+    ORDER BY transaction_id DESC
+    LIMIT %(looked_at)s
+) AS newest
+WHERE namespace = %(namespace)s AND event_type IN ('job_reclaimed', 'node_lost')
+ORDER BY created_at DESC
+LIMIT 50

@@ -15,6 +15,7 @@ from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
 from rmhdag.models.rows import SCHEMA_VERSION
 from rmhdag.store import server_health
 from rmhdag.store.connection import Conn
+from rmhdag.views.health_meanings import MEANINGS
 from rmhdag.views.installation import Installation
 from rmhdag.views.processes import list_orchestrators, list_queues, list_workers, unserved_tasks
 from rmhdag.views.quotas import read_quotas_of
@@ -40,6 +41,9 @@ def look(conn: Conn, settings: Installation, namespace: str) -> Health:
             [*check_system(conn), check_quotas(conn, settings, namespace), check_reviews(conn, namespace)]
         ),
     }
+    for name, part in components.items():
+        for check in part.checks:
+            check.meaning = MEANINGS[name].get(check.name, "")
     return Health(
         status=worst(part.status for part in components.values()),
         version=rmhdag.__version__,

@@ -21,6 +21,7 @@ from rmhdag.models.api.orchestrator_figures import (
     OrchestratorEvent,
     OrchestratorStats,
     OrchestratorStatus,
+    Takeover,
 )
 from rmhdag.models.api.processes import OrchestratorSummary
 from rmhdag.store import activity
@@ -89,6 +90,19 @@ def activity_of(conn: Conn, namespace: str, owners: Sequence[str] | None, *, wit
         failing_handlers=handlers,
         failing_queues=[FailingQueue(queue=queue, failures=count) for queue, count in queues.most_common()],
         events=[_event(row) for row in activity.orchestrator_events(conn, namespace, owners, with_errors)],
+        takeovers=[_takeover(row) for row in activity.takeovers(conn, namespace)],
+    )
+
+
+def _takeover(row: dict[str, Any]) -> Takeover:
+    data = row["event_data"]
+    return Takeover(
+        job_id=row["job_id"],
+        node_id=row["node_id"],
+        timestamp=row["created_at"],
+        message=message(row["event_type"], row["node_id"], data, None),
+        taken_from=data.get("from") or data.get("worker_id"),
+        taken_by=data.get("to"),
     )
 
 

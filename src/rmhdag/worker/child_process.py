@@ -285,11 +285,7 @@ class ChildProcess:
         return data.decode(errors="replace").replace("\0", "�") if data else None
 
     def resident_bytes(self) -> int:
-        try:
-            fields = Path(f"/proc/{self.process.pid}/statm").read_bytes().split()
-            return int(fields[1]) * PAGE_BYTES
-        except (OSError, IndexError):
-            return 0
+        return resident_bytes_of(self.process.pid)
 
     def reap(self, *, wait: bool = False) -> Ending | None:
         """How it ended, if it has. The processes that it started are killed too."""
@@ -309,3 +305,12 @@ class ChildProcess:
         self.socket.close()
         os.close(self.output)
         self._board.close()
+
+
+def resident_bytes_of(process_id: int) -> int:
+    """Memory that a process uses now; 0 if it is gone."""
+    try:
+        fields = Path(f"/proc/{process_id}/statm").read_bytes().split()
+        return int(fields[1]) * PAGE_BYTES
+    except (OSError, IndexError):
+        return 0

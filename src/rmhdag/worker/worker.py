@@ -21,7 +21,7 @@ from rmhdag.observability import supervision, traces
 from rmhdag.observability.logs import get_logger, identify
 from rmhdag.observability.supervision import Overdue, Supervisor
 from rmhdag.store.identity import new_id
-from rmhdag.worker.child_process import ChildKind, ChildProcess
+from rmhdag.worker.child_process import ChildKind, ChildProcess, resident_bytes_of
 from rmhdag.worker.crew import Crew, HandlersBrokenError
 from rmhdag.worker.exchange import Exchange
 from rmhdag.worker.health_port import HealthPort, WorkerHealth
@@ -301,10 +301,16 @@ class Worker:
             "tasks_held": len(self._crew.by_pair),
             **self._exchange.counts(),
             "tasks_done": self._crew.tasks_done,
+            "memory_bytes": self._memory_bytes(),
             "lives": self._lives,
             "loops": self._supervisor.ages(),
             "threads": self._supervisor.restarts(),
         }
+
+    def _memory_bytes(self) -> int:
+        """Of this process and its children; pages that they share count for each."""
+        children = list(self._crew.staff.children)
+        return resident_bytes_of(os.getpid()) + sum(child.resident_bytes() for child in children)
 
     def health(self) -> WorkerHealth:
         """From any thread."""

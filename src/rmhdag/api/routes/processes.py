@@ -13,6 +13,7 @@ from rmhdag.models.api.processes import DrainAnswer, HandlerList, HandlerSummary
 from rmhdag.models.api.queues import QueueStatusList
 from rmhdag.store import processes as store
 from rmhdag.views import processes
+from rmhdag.views.queue_rates import add_rates
 
 router = APIRouter(prefix="/api/v1", tags=["processes"])
 ProcessId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
@@ -20,9 +21,11 @@ ProcessId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
 
 @router.get("/queues/status")
 def queue_status(caller: Reader, api: ApiContext) -> QueueStatusList:
-    """Each queue: waiting, delayed and running tasks, how long the oldest has waited, and the workers."""
+    """Each queue: waiting, delayed and running tasks, how long the oldest has waited, the pace, and the workers."""
     with api.connection() as conn:
-        return processes.queues(conn, caller.namespace, api.settings.queues, api.settings.orphan_seconds)
+        status = processes.queues(conn, caller.namespace, api.settings.queues, api.settings.orphan_seconds)
+        add_rates(conn, caller.namespace, status.queues)
+    return status
 
 
 @router.get("/workers")

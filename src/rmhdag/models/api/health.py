@@ -17,6 +17,7 @@ class HealthCheck(ApiModel):
     name: str
     status: HealthStatus
     value: str
+    meaning: str = Field(default="", description="What the check is about, and why it matters")
     threshold: str = Field(description="What is still healthy")
     remedy: str | None = Field(description="What to do; null where nothing is to be done")
 

@@ -86,6 +86,17 @@ class OrchestratorEvent(ApiModel):
     data: dict[str, Any]
 
 
+class Takeover(ApiModel):
+    """Work that was taken from a process that did not answer any more: a job, or a task of one."""
+
+    job_id: str
+    node_id: str | None = Field(description="Null if the whole job was taken over by another orchestrator")
+    timestamp: datetime
+    message: str
+    taken_from: str | None = Field(description="The orchestrator or worker that had it")
+    taken_by: str | None = Field(description="The orchestrator that has it now; null for tasks, which any worker takes")
+
+
 class OrchestratorActivity(ApiModel):
     """Jobs and failures are those of the caller's namespace; events those of the orchestrators that are shown."""
 
@@ -94,3 +105,4 @@ class OrchestratorActivity(ApiModel):
     failing_handlers: list[FailingHandler] = Field(description="Of failed attempts within the last hour")
     failing_queues: list[FailingQueue]
     events: list[OrchestratorEvent] = Field(description="The last 100, newest first")
+    takeovers: list[Takeover] = Field(description="Among the newest 20,000 events of jobs, at most 50, newest first")

@@ -21,6 +21,15 @@ class QueueStatus(ApiModel):
     slots: int = Field(description="Tasks that they can run at a time")
     dead_letters: int = Field(description="Open ones")
     attention: str | None = Field(description="What needs an operator's attention, in one sentence")
+    in_per_minute: float | None = Field(
+        default=None, description="Tasks that came in, averaged over the last 5 minutes; only in `queues/status`"
+    )
+    out_per_minute: float | None = Field(
+        default=None, description="Tasks that workers reported, averaged over the last 5 minutes"
+    )
+    drain_seconds: float | None = Field(
+        default=None, description="Until it is empty at this pace; null if it does not get shorter"
+    )
 
 
 class QueueStatusList(ApiModel):
