@@ -239,8 +239,13 @@ function onVisibility(): void {
   }
 }
 
-/** Begin; called once, when somebody is signed in. */
+let hasStarted = false;
+
+/** Begin, when somebody is signed in and the first screen has said what it listens to: a connection that is made before
+ * is replaced by a wider one. Later calls do nothing. */
 export function startLive(): void {
+  if (hasStarted) return;
+  hasStarted = true;
   document.addEventListener("visibilitychange", onVisibility);
   window.addEventListener("pagehide", () => release?.());
   window.addEventListener("pageshow", (event) => event.persisted && onVisibility());
