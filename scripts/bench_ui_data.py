@@ -99,7 +99,8 @@ def _seed_jobs(conn: Conn, digest: str, count: int) -> None:
         """INSERT INTO dag_jobs (job_id, namespace, workflow_id, workflow_version, workflow_hash, status, fairness_key,
                submitted_by, root_job_id, created_at, started_at, completed_at, updated_at, error_message,
                input_params, metadata)
-           SELECT id, 'default', 'tiles', 1, %(hash)s, (CASE WHEN i %% 10 = 3 THEN 'failed' ELSE 'completed' END)::job_status,
+           SELECT id, 'default', 'tiles', 1, %(hash)s,
+               (CASE WHEN i %% 10 = 3 THEN 'failed' ELSE 'completed' END)::job_status,
                'bench', 'user ' || i %% 50, id, at, at, at + interval '40 s', at + interval '40 s',
                CASE WHEN i %% 10 = 3 THEN 'no such band' END, '{}', '{}'
            FROM generate_series(1, %(count)s) AS i,
@@ -111,8 +112,8 @@ def _seed_jobs(conn: Conn, digest: str, count: int) -> None:
 
 def _seed_fan_out(conn: Conn, job_id: str, count: int, begin: datetime) -> None:
     conn.execute(
-        """INSERT INTO dag_node_states (job_id, node_id, namespace, status, created_at, updated_at, ready_at, started_at,
-               completed_at, output, input_params)
+        """INSERT INTO dag_node_states (job_id, node_id, namespace, status, created_at, updated_at, ready_at,
+               started_at, completed_at, output, input_params)
            VALUES (%(job)s, 'split', 'default', 'completed', %(begin)s, %(begin)s, %(begin)s, %(begin)s, %(begin)s,
                    jsonb_build_object('total', %(count)s::int), '{}'),
                (%(job)s, 'gather', 'default', 'completed', %(begin)s, %(begin)s, %(begin)s, %(begin)s, %(begin)s,
@@ -121,7 +122,8 @@ def _seed_fan_out(conn: Conn, job_id: str, count: int, begin: datetime) -> None:
     )
     conn.execute(
         """INSERT INTO dag_node_states (job_id, node_id, namespace, status, parent_node_id, fan_out_index,
-               fan_out_item_key, created_at, updated_at, ready_at, started_at, completed_at, error_message, input_params)
+               fan_out_item_key, created_at, updated_at, ready_at, started_at, completed_at, error_message,
+               input_params)
            SELECT %(job)s, 'split__' || i, 'default',
                (CASE WHEN i %% 1000 = 7 THEN 'failed' ELSE 'completed' END)::node_status, 'split', i, 'tile ' || i,
                %(begin)s, %(begin)s, %(begin)s, %(begin)s + i * interval '10 ms',
@@ -162,8 +164,8 @@ def add_events(conn: Conn, job_id: str, first_seq: int, count: int, nodes: int) 
     conn.execute(
         """INSERT INTO dag_job_events (job_id, seq, created_at, namespace, transaction_id, event_type, event_status,
                node_id, source_app, event_data)
-           SELECT %(job)s, i, now(), 'default', pg_current_xact_id(),
-               (CASE WHEN i %% 2 = 0 THEN 'node_completed' ELSE 'node_running' END), 'info',
+           SELECT %(job)s, i, now(), 'default', pg_current_xact_id()::text::bigint,
+               (CASE WHEN i %% 2 = 0 THEN 'node_completed' ELSE 'node_running' END)::event_type, 'info',
                'n' || (i / 2) %% %(nodes)s, 'bench', '{}'
            FROM generate_series(%(first)s::bigint, %(first)s::bigint + %(count)s - 1) AS i""",
         {"job": job_id, "first": first_seq, "count": count, "nodes": nodes},
@@ -181,6 +183,7 @@ def complete_node(conn: Conn, job_id: str, node_id: str, seq: int) -> None:
         conn.execute(
             """INSERT INTO dag_job_events (job_id, seq, created_at, namespace, transaction_id, event_type, event_status,
                    node_id, source_app, event_data)
-               VALUES (%s, %s, now(), 'default', pg_current_xact_id(), 'node_completed', 'success', %s, 'bench', '{}')""",
+               VALUES (%s, %s, now(), 'default', pg_current_xact_id()::text::bigint, 'node_completed', 'success', %s,
+                   'bench', '{}')""",
             (job_id, seq, node_id),
         )
