@@ -1,6 +1,6 @@
 /** What would happen: whether the server would accept it, which nodes run, and how long that usually takes. */
 import type { JSX } from "preact";
-import { type ApiError, api, counted, durationText, type Model, ok, useResource } from "~/core";
+import { type ApiError, counted, durationText, type Model, useResource } from "~/core";
 import { ErrorBox, Facts, Icon, Section } from "~/widgets";
 import { lastRuns } from "./last-runs";
 import { MiniGraph } from "./mini-graph";
