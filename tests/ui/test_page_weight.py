@@ -1,4 +1,4 @@
-"""What a page costs: at most ten requests until it is drawn and live, and few files."""
+"""What a page without a map costs: at most ten requests until it is drawn and live, and few files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def check(visitor: Visitor, path: str) -> None:
 
 @pytest.mark.timeout(300)
 def test_every_screen_needs_few_requests(visitor: Visitor, running_id: str) -> None:
-    for path in ("/", "/jobs", "/workflows", "/workflows/flaky", "/submit", "/submit/flaky", "/assets", "/approvals"):
+    for path in ("/", "/jobs", "/workflows", "/workflows/flaky", "/submit", "/submit/flaky", "/approvals"):
         check(visitor, path)
     check(visitor, f"/jobs/{running_id}?node=ask")
 
