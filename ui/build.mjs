@@ -69,29 +69,54 @@ const allStyles = {
   },
 };
 
-/* A chunk holds what the same entry points need. All of ours therefore need the same shared modules. */
-const oneSharedChunk = {
-  name: "one-shared-chunk",
-  setup(build) {
-    const sources = readdirSync(join(here, "src"), { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
-      .map((entry) => join(entry.parentPath ?? entry.path, entry.name));
-    const lazy = new Set([join(here, "src/app.tsx")]);
-    for (const source of sources) {
-      for (const [, path] of readFileSync(source, "utf8").matchAll(/import\("([.~][^"]+)"\)/g)) {
-        const target = path.startsWith("~/") ? join(here, "src", path.slice(2)) : resolve(dirname(source), path);
-        for (const ending of [".tsx", ".ts"]) if (sources.includes(target + ending)) lazy.add(target + ending);
-      }
+const sources = readdirSync(join(here, "src"), { recursive: true, withFileTypes: true })
+  .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
+  .map((entry) => join(entry.parentPath ?? entry.path, entry.name));
+const START = join(here, "src/app.tsx");
+
+/* Our modules that are imported dynamically. */
+function lazyModules() {
+  const lazy = new Set();
+  for (const source of sources) {
+    for (const [, path] of readFileSync(source, "utf8").matchAll(/import\("([.~][^"]+)"\)/g)) {
+      const target = path.startsWith("~/") ? join(here, "src", path.slice(2)) : resolve(dirname(source), path);
+      for (const ending of [".tsx", ".ts"]) if (sources.includes(target + ending)) lazy.add(target + ending);
     }
+  }
+  return lazy;
+}
+
+/* A chunk holds the modules that the same entry points need. Every lazy module therefore imports the start, and the
+   start imports what several screens share: both become one file, and a screen is one more. Maps do the same among
+   themselves. `shared` names modules, relative to here, by the kind of chunk in which a first build has found them. */
+const fewChunks = (shared) => ({
+  name: "few-chunks",
+  setup(build) {
+    const lazy = lazyModules();
+    const isMap = (path) => HEAVY.map.test(relative(here, path));
+    const imports = (paths) => paths.map((path) => `import ${JSON.stringify(join(here, path))};\n`).join("");
     build.onLoad({ filter: /\/src\/.*\.tsx?$/ }, ({ path }) => {
-      if (!lazy.has(path)) return undefined;
-      return {
-        contents: `import "~/shared";\n${readFileSync(path, "utf8")}`,
-        loader: path.endsWith("x") ? "tsx" : "ts",
-      };
+      if (path !== START && !lazy.has(path)) return undefined;
+      const own = relative(here, path);
+      const before =
+        path === START
+          ? `import "~/shared";\n${imports(shared.app)}`
+          : `import "~/app";\n${isMap(path) ? imports(shared.map.filter((one) => one !== own)) : ""}`;
+      return { contents: before + readFileSync(path, "utf8"), loader: path.endsWith("x") ? "tsx" : "ts" };
     });
   },
-};
+});
+
+/* Our modules in chunks that are nobody's own. */
+function sharedModules(metafile) {
+  const shared = { app: [], map: [] };
+  for (const output of Object.values(metafile.outputs)) {
+    if (output.entryPoint) continue;
+    const own = Object.keys(output.inputs).filter((input) => /^src\/.*\.tsx?$/.test(input) && input !== "src/app.tsx");
+    for (const input of own) shared[HEAVY.map.test(input) ? "map" : "app"].push(input);
+  }
+  return shared;
+}
 
 const hashOf = (bytes) => createHash("sha256").update(bytes).digest("hex").slice(0, 8).toUpperCase();
 
@@ -116,20 +141,33 @@ function sizesOf(metafile, files) {
 
 async function build() {
   const worker = await buildWorker();
-  const made = await esbuild.build({
-    ...common,
-    entryPoints: { app: "src/app.tsx", style: "all-styles" },
-    outdir: out,
-    splitting: true,
-    entryNames: "[name]-[hash]",
-    chunkNames: "[name]-[hash]",
-    assetNames: "[name]-[hash]",
-    plugins: [allStyles, oneSharedChunk, workerFile(`/ui/static/${worker.name}`)],
-  });
+  const bundle = (shared) =>
+    esbuild.build({
+      ...common,
+      entryPoints: { app: "src/app.tsx", style: "all-styles" },
+      outdir: out,
+      splitting: true,
+      entryNames: "[name]-[hash]",
+      chunkNames: "[name]-[hash]",
+      assetNames: "[name]-[hash]",
+      plugins: [allStyles, fewChunks(shared), workerFile(`/ui/static/${worker.name}`)],
+    });
+  const first = await bundle({ app: [], map: [] });
+  const made = await bundle(sharedModules(first.metafile));
   const outputs = [
     ...made.outputFiles.map((file) => ({ name: relative(out, file.path), bytes: file.contents })),
     worker,
   ];
+  // Every chunk imports esbuild's helpers for packages in CommonJS; those that use none of them need not fetch the file.
+  const isHelpers = ([path, { entryPoint, inputs }]) =>
+    path.endsWith(".js") && !entryPoint && Object.keys(inputs).every((input) => input === "<runtime>");
+  const [helpers] = Object.entries(made.metafile.outputs).find(isHelpers) ?? [];
+  if (helpers) {
+    const unused = new RegExp(`import ?"\\./${basename(helpers)}";\\n?`, "g");
+    for (const output of outputs.filter(({ name }) => name.endsWith(".js"))) {
+      output.bytes = Buffer.from(Buffer.from(output.bytes).toString().replace(unused, ""));
+    }
+  }
   const icon = readFileSync(join(here, "src/icon.svg"));
   const iconName = `icon-${hashOf(icon)}.svg`;
   outputs.push({ name: iconName, bytes: icon });
@@ -150,7 +188,12 @@ async function build() {
   }
   const rows = sizesOf(made.metafile, files);
   const entry = (kind) => rows.find((row) => row.name.startsWith(`${kind}-`))?.name;
-  const script = entry("app");
+  // The file named after the start only imports the chunk that holds it; the page loads the chunk itself.
+  const script = basename(
+    Object.entries(made.metafile.outputs).find(
+      ([, output]) => "src/app.tsx" in output.inputs && output.bytes > 1000,
+    )[0],
+  );
   const imports = Object.entries(made.metafile.outputs).find(([path]) => path.endsWith(script))[1].imports;
   const manifest = {
     script,

@@ -79,6 +79,19 @@ def test_processes_are_listed(api: Served, platform: Platform) -> None:
     assert (only["owner_id"], only["jobs_owned"], only["alive"]) == (seat.me, 0, True)
 
 
+def test_the_dashboard_is_one_answer_with_what_its_parts_say(api: Served, platform: Platform) -> None:
+    job_id = platform.submit(workflow(only=task()))
+    register_worker(platform.conn, "w1", "here", 7, "1", 3, ["heavy"])
+    client = api.client(Scope.READ)
+    whole = client.get("/api/v1/dashboard", params={"hours": 1, "bucket_minutes": 30}).json()
+    assert [one["job_id"] for one in whole["open_jobs"]["jobs"]] == [job_id]
+    assert whole["pulse"]["pending"] == client.get("/api/v1/pulse").json()["pending"] == 1
+    assert "w1" in {one["worker_id"] for one in whole["workers"]["workers"]}
+    assert whole["throughput"]["bucket_minutes"] == 30
+    assert whole["attention"]["failures"] == []
+    assert api.client(Scope.READ, namespace="north").get("/api/v1/dashboard").json()["open_jobs"]["jobs"] == []
+
+
 def test_handlers_are_those_of_workers_and_of_the_package(api: Served, platform: Platform) -> None:
     register_handlers(platform.conn, [MANIFEST])
     client = api.client(Scope.READ)

@@ -8,10 +8,6 @@ from rmhdag.models.scopes import Scope
 from tests.api.running import Running
 from tests.ui.conftest import Arrive
 
-# The page, its style, and scripts; then what is asked of the API.
-MOST_FILES = 7
-MOST_REQUESTS = 14
-
 
 def test_a_key_signs_in_and_comes_back_to_the_page(up: Running, arrive: Arrive) -> None:
     visitor = arrive(signed_in=False)
@@ -52,18 +48,6 @@ def test_an_old_link_says_so(arrive: Arrive) -> None:
     visitor.expected = {401}
     visitor.page.goto(f"{visitor.url}/login?token=old")
     expect(visitor.page.get_by_role("alert")).to_contain_text("works once")
-
-
-def test_a_page_needs_few_files(arrive: Arrive) -> None:
-    visitor = arrive()
-    # What the first page still fetches is not of the next one.
-    visitor.page.goto("about:blank")
-    files: list[str] = []
-    visitor.page.on("request", lambda request: files.append(request.url))
-    visitor.go("/jobs")
-    expect(visitor.page.locator("[data-live=live]")).to_be_visible()
-    assert len([url for url in files if "/ui" in url]) <= MOST_FILES, files
-    assert len(files) <= MOST_REQUESTS, files
 
 
 def test_an_unknown_page_offers_a_search(arrive: Arrive) -> None:

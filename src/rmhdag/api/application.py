@@ -52,6 +52,7 @@ COMMAND_ROUTES = {
     "callbacks": "callbacks",
     "catalogue": "catalogue",
     "clients": "clients",
+    "dashboard": "attention",
     "dead-letters": "dead_letters",
     "footprints": "footprints",
     "jobs": "jobs nodes timeline job_payloads",

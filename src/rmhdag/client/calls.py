@@ -35,6 +35,7 @@ from rmhdag.models.api.callbacks import CallbackPage, CallbackView
 from rmhdag.models.api.catalogue import CatalogueRemoval
 from rmhdag.models.api.children import FanOutChildren
 from rmhdag.models.api.clients import ClientChanges, ClientPage, ClientView
+from rmhdag.models.api.dashboard import Dashboard
 from rmhdag.models.api.health import Health
 from rmhdag.models.api.jobs import (
     BatchAnswers,
@@ -121,8 +122,8 @@ def get_job(job_id: str) -> Call[JobView]:
     return _get(_of(job_id), JobView)
 
 
-def get_overview(job_id: str, *, reasons: bool = False) -> Call[JobOverview]:
-    return _get(f"{_of(job_id)}/overview", JobOverview, reasons=reasons)
+def get_overview(job_id: str, *, reasons: bool = False, progress: bool = False) -> Call[JobOverview]:
+    return _get(f"{_of(job_id)}/overview", JobOverview, reasons=reasons, progress=progress)
 
 
 def get_progress(job_id: str) -> Call[JobProgress]:
@@ -279,6 +280,10 @@ def get_attention(hours: int) -> Call[Attention]:
 
 def get_pulse(hours: int) -> Call[Pulse]:
     return _get("pulse", Pulse, hours=hours)
+
+
+def get_dashboard(hours: int, bucket_minutes: int) -> Call[Dashboard]:
+    return _get("dashboard", Dashboard, hours=hours, bucket_minutes=bucket_minutes)
 
 
 def count_jobs(**filters: Any) -> Call[JobCounts]:

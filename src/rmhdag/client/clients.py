@@ -30,6 +30,7 @@ from rmhdag.client.sides import AsyncSide, Iteration, Operation, SyncSide
 from rmhdag.client.steps import Items, Steps, ask, pages
 from rmhdag.models.api.approvals import WaitingApproval
 from rmhdag.models.api.attention import Attention, Pulse
+from rmhdag.models.api.dashboard import Dashboard
 from rmhdag.models.api.health import Health
 from rmhdag.models.api.jobs import MOST_IN_A_BATCH, JobSubmission, JobSummary, SubmissionRequest
 from rmhdag.models.api.keys import Me
@@ -197,6 +198,11 @@ class ClientOperations(AdministrationOperations, AssetOperations, MapOperations,
     def pulse(self, hours: int = 24) -> Steps[Pulse]:
         """How the jobs of the last hours went: counts, success, durations, waits."""
         return (yield from ask(calls.get_pulse(hours)))
+
+    @Operation
+    def dashboard(self, hours: int = 24, *, bucket_minutes: int = 60) -> Steps[Dashboard]:
+        """What needs attention, how the last hours went, open jobs with their progress, and the workers."""
+        return (yield from ask(calls.get_dashboard(hours, bucket_minutes)))
 
     @Iteration
     def events(self, *, since: datetime | None = None, event_types: Sequence[str] = ()) -> Items[StreamedEvent]:

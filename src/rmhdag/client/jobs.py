@@ -148,9 +148,9 @@ class JobOperations(ABC, Generic[J]):
         return (yield from ask(calls.get_progress(self.job_id)))
 
     @Operation
-    def overview(self, *, reasons: bool = False) -> Steps[JobOverview]:
+    def overview(self, *, reasons: bool = False, progress: bool = False) -> Steps[JobOverview]:
         """The job with its nodes in the order in which they run, and why they do not."""
-        return (yield from ask(calls.get_overview(self.job_id, reasons=reasons)))
+        return (yield from ask(calls.get_overview(self.job_id, reasons=reasons, progress=progress)))
 
     @Operation
     def node(self, node_id: str) -> Steps[NodeView]:

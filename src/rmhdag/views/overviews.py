@@ -6,8 +6,10 @@ from rmhdag.engine.explain import ReasonCode
 from rmhdag.models.api.jobs import JobView, Reason
 from rmhdag.models.api.overviews import JobOverview
 from rmhdag.store.connection import Conn
+from rmhdag.views.graphs import read_structure
 from rmhdag.views.jobs import JobRow, find_job, reruns_of
 from rmhdag.views.pictures import JobPicture, picture_of
+from rmhdag.views.progress import job_progress
 from rmhdag.views.reading import shown_as
 from rmhdag.views.reasons import MOST_EXPLAINED_NODES, explain_nodes, most_telling, not_started
 
@@ -45,11 +47,27 @@ def _explain_job(conn: Conn, picture: JobPicture, alive_seconds: float) -> Reaso
     return most_telling(explain_nodes(conn, picture, picture.waiting, alive_seconds).values())
 
 
-def read_overview(conn: Conn, job: JobRow, *, alive_seconds: float, with_reasons: bool = False) -> JobOverview:
+def read_overview(
+    conn: Conn,
+    job: JobRow,
+    *,
+    alive_seconds: float,
+    with_reasons: bool = False,
+    with_progress: bool = False,
+    with_structure: bool = False,
+) -> JobOverview:
     most_loaded = MOST_EXPLAINED_NODES if with_reasons else 0
     picture = picture_of(conn, job, alive_seconds=alive_seconds, most_loaded=most_loaded)
     if with_reasons and not picture.has_ended and picture.node_counts.total <= MOST_EXPLAINED_NODES:
         reasons = explain_nodes(conn, picture, picture.waiting, alive_seconds)
         for node in picture.nodes:
             node.reason = reasons.get(node.node_id)
-    return shown_as(JobOverview, job, node_counts=picture.node_counts, nodes=picture.nodes, reruns=reruns_of(conn, job))
+    return shown_as(
+        JobOverview,
+        job,
+        node_counts=picture.node_counts,
+        nodes=picture.nodes,
+        reruns=reruns_of(conn, job),
+        structure=read_structure(conn, job) if with_structure else None,
+        progress=job_progress(conn, job) if with_progress and not picture.has_ended else None,
+    )

@@ -60,9 +60,14 @@ function note(error?: ApiError): void {
   for (const heard of listeners) heard(error === undefined || error.status !== 0, error);
 }
 
+/** When the first answer came, by the clock of the server: all that a page shows was read then or later. */
+export let firstAnswerAt: number | undefined;
+
 async function fetchOnce(request: Request): Promise<Response> {
   try {
-    return await fetch(request);
+    const response = await fetch(request);
+    firstAnswerAt ??= Date.parse(response.headers.get("Date") ?? "") || undefined;
+    return response;
   } catch (error) {
     if (request.signal.aborted) throw error;
     const unreachable = new ApiError(0, {

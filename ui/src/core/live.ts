@@ -1,7 +1,7 @@
 /** Live events with one connection per browser. The visible tab that holds a lock is connected and passes events on to
  * the others; hidden tabs hold nothing. What was missed is asked for by the place of the last event. */
 import { type ReadonlySignal, signal } from "@preact/signals";
-import type { Model } from "./api";
+import { firstAnswerAt, type Model } from "./api";
 
 export type LiveEvent = Model<"StreamedEvent">;
 /** `jobs`: events of jobs as a whole. `job:<id>`: all events of one job. `nodes`: all events of all jobs. */
@@ -26,6 +26,10 @@ const POLLING_AFTER_MS = 10_000;
 const WANTS_EVERY_MS = 20_000;
 /** Events that arrive together are passed on together: one drawing for a burst. */
 const GATHER_MS = 60;
+/** The header `Date` has whole seconds. */
+const SINCE_MARGIN_MS = 2_000;
+/** A page that connects later, because it was hidden, reads again instead of asking for all that happened. */
+const FIRST_WITHIN_MS = 60_000;
 
 const state = signal<LiveState>("connecting");
 const heardAt = signal<number>(Date.now());
@@ -42,6 +46,7 @@ let lastPlace = "";
 let release: (() => void) | undefined;
 let connection: AbortController | undefined;
 let connectedWithNodes = false;
+let hasConnected = false;
 
 /** Hear of news in a topic, in batches. The function that comes back ends it. A batch without events means that some
  * may have been missed: read again. */
@@ -141,8 +146,11 @@ async function lead(): Promise<void> {
 }
 
 async function listen(control: AbortController, withNodes: boolean): Promise<boolean> {
-  const types = withNodes ? [] : MILESTONES;
-  const query = types.map((type) => `event_types=${type}`).join("&");
+  const parts = withNodes ? [] : MILESTONES.map((type) => `event_types=${type}`);
+  // The first connection delivers what happened since the page began to read, so nothing has to be read again for it.
+  const isFirst = !hasConnected && !lastPlace && performance.now() < FIRST_WITHIN_MS && firstAnswerAt !== undefined;
+  if (isFirst && firstAnswerAt) parts.push(`since=${new Date(firstAnswerAt - SINCE_MARGIN_MS).toISOString()}`);
+  const query = parts.join("&");
   const headers: Record<string, string> = { Accept: "text/event-stream" };
   if (lastPlace) headers["Last-Event-ID"] = lastPlace;
   let watchdog = window.setTimeout(() => control.abort("silent"), SILENCE_MS);
@@ -160,7 +168,8 @@ async function listen(control: AbortController, withNodes: boolean): Promise<boo
     if (!response.ok || response.body === null) return false;
     const wasLost = state.value !== "live";
     setState("live");
-    if (!lastPlace && wasLost) resync();
+    if (!lastPlace && wasLost && !isFirst) resync();
+    hasConnected = true;
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     for (;;) {
@@ -239,8 +248,13 @@ function onVisibility(): void {
   }
 }
 
-/** Begin; called once, when somebody is signed in. */
+let hasStarted = false;
+
+/** Begin, when somebody is signed in and the first screen has said what it listens to: a connection that is made before
+ * is replaced by a wider one. Later calls do nothing. */
 export function startLive(): void {
+  if (hasStarted) return;
+  hasStarted = true;
   document.addEventListener("visibilitychange", onVisibility);
   window.addEventListener("pagehide", () => release?.());
   window.addEventListener("pageshow", (event) => event.persisted && onVisibility());

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { IconName } from "../widgets/icon";
 import { ErrorBox, Loading } from "../widgets/states";
 import { asApiError } from "./api";
+import { startLive } from "./live";
 import type { Scope } from "./session";
 
 export interface ScreenProps {
@@ -62,6 +63,9 @@ export function lazy<P extends object>(load: () => Promise<{ default: ComponentT
         },
       );
     }, []);
+    useEffect(() => {
+      if (Loaded) startLive();
+    });
     if (Loaded) return <Loaded {...props} />;
     if (error) return <ErrorBox error={asApiError(error)} what="this screen" retry={() => window.location.reload()} />;
     return <Loading />;

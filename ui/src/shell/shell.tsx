@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { registerKeys, useKeys } from "../core/keys";
+import { startLive } from "../core/live";
 import { density, type Theme, theme, zone } from "../core/preferences";
 import { Link, navigate, path, place } from "../core/router";
 import type { NavItem, Screen } from "../core/screen";
@@ -41,6 +42,8 @@ const firstPath = (screen: Screen): string => (typeof screen.path === "string" ?
 export function Shell({ screen, children }: { screen: Screen | undefined; children: ComponentChildren }): JSX.Element {
   useEffect(() => {
     if (screen) document.title = `${screen.title} · rmhdag`;
+    // A screen starts it itself, once it is there.
+    else startLive();
   }, [screen]);
   useEffect(() => {
     menuOpen.value = false;

@@ -181,6 +181,7 @@ def read_filters(
     )
 
 
+MOST_PROGRESS = 50
 Filters = Annotated[JobFilters, Depends(read_filters)]
 
 
@@ -191,14 +192,26 @@ def list_jobs(
     filters: Filters,
     cursor: CursorParameter = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    progress: Annotated[bool, Query(description="Also how far the first 50 running jobs of the page are")] = False,
 ) -> JobPage:
     """Jobs, newest first."""
     page = replace(filters, before=read_cursor(cursor, job_place), limit=limit + 1)
     with api.connection() as conn:
-        lines = read_jobs(conn, caller.namespace, page)
-    shown = lines[:limit]
-    more = len(lines) > limit
-    return JobPage(jobs=shown, next_cursor=write_cursor(shown[-1].created_at, shown[-1].job_id) if more else None)
+        return read_page(conn, caller.namespace, page, with_progress=progress)
+
+
+def read_page(conn: Conn, namespace: str, filters: JobFilters, *, with_progress: bool) -> JobPage:
+    """One line more than the page has is read."""
+    lines = read_jobs(conn, namespace, filters)
+    shown = lines[: filters.limit - 1]
+    progress = None
+    if with_progress:
+        running = [line.job_id for line in shown if line.status is JobStatus.RUNNING][:MOST_PROGRESS]
+        jobs = [find_job(conn, namespace, job_id) for job_id in running]
+        progress = [job_progress(conn, job) for job in jobs if job is not None]
+    is_last = len(lines) < filters.limit
+    cursor = None if is_last else write_cursor(shown[-1].created_at, shown[-1].job_id)
+    return JobPage(jobs=shown, next_cursor=cursor, progress=progress)
 
 
 @router.get("/jobs/counts")
@@ -212,7 +225,7 @@ def count_jobs(caller: Reader, api: ApiContext, filters: Filters) -> JobCounts:
 def progress_of_jobs(
     caller: Reader,
     api: ApiContext,
-    job_id: Annotated[list[Id], Query(min_length=1, max_length=50, description="May be repeated")],
+    job_id: Annotated[list[Id], Query(min_length=1, max_length=MOST_PROGRESS, description="May be repeated")],
 ) -> JobProgressList:
     """How far several jobs are, for lists."""
     with api.connection() as conn:
@@ -236,13 +249,22 @@ def get_overview(
     caller: Reader,
     api: ApiContext,
     reasons: Annotated[bool, Query(description="Also why nodes do not run; left out for jobs with many nodes")] = False,
+    progress: Annotated[bool, Query(description="Also how far the job is, unless it has ended")] = False,
+    structure: Annotated[bool, Query(description="Also the positions of the nodes in the graph")] = False,
 ) -> JobOverview:
     """A job with its nodes in the order in which they run; fan-outs as counts, however many children."""
     with api.connection() as conn:
         job = find_job(conn, caller.namespace, job_id) if is_id(job_id) else None
         if job is None:
             raise UnknownJobError(job_id)
-        return read_overview(conn, job, alive_seconds=api.settings.orphan_seconds, with_reasons=reasons)
+        return read_overview(
+            conn,
+            job,
+            alive_seconds=api.settings.orphan_seconds,
+            with_reasons=reasons,
+            with_progress=progress,
+            with_structure=structure,
+        )
 
 
 @router.post("/jobs/{job_id}/cancel", responses=COMMAND)

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, FailFast, Field, ValidationInfo, field_validato
 from rmhdag.models.api.api_model import ApiModel
 from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.api.problems import ProblemBody
+from rmhdag.models.api.progress import JobProgress
 from rmhdag.models.columns import Id, IdempotencyKey, InputJsonObject, Name, Priority, ShownObject, Url, varchar
 from rmhdag.models.jobs import CommandOutcome
 from rmhdag.models.limits import BODY_BYTES, JOBS_IN_A_BATCH, REASON_CHARACTERS
@@ -133,6 +134,7 @@ class JobSummary(ApiModel):
 class JobPage(ApiModel):
     jobs: list[JobSummary]
     next_cursor: str | None = Field(default=None, description="`cursor` of the next page; null on the last")
+    progress: list[JobProgress] | None = Field(None, description="If the query asks for it: of jobs that run")
 
 
 class JobCounts(ApiModel):

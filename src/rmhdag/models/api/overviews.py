@@ -7,7 +7,8 @@ from pydantic import Field
 from rmhdag.models.api.api_model import ApiModel
 from rmhdag.models.api.data_errors import ErrorView, WarningView
 from rmhdag.models.api.jobs import JobReference, NodeCounts, Reason
-from rmhdag.models.api.progress import TaskProgress
+from rmhdag.models.api.nodes import GraphStructure
+from rmhdag.models.api.progress import JobProgress, TaskProgress
 from rmhdag.models.columns import ShownObject
 from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, JobEnding, JobStatus, NodeStatus, NodeType
 
@@ -83,6 +84,10 @@ class JobOverview(ApiModel):
     node_counts: NodeCounts
     nodes: list[NodeOverview] = Field(description="Empty until an orchestrator has begun the job")
     reruns: list[JobReference] = Field(description="Of a job that has ended; oldest first")
+    progress: JobProgress | None = Field(
+        None, description="If the query asks for it and the job has not ended: how far it is, and when it will end"
+    )
+    structure: GraphStructure | None = Field(None, description="If the query asks for it: the positions of the nodes")
     seen_at: datetime = Field(description="By the clock of the database")
 
     @property

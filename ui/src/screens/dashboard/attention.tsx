@@ -2,6 +2,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { api, counted, countText, durationText, Link, type Model, ok, Resolved, to, useResource } from "~/core";
 import { Icon, type IconName, Section, Time, type Tone } from "~/widgets";
+import type { FirstRead } from "./first-read";
 
 type Attention = Model<"Attention">;
 
@@ -113,9 +114,18 @@ function itemsOf(data: Attention, window: string): Item[] {
   return items;
 }
 
-export function NeedsAttention({ hours, window }: { hours: number; window: string }): JSX.Element {
+export function NeedsAttention({
+  first,
+  hours,
+  window,
+}: {
+  first: FirstRead;
+  hours: number;
+  window: string;
+}): JSX.Element {
   const attention = useResource(
-    (signal) => ok(api.GET("/api/v1/attention", { params: { query: { hours } }, signal })),
+    (signal) =>
+      first.part("attention", () => ok(api.GET("/api/v1/attention", { params: { query: { hours } }, signal }))),
     [hours],
     { live: ["jobs"], everySeconds: 20, clears: false },
   );

@@ -1,5 +1,6 @@
 /** Is it fine, and what needs me? */
 import type { JSX } from "preact";
+import { useMemo } from "preact/hooks";
 import {
   ageText,
   api,
@@ -17,6 +18,7 @@ import {
 } from "~/core";
 import { Bars, ButtonLink, Chip, Loading, Page, Section, Stat } from "~/widgets";
 import { NeedsAttention } from "./attention";
+import { FirstRead } from "./first-read";
 import { Footprints } from "./footprints";
 import { RunningNow, Workers } from "./running";
 
@@ -28,14 +30,17 @@ export default function Dashboard(): JSX.Element {
   const [chosen, choose] = useQuery("window", "24h");
   const window: Window = chosen in WINDOWS ? (chosen as Window) : "24h";
   const [hours, minutes, words] = WINDOWS[window];
+  const first = useMemo(() => new FirstRead(hours, minutes), []);
   const pulse = useResource(
-    (signal) => ok(api.GET("/api/v1/pulse", { params: { query: { hours } }, signal })),
+    (signal) => first.part("pulse", () => ok(api.GET("/api/v1/pulse", { params: { query: { hours } }, signal }))),
     [hours],
     { live: ["jobs"], everySeconds: 30, clears: false },
   );
   const throughput = useResource(
     (signal) =>
-      ok(api.GET("/api/v1/metrics/throughput", { params: { query: { hours, bucket_minutes: minutes } }, signal })),
+      first.part("throughput", () =>
+        ok(api.GET("/api/v1/metrics/throughput", { params: { query: { hours, bucket_minutes: minutes } }, signal })),
+      ),
     [hours],
     { live: ["jobs"], everySeconds: 60, clears: false },
   );
@@ -59,7 +64,7 @@ export default function Dashboard(): JSX.Element {
         </>
       }
     >
-      <NeedsAttention hours={hours} window={window} />
+      <NeedsAttention first={first} hours={hours} window={window} />
       <Resolved resource={pulse} what="the figures" loading={<Loading rows={2} what="the figures" />}>
         {(data) => (
           <div class="card dashboard-stats">
@@ -93,7 +98,7 @@ export default function Dashboard(): JSX.Element {
       <Footprints />
       <div class="dashboard-columns">
         <Section title="Running now" flush>
-          <RunningNow />
+          <RunningNow first={first} />
         </Section>
         <div class="stack">
           <Section
@@ -120,7 +125,7 @@ export default function Dashboard(): JSX.Element {
             </Resolved>
           </Section>
           <Section title="Workers">
-            <Workers />
+            <Workers first={first} />
           </Section>
         </div>
       </div>

@@ -2,23 +2,20 @@
 import type { JSX } from "preact";
 import { ageText, api, counted, Link, now, ok, Resolved, to, useResource } from "~/core";
 import { ButtonLink, Duration, Empty, ProgressBar, Status, sharesOf, Time } from "~/widgets";
+import type { FirstRead } from "./first-read";
 
 const SHOWN = 8;
 const NONE = { total: 0, completed: 0, failed: 0, skipped: 0, cancelled: 0, running: 0 };
 
-async function readRunning(signal: AbortSignal) {
-  const query = { status: ["running", "pending"] as ("running" | "pending")[], limit: SHOWN };
-  const { jobs, next_cursor } = await ok(api.GET("/api/v1/jobs", { params: { query }, signal }));
-  const ids = jobs.map((job) => job.job_id);
-  const known = ids.length
-    ? (await ok(api.GET("/api/v1/jobs/progress", { params: { query: { job_id: ids } }, signal }))).jobs
-    : [];
-  const progress = new Map(known.map((one) => [one.job_id, one]));
-  return { jobs, hasMore: Boolean(next_cursor), progress };
+async function readRunning(first: FirstRead, signal: AbortSignal) {
+  const query = { status: ["running", "pending"] as ("running" | "pending")[], limit: SHOWN, progress: true };
+  const page = await first.part("open_jobs", () => ok(api.GET("/api/v1/jobs", { params: { query }, signal })));
+  const progress = new Map(page.progress?.map((one) => [one.job_id, one]));
+  return { jobs: page.jobs, hasMore: Boolean(page.next_cursor), progress };
 }
 
-export function RunningNow(): JSX.Element {
-  const running = useResource(readRunning, [], { live: ["jobs"], everySeconds: 3 });
+export function RunningNow({ first }: { first: FirstRead }): JSX.Element {
+  const running = useResource((signal) => readRunning(first, signal), [], { live: ["jobs"], everySeconds: 3 });
   return (
     <Resolved
       resource={running}
@@ -73,8 +70,9 @@ export function RunningNow(): JSX.Element {
   );
 }
 
-export function Workers(): JSX.Element {
-  const workers = useResource((signal) => ok(api.GET("/api/v1/workers", { signal })), [], {
+export function Workers({ first }: { first: FirstRead }): JSX.Element {
+  const read = (signal: AbortSignal) => first.part("workers", () => ok(api.GET("/api/v1/workers", { signal })));
+  const workers = useResource(read, [], {
     live: ["jobs"],
     everySeconds: 5,
   });

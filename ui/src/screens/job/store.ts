@@ -129,17 +129,18 @@ export class JobStore {
     const path = { job_id: this.jobId };
     this.readAt = Date.now();
     try {
-      const overview = await ok(
-        api.GET("/api/v1/jobs/{job_id}/overview", { params: { path, query: { reasons: true } } }),
-      );
+      const query = { reasons: true, progress: true, structure: this.hash === "" };
+      const answer = await ok(api.GET("/api/v1/jobs/{job_id}/overview", { params: { path, query } }));
+      const overview = answer as Overview;
       batch(() => this.take(overview));
-      if (overview.workflow_hash !== this.hash) {
+      if (overview.structure) {
+        this.structure.value = overview.structure;
+        this.hash = overview.workflow_hash;
+      } else if (overview.workflow_hash !== this.hash) {
         this.hash = overview.workflow_hash;
         void this.readStructure();
       }
-      if (!hasEnded(overview.status)) {
-        this.eta.value = await ok(api.GET("/api/v1/jobs/{job_id}/progress", { params: { path } }));
-      }
+      this.eta.value = overview.progress ?? undefined;
     } catch (error) {
       this.error.value = asApiError(error);
     }

@@ -31,7 +31,7 @@ export class JobRows {
   constructor(private query: JobQuery) {}
 
   private page(cursor: string | null, limit = PAGE) {
-    const query = { ...this.query, limit, ...(cursor ? { cursor } : {}) };
+    const query = { ...this.query, limit, progress: cursor === null, ...(cursor ? { cursor } : {}) };
     return ok(api.GET("/api/v1/jobs", { params: { query }, signal: this.running.signal }));
   }
 
@@ -51,9 +51,9 @@ export class JobRows {
         this.hasMore.value = Boolean(page.next_cursor);
         this.loading.value = false;
         this.isLoaded.value = true;
+        this.progress.value = new Map(page.progress?.map((job) => [job.job_id, job]));
       });
       this.cursor = page.next_cursor ?? null;
-      void this.readProgress();
     } catch (error) {
       if (signal.aborted) return;
       batch(() => {

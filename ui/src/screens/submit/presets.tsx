@@ -2,19 +2,18 @@
 import type { JSX } from "preact";
 import { ageText, api, ok, shortId, toastError, useResource } from "~/core";
 import type { Values } from "./inputs";
+import { lastRuns } from "./last-runs";
 
 interface PresetsProps {
   workflow_id: string;
   onChoose: (values: Values) => void;
 }
 
+const SHOWN = 10;
+
 export function Presets({ workflow_id, onChoose }: PresetsProps): JSX.Element | null {
-  const jobs = useResource(
-    async (signal) =>
-      (await ok(api.GET("/api/v1/jobs", { params: { query: { workflow_id, limit: 10 } }, signal }))).jobs,
-    [workflow_id],
-  );
-  const list = jobs.data.value ?? [];
+  const jobs = useResource(() => lastRuns(workflow_id), [workflow_id]);
+  const list = (jobs.data.value ?? []).slice(0, SHOWN);
   if (list.length === 0) return null;
   const load = async (job_id: string) => {
     try {

@@ -1,7 +1,8 @@
 /** What would happen: whether the server would accept it, which nodes run, and how long that usually takes. */
 import type { JSX } from "preact";
-import { type ApiError, api, counted, durationText, type Model, ok, useResource } from "~/core";
+import { type ApiError, counted, durationText, type Model, useResource } from "~/core";
 import { ErrorBox, Facts, Icon, Section } from "~/widgets";
+import { lastRuns } from "./last-runs";
 import { MiniGraph } from "./mini-graph";
 
 interface DryRunProps {
@@ -70,17 +71,9 @@ function verdictOf(order: Model<"OrderPreview"> | undefined): string {
 
 function Plan({ workflow }: { workflow: Model<"WorkflowDetail"> }): JSX.Element {
   const { workflow_id } = workflow;
-  const usual = useResource(
-    async (signal) =>
-      (
-        await ok(
-          api.GET("/api/v1/jobs", { params: { query: { workflow_id, status: ["completed"], limit: 20 } }, signal }),
-        )
-      ).jobs,
-    [workflow_id],
-  );
+  const usual = useResource(() => lastRuns(workflow_id), [workflow_id]);
   const seconds = (usual.data.value ?? [])
-    .flatMap((job) => job.duration_seconds ?? [])
+    .flatMap((job) => (job.status === "completed" ? (job.duration_seconds ?? []) : []))
     .sort((one, other) => one - other);
   const at = (share: number) => seconds[Math.min(seconds.length - 1, Math.floor(share * seconds.length))];
   return (
