@@ -91,7 +91,9 @@ def test_a_queue_without_a_worker_is_told_first(up: Running, visitor: Visitor) -
 
 def test_a_worker_shows_what_it_does_and_is_drained_with_a_preview(up: Running, visitor: Visitor) -> None:
     job_id = up.submit("slow", seconds=600)
-    worker_id = up.wait_for_node(job_id, "nap", "running")["worker_id"]
+    up.wait_for_node(job_id, "nap", "running")
+    (nap,) = up.get("tasks", job_id=job_id, status="running")["tasks"]
+    worker_id = nap["worker_id"]
     page = visitor.go(f"/nodes?worker={worker_id}")
     card = page.locator(f'[data-process="{worker_id}"]')
     expect(card).to_have_attribute("aria-current", "true")
@@ -118,20 +120,17 @@ def find_worker(up: Running, process_id: int) -> str | None:
 
 
 @contextmanager
-def foreign_worker(up: Running) -> Iterator[str]:
-    """A worker of an old version on a host with a hostile name; it is heard from until the end."""
-    worker_id = new_id()
-    up.cluster.conn.execute(
-        "INSERT INTO dag_workers (worker_id, host, process_id, version, slots, queues, heartbeat_at)"
-        """ VALUES (%s, %s, 1, '0.0.1', 2, '["nowhere"]', clock_timestamp() + interval '1 hour')""",
-        [worker_id, HOSTILE],
-    )
-    yield worker_id
-    up.cluster.conn.execute("DELETE FROM dag_workers WHERE worker_id = %s", [worker_id])
+def disguised_worker(up: Running) -> Iterator[str]:
+    """The worker, as if it were of an old version, on a host with a hostile name."""
+    (worker,) = [one for one in up.get("workers")["workers"] if one["alive"]]
+    change = "UPDATE dag_workers SET host = %s, version = %s WHERE worker_id = %s"
+    up.cluster.conn.execute(change, [HOSTILE, "0.0.1", worker["worker_id"]])
+    yield str(worker["worker_id"])
+    up.cluster.conn.execute(change, [worker["host"], worker["version"], worker["worker_id"]])
 
 
 def test_mixed_versions_are_told_and_names_are_text(up: Running, arrive: Arrive) -> None:
-    with foreign_worker(up) as worker_id:
+    with disguised_worker(up) as worker_id:
         visitor = arrive(Scope.READ)
         page = visitor.go("/nodes")
         expect(page.locator(".notice")).to_contain_text("1 process of 0.0.1")

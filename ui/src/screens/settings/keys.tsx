@@ -49,7 +49,12 @@ const SCOPES: [Scope, string][] = [
 ];
 const MOST = 500;
 
+/** Without the scope nothing is asked: the answer would be a refusal. */
 export function Keys(): JSX.Element {
+  return may("admin") ? <KeyList /> : <NoPermission what="the keys of this namespace" />;
+}
+
+function KeyList(): JSX.Element {
   const [dead, showDead] = useQuery("dead");
   const [made, setMade] = useState<Model<"KeyMade">>();
   const [open, setOpen] = useState(false);
@@ -90,7 +95,6 @@ export function Keys(): JSX.Element {
         void keys.reload();
       },
     });
-  if (!may("admin")) return <NoPermission what="the keys of this namespace" />;
   return (
     <div class="settings">
       <div class="chips">
