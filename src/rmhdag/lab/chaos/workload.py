@@ -54,8 +54,8 @@ class Habits:
 
     open_jobs: int = 40
     batch: int = 5
-    # The share of looks at which anything is submitted.
-    eagerness: float = 1.0
+    # So many times `batch` a second, counted by the clock; 0: at each look, as fast as the platform allows.
+    per_second: float = 0.0
     # Brief jobs come in waves: so many at each look until so many are open, and none until nearly all have ended.
     brief: int = 0
     wave: int = 0
@@ -69,8 +69,9 @@ class Habits:
 # More than orchestrators have time for: what waits in memory is what a mistake loses.
 CROWDED = Habits(open_jobs=60, brief=100, wave=1_500, cancelled=0.01, cancelled_brief=0.3, reruns=0.2, retries=0.2)
 
-# An hour of what the platform has time for: about five jobs of forty tasks a second, whatever the machine could do.
-STEADY = Habits(batch=1, eagerness=0.5)
+# An hour of what the platform has time for, four jobs of forty tasks a second. By the clock: a load that followed the
+# speed of the machine would let tables grow and shrink with what else the machine does.
+STEADY = Habits(batch=1, per_second=4.0, open_jobs=400)
 
 
 class Client:
@@ -147,6 +148,8 @@ class Workload:
         self._stopping = threading.Event()
         self._canceller = Canceller(Client(dsn, schema))
         self._submissions = 0
+        self._began = time.monotonic()
+        self._times = 0
         self._is_rising = True
         self.accepted: dict[str, str] = {}
         self.asked: Counter[str] = Counter()
@@ -204,12 +207,20 @@ class Workload:
         self._is_rising = open_brief < (habits.wave if self._is_rising else habits.wave / 10)
         if self._is_rising:
             self._submit_all(["chaos_brief"] * habits.brief)
-        if self._random.random() >= habits.eagerness:
+        if open_jobs + (0 if habits.brief else open_brief) >= habits.open_jobs:
             return
-        if open_jobs + (0 if habits.brief else open_brief) < habits.open_jobs:
-            names = list(self._kinds)
-            for name in self._random.choices(names, [self._kinds[name].share for name in names], k=habits.batch):
-                self._submit_all([name] * self._kinds[name].burst)
+        names = list(self._kinds)
+        count = habits.batch * self._due_times()
+        for name in self._random.choices(names, [self._kinds[name].share for name in names], k=count):
+            self._submit_all([name] * self._kinds[name].burst)
+
+    def _due_times(self) -> int:
+        """How many submissions are due at this look."""
+        if not self._habits.per_second:
+            return 1
+        due = int((time.monotonic() - self._began) * self._habits.per_second) - self._times
+        self._times += due
+        return due
 
     def _submit_all(self, workflow_ids: list[str]) -> None:
         """The same keys again, until there is an answer: a commit of which nobody knows must not make two jobs."""
