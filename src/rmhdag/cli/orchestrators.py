@@ -39,7 +39,7 @@ def orchestrators(
         return
     with connected(url, database_url, schema) as platform:
         lines = platform.client.orchestrators()
-    headers = ("ORCHESTRATOR", "HOST", "PROCESS", "VERSION", "STATE", "STARTED", "SILENT", "JOBS")
+    headers = ("ORCHESTRATOR", "HOST", "PROCESS", "VERSION", "STATE", "STARTED", "HEARTBEAT", "JOBS")
     show_listing(
         "orchestrators",
         lines,
@@ -51,7 +51,7 @@ def orchestrators(
             line.version,
             "draining" if line.stopping else "working",
             show_age(line.started_at),
-            show_duration(line.silent_seconds),
+            f"{show_duration(line.silent_seconds)} ago",
             line.jobs_owned,
         ),
         as_json=as_json,

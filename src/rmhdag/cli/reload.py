@@ -21,7 +21,7 @@ from rmhdag.cli.output import paint, say
 from rmhdag.cli.registering import register_files
 from rmhdag.cli.settings import Settings
 from rmhdag.cli.supervisor import TAIL_LINES, Supervised, Supervisor
-from rmhdag.cli.validation import plural
+from rmhdag.cli.tables import plural
 from rmhdag.cli.watched_files import WatchedFiles, flow_files, handler_files
 from rmhdag.handlers.registry import split_modules
 from rmhdag.store.processes import registered_process_ids

@@ -92,6 +92,10 @@ def show_moment(moment: datetime) -> str:
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def show_bytes(count: int) -> str:
     """`812 B`, `8.8 MB`, `1.6 GB`; a kilobyte has 1,000."""
     size, names = float(count), ["B", "kB", "MB", "GB", "TB", "PB"]

@@ -11,7 +11,7 @@ from rmhdag.cli.cancel import checked_reason
 from rmhdag.cli.doors import connected
 from rmhdag.cli.options import AsOption, JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit, emit_json, say
-from rmhdag.cli.tables import lay_out
+from rmhdag.cli.tables import lay_out, plural, show_bytes
 from rmhdag.models.api.assets import UnpublishAnswer
 
 
@@ -62,12 +62,18 @@ def unpublish(
         return
     if done.files or done.items or done.tables:
         rows: list[tuple[object, ...]] = [
-            (one.revision, "file", f"{one.zone}/{one.container}/{one.path}", one.size_bytes, one.shared_with or "")
+            (
+                one.revision,
+                "file",
+                f"{one.zone}/{one.container}/{one.path}",
+                show_bytes(one.size_bytes),
+                one.shared_with or "",
+            )
             for one in done.files
         ]
-        rows += [(one.revision, "item", f"{one.collection_id}/{one.item_id}", 0, "") for one in done.items]
-        rows += [("", "table", name, 0, "") for name in done.tables]
-        emit(lay_out(("REVISION", "WHAT", "NAME", "BYTES", "STAYS FOR"), rows, right=("REVISION", "BYTES")))
+        rows += [(one.revision, "item", f"{one.collection_id}/{one.item_id}", "", "") for one in done.items]
+        rows += [("", "table", name, "", "") for name in done.tables]
+        emit(lay_out(("REVISION", "WHAT", "NAME", "SIZE", "STAYS FOR"), rows, right=("REVISION", "SIZE")))
     say(describe(done))
     for notice in done.notices:
         say(notice)
@@ -78,10 +84,11 @@ def describe(done: UnpublishAnswer) -> str:
         return f"nothing of asset {done.asset_id} is left to unpublish"
     names = ", ".join(map(str, done.revisions))
     what = f"revision {names}" if len(done.revisions) == 1 else f"revisions {names}"
-    files = f"{done.file_count} files with {done.size_bytes} bytes and {done.item_count} items"
+    parts = [f"{plural(done.file_count, 'file')} ({show_bytes(done.size_bytes)})", plural(done.item_count, "item")]
     if done.tables:
-        files = f"{files}, and {len(done.tables)} tables"
-    kept = f"; {done.shared_file_count} shared files stay" if done.shared_file_count else ""
+        parts.append(plural(len(done.tables), "table"))
+    files = f"{', '.join(parts[:-1])} and {parts[-1]}"
+    kept = f"; files that stay because others have them: {done.shared_file_count}" if done.shared_file_count else ""
     if done.dry_run:
         return f"{what} of asset {done.asset_id} would lose {files}{kept}; nothing was changed (--no-dry-run does it)"
     return f"unpublished {what} of asset {done.asset_id}: {files}{kept}"

@@ -11,6 +11,7 @@ from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.handler_modules import configured_modules, describe_handlers
 from rmhdag.cli.output import emit, emit_json, paint, say
+from rmhdag.cli.tables import plural
 from rmhdag.cli.workflow_files import (
     CheckedFile,
     as_github_annotation,
@@ -106,10 +107,6 @@ def summarise(files: list[CheckedFile], count: int) -> str:
         return f"{plural(len(files), 'file')}, no problems"
     bad = sum(bool(file.problems) for file in files)
     return f"{plural(count, 'problem')} in {bad} of {plural(len(files), 'file')}"
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def report_twins(files: list[CheckedFile]) -> None:

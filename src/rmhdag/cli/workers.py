@@ -39,7 +39,7 @@ def workers(
         return
     with connected(url, database_url, schema) as platform:
         lines = platform.client.workers()
-    headers = ("WORKER", "HOST", "PROCESS", "STATE", "STARTED", "SILENT", "TASKS", "QUEUES")
+    headers = ("WORKER", "HOST", "PROCESS", "STATE", "STARTED", "HEARTBEAT", "TASKS", "QUEUES")
     show_listing(
         "workers",
         lines,
@@ -50,7 +50,7 @@ def workers(
             line.process_id,
             "draining" if line.draining else "working",
             show_age(line.started_at),
-            show_duration(line.silent_seconds),
+            f"{show_duration(line.silent_seconds)} ago",
             f"{line.tasks_held}/{line.slots}",
             ", ".join(line.queues),
         ),
