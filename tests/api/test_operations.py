@@ -208,8 +208,10 @@ def test_a_handler_is_tried_by_a_real_worker(migrated_database: str, tmp_path: P
     try:
         cluster.orchestrator()
         cluster.worker("--queue", "light")
-        with served(migrated_database, development=True) as api:
+        # On a busy machine a worker needs long to end the process of a handler.
+        with served(migrated_database, development=True, trial_grace_seconds=60.0) as api:
             client = api.client(Scope.OPERATE, Scope.READ)
+            client.timeout = 90
 
             def attempt(handler: str, params: dict[str, Any], **more: Any) -> Any:
                 body = {"handler": handler, "params": params, "queue": "light", "timeout_seconds": 20, **more}

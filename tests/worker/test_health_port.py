@@ -114,6 +114,7 @@ def test_a_real_worker_tells_of_itself(desk: Desk, start_worker: Start) -> None:
         "tasks_unread",
         "tasks_unreported",
         "tasks_done",
+        "memory_bytes",
         "lives",
         "loops",
         "threads",

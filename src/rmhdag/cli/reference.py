@@ -65,7 +65,7 @@ def fields_of(model: type[BaseModel], *, without: Collection[str] = ()) -> str:
     return ", ".join(name for name in model.model_fields if name not in without)
 
 
-JOB = fields_of(JobOverview, without=("node_counts", "nodes", "reruns", "seen_at")).replace(
+JOB = fields_of(JobOverview, without=("node_counts", "nodes", "reruns", "seen_at", "progress", "structure")).replace(
     "warnings", f"warnings [{fields_of(WarningView)}]"
 )
 NODE = fields_of(NodeOverview, without=("reason",))

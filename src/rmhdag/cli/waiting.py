@@ -101,7 +101,8 @@ def tell_failure(platform: Operations, job: JobOverview) -> None:
 
 def as_facts(job: JobOverview, *, with_reasons: bool = False) -> dict[str, Any]:
     """The object of `--json`. Counts of nothing are left out."""
-    hidden = {"seen_at"} if with_reasons else {"seen_at", "reruns"}
+    # The parts that only the web interface asks for are always empty here.
+    hidden = {"seen_at", "progress", "structure", *(() if with_reasons else ("reruns",))}
     facts = job.model_dump(exclude=hidden)
     facts["node_counts"] = some(facts["node_counts"])
     for node in facts["nodes"]:

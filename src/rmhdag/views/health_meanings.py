@@ -34,6 +34,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "callbacks": "Notifications to the systems that submitted jobs.",
         "unclaimed jobs": "Submitted jobs that no orchestrator has taken yet.",
         "dead letters": "Tasks and messages that were given up and wait for a decision of a person.",
+        "tables in PostGIS": "Tables of vector data that get their public names, or are dropped, in the background.",
     },
     "workers": {
         "alive": "Workers run the tasks; without one, everything waits.",
