@@ -53,13 +53,13 @@ export function Platforms(): JSX.Element {
                 {
                   id: "name",
                   title: "Platform",
-                  width: "10rem",
+                  width: "7rem",
                   cell: (one) => <strong>{one.platform_id}</strong>,
                 },
                 {
                   id: "state",
                   title: "State",
-                  width: "7rem",
+                  width: "5.5rem",
                   cell: (one) => (
                     <Status
                       status={one.active ? "active" : "stopped"}
@@ -115,7 +115,7 @@ export function Platforms(): JSX.Element {
                       {
                         id: "act",
                         title: <span class="sr-only">Actions</span>,
-                        width: "8.5rem",
+                        width: "7.5rem",
                         align: "right" as const,
                         cell: (one: Platform) =>
                           one.active ? (

@@ -300,15 +300,29 @@ function Handlers({ tasks }: { tasks: readonly Task[] }): JSX.Element {
               title: "Handler",
               cell: (line) => <Link to={`/tasks?handler=${encodeURIComponent(line.handler)}`}>{line.handler}</Link>,
             },
-            { id: "tasks", title: "Tasks", width: "5rem", align: "right", cell: (line) => countText(line.tasks) },
+            {
+              id: "tasks",
+              title: "Tasks",
+              width: "5rem",
+              align: "right",
+              hide: "narrow",
+              cell: (line) => countText(line.tasks),
+            },
             {
               id: "failed",
               title: "Failed",
-              width: "6rem",
+              width: "5rem",
               align: "right",
               cell: (line) => (line.finished ? percentText((100 * line.failed) / line.finished) : "–"),
             },
-            { id: "p50", title: "p50", width: "6rem", align: "right", cell: (line) => durationText(line.p50) },
+            {
+              id: "p50",
+              title: "p50",
+              width: "6rem",
+              align: "right",
+              hide: "narrow",
+              cell: (line) => durationText(line.p50),
+            },
             { id: "p95", title: "p95", width: "6rem", align: "right", cell: (line) => durationText(line.p95) },
           ]}
         />
