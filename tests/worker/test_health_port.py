@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from rmhdag.observability.supervision import Supervisor
+from rmhdag.observability.supervision import Loop, Supervisor
 from rmhdag.worker.health_port import HealthPort, WorkerHealth, answer
 from rmhdag.worker.settings import WorkerSettings
 from tests.worker.conftest import Desk, WorkerProcess
@@ -86,6 +86,12 @@ def test_a_port_that_is_taken_stops_no_worker() -> None:
         other = HealthPort(WorkerSettings(dsn="host=nowhere", queues=("light",), health_port=port), lambda: WELL)
         assert other.port is None
         other.close()
+
+
+def test_a_thread_that_starts_after_the_end_ends_quietly() -> None:
+    port = HealthPort(WorkerSettings(dsn="host=nowhere", queues=("light",), health_port=0), lambda: WELL)
+    port.close()
+    port._serve(Loop("health", 60))
 
 
 def health_url(worker: WorkerProcess) -> str:

@@ -60,6 +60,7 @@ class HealthPort:
         except OSError as error:
             log.warning("no health port %s:%s: %s", settings.health_host, settings.health_port, error)
             return
+        self._listener.settimeout(ACCEPT_SECONDS)
         log.info("health is reported at http://%s:%s/health", *self._listener.getsockname()[:2])
 
     def start(self, supervisor: Supervisor) -> None:
@@ -81,7 +82,6 @@ class HealthPort:
         """An error while a caller is answered does not end the loop."""
         listener = self._listener
         assert listener is not None
-        listener.settimeout(ACCEPT_SECONDS)
         while True:
             loop.turn()
             try:
