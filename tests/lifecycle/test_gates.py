@@ -163,7 +163,7 @@ def test_who_rejects_at_a_later_gate_takes_the_approval_back(platform: Platform)
 
 
 def test_a_gate_that_times_out_leaves_no_review_behind(platform: Platform) -> None:
-    platform.register(gated_workflow(timeout_seconds=60))
+    platform.register(gated_workflow(timeout_seconds=5))
     seat = platform.seat()
     ordered = at_the_gate(platform, seat, content(1))
     platform.conn.execute("UPDATE dag_node_states SET deadline_at = now() - interval '1 second' WHERE node_id = 'ask'")
