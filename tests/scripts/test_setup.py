@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # The smallest Debian has these.
 REAL = "cat cp cut dirname env flock getent grep ln mkdir mktemp mv rm sed sh sha256sum tail".split()
-PACKAGES = ("postgresql-15 postgresql-15-postgis-3", "pgbouncer", "strace", "curl", "chromium", "nodejs npm")
+PACKAGES = ("postgresql-15 postgresql-15-postgis-3", "pgbouncer", "strace", "curl", "chromium libatomic1", "nodejs npm")
 
 # Makes an environment whose python and uv are itself again.
 PYTHON = """

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import playwright
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
@@ -57,10 +59,12 @@ def up(issuer: Issuer) -> Iterator[Running]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     require(Path(CHROMIUM).exists(), "Chromium is not installed")
+    driver = Path(playwright.__file__).parent / "driver" / "node"
+    require(subprocess.run([driver, "--version"], capture_output=True).returncode == 0, "libatomic1 is not installed")
     require(read_bundle() is not None and AXE.exists(), "the web interface is not built: scripts/build-ui --check")
     expect.set_options(timeout=PATIENCE_MS)
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+    with sync_playwright() as browsers:
+        opened = browsers.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         yield opened
         opened.close()
 
