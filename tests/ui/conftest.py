@@ -75,7 +75,12 @@ def arrive(up: Running, browser: Browser) -> Iterator[Arrive]:
     visitors: list[Visitor] = []
 
     def open_window(
-        *scopes: Scope, width: int = 1280, theme: str = "light", url: str | None = None, signed_in: bool = True
+        *scopes: Scope,
+        width: int = 1280,
+        theme: str = "light",
+        url: str | None = None,
+        signed_in: bool = True,
+        namespace: str = "default",
     ) -> Visitor:
         context = browser.new_context(
             viewport={"width": width, "height": 800}, color_scheme="dark" if theme == "dark" else "light"
@@ -84,7 +89,7 @@ def arrive(up: Running, browser: Browser) -> Iterator[Arrive]:
         visitors.append(visitor)
         if signed_in:
             token = api_keys.create_login(
-                up.cluster.conn, "ada", scopes or EVERYTHING, created_by="test", namespace="default"
+                up.cluster.conn, "ada", scopes or EVERYTHING, created_by="test", namespace=namespace
             )
             visitor.page.goto(f"{visitor.url}/login?token={token}")
             visitor.page.locator("h1").first.wait_for()

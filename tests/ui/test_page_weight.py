@@ -9,6 +9,7 @@ from playwright.sync_api import Request, expect
 
 from tests.api.running import Running
 from tests.ui.browsing import Visitor
+from tests.ui.conftest import Arrive
 
 MOST_REQUESTS = 10
 # The page, its style, its icon, the start and the screen.
@@ -16,9 +17,9 @@ MOST_FILES = 5
 # The map of footprints, what all maps share (two files), and the outlines of countries.
 MOST_FILES_OF_A_MAP = 4
 # Not /nodes, which asks five questions about processes: 11 requests.
-SCREENS = (
-    "/ /jobs /workflows /workflows/flaky /submit /submit/flaky /approvals /assets /queues /health /settings /tasks"
-).split()
+SCREENS = "/jobs /workflows /workflows/flaky /submit /submit/flaky /queues /health /settings /tasks /about".split()
+# These show what was published, which other tests do meanwhile: they are opened where nobody has published anything.
+SCREENS_OF_CONTENT = ("/", "/approvals", "/assets")
 PANES = ("graph", "fan-out", "timeline", "tasks", "logs", "outputs", "events", "definition")
 
 
@@ -58,18 +59,20 @@ def requests_of(visitor: Visitor, path: str) -> set[str]:
 def check(visitor: Visitor, path: str) -> None:
     addresses = requests_of(visitor, path)
     files = [address for address in addresses if "/ui" in address]
-    # Whether there is something to draw depends on what the platform has published.
     of_map = MOST_FILES_OF_A_MAP if any("/footprint-map" in file for file in files) else 0
     assert len(files) <= MOST_FILES + of_map, "\n".join([path, *sorted(files)])
     assert len(addresses) <= MOST_REQUESTS + of_map, "\n".join([path, *sorted(addresses)])
 
 
 @pytest.mark.timeout(300)
-def test_every_screen_needs_few_requests(visitor: Visitor, running_id: str) -> None:
+def test_every_screen_needs_few_requests(visitor: Visitor, arrive: Arrive, running_id: str) -> None:
     # The health of a platform without all of its parts is answered with it.
     visitor.expected = {503}
     for path in SCREENS:
         check(visitor, path)
+    newcomer = arrive(namespace="newcomers")
+    for path in SCREENS_OF_CONTENT:
+        check(newcomer, path)
     check(visitor, f"/jobs/{running_id}?node=ask")
 
 
