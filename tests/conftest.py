@@ -63,6 +63,15 @@ def commands_leave_no_key_behind() -> Iterator[None]:
         vault.use_for_inputs(before)
 
 
+@pytest.fixture(autouse=True)
+def counted_lines_are_written_by_the_test_that_caused_them() -> Iterator[None]:
+    """Ten seconds later they would appear on the stderr of a command that another test runs inside this process."""
+    yield
+    logs = sys.modules.get("rmhdag.observability.logs")
+    if logs is not None:
+        logs.REPEATED_LINES.flush()
+
+
 def required_binaries(name: str) -> ServerBinaries:
     """The binaries behind the parameter ids `wheel18` and `debian15`."""
     if name == "wheel18":

@@ -143,3 +143,11 @@ def test_lines_that_anybody_can_cause_are_counted(capsys: pytest.CaptureFixture[
         for _ in range(100):
             get_logger("x").warning("caller_refused", code="a_code_of_this_test")
     assert capsys.readouterr().err.count("a_code_of_this_test") == 1
+
+
+def test_counts_of_left_out_lines_are_written_when_the_process_ends(tmp_path: Path) -> None:
+    program = "from rmhdag.observability.logs import get_logger\n"
+    program += "for _ in range(3): get_logger().warning('caller_refused', code='no_key')\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    first, counted = done.stderr.splitlines()
+    assert "repeated" not in first and "repeated=2" in counted

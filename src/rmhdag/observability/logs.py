@@ -5,6 +5,7 @@ Log records of libraries take the same way. A line that cannot be written is los
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import math
@@ -171,8 +172,10 @@ def _tell_repeated(event: str, code: str | None, count: int) -> None:
     get_logger(__name__).warning(event, repeated=count, **({} if code is None else {"code": code}))
 
 
+REPEATED_LINES = RepeatedLines(_tell_repeated)
+atexit.register(REPEATED_LINES.flush)
 SHARED: list[Processor] = [
-    RepeatedLines(_tell_repeated),
+    REPEATED_LINES,
     structlog.contextvars.merge_contextvars,
     _add_process_fields,
     _add_trace,

@@ -57,9 +57,17 @@ class RepeatedLines:
     def _end_interval(self, kind: tuple[str, str | None]) -> None:
         """While lines are suppressed, one line per interval gives their number; then the next line is written again."""
         with self._lock:
-            count = self._left_out.pop(kind)
+            count = self._left_out.pop(kind, 0)
             if count:
                 self._left_out[kind] = 0
                 self._wait(kind)
         if count:
             self._tell(*kind, count)
+
+    def flush(self) -> None:
+        """Writes all counts now, for example because the process ends; the next line of each kind is written again."""
+        with self._lock:
+            counts, self._left_out = self._left_out, {}
+        for kind, count in counts.items():
+            if count:
+                self._tell(*kind, count)
