@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "orchestrator": frozenset(
         {"models", "workflow", "engine", "assets", "picture", "store", "services", "messaging", "storage", "catalogue"}
     )
-    | {"observability", "postgis"},
+    | {"observability", "postgis", "machine"},
     "api": frozenset({"models", "workflow", "engine", "assets", "picture", "store", "services", "views", "messaging"})
     | {"observability", "orchestrator", "storage", "ui"},
     "ui": frozenset(),

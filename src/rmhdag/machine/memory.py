@@ -24,3 +24,9 @@ def give_memory_back() -> None:
             (M_TRIM_THRESHOLD, TRIM_BYTES),
         ):
             mallopt(parameter, value)
+
+
+def trim() -> bool:
+    """Give back what is free now, whatever its size; says whether there was any. Without glibc, this does nothing."""
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return malloc_trim is not None and bool(malloc_trim(0))

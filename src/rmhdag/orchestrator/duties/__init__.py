@@ -21,6 +21,7 @@ from rmhdag.orchestrator.duties import (
     strays,
     stuck_dispatch,
     timers,
+    unused_memory,
 )
 
 Duties = dict[ModuleType, Callable[[OrchestratorSettings], float]]
@@ -47,6 +48,7 @@ UPKEEP: Duties = {
     silent_jobs: lambda settings: settings.stall_seconds / 5,
     processed_results: lambda settings: settings.processed_seconds,
     namespace_usage: lambda settings: settings.usage_seconds,
+    unused_memory: lambda settings: unused_memory.INTERVAL_SECONDS,
 }
 
 # These take a small part of the time at most, however long they take.
