@@ -104,6 +104,7 @@ class Platform:
                 whole = [sys.executable, "-m", "rmhdag.cli", *command]
                 self._processes.append(subprocess.Popen(whole, env=variables, stdout=log, stderr=log))
         self.peak_megabytes = 0
+        self.steps = ""
         self._conn = connect(self._dsn, "bench", autocommit=True)
         self._conn.execute("SET search_path TO dagapp")
         definition = load_file(WORKFLOW).definition
@@ -125,6 +126,13 @@ class Platform:
             "SELECT count(*) FROM dag_table_places WHERE table_name = %s AND status = 'shown' AND table_id IS NOT NULL"
         )
         self._wait(lambda: self._ask(shown, table))
+        # When the steps were done, in seconds after the order: where to look for time.
+        query = """SELECT string_agg(
+                format('%%s %%s s', node_id, round(extract(epoch FROM n.completed_at - j.created_at), 1)),
+                ', ' ORDER BY n.completed_at
+            ) FROM dag_node_states AS n JOIN dag_jobs AS j USING (job_id)
+            WHERE job_id = %s AND n.parent_node_id IS NULL AND n.status = 'completed'"""
+        self.steps = self._ask(query, job_id)
 
     def close(self) -> None:
         for process in reversed(self._processes):
@@ -212,6 +220,7 @@ def main() -> int:
                 seconds["geopandas"].append(timed(lambda: by_geopandas(dsn, path)))
         finally:
             platform.close()
+    print(f"steps of the last load were done after: {platform.steps}")
     return report(seconds, rows, platform.peak_megabytes)
 
 
