@@ -243,11 +243,11 @@ def require_orchestrator(platform: Operations) -> None:
 def find_workflow(platform: Operations, text: str, version: int | None, *, store: bool) -> WorkflowToRun:
     """The stored definition; a file is registered first, if `store`, else only checked."""
     if text == "-" or text.endswith((".yaml", ".yml")) or Path(text).is_file():
-        from rmhdag.cli.registering import check_to_run, register_files
+        from rmhdag.cli.registering import NOT_SUBMITTED, check_to_run, register_files
 
         if not store:
             return check_to_run(platform, text)
-        registered = register_files(platform, [text])
+        registered = register_files(platform, [text], consequence=NOT_SUBMITTED)
         if len(registered) != 1:
             raise CommandFailed(f"{text} holds {len(registered)} workflows; name one", code=ExitCode.USAGE)
         text, version = registered[0].workflow_id, registered[0].version
