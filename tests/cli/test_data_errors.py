@@ -154,6 +154,29 @@ def test_failed_children_are_named_with_their_items_and_errors(cli: RunCli, plat
     assert f"  rmhdag logs {job_id} --node files__0\n" in waited.stderr
 
 
+@pytest.mark.parametrize(
+    ("code", "commands"),
+    [
+        ("CRS_MISSING", ["--everything", "NAME=VALUE"]),
+        ("INVALID_PARAMETER", ["NAME=VALUE"]),
+        ("COG_TRANSLATE_FAILED", [""]),
+    ],
+)
+def test_a_plain_retry_is_suggested_only_where_it_may_help(
+    cli: RunCli, platform: Platform, code: str, commands: list[str]
+) -> None:
+    seat = platform.seat()
+    job_id = platform.submit(workflow(one=task(retry=RetryRule(max_attempts=1))))
+    seat.work()
+    for claimed in platform.claim():
+        fail(platform, claimed, cause(code))
+    seat.work()
+    expected = [f"rmhdag retry {job_id} {rest}".rstrip() for rest in commands]
+    for words in (["job", job_id], ["job", job_id, "--wait"]):
+        lines = [line.strip() for line in cli(*words).stderr.splitlines()]
+        assert [line.split("  ")[0] for line in lines if line.startswith("rmhdag retry")] == expected
+
+
 def test_the_next_command_leads_to_the_child_job_that_failed(cli: RunCli, platform: Platform) -> None:
     seat = platform.seat()
     platform.register(WorkflowDefinition(workflow_id="other", name="Other", nodes={"x": task()}))

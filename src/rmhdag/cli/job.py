@@ -10,6 +10,7 @@ import typer
 from rmhdag.cli.data_errors import describe_cause, describe_failed_children, describe_warnings
 from rmhdag.cli.doors import connected
 from rmhdag.cli.live_view import describe_children
+from rmhdag.cli.next_steps import steps_after_failure
 from rmhdag.cli.operations import Operations
 from rmhdag.cli.options import JobArgument, JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit, emit_json, say
@@ -69,7 +70,9 @@ def job(
         return
     emit(describe(overview, children))
     if overview.status == "failed":
-        say(f"`rmhdag retry {full_id}` runs the failed parts again, as a new job")
+        say("Next:")
+        for step in steps_after_failure(full_id, overview.error):
+            say(f"  {step.command}    {step.meaning}")
 
 
 def describe(job: JobOverview, failed_children: Mapping[str, Sequence[tuple[str, str]]]) -> str:
