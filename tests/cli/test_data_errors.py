@@ -73,6 +73,18 @@ def test_a_node_in_its_next_attempt_says_why_there_is_one(cli: RunCli, platform:
     assert "Attempt 1 failed: a.tif names no CRS. Waiting for a free worker" in cli("job", job_id).stdout
 
 
+def test_a_task_that_lost_its_worker_says_so_while_it_runs_again(cli: RunCli, platform: Platform) -> None:
+    seat = platform.seat()
+    job_id = platform.submit(workflow(one=task()))
+    seat.work()
+    platform.claim()
+    assert "lost" not in cli("job", job_id).stdout
+    platform.conn.execute("UPDATE dag_node_states SET lease_losses = 1")
+    assert "Its worker was lost once; the task started again." in cli("job", job_id).stdout
+    platform.conn.execute("UPDATE dag_node_states SET lease_losses = 2")
+    assert "Its worker was lost 2 times; the task started again." in cli("job", job_id).stdout
+
+
 def test_plain_lines_say_why_a_node_starts_again(platform: Platform, capsys: pytest.CaptureFixture[str]) -> None:
     seat = platform.seat()
     job_id = platform.submit(workflow(one=task()))

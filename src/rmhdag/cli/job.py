@@ -123,6 +123,9 @@ def describe_nodes(job: JobOverview) -> str:
         why = " ".join((node.error_message or "").split())
         if reason is not None and (reason.reason_code != "runs" or why):
             why = " ".join(part for part in (reason.reason_text, reason.hint) if part)
+        if node.lease_losses and not node.is_settled:
+            # Otherwise its time begins anew, and nobody sees why.
+            why = f"{describe_losses(node.lease_losses)} {why}".rstrip()
         if node.taken_over:
             why = "taken over from the job that was rerun"
         elif node.children is not None:
@@ -139,6 +142,11 @@ def describe_nodes(job: JobOverview) -> str:
             )
         )
     return lay_out(("NODE", "TYPE", "STATUS", "TOOK", "ATTEMPT", "WHY"), rows)
+
+
+def describe_losses(losses: int) -> str:
+    times = "once" if losses == 1 else f"{losses} times"
+    return f"Its worker was lost {times}; the task started again."
 
 
 def show_node(platform: Operations, job_id: str, node_id: str, *, as_json: bool) -> None:
