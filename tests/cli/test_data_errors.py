@@ -80,9 +80,9 @@ def test_a_task_that_lost_its_worker_says_so_while_it_runs_again(cli: RunCli, pl
     platform.claim()
     assert "lost" not in cli("job", job_id).stdout
     platform.conn.execute("UPDATE dag_node_states SET lease_losses = 1")
-    assert "Its worker was lost once; the task started again." in cli("job", job_id).stdout
+    assert "Its worker was lost once; the task is run again." in cli("job", job_id).stdout
     platform.conn.execute("UPDATE dag_node_states SET lease_losses = 2")
-    assert "Its worker was lost 2 times; the task started again." in cli("job", job_id).stdout
+    assert "Its worker was lost 2 times; the task is run again." in cli("job", job_id).stdout
 
 
 def test_plain_lines_say_why_a_node_starts_again(platform: Platform, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,7 +146,7 @@ def describe_nodes(job: JobOverview) -> str:
 
 def describe_losses(losses: int) -> str:
     times = "once" if losses == 1 else f"{losses} times"
-    return f"Its worker was lost {times}; the task started again."
+    return f"Its worker was lost {times}; the task is run again."
 
 
 def show_node(platform: Operations, job_id: str, node_id: str, *, as_json: bool) -> None:
