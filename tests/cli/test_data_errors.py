@@ -73,6 +73,18 @@ def test_a_node_in_its_next_attempt_says_why_there_is_one(cli: RunCli, platform:
     assert "Attempt 1 failed: a.tif names no CRS. Waiting for a free worker" in cli("job", job_id).stdout
 
 
+def test_a_task_that_lost_its_worker_says_so_while_it_runs_again(cli: RunCli, platform: Platform) -> None:
+    seat = platform.seat()
+    job_id = platform.submit(workflow(one=task()))
+    seat.work()
+    platform.claim()
+    assert "lost" not in cli("job", job_id).stdout
+    platform.conn.execute("UPDATE dag_node_states SET lease_losses = 1")
+    assert "Its worker was lost once; the task is run again." in cli("job", job_id).stdout
+    platform.conn.execute("UPDATE dag_node_states SET lease_losses = 2")
+    assert "Its worker was lost 2 times; the task is run again." in cli("job", job_id).stdout
+
+
 def test_plain_lines_say_why_a_node_starts_again(platform: Platform, capsys: pytest.CaptureFixture[str]) -> None:
     seat = platform.seat()
     job_id = platform.submit(workflow(one=task()))
@@ -152,6 +164,29 @@ def test_failed_children_are_named_with_their_items_and_errors(cli: RunCli, plat
     assert "  files__0 (0.tif): 0.tif names no CRS\n" in waited.stderr
     assert "  CRS_MISSING (data_quality): Add it to the file" in waited.stderr
     assert f"  rmhdag logs {job_id} --node files__0\n" in waited.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "commands"),
+    [
+        ("CRS_MISSING", ["--everything", "NAME=VALUE"]),
+        ("INVALID_PARAMETER", ["NAME=VALUE"]),
+        ("COG_TRANSLATE_FAILED", [""]),
+    ],
+)
+def test_a_plain_retry_is_suggested_only_where_it_may_help(
+    cli: RunCli, platform: Platform, code: str, commands: list[str]
+) -> None:
+    seat = platform.seat()
+    job_id = platform.submit(workflow(one=task(retry=RetryRule(max_attempts=1))))
+    seat.work()
+    for claimed in platform.claim():
+        fail(platform, claimed, cause(code))
+    seat.work()
+    expected = [f"rmhdag retry {job_id} {rest}".rstrip() for rest in commands]
+    for words in (["job", job_id], ["job", job_id, "--wait"]):
+        lines = [line.strip() for line in cli(*words).stderr.splitlines()]
+        assert [line.split("  ")[0] for line in lines if line.startswith("rmhdag retry")] == expected
 
 
 def test_the_next_command_leads_to_the_child_job_that_failed(cli: RunCli, platform: Platform) -> None:

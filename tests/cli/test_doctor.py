@@ -100,6 +100,8 @@ def test_a_server_that_is_not_there(call_cli: RunCli) -> None:
     assert done.returncode == 1
     assert "secret" not in done.stdout + done.stderr
     assert checks_of(done.stdout)["connection"]["status"] == "failed"
+    # It does not send to itself.
+    assert "rmhdag doctor" not in checks_of(done.stdout)["connection"]["remedy"]
 
 
 def test_a_schema_that_we_may_not_read_is_a_finding(call_cli: RunCli, database: str) -> None:

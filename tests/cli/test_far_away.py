@@ -18,6 +18,7 @@ from rmhdag.store.workers import register_handlers
 from tests.api.serving import ServedHere, served
 from tests.cli.conftest import RunCli
 from tests.cli.test_reference import compare
+from tests.client.answering import answering, problem
 from tests.orchestrator.platform import open_connection
 
 
@@ -84,6 +85,17 @@ def test_a_server_that_does_not_answer(call_cli: RunCli) -> None:
     assert done.returncode == ExitCode.UNAVAILABLE
     assert url in done.stderr
     assert call_cli("queues", RMHDAG_URL="example.org").returncode == ExitCode.INVALID
+
+
+def test_a_server_whose_database_does_not_answer(call_cli: RunCli) -> None:
+    """Its remedy names a header, which nobody sees on the command line."""
+    away = problem(503, "database_unavailable", remedy="Try again after the time in Retry-After.")
+    away.headers["Retry-After"] = "3600"
+    with answering(away) as server:
+        done = call_cli("queues", "--url", server.url, RMHDAG_KEY="k")
+    assert done.returncode == ExitCode.UNAVAILABLE
+    assert "Start the database, or wait until it answers, and repeat the command" in done.stderr
+    assert "Retry-After" not in done.stderr
 
 
 def test_which_of_two_is_meant(far: RunCli, api: ServedHere, call_cli: RunCli) -> None:

@@ -76,8 +76,23 @@ def test_a_dry_run_of_a_file_refuses_what_submitting_it_would(cli: RunCli, platf
     (home / "flow.yaml").write_text(FLOW.replace("handler: echo", "handler: ecko"))
     wrong = cli("submit", "flow.yaml", "--dry-run")
     assert wrong.returncode == ExitCode.INVALID
-    assert "flow.yaml:5" in wrong.stdout
+    assert "flow.yaml:5" in wrong.stderr
     assert platform.count("dag_workflows") == 0
+
+
+def test_problems_of_a_file_are_named_with_their_places_beside_the_error(
+    cli: RunCli, platform: Platform, home: Path
+) -> None:
+    """`id=$(rmhdag submit flow.yaml)` hides stdout: all of it goes to stderr, and ends with what did not happen."""
+    (home / "flow.yaml").write_text(FLOW.replace("handler: echo", "handler: ecko"))
+    for words in (["submit"], ["submit", "--dry-run"], ["submit", "--json"], ["workflows", "register"]):
+        wrong = cli(*words, "flow.yaml")
+        consequence = "nothing was registered" if "register" in words else "no job was submitted"
+        assert (wrong.returncode, wrong.stdout) == (ExitCode.INVALID, "")
+        assert wrong.stderr.startswith("flow.yaml:5:")
+        assert "there is no handler `ecko`" in wrong.stderr
+        assert wrong.stderr.endswith(f"error: 1 problem in flow.yaml: {consequence}\n")
+    assert platform.count("dag_workflows") == platform.count("dag_jobs") == 0
 
 
 def test_a_dry_run_refuses_another_content_of_a_version(platform: Platform, call_cli: RunCli, home: Path) -> None:

@@ -224,7 +224,7 @@ def test_a_version_has_one_content(cli: RunCli, home: Path, way: str) -> None:
     (home / "typed.yaml").write_text(TYPED.replace("light-tasks", "nowhere"))
     unknown = cli("workflows", "register", "typed.yaml")
     assert unknown.returncode == ExitCode.INVALID
-    assert "typed.yaml:10:" in unknown.stdout
+    assert "typed.yaml:10:" in unknown.stderr
 
 
 @pytest.mark.parametrize(
@@ -307,6 +307,9 @@ def test_dead_letters_are_listed_and_laid_aside(cli: RunCli, migrated_database: 
     assert cli("dead-letters", "requeue").returncode == ExitCode.USAGE
     assert cli("dead-letters", "discard", "dl").returncode == ExitCode.NOT_FOUND
     assert cli("dead-letters", "discard", "dl-1").stdout == "dl-1\n"
+    again = cli("dead-letters", "discard", "dl-1")
+    assert (again.returncode, again.stdout) == (0, "")
+    assert again.stderr.startswith("dl-1 was discarded by ")
     assert json.loads(cli("dead-letters", "discard", "--all", "--json").stdout) == {"discarded": ["dl-2"]}
     assert "no dead letters" in cli("dead-letters").stderr
     assert json.loads(cli("queues", "--json").stdout)["queues"][0]["dead_letters"] == 0

@@ -124,8 +124,8 @@ def test_a_workflow_with_problems_keeps_it_from_starting(run_cli: RunCli, home: 
     (home / "bad.yaml").write_text("workflow_id: bad\nname: Bad\nnodes:\n  one: {handler: ecko, queue: light-tasks}\n")
     done = run_cli("up", "--workflows", "bad.yaml", RMHDAG_DATABASE_URL=database)
     assert done.returncode == ExitCode.INVALID
-    assert "bad.yaml:4:" in done.stdout
-    assert "Did you mean `echo`?" in done.stdout
+    assert "bad.yaml:4:" in done.stderr
+    assert "Did you mean `echo`?" in done.stderr
 
 
 def test_a_named_configuration_must_be_whole(run_cli: RunCli, home: Path, database: str) -> None:
@@ -194,7 +194,7 @@ def test_workflows_with_handlers_of_one_s_own_start_with_them(home: Path) -> Non
         for words in (["validate", "--live"], ["workflows", "register"]):
             refused = start_cli(home, *words, "changed.yaml", **up.environment)
             assert refused.returncode == ExitCode.INVALID
-            assert "handler `mine.square` has no parameter `szie`" in refused.stdout
+            assert "handler `mine.square` has no parameter `szie`" in refused.stdout + refused.stderr
         (home / "mine.py").write_text("def square(:\n")
         os.kill(up.facts["processes"]["worker"], signal.SIGKILL)
         up.wait_until_told(

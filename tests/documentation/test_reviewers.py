@@ -29,6 +29,7 @@ def test_the_commands_do_what_the_page_says() -> None:
     with open_terminal() as terminal:
         (terminal.folder / "land_cover.yaml").write_text(WORKFLOW.text, encoding="utf-8")
         terminal.run(begin)
+        assert (printed_after(begin) or "nothing is printed") in terminal.messages
         listed, shown = terminal.run(look)
         assert f"rmhdag asset approve {ASSET} --revision 1" in listed
         assert "revision 1 is pending_review" in shown

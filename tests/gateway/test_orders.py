@@ -180,13 +180,19 @@ def test_an_order_is_cancelled_and_retried_by_its_client(gateway: Served, platfo
     seat = platform.seat()
     request_id = order(client).json()["request_id"]
     seat.work()
+    early = client.post(f"/platform/requests/{request_id}/retry")
+    assert (early.status_code, early.json()["code"]) == (409, "job_not_finished")
+    # Neither jobs nor nodes: a partner knows orders.
+    assert early.json()["detail"] == "the order has not ended, so there is nothing to retry"
+    assert early.json()["remedy"] == "Wait until it has ended."
     cancelled = client.post(f"/platform/requests/{request_id}/cancel", json={"reason": "a mistake"})
     assert cancelled.status_code == 202, cancelled.text
     seat.work()
     shown = client.get(f"/platform/status/{request_id}").json()
     assert shown["status"] == "failed"
     assert (shown["error"]["code"], shown["error"]["message"]) == ("CANCELLED", "cancelled")
-    assert client.post(f"/platform/requests/{request_id}/cancel").status_code == 409
+    refused = client.post(f"/platform/requests/{request_id}/cancel")
+    assert (refused.status_code, refused.json()["detail"]) == (409, "the order has ended, or is ending")
     retried = client.post(f"/platform/requests/{request_id}/retry")
     assert retried.status_code == 202, retried.text
     platform.finish(seat)

@@ -224,6 +224,60 @@ def test_the_command_line(cli: RunCli, platform: Platform) -> None:
     assert cli("asset", "reject", key.asset_id, "--revision", "7", "--reason", "x").returncode == ExitCode.NOT_FOUND
 
 
+def test_the_only_revision_need_not_be_named(cli: RunCli, platform: Platform) -> None:
+    seat = platform.seat()
+    key = key_of(make_revision(platform, seat, 1))
+    content_hash = hash_of(platform, key)
+    early = cli("asset", "revoke", key.asset_id, "--reason", "wrong licence")
+    assert (early.returncode, "no revision of asset" in early.stderr) == (ExitCode.CONFLICT, True)
+    moved = cli("asset", "approve", key.asset_id, "--clearance", "public", "--content", "ffffffff")
+    assert (moved.returncode, "revision 1 is not ffffffff" in moved.stderr) == (ExitCode.CONFLICT, True)
+    approved = cli("asset", "approve", key.asset_id, "--clearance", "OUO")
+    assert approved.returncode == 0, approved.stderr
+    assert f"revision 1 is the only one to approve, with content {content_hash[:16]}\n" in approved.stderr
+    assert read(cli, "asset clear", "asset", "clear", key.asset_id)["clearance"] == "public"
+    make_revision(platform, seat, 2)
+    assert read(cli, "asset reject", "asset", "reject", key.asset_id, "--reason", "clouds")["revision"] == 2
+    third = key_of(make_revision(platform, seat, 3))
+    assert cli("asset", "approve", key.asset_id, "--clearance", "public").returncode == 0
+    several = cli("asset", "revoke", key.asset_id, "--reason", "wrong licence")
+    assert several.returncode == ExitCode.USAGE
+    listed = f"3 (content {hash_of(platform, third)[:16]}), 1 (content {content_hash[:16]})"
+    assert f"2 revisions of asset {key.asset_id} are approved: {listed}" in several.stderr
+    assert "--revision" in several.stderr
+    assert revision_row(platform, third)["review_state"] == "approved"
+    unknown = cli("asset", "reject", "0" * 32, "--reason", "clouds")
+    assert unknown.returncode == ExitCode.NOT_FOUND
+
+
+def test_the_command_to_decide_is_for_those_who_may(api: ServedHere, platform: Platform, call_cli: RunCli) -> None:
+    platform.register(gated_workflow(approvers=("rita",)))
+    seat = platform.seat()
+    make_revision(platform, seat)
+    place_order(platform.conn, "gated", platform_refs={"dataset_id": "0038272", "resource_id": "r2"})
+    seat.work()
+    report(platform, platform.claim()[0], content(2))
+    seat.work()
+
+    def listed(name: str, *scopes: Scope) -> tuple[str, str, list[bool]]:
+        key = {"RMHDAG_URL": api.url, "RMHDAG_KEY": api.key(*scopes, name=name)}
+        shown = call_cli("approvals", **key)
+        lines = json.loads(call_cli("approvals", "--json", **key).stdout)["approvals"]
+        return shown.stdout, shown.stderr, [line["may_decide"] for line in lines]
+
+    text, hint, may_decide = listed("otto", Scope.READ, Scope.OPERATE)
+    assert (may_decide, "approve" in hint, "rmhdag" in text) == ([False, False], False, False)
+    assert "(needs a key with the scope reviewer)" in text
+    assert "(needs a key of rita with the scope reviewer)" in text
+    text, hint, may_decide = listed("sam", Scope.READ, Scope.REVIEWER)
+    assert (may_decide, "reject" in hint) == ([True, False], True)
+    assert "rmhdag asset approve" in text
+    assert "rmhdag decide" not in text
+    text, hint, may_decide = listed("rita", Scope.READ, Scope.REVIEWER)
+    assert may_decide == [True, True]
+    assert "rmhdag decide" in text
+
+
 def test_metrics_and_health_show_what_waits(api: ServedHere, platform: Platform) -> None:
     seat = platform.seat()
     make_revision(platform, seat)

@@ -29,8 +29,8 @@ def approvals(
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """List what waits for a decision, longest first, with the command that decides: approval nodes of jobs, and
-    revisions under review.
+    """List what waits for a decision, longest first: approval nodes of jobs, and revisions under review. Each line has
+    the command that decides, or says who can if you may not.
 
     \b
     Examples:
@@ -50,13 +50,20 @@ def approvals(
             describe_asset(line),
             ", ".join(line.approvers) or ("reviewers" if line.kind == "revision" else "anybody"),
             cut(line.message or "", SHOWN_MESSAGE),
-            line.command,
+            line.command if line.may_decide else describe_deciders(line),
         ),
         as_json=as_json,
         nothing="nothing waits for a decision",
     )
-    if lines and not as_json:
+    if any(line.may_decide for line in lines) and not as_json:
         say("use `reject` to reject, and --reason TEXT to say why")
+
+
+def describe_deciders(line: WaitingApproval) -> str:
+    """For somebody who may not decide."""
+    scopes = " or ".join(line.needs_scopes)
+    names = f" of {' or '.join(line.approvers)}" if line.approvers else ""
+    return f"(needs a key{names} with the scope {scopes})"
 
 
 def describe_asset(line: WaitingApproval) -> str:

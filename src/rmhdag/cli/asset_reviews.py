@@ -13,13 +13,28 @@ from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.operations import Operations
 from rmhdag.cli.options import AsOption, JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit_json, say
+from rmhdag.models.api.assets import RevisionSummary
 from rmhdag.models.api.reviews import DecisionView
 from rmhdag.models.reviews import read_clearance
 
 SHORTEST_CONTENT = 8
+NEEDED_STATES = {
+    "approve": "waiting for a decision",
+    "reject": "waiting for a decision",
+    "revoke": "approved",
+    "clear": "approved and restricted",
+}
 AssetArgument = Annotated[str, typer.Argument(metavar="ASSET", help="Asset id.")]
 RevisionOption = Annotated[
-    int, typer.Option("--revision", "-r", metavar="N", min=1, max=2**31 - 1, help="Revision to decide about.")
+    int | None,
+    typer.Option(
+        "--revision",
+        "-r",
+        metavar="N",
+        min=1,
+        max=2**31 - 1,
+        help="Revision to decide about (default: the only one that this can be decided about).",
+    ),
 ]
 ContentOption = Annotated[
     str | None,
@@ -45,13 +60,13 @@ def register(group: typer.Typer) -> None:
 
 def approve(
     asset_id: AssetArgument,
-    revision: RevisionOption,
     clearance: Annotated[
         str,
         typer.Option(
             "--clearance", "-c", metavar="LEVEL", help="Who may see it: public or restricted (OUO means restricted)."
         ),
     ],
+    revision: RevisionOption = None,
     content: ContentOption = None,
     reason: OptionalReason = None,
     issued_by: AsOption = None,
@@ -74,17 +89,17 @@ def approve(
     except ValueError as error:
         raise CommandFailed(str(error), code=ExitCode.USAGE) from None
     with connected(url, database_url, schema, namespace=namespace, name=issued_by) as platform:
-        content_hash = reviewed_content(platform, asset_id, revision, content)
+        number, content_hash = find_target(platform, asset_id, "approve", revision, content)
         decided = platform.client.approve(
-            asset_id, revision, content_hash=content_hash, clearance=level, reason=checked_reason(reason)
+            asset_id, number, content_hash=content_hash, clearance=level, reason=checked_reason(reason)
         )
     tell(decided, as_json=as_json)
 
 
 def reject(
     asset_id: AssetArgument,
-    revision: RevisionOption,
     reason: ReasonOption,
+    revision: RevisionOption = None,
     content: ContentOption = None,
     issued_by: AsOption = None,
     namespace: NamespaceOption = None,
@@ -100,17 +115,17 @@ def reject(
       rmhdag asset reject b8a9f715dbb64fd5c56e7783c6820a61 --revision 2 --reason "clouds over the area"
     """
     with connected(url, database_url, schema, namespace=namespace, name=issued_by) as platform:
-        content_hash = reviewed_content(platform, asset_id, revision, content)
+        number, content_hash = find_target(platform, asset_id, "reject", revision, content)
         decided = platform.client.reject(
-            asset_id, revision, content_hash=content_hash, reason=checked_reason(reason) or ""
+            asset_id, number, content_hash=content_hash, reason=checked_reason(reason) or ""
         )
     tell(decided, as_json=as_json)
 
 
 def revoke(
     asset_id: AssetArgument,
-    revision: RevisionOption,
     reason: ReasonOption,
+    revision: RevisionOption = None,
     content: ContentOption = None,
     issued_by: AsOption = None,
     namespace: NamespaceOption = None,
@@ -127,16 +142,16 @@ def revoke(
       rmhdag asset revoke b8a9f715dbb64fd5c56e7783c6820a61 --revision 2 --reason "wrong licence"
     """
     with connected(url, database_url, schema, namespace=namespace, name=issued_by) as platform:
-        content_hash = reviewed_content(platform, asset_id, revision, content)
+        number, content_hash = find_target(platform, asset_id, "revoke", revision, content)
         decided = platform.client.revoke(
-            asset_id, revision, content_hash=content_hash, reason=checked_reason(reason) or ""
+            asset_id, number, content_hash=content_hash, reason=checked_reason(reason) or ""
         )
     tell(decided, as_json=as_json)
 
 
 def clear(
     asset_id: AssetArgument,
-    revision: RevisionOption,
+    revision: RevisionOption = None,
     content: ContentOption = None,
     reason: OptionalReason = None,
     issued_by: AsOption = None,
@@ -153,14 +168,21 @@ def clear(
       rmhdag asset clear b8a9f715dbb64fd5c56e7783c6820a61 --revision 2
     """
     with connected(url, database_url, schema, namespace=namespace, name=issued_by) as platform:
-        content_hash = reviewed_content(platform, asset_id, revision, content)
-        decided = platform.client.clear(asset_id, revision, content_hash=content_hash, reason=checked_reason(reason))
+        number, content_hash = find_target(platform, asset_id, "clear", revision, content)
+        decided = platform.client.clear(asset_id, number, content_hash=content_hash, reason=checked_reason(reason))
     tell(decided, as_json=as_json)
 
 
-def reviewed_content(platform: Operations, asset_id: str, revision: int, content: str | None) -> str:
-    """The whole content hash, which the server compares again."""
-    current = platform.revision(asset_id, revision).content_hash
+def find_target(
+    platform: Operations, asset_id: str, step: str, revision: int | None, content: str | None
+) -> tuple[int, str]:
+    """The revision and its whole content hash, which the server compares again."""
+    if revision is None:
+        only = find_only_revision(platform, asset_id, step)
+        revision, current = only.revision, only.content_hash
+        say(f"revision {revision} is the only one to {step}, with content {(current or 'none')[:16]}")
+    else:
+        current = platform.revision(asset_id, revision).content_hash
     if content is not None and len(content) < SHORTEST_CONTENT:
         raise CommandFailed(f"write at least {SHORTEST_CONTENT} characters of the content hash", code=ExitCode.USAGE)
     if content is not None and not (current or "").startswith(content.lower()):
@@ -170,7 +192,33 @@ def reviewed_content(platform: Operations, asset_id: str, revision: int, content
             code=ExitCode.CONFLICT,
         )
     # A revision without content is refused by the server, which knows why it has none.
-    return current or "0" * 64
+    return revision, current or "0" * 64
+
+
+def find_only_revision(platform: Operations, asset_id: str, step: str) -> RevisionSummary:
+    """The one that the step can be taken for; of several, the caller has to name one."""
+    platform.asset(asset_id)
+    fits = [one for one in platform.client.revisions(asset_id) if one.status == "completed" and can_take(one, step)]
+    if len(fits) == 1:
+        return fits[0]
+    if not fits:
+        raise CommandFailed(
+            f"no revision of asset {asset_id} is {NEEDED_STATES[step]}",
+            remedy=f"`rmhdag asset {asset_id}` lists its revisions and their reviews.",
+            code=ExitCode.CONFLICT,
+        )
+    names = ", ".join(f"{one.revision} (content {(one.content_hash or 'none')[:16]})" for one in fits)
+    raise CommandFailed(
+        f"{len(fits)} revisions of asset {asset_id} are {NEEDED_STATES[step]}: {names}",
+        remedy="Name one with --revision.",
+        code=ExitCode.USAGE,
+    )
+
+
+def can_take(revision: RevisionSummary, step: str) -> bool:
+    if step in ("approve", "reject"):
+        return revision.review_state == "pending_review"
+    return revision.review_state == "approved" and (step == "revoke" or revision.clearance == "restricted")
 
 
 def tell(decided: DecisionView, *, as_json: bool) -> None:

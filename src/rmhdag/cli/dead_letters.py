@@ -151,6 +151,12 @@ def discard(
     with connected(url, database_url, schema, namespace=namespace, name=issued_by) as platform:
         chosen_letters = chosen(platform, letters or [], everything=everything)
         done = [letter.dead_letter_id for letter in chosen_letters if discard_open(platform, letter)]
+    for letter in chosen_letters:
+        if letter.dead_letter_id not in done:
+            settled = (
+                f"was {letter.settled_as} by {letter.settled_by}" if letter.settled_as else "was settled meanwhile"
+            )
+            say(f"{letter.dead_letter_id} {settled}; nothing is left to discard")
     emit_json({"discarded": done}) if as_json else emit("".join(f"{letter}\n" for letter in done))
 
 

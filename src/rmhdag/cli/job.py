@@ -10,6 +10,7 @@ import typer
 from rmhdag.cli.data_errors import describe_cause, describe_failed_children, describe_warnings
 from rmhdag.cli.doors import connected
 from rmhdag.cli.live_view import describe_children
+from rmhdag.cli.next_steps import steps_after_failure
 from rmhdag.cli.operations import Operations
 from rmhdag.cli.options import JobArgument, JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit, emit_json, say
@@ -69,7 +70,9 @@ def job(
         return
     emit(describe(overview, children))
     if overview.status == "failed":
-        say(f"`rmhdag retry {full_id}` runs the failed parts again, as a new job")
+        say("Next:")
+        for step in steps_after_failure(full_id, overview.error):
+            say(f"  {step.command}    {step.meaning}")
 
 
 def describe(job: JobOverview, failed_children: Mapping[str, Sequence[tuple[str, str]]]) -> str:
@@ -120,6 +123,9 @@ def describe_nodes(job: JobOverview) -> str:
         why = " ".join((node.error_message or "").split())
         if reason is not None and (reason.reason_code != "runs" or why):
             why = " ".join(part for part in (reason.reason_text, reason.hint) if part)
+        if node.lease_losses and not node.is_settled:
+            # Otherwise its time begins anew, and nobody sees why.
+            why = f"{describe_losses(node.lease_losses)} {why}".rstrip()
         if node.taken_over:
             why = "taken over from the job that was rerun"
         elif node.children is not None:
@@ -136,6 +142,11 @@ def describe_nodes(job: JobOverview) -> str:
             )
         )
     return lay_out(("NODE", "TYPE", "STATUS", "TOOK", "ATTEMPT", "WHY"), rows)
+
+
+def describe_losses(losses: int) -> str:
+    times = "once" if losses == 1 else f"{losses} times"
+    return f"Its worker was lost {times}; the task is run again."
 
 
 def show_node(platform: Operations, job_id: str, node_id: str, *, as_json: bool) -> None:

@@ -67,7 +67,7 @@ def outline_or_explain(file: str) -> Outline:
     checked = check_file(*find_files([file]))
     if checked.checked is None:
         for problem in checked.problems:
-            say(show_problem(problem, checked.source).rstrip())
+            say(show_problem(problem, checked.source, sys.stderr).rstrip())
         raise CommandFailed(f"{checked.file} is not a valid workflow, so it has no picture", code=ExitCode.INVALID)
     return outline_folded(checked.checked.folded())
 

@@ -23,6 +23,9 @@ from rmhdag.workflow.checker import Surroundings, find_problems
 from rmhdag.workflow.loader import make_definition
 from rmhdag.workflow.problems import Problem
 
+NOT_REGISTERED = "nothing was registered"
+NOT_SUBMITTED = "no job was submitted"
+
 
 def check_files(platform: Operations, names: Sequence[str]) -> list[CheckedFile]:
     """What is wrong with files and folders, with the handlers and queues that the platform has now."""
@@ -51,9 +54,11 @@ def check_sources(platform: Operations, sources: Mapping[str, bytes]) -> list[Ch
     return files
 
 
-def register_files(platform: Operations, names: Sequence[str]) -> list[Registration]:
-    """Files and folders, all or none: problems are shown, and end the command."""
-    return register_checked(platform, check_files(platform, names))
+def register_files(
+    platform: Operations, names: Sequence[str], *, consequence: str = NOT_REGISTERED
+) -> list[Registration]:
+    """Files and folders, all or none: problems are shown with the `consequence`, and end the command."""
+    return register_checked(platform, check_files(platform, names), consequence)
 
 
 def register_shipped(platform: Operations) -> list[Registration]:
@@ -63,15 +68,17 @@ def register_shipped(platform: Operations) -> list[Registration]:
     return register_checked(platform, check_sources(platform, shipped_workflows(queues)))
 
 
-def register_checked(platform: Operations, files: Sequence[CheckedFile]) -> list[Registration]:
-    refuse_problems([(problem, file.source) for file in files for problem in file.problems])
+def register_checked(
+    platform: Operations, files: Sequence[CheckedFile], consequence: str = NOT_REGISTERED
+) -> list[Registration]:
+    refuse_problems(files, consequence)
     return [platform.client.register(file.source) for file in files]
 
 
 def check_to_run(platform: Operations, name: str) -> WorkflowToRun:
     """A file as `register_files` would store it, with the same refusals. Nothing is stored."""
     files = check_files(platform, [name])
-    refuse_problems([(problem, file.source) for file in files for problem in file.problems])
+    refuse_problems(files, NOT_SUBMITTED)
     if len(files) != 1:
         raise CommandFailed(f"{name} holds {len(files)} workflows; name one", code=ExitCode.USAGE)
     # The platform has found nothing wrong with it; its surroundings are not needed any more.

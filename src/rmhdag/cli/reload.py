@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,16 +145,13 @@ class Reloader:
                 say(f"{path} is gone; its workflow stays registered")
                 continue
             try:
-                # Problems are messages here, not the data that a program reads from our stdout.
-                with (
-                    inside(self._dsn, self._settings, "the database", own=handlers) as platform,
-                    redirect_stdout(sys.stderr),
-                ):
+                with inside(self._dsn, self._settings, "the database", own=handlers) as platform:
                     workflows = register_files(platform, [str(path)])
             except (CommandFailed, psycopg.Error) as error:
                 self._refused[path] = None
                 remedy = error.remedy if isinstance(error, CommandFailed) else ""
-                warn(f"{path.name}: {error}; {consequence}{f' ({remedy})' if remedy else ''}")
+                text = str(error) if str(path) in str(error) else f"{path.name}: {error}"
+                warn(f"{text}; {consequence}{f' ({remedy})' if remedy else ''}")
                 continue
             registered += [(f"{workflow.workflow_id} v{workflow.version}", path) for workflow in workflows]
         return registered

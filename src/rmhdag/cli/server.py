@@ -94,6 +94,6 @@ def explained(settings: Settings) -> Iterator[None]:
             ) from error
         raise CommandFailed(
             f"{where} cannot be reached: {text}",
-            remedy="Check that it is running and that RMHDAG_DATABASE_URL is correct; `rmhdag doctor` shows more.",
+            remedy="Check that it is running and that RMHDAG_DATABASE_URL is correct.",
             code=ExitCode.UNAVAILABLE,
         ) from error

@@ -180,7 +180,18 @@ def submit(
             say(f"{done} {name}; `rmhdag job {job_id}` shows it")
             return
         say(f"{done} {name}" if result.get("joined") else name)
-        wait_for_job(platform, job_id, timeout_seconds=timeout, as_json=as_json)
+        try:
+            wait_for_job(platform, job_id, timeout_seconds=timeout, as_json=as_json)
+        except typer.Exit as end:
+            if end.exit_code == ExitCode.OK and result.get("asset_id"):
+                tell_review(platform, result["asset_id"], result["revision"])
+            raise
+
+
+def tell_review(platform: Operations, asset_id: str, revision: int) -> None:
+    """The job has completed, but what it has made may not be served yet."""
+    if platform.revision(asset_id, revision).review_state == "pending_review":
+        say(f"revision {revision} waits for a decision before it is served; `rmhdag approvals` lists it")
 
 
 def order(platform: Operations, body: dict[str, Any], platform_id: str, refs: list[str]) -> tuple[str, dict[str, Any]]:
@@ -243,11 +254,11 @@ def require_orchestrator(platform: Operations) -> None:
 def find_workflow(platform: Operations, text: str, version: int | None, *, store: bool) -> WorkflowToRun:
     """The stored definition; a file is registered first, if `store`, else only checked."""
     if text == "-" or text.endswith((".yaml", ".yml")) or Path(text).is_file():
-        from rmhdag.cli.registering import check_to_run, register_files
+        from rmhdag.cli.registering import NOT_SUBMITTED, check_to_run, register_files
 
         if not store:
             return check_to_run(platform, text)
-        registered = register_files(platform, [text])
+        registered = register_files(platform, [text], consequence=NOT_SUBMITTED)
         if len(registered) != 1:
             raise CommandFailed(f"{text} holds {len(registered)} workflows; name one", code=ExitCode.USAGE)
         text, version = registered[0].workflow_id, registered[0].version

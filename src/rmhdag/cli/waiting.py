@@ -9,6 +9,7 @@ import typer
 from rmhdag.cli.data_errors import count_warnings, describe_cause, describe_failed_children, describe_warnings
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.live_view import Detached, WaitTimeout, watch_job
+from rmhdag.cli.next_steps import steps_after_failure
 from rmhdag.cli.operations import Operations
 from rmhdag.cli.output import emit, emit_json, say, show_json
 from rmhdag.cli.tables import indent_lines, show_duration
@@ -96,7 +97,8 @@ def tell_failure(platform: Operations, job: JobOverview) -> None:
         say(f"  rmhdag logs {child_job}")
     else:
         say(f"  rmhdag logs {job.job_id}" + (f" --node {logs_of}" if logs_of else ""))
-    say(f"  rmhdag retry {job.job_id}    a new job that reuses finished results")
+    for step in steps_after_failure(job.job_id, job.error):
+        say(f"  {step.command}    {step.meaning}")
 
 
 def as_facts(job: JobOverview, *, with_reasons: bool = False) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
-from rmhdag.cli.output import emit, paint
+from rmhdag.cli.output import paint, say
 from rmhdag.models.limits import FILE_BYTES
 from rmhdag.picture.text_width import columns, visible
 from rmhdag.workflow.known_handlers import KnownHandlers
@@ -137,23 +137,35 @@ def check_file(
     return CheckedFile(file, source, *find_problems(source, around, file=file))
 
 
-def show_problem(problem: Problem, source: bytes) -> str:
-    """Where and what, the line with a caret under the place, and what to do."""
+def show_problem(problem: Problem, source: bytes, stream: TextIO | None = None) -> str:
+    """Where and what, the line with a caret under the place, and what to do; coloured for `stream` (stdout)."""
+    stream = stream or sys.stdout
     place = f"{problem.file}:{problem.line}:{problem.column}" if problem.line else problem.file
-    lines = [f"{paint(place + ':', '1', sys.stdout)} {visible(problem.message)}", *quote_line(problem, source)]
+    lines = [f"{paint(place + ':', '1', stream)} {visible(problem.message)}", *quote_line(problem, source, stream)]
     if problem.remedy:
-        lines.append(f"  {paint(visible(problem.remedy), '36', sys.stdout)}")
+        lines.append(f"  {paint(visible(problem.remedy), '36', stream)}")
     return "\n".join(lines) + "\n"
 
 
-def refuse_problems(problems: Sequence[tuple[Problem, bytes]]) -> None:
-    """Show them, each with its line of the source, and end the command; nothing if there are none."""
-    if problems:
-        emit("".join(show_problem(problem, source) for problem, source in problems))
-        raise CommandFailed("nothing was registered: fix the problems above first", code=ExitCode.INVALID)
+def refuse_problems(files: Sequence[CheckedFile], consequence: str) -> None:
+    """Show the problems, each with its line of the source, and end the command; nothing if there are none.
+
+    They go to stderr with the error: stdout is for the id of a job, and is often read by a program.
+    """
+    invalid = [file for file in files if file.problems]
+    if not invalid:
+        return
+    for file in invalid:
+        for problem in file.problems:
+            say(show_problem(problem, file.source, sys.stderr).rstrip("\n"))
+    count = sum(len(file.problems) for file in invalid)
+    problems = "1 problem" if count == 1 else f"{count} problems"
+    name = invalid[0].file if len(invalid) == 1 else f"{len(invalid)} of {len(files)} files"
+    raise CommandFailed(f"{problems} in {name}: {consequence}", code=ExitCode.INVALID)
 
 
-def quote_line(problem: Problem, source: bytes) -> list[str]:
+def quote_line(problem: Problem, source: bytes, stream: TextIO | None = None) -> list[str]:
+    stream = stream or sys.stdout
     lines = source.decode("utf-8-sig", "replace").splitlines()
     if not 0 < problem.line <= len(lines):
         return []
@@ -164,8 +176,8 @@ def quote_line(problem: Problem, source: bytes) -> list[str]:
     after = visible(line[column : start + 100].replace("\t", " "))
     mark = "…" if start else ""
     margin = f"{problem.line:>5} | "
-    caret = " " * (len(margin) + len(mark) + columns(before)) + paint("^", "31", sys.stdout)
-    return [paint(margin, "2", sys.stdout) + mark + before + after, caret]
+    caret = " " * (len(margin) + len(mark) + columns(before)) + paint("^", "31", stream)
+    return [paint(margin, "2", stream) + mark + before + after, caret]
 
 
 def as_github_annotation(problem: Problem) -> str:

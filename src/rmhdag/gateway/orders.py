@@ -40,6 +40,15 @@ REPLAYED = "Idempotency-Replayed"
 MOST_KEY_CHARACTERS = 128
 # Only platforms' own callers say in whose name they act.
 NOT_YOURS = ("submitted_by", "client_id", "namespace")
+# What the API says of jobs and nodes, in the words of those who place orders.
+WORDS_FOR_PARTNERS = {
+    ("cancel", "refused"): ("the order has ended, or is ending", "Look at its status."),
+    ("retry", "job_not_finished"): (
+        "the order has not ended, so there is nothing to retry",
+        "Wait until it has ended.",
+    ),
+    ("retry", "nothing_to_rerun"): ("no part of the order has failed", "Place a new order to do all of it again."),
+}
 
 
 async def submit(call: Call) -> Response:
@@ -383,7 +392,11 @@ async def forward_to_job(call: Call, row: Row, verb: str, body: dict[str, Any], 
     except Problem as problem:
         if problem.status == 404:
             raise not_found() from None
-        raise
+        code = problem.body["code"]
+        if (verb, code) not in WORDS_FOR_PARTNERS:
+            raise
+        detail, remedy = WORDS_FOR_PARTNERS[verb, code]
+        raise Problem(problem.status, code, detail, remedy=remedy) from None
 
 
 def locate(call: Call, row: Row) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from psycopg.rows import dict_row
 
 from rmhdag.models.api.approvals import ApprovalKind, WaitingApproval
+from rmhdag.models.scopes import Scope
 from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
 from rmhdag.views.reviews import ReviewLine, ReviewPlace, read_reviews
@@ -50,6 +51,7 @@ def _of_node(row: dict[str, Any]) -> ApprovalLine:
         kind=ApprovalKind.JOB_NODE,
         decide_path=f"/api/v1/jobs/{row['job_id']}/nodes/{row['node_id']}/decide",
         command=command,
+        needs_scopes=[Scope.REVIEWER] if is_reviewed else [Scope.OPERATE, Scope.REVIEWER],
     )
     return ApprovalLine(ApprovalPlace(view.waiting_since, row["job_id"], row["node_id"]), view)
 
@@ -73,5 +75,6 @@ def _of_revision(line: ReviewLine) -> ApprovalLine:
         deadline_at=None,
         decide_path=review.approve_path,
         command=review.command,
+        needs_scopes=[Scope.REVIEWER],
     )
     return ApprovalLine(ApprovalPlace(*line.place, ""), view)

@@ -6,6 +6,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from rmhdag.models.api.api_model import ApiModel
+from rmhdag.models.scopes import Scope
 
 
 class ApprovalKind(StrEnum):
@@ -37,6 +38,10 @@ class WaitingApproval(ApiModel):
         'POST {"content_hash": …, "clearance": "public"}'
     )
     command: str = Field(description="The same on the command line")
+    needs_scopes: list[Scope] = Field(description="To decide takes a key with one of these, or with `admin`")
+    may_decide: bool = Field(
+        default=False, description="The caller's key has such a scope, and the workflow names nobody else as approver"
+    )
 
 
 class ApprovalPage(ApiModel):
