@@ -28,6 +28,7 @@ import {
   NoPermission,
   Page,
   ProgressBar,
+  Split,
   Status,
   sharesOf,
   Tabs,
@@ -326,7 +327,12 @@ function GraphPane({ store, onRerun }: { store: JobStore; onRerun: (from: string
     setQuery({ node: first });
   }, [first, asked, opened]);
   return (
-    <div class={`graph-pane ${asked ? "with-panel" : ""}`}>
+    <Split
+      name="node"
+      label="Width of the node's details"
+      sideFirst
+      side={asked ? <NodePanel key={asked} store={store} name={asked} onRerun={onRerun} /> : null}
+    >
       <section class="card" aria-label="Graph">
         {structure ? (
           <Graph
@@ -339,7 +345,6 @@ function GraphPane({ store, onRerun }: { store: JobStore; onRerun: (from: string
           <Loading what="the graph" />
         )}
       </section>
-      {asked ? <NodePanel key={asked} store={store} name={asked} onRerun={onRerun} /> : null}
-    </div>
+    </Split>
   );
 }
