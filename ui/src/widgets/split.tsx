@@ -2,7 +2,7 @@
  * they are below each other, and there is no bar. */
 import type { Signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
-import { useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { persisted } from "../core/preferences";
 
 const LEAST = 20;
@@ -19,6 +19,19 @@ function shareOf(name: string): Signal<number> {
   const known = shares.get(name) ?? persisted<number>(`split.${name}`, USUAL, isShare);
   shares.set(name, known);
   return known;
+}
+
+/** Whether a media query holds, for what is not a matter of styles only: `useMedia("(min-width: 56rem)")`. */
+export function useMedia(query: string): boolean {
+  const [holds, setHolds] = useState(() => window.matchMedia(query).matches);
+  useEffect(() => {
+    const media = window.matchMedia(query);
+    const onChange = () => setHolds(media.matches);
+    onChange();
+    media.addEventListener("change", onChange);
+    return () => media.removeEventListener("change", onChange);
+  }, [query]);
+  return holds;
 }
 
 interface SplitProps {

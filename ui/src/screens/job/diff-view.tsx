@@ -1,23 +1,12 @@
 /** What differs between two texts: in one column, or the old one beside the new one where there is room for both. */
 import type { JSX } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { counted, useQuery } from "~/core";
-import { Button, CopyButton, Empty } from "~/widgets";
+import { Button, CopyButton, Empty, useMedia } from "~/widgets";
 import { type DiffLine, type DiffPair, diffLines, folded, middles, paired } from "./diff";
 
 const ROOMY = "(min-width: 56rem)";
 const SIGNS = { same: " ", gone: "−", new: "+" };
-
-function useRoom(): boolean {
-  const [isRoomy, setRoomy] = useState(() => window.matchMedia(ROOMY).matches);
-  useEffect(() => {
-    const media = window.matchMedia(ROOMY);
-    const onChange = () => setRoomy(media.matches);
-    media.addEventListener("change", onChange);
-    return () => media.removeEventListener("change", onChange);
-  }, []);
-  return isRoomy;
-}
 
 interface DiffProps {
   before: string;
@@ -29,7 +18,7 @@ interface DiffProps {
 export function Diff({ before, after, titles = ["Before", "After"] }: DiffProps): JSX.Element {
   const [all, setAll] = useQuery("whole", "");
   const [look, setLook] = useQuery("diff", "");
-  const isRoomy = useRoom();
+  const isRoomy = useMedia(ROOMY);
   const lines = useMemo(() => diffLines(before, after), [before, after]);
   const shown = all ? lines : folded(lines);
   const gone = lines.filter((line) => line.kind === "gone").length;
