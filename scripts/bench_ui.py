@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Response, sync_pl
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from bench_ui_data import Seeded, Sizes, add_events, complete_node, seed
+from bench_ui_data import LARGE, SMALL, Seeded, Sizes, add_events, complete_node, seed
 
 from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.models.scopes import Scope
@@ -33,6 +34,8 @@ from rmhdag.store.connection import Conn, connect, enter_schema
 from rmhdag.store.migration import apply
 
 CHROMIUM = "/usr/bin/chromium"
+# Functions of the page that wait: what never appears ends the run with its name.
+GIVE_UP = """setTimeout(() => fail(new Error(`${selector} was not drawn within two minutes`)), 120_000);"""
 OPTIONS = (
     "--no-sandbox --disable-background-networking --disable-component-update --disable-sync --no-first-run "
     "--disable-dev-shm-usage --enable-precise-memory-info"
@@ -41,29 +44,32 @@ TABS = 8
 EVENTS_AT_ONCE = 500
 PATIENCE_MS = 120_000
 # A selector is there, and a frame is drawn with it: milliseconds since the navigation began.
-SINCE_NAVIGATION = """(selector) => new Promise((done) => {
+SINCE_NAVIGATION = f"""(selector) => new Promise((done, fail) => {{
+    {GIVE_UP}
     const look = () => document.querySelector(selector)
         ? requestAnimationFrame(() => done(performance.now())) : requestAnimationFrame(look);
     look();
-})"""
+}})"""
 # The same since an event of the page. The promise is awaited later.
-SINCE_EVENT = """([event, selector]) => {
-    window.measured = new Promise((done) => {
+SINCE_EVENT = f"""([event, selector]) => {{
+    window.measured = new Promise((done, fail) => {{
+        {GIVE_UP}
         let start;
-        addEventListener(event, () => { start ??= performance.now(); }, { capture: true, once: true });
+        addEventListener(event, () => {{ start ??= performance.now(); }}, {{ capture: true, once: true }});
         const look = () => start !== undefined && document.querySelector(selector)
             ? requestAnimationFrame(() => done(performance.now() - start)) : requestAnimationFrame(look);
         look();
-    });
-}"""
+    }});
+}}"""
 # The moment of the frame in which a selector is drawn, by the clock.
-MOMENT = """(selector) => {
-    window.measured = new Promise((done) => {
+MOMENT = f"""(selector) => {{
+    window.measured = new Promise((done, fail) => {{
+        {GIVE_UP}
         const look = () => document.querySelector(selector)
             ? requestAnimationFrame(() => done(Date.now())) : requestAnimationFrame(look);
         look();
-    });
-}"""
+    }});
+}}"""
 FIRST_PAINT = """() => new Promise((done) => {
     const look = () => {
         const entry = performance.getEntriesByName("first-contentful-paint")[0];
@@ -297,7 +303,7 @@ class ApiProcess:
 
 
 def measure(options: argparse.Namespace) -> list[Figure]:
-    sizes = Sizes(options.jobs, options.items, options.graph_nodes, options.lines)
+    sizes = Sizes(options.jobs, options.items, options.graph_nodes, options.lines, options.events)
     with tempfile.TemporaryDirectory(prefix="rmhdag-bench-ui-") as name, EmbeddedPostgres.temporary() as server:
         dsn = server.create_database("web")
         apply(dsn)
@@ -322,14 +328,19 @@ def measure(options: argparse.Namespace) -> list[Figure]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=100_000)
-    parser.add_argument("--items", type=int, default=10_000, help="of the fan-out")
-    parser.add_argument("--graph-nodes", type=int, default=200)
-    parser.add_argument("--lines", type=int, default=1_000_000, help="of the log")
-    parser.add_argument("--events", type=int, default=36_000, help="ten a second for an hour")
-    parser.add_argument("--rounds", type=int, default=5, help="the median counts")
+    parser.add_argument("--jobs", type=int, help=f"{LARGE.jobs:,}")
+    parser.add_argument("--items", type=int, help=f"of the fan-out: {LARGE.items:,}")
+    parser.add_argument("--graph-nodes", type=int, help=f"{LARGE.graph_nodes:,}")
+    parser.add_argument("--lines", type=int, help=f"of the log: {LARGE.lines:,}")
+    parser.add_argument("--events", type=int, help=f"{LARGE.events:,}: ten a second for an hour")
+    parser.add_argument("--rounds", type=int, help="5; the median counts")
+    parser.add_argument("--small", action="store_true", help="little data and one round: does every figure come out?")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    sizes = SMALL if options.small else LARGE
+    for name, size in {**asdict(sizes), "rounds": 1 if options.small else 5}.items():
+        if getattr(options, name) is None:
+            setattr(options, name, size)
     figures = measure(options)
     if options.json:
         facts: list[dict[str, Any]] = [figure._asdict() | {"is_met": figure.is_met} for figure in figures]

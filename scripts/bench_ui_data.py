@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from psycopg.types.json import Jsonb
+
 from rmhdag.models.ids import task_id_of
 from rmhdag.picture.layout import layout
 from rmhdag.store import workflows
@@ -33,6 +35,12 @@ class Sizes:
     items: int
     graph_nodes: int
     lines: int
+    events: int
+
+
+LARGE = Sizes(jobs=100_000, items=10_000, graph_nodes=200, lines=1_000_000, events=36_000)
+# To see that every figure can be measured; the figures themselves mean nothing.
+SMALL = Sizes(jobs=40, items=30, graph_nodes=20, lines=200, events=60)
 
 
 @dataclass(frozen=True)
@@ -111,14 +119,16 @@ def _seed_jobs(conn: Conn, digest: str, count: int) -> None:
 
 
 def _seed_fan_out(conn: Conn, job_id: str, count: int, begin: datetime) -> None:
+    # As the engine writes it: a node without `dynamic_nodes` is no fan-out that has begun, and has no squares.
+    output = {"dynamic_nodes": ["split__0", f"split__{count - 1}"], "total": count}
     conn.execute(
         """INSERT INTO dag_node_states (job_id, node_id, namespace, status, created_at, updated_at, ready_at,
                started_at, completed_at, output, input_params)
            VALUES (%(job)s, 'split', 'default', 'completed', %(begin)s, %(begin)s, %(begin)s, %(begin)s, %(begin)s,
-                   jsonb_build_object('total', %(count)s::int), '{}'),
+                   %(output)s, '{}'),
                (%(job)s, 'gather', 'default', 'completed', %(begin)s, %(begin)s, %(begin)s, %(begin)s, %(begin)s,
                    '{}', '{}')""",
-        {"job": job_id, "begin": begin, "count": count},
+        {"job": job_id, "begin": begin, "output": Jsonb(output)},
     )
     conn.execute(
         """INSERT INTO dag_node_states (job_id, node_id, namespace, status, parent_node_id, fan_out_index,

@@ -6,10 +6,13 @@ import gzip
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from rmhdag.cli.run_api import api_settings
+from rmhdag.cli.settings import Settings
 from rmhdag.ui import assets
 from rmhdag.ui.pages import start_page
-from tests.api.serving import Served
+from tests.api.serving import Served, served
 from tests.api.test_foundation import problem
 
 MANIFEST = b"""
@@ -68,3 +71,20 @@ def test_without_a_build_the_page_says_how_to_make_one(api: Served, bundle: Path
 def test_a_foreign_theme_is_not_written_into_the_page() -> None:
     made = assets.Bundle("a.js", "b.css", "c.svg", (), frozenset())
     assert "<script>alert" not in start_page(made, '"><script>alert(1)</script>')
+
+
+def test_the_environment_is_in_the_page_as_text(migrated_database: str, bundle: Path) -> None:
+    with served(migrated_database, environment="prod-eu") as api:
+        assert 'data-environment="prod-eu"' in api.anonymous().get("/ui").text
+    made = assets.Bundle("a.js", "b.css", "c.svg", (), frozenset())
+    assert "<b>" not in start_page(made, "system", '"><b>')
+
+
+def test_development_mode_names_itself_unless_a_name_is_set() -> None:
+    names = [
+        api_settings("", Settings(development=development, environment=environment)).environment
+        for development, environment in ((False, ""), (True, ""), (True, "laptop"), (False, "production"))
+    ]
+    assert names == ["", "development", "laptop", "production"]
+    with pytest.raises(ValidationError):
+        Settings(environment="<b>")

@@ -15,6 +15,8 @@ OPTIONS = (
     "--no-sandbox --disable-background-networking --disable-component-update --disable-sync --no-first-run "
     "--disable-dev-shm-usage"
 ).split()
+# More would be no way to go.
+MOST_TABS = 80
 # A hostile text: markup, an attribute, a control sequence of terminals, and text that runs backwards.
 HOSTILE = '<img src=x onerror="document.title=\'owned\'"><b>bold</b> "quoted" &lt; {{ 1 }} $& ${x}'
 
@@ -65,6 +67,15 @@ class Visitor:
     def press(self, *keys: str) -> None:
         for key in keys:
             self.page.keyboard.press(key)
+
+    def tab_to(self, target: Locator) -> None:
+        """Press Tab until it has the focus."""
+        target.wait_for()
+        for _ in range(MOST_TABS):
+            self.press("Tab")
+            if target.evaluate("element => element === document.activeElement"):
+                return
+        raise AssertionError(f"Tab does not lead to {target}")
 
     def serious_findings(self, page: Page | None = None) -> list[str]:
         """What axe has to say, of the kinds that keep people out."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import expect
 
 from rmhdag.models.scopes import Scope
 from rmhdag.store.identity import new_id
@@ -35,15 +35,6 @@ def write_letter(up: Running, job_id: str, error: str = "3 workers died of it, t
         [letter_id, error, job_id, f"{job_id}-broken-1", json.dumps({"handler": "fail", "params": {"text": error}})],
     )
     return letter_id
-
-
-def tab_to(visitor: Visitor, target: Locator) -> None:
-    """Press Tab until it has the focus."""
-    for _ in range(80):
-        visitor.press("Tab")
-        if target.evaluate("element => element === document.activeElement"):
-            return
-    raise AssertionError(f"Tab does not lead to {target}")
 
 
 def test_a_dead_letter_is_found_and_requeued_by_mouse(up: Running, visitor: Visitor, failed_job: str) -> None:
@@ -75,7 +66,7 @@ def test_a_dead_letter_is_found_and_requeued_by_keyboard_alone(up: Running, visi
     visitor.press("g", "q")
     expect(page.get_by_role("heading", level=1)).to_have_text("Queues")
     expect(page.get_by_role("tab", name="Dead letters")).to_contain_text("1")
-    tab_to(visitor, page.get_by_role("tab", name="Queues"))
+    visitor.tab_to(page.get_by_role("tab", name="Queues"))
     visitor.press("ArrowRight")
     row = page.locator(f'tr[data-key="{letter_id}"]')
     row.wait_for()
@@ -86,7 +77,7 @@ def test_a_dead_letter_is_found_and_requeued_by_keyboard_alone(up: Running, visi
     visitor.press("r")
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_role("button", name="Requeue")).to_be_enabled()
-    tab_to(visitor, dialog.get_by_role("button", name="Requeue"))
+    visitor.tab_to(dialog.get_by_role("button", name="Requeue"))
     visitor.press("Enter")
     expect(page.get_by_text("a new job runs it again")).to_be_visible()
     assert len(up.get("jobs", rerun_of=failed_job)["jobs"]) == 1

@@ -75,6 +75,34 @@ def test_a_failed_job_opens_on_its_cause_and_is_retried_by_keyboard(up: Running,
     assert up.end_of(retry)["rerun_of"] == job_id
 
 
+def test_from_the_submission_over_the_failure_to_the_retry_by_keyboard_alone(up: Running, visitor: Visitor) -> None:
+    page = visitor.go("/")
+    visitor.press("n")
+    search = page.get_by_role("searchbox", name="Find a workflow")
+    visitor.tab_to(search)
+    page.keyboard.type("flaky")
+    visitor.tab_to(page.locator(".workflow-card", has_text="flaky"))
+    visitor.press("Enter")
+    expect(page.get_by_text("The server would accept this")).to_be_visible()
+    visitor.tab_to(page.get_by_role("button", name="Submit", exact=True))
+    visitor.press("Enter")
+    page.wait_for_url("**/ui/jobs/*")
+    # The page was open when it failed, and opens what failed by itself.
+    panel = page.get_by_role("complementary", name="Node broken")
+    expect(panel).to_contain_text("no luck today")
+    failed_id = page.url.split("/jobs/")[1].split("?")[0]
+    visitor.press("r")
+    start = page.get_by_role("dialog").get_by_role("button", name="Start the retry")
+    expect(start).to_be_enabled()
+    visitor.tab_to(start)
+    visitor.press("Enter")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("link", name=failed_id[-8:])).to_be_visible()
+    (retry,) = up.get("jobs", rerun_of=failed_id)["jobs"]
+    assert retry["job_id"] in page.url
+    assert up.end_of(retry["job_id"])["status"] == "failed"
+
+
 def test_the_parameters_of_a_rerun_are_edited_and_its_effect_is_shown_before(up: Running, visitor: Visitor) -> None:
     job_id = failed_job(up)
     page = visitor.go(f"/jobs/{job_id}")

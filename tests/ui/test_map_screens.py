@@ -109,6 +109,33 @@ def test_a_reviewer_approves_a_revision_from_its_picture(visit: Arrive, data: Ma
     assert data.review_of(asset_id, 1) == ("approved", "public", "ada", 1)
 
 
+def test_a_revision_is_found_and_approved_by_keyboard_alone(visit: Arrive, data: MapData) -> None:
+    title = "heights for the keyboard"
+    asset_id = data.add_asset(title, 1, approval_state=ApprovalState.PENDING_REVIEW)
+    data.add_revision(asset_id, 1, ApprovalState.PENDING_REVIEW, left=LOW, right=HIGH)
+    visitor = visit(Scope.READ, Scope.REVIEWER)
+    page = visitor.go("/")
+    visitor.press("g", "v")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Approvals")
+    entry = page.locator(".inbox-entry", has_text=title)
+    visitor.tab_to(entry)
+    visitor.press("Enter")
+    expect(page.get_by_role("heading", name=title)).to_be_visible()
+    # The decision is about what is shown.
+    page.locator(".cog[data-state=ready]").wait_for()
+    visitor.tab_to(page.get_by_role("button", name="Approve").first)
+    visitor.press("Enter")
+    dialog = page.get_by_role("dialog")
+    visitor.tab_to(dialog.get_by_label("Everybody"))
+    visitor.press("Space")
+    approve = dialog.get_by_role("button", name="Approve")
+    expect(approve).to_be_enabled()
+    visitor.tab_to(approve)
+    visitor.press("Enter")
+    expect(page.get_by_text("Revision 1 is approved and public.")).to_be_visible()
+    assert data.review_of(asset_id, 1) == ("approved", "public", "ada", 1)
+
+
 def test_two_revisions_are_compared_with_a_slider(visit: Arrive, data: MapData) -> None:
     asset_id = data.add_asset("compared", 2, current_revision=1, approval_state=ApprovalState.PENDING_REVIEW)
     data.add_revision(asset_id, 1, ApprovalState.APPROVED, left=LOW, right=LOW)

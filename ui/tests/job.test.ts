@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pieces, plainText } from "../src/screens/job/ansi";
 import { fit, reveal, zoom } from "../src/screens/job/camera";
-import { diffLines, folded } from "../src/screens/job/diff";
+import { diffLines, folded, middles, paired } from "../src/screens/job/diff";
+import { toTheRight } from "../src/screens/job/direction";
 import { Lineage, timeShares, walk } from "../src/screens/job/lineage";
 import {
   heightOf,
@@ -136,4 +137,103 @@ test("a diff tells what went and came, and folds what stayed", () => {
     ["sa", "gb", "nx", "sc", "sd", "ne"],
   );
   assert.equal(folded(diffLines("1\n2\n3\n4\n5\n6\n7\nx", "1\n2\n3\n4\n5\n6\n7\ny"), 2)[0], 5);
+});
+
+test("a graph drawn to the right keeps its layers and orders, and no two nodes overlap", () => {
+  const node = (id: string, layer: number, x: number, width: number) => ({
+    id,
+    type: "task",
+    label: id,
+    detail: "",
+    description: "",
+    layer,
+    x,
+    y: 28 + layer * 92,
+    width,
+    height: 52,
+  });
+  const down = {
+    title: "t",
+    description: "",
+    direction: "down",
+    width: 500,
+    height: 400,
+    nodes: [node("a", 0, 120, 200), node("b", 1, 28, 120), node("c", 1, 180, 260), node("d", 3, 120, 120)],
+    edges: [
+      {
+        source: "a",
+        target: "b",
+        kind: "next",
+        label: "",
+        points: [
+          [220, 80],
+          [88, 120],
+        ],
+      },
+      {
+        source: "a",
+        target: "c",
+        kind: "next",
+        label: "",
+        points: [
+          [220, 80],
+          [310, 120],
+        ],
+      },
+      {
+        source: "b",
+        target: "d",
+        kind: "next",
+        label: "on_true",
+        label_at: [88, 236],
+        points: [
+          [88, 172],
+          [88, 226],
+          [88, 246],
+          [180, 304],
+        ],
+      },
+    ],
+  };
+  const right = toTheRight(down as never);
+  assert.equal(right.direction, "right");
+  const [a, b, c, d] = right.nodes;
+  assert.ok(a && b && c && d);
+  assert.ok(a.x + a.width < c.x && c.x + c.width < d.x, "layers follow each other");
+  assert.equal(b.x + b.width / 2, c.x + c.width / 2, "nodes of a layer are in one column");
+  assert.ok(b.y + b.height + 30 <= c.y, "in the same order, with room for a line of text");
+  for (const edge of right.edges) {
+    const xs = edge.points.map(([x]) => x);
+    assert.deepEqual(
+      xs,
+      [...xs].sort((one, other) => one - other),
+      "no edge runs backwards",
+    );
+    const source = right.nodes.find((one) => one.id === edge.source);
+    const target = right.nodes.find((one) => one.id === edge.target);
+    assert.ok(source && target);
+    assert.deepEqual(edge.points[0], [source.x + source.width, source.y + source.height / 2]);
+    assert.deepEqual(edge.points.at(-1), [target.x, target.y + target.height / 2]);
+  }
+  const [labelX] = right.edges[2]?.label_at ?? [0];
+  assert.ok(labelX > b.x + b.width && labelX < d.x);
+  assert.ok(right.nodes.every((one) => one.y >= 28 && one.y + one.height <= right.height));
+  assert.equal(toTheRight(right), right);
+});
+
+test("two columns hold what went beside what came in its place", () => {
+  const rows = paired(folded(diffLines("a\nb: 1\nc\n", "a\nb: 2\nnew\nc\n")));
+  assert.deepEqual(
+    rows.map((row) => (typeof row === "number" ? row : [row.before?.text, row.after?.text])),
+    [
+      ["a", "a"],
+      ["b: 1", "b: 2"],
+      [undefined, "new"],
+      ["c", "c"],
+    ],
+  );
+  assert.deepEqual(paired([4]), [4]);
+  assert.deepEqual(middles("queue: light", "queue: heavy"), ["queue: ", "light", ""]);
+  assert.deepEqual(middles("retries: 3", "retries: 33"), ["retries: 3", "", ""]);
+  assert.deepEqual(middles("abc", "xyz"), ["abc", "", ""]);
 });

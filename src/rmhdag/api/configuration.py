@@ -56,6 +56,13 @@ class ApiConfiguration(BaseModel):
         validation_alias=AliasChoices("RMHDAG_API_ORIGINS"),
         description="Origins of pages that may call the API, such as `https://ops.example.org`, separated by spaces",
     )
+    environment: str = Field(
+        default="",
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9 ._-]{0,29})?$",
+        validation_alias=AliasChoices("RMHDAG_ENVIRONMENT"),
+        description="Name of this installation, shown on every page of the web interface: production (with a red "
+        "border), staging, test, … ; in development mode, `development` if unset",
+    )
     submits_per_second: float = Field(
         default=2_000.0,
         gt=0,

@@ -109,6 +109,8 @@ class ApiSettings:
     hosts: frozenset[str] = frozenset()
     # Under which browsers reach us, behind a proxy.
     public_url: str | None = None
+    # The name of this installation, on every page of the web interface.
+    environment: str = ""
 
 
 @dataclass

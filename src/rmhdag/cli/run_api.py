@@ -133,6 +133,7 @@ def api_settings(dsn: str, settings: Settings) -> ApiSettings:
         origins=frozenset(settings.api_origins.split()),
         hosts=known_hosts(settings),
         public_url=settings.public_url,
+        environment=settings.environment or ("development" if settings.development else ""),
     )
 
 

@@ -10,7 +10,7 @@ THEMES = frozenset({"system", "light", "dark", "contrast"})
 
 _PAGE = """\
 <!doctype html>
-<html lang="en" data-theme="{theme}">
+<html lang="en" data-theme="{theme}" data-environment="{environment}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -48,11 +48,15 @@ contains the interface.</p>
 """
 
 
-def start_page(bundle: Bundle, theme: str) -> str:
-    """The theme is in the page, so that the wrong one does not flash up before the script runs."""
+def start_page(bundle: Bundle, theme: str, environment: str = "") -> str:
+    """The theme is in the page, so that the wrong one does not flash up before the script runs.
+
+    So is the name of the environment: a person has to see it before signing in, and it costs no request.
+    """
     links = [f'<link rel="modulepreload" href="/ui/static/{escape(name)}">\n' for name in bundle.preload]
     return _PAGE.format(
         theme=theme if theme in THEMES else "system",
+        environment=escape(environment),
         icon=escape(bundle.icon),
         style=escape(bundle.style),
         preload="".join(links),

@@ -15,6 +15,7 @@ import { ConfirmHost } from "../widgets/dialog";
 import { Icon, type IconName } from "../widgets/icon";
 import { BrandMark } from "./brand";
 import { ConnectionBar, LiveDot } from "./connection";
+import { EnvironmentBadge } from "./environment";
 import { KeyHelp, keyHelpOpen } from "./key-help";
 import { openPalette, Palette } from "./palette";
 import { signOut } from "./sign-in";
@@ -127,6 +128,7 @@ function TopBar(): JSX.Element {
         <BrandMark />
         <span class="brand-name">rmhdag</span>
       </Link>
+      <EnvironmentBadge />
       <button type="button" class="search-button" onClick={() => openPalette()}>
         <Icon name="search" />
         <span class="search-words">Search any id, workflow, screen…</span>

@@ -8,6 +8,7 @@ import { Button } from "../widgets/button";
 import { Code } from "../widgets/code";
 import { Icon } from "../widgets/icon";
 import { BrandMark } from "./brand";
+import { EnvironmentBadge } from "./environment";
 
 /** End the session in the server too, then show the way in. */
 export async function signOut(): Promise<void> {
@@ -58,6 +59,7 @@ export function SignIn(): JSX.Element {
         <p class="brand">
           <BrandMark />
           <span class="brand-name">rmhdag</span>
+          <EnvironmentBadge />
         </p>
         <h1>Sign in</h1>
         {reason ? (

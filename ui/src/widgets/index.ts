@@ -8,6 +8,7 @@ export * from "./icon";
 export * from "./json-tree";
 export * from "./layout";
 export * from "./progress";
+export * from "./split";
 export * from "./states";
 export * from "./status";
 export * from "./table";

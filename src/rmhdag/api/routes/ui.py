@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, Response
 
+from rmhdag.api.context import get_api
 from rmhdag.api.page_routes import PageRoute
 from rmhdag.api.problems import not_found
 from rmhdag.ui.assets import Asset, read_bundle
@@ -47,4 +48,5 @@ async def ui_page(request: Request) -> Response:
     bundle = read_bundle()
     if bundle is None:
         return HTMLResponse(unbuilt_page(), status_code=503, headers={"Retry-After": "10"})
-    return HTMLResponse(start_page(bundle, request.cookies.get(THEME_COOKIE, "system")))
+    theme = request.cookies.get(THEME_COOKIE, "system")
+    return HTMLResponse(start_page(bundle, theme, get_api(request).settings.environment))

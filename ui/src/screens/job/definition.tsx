@@ -1,9 +1,8 @@
 /** The definition that the job runs, and what has changed in the workflow since. */
 import type { JSX } from "preact";
-import { useMemo } from "preact/hooks";
-import { api, counted, ok, Resolved, useQuery, useResource } from "~/core";
-import { Code, CopyButton, Empty, Tabs } from "~/widgets";
-import { diffLines, folded } from "./diff";
+import { api, ok, Resolved, useResource } from "~/core";
+import { Code, Tabs } from "~/widgets";
+import { Diff } from "./diff-view";
 import type { JobStore } from "./store";
 import { tidy, toYaml } from "./yaml";
 
@@ -45,54 +44,18 @@ export function Definition({ store }: { store: JobStore }): JSX.Element {
               {
                 id: "diff",
                 label: `Changes up to version ${pinned.newest_version}`,
-                panel: () => <Diff before={text} after={toYaml(tidy(pinned.newest_definition, order))} />,
+                panel: () => (
+                  <Diff
+                    before={text}
+                    after={toYaml(tidy(pinned.newest_definition, order))}
+                    titles={[`Version ${pinned.version}, of this job`, `Version ${pinned.newest_version}, the newest`]}
+                  />
+                ),
               },
             ]}
           />
         );
       }}
     </Resolved>
-  );
-}
-
-export function Diff({ before, after }: { before: string; after: string }): JSX.Element {
-  const [all, setAll] = useQuery("whole", "");
-  const lines = useMemo(() => diffLines(before, after), [before, after]);
-  const shown = all ? lines : folded(lines);
-  const gone = lines.filter((line) => line.kind === "gone").length;
-  const fresh = lines.filter((line) => line.kind === "new").length;
-  if (gone + fresh === 0)
-    return (
-      <Empty title="They mean the same" icon="check">
-        No line of the definition differs.
-      </Empty>
-    );
-  return (
-    <section class="card definition" aria-label="Changes">
-      <p class="pane-tools small soft">
-        {counted(fresh, "line")} added, {counted(gone, "line")} removed{" "}
-        <button type="button" class="link" onClick={() => setAll(all ? null : "1")}>
-          {all ? "Only the changes" : "All lines"}
-        </button>
-        <CopyButton text={after} label="Copy the new one" />
-      </p>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: long lines scroll by keyboard */}
-      <div class="diff" tabIndex={0} role="group" aria-label="Changed lines">
-        {shown.map((line, index) =>
-          typeof line === "number" ? (
-            <div key={index} class="diff-fold">
-              {counted(line, "equal line")}
-            </div>
-          ) : (
-            <div key={index} class={`diff-line diff-${line.kind}`}>
-              <span class="diff-number">{line.before ?? ""}</span>
-              <span class="diff-number">{line.after ?? ""}</span>
-              <span class="diff-sign">{line.kind === "gone" ? "−" : line.kind === "new" ? "+" : " "}</span>
-              <code>{line.text}</code>
-            </div>
-          ),
-        )}
-      </div>
-    </section>
   );
 }

@@ -86,3 +86,44 @@ export function folded(lines: readonly DiffLine[], context = 3): (DiffLine | num
   }
   return shown;
 }
+
+/** A line of the old text beside one of the new one; a line without a counterpart stands alone. */
+export interface DiffPair {
+  before?: DiffLine | undefined;
+  after?: DiffLine | undefined;
+}
+
+/** For two columns: what went is beside what came in its place. */
+export function paired(lines: readonly (DiffLine | number)[]): (DiffPair | number)[] {
+  const rows: (DiffPair | number)[] = [];
+  let gone: DiffLine[] = [];
+  let fresh: DiffLine[] = [];
+  const flush = () => {
+    for (let index = 0; index < Math.max(gone.length, fresh.length); index++)
+      rows.push({ before: gone[index], after: fresh[index] });
+    gone = [];
+    fresh = [];
+  };
+  for (const line of lines) {
+    if (typeof line !== "number" && line.kind === "gone") gone.push(line);
+    else if (typeof line !== "number" && line.kind === "new") fresh.push(line);
+    else {
+      flush();
+      rows.push(typeof line === "number" ? line : { before: line, after: line });
+    }
+  }
+  flush();
+  return rows;
+}
+
+/** A line in three parts: as the other one begins, what differs, as the other one ends. */
+export function middles(line: string, other: string): [head: string, middle: string, tail: string] {
+  const most = Math.min(line.length, other.length);
+  let start = 0;
+  while (start < most && line[start] === other[start]) start++;
+  let end = 0;
+  while (end < most - start && line[line.length - 1 - end] === other[other.length - 1 - end]) end++;
+  // Lines that share next to nothing are other lines.
+  if (start + end < 3) return [line, "", ""];
+  return [line.slice(0, start), line.slice(start, line.length - end), line.slice(line.length - end)];
+}

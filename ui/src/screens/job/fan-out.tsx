@@ -29,6 +29,7 @@ import {
   Loading,
   lookOf,
   ProgressBar,
+  Split,
   Status,
   sharesOf,
   Table,
@@ -82,7 +83,12 @@ export function FanOut({ store, onRerun }: { store: JobStore; onRerun: (from: st
     );
   }
   return (
-    <div class={`graph-pane ${child ? "with-panel" : ""}`}>
+    <Split
+      name="node"
+      label="Width of the node's details"
+      sideFirst
+      side={child ? <NodePanel key={asked} store={store} name={asked} onRerun={onRerun} /> : null}
+    >
       <div class="stack">
         {fanOuts.length > 1 ? (
           <div class="chips" role="group" aria-label="Fan-outs">
@@ -100,8 +106,7 @@ export function FanOut({ store, onRerun }: { store: JobStore; onRerun: (from: st
         ) : null}
         <Columns key={fanOut.node_id} store={store} fanOut={fanOut} chosen={child?.index} />
       </div>
-      {child ? <NodePanel key={asked} store={store} name={asked} onRerun={onRerun} /> : null}
-    </div>
+    </Split>
   );
 }
 

@@ -2,27 +2,17 @@
 import { useComputed, useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { countText, durationText, type Model, now, useKeys, useQuery } from "~/core";
-import { Button, Icon, lookOf } from "~/widgets";
+import { countText, type Model, useKeys, useQuery } from "~/core";
+import { Button } from "~/widgets";
 import { type Camera, fit, reveal, zoom } from "./camera";
+import { toTheRight } from "./direction";
+import { EdgeView, type GraphNode, MiniNode, NodeView } from "./graph-parts";
 import { Lineage, timeShares, walk } from "./lineage";
-import { failedNodes, type JobStore, type NodeOverview } from "./store";
+import { failedNodes, type JobStore } from "./store";
 
-type GraphNode = Model<"GraphNode">;
-type GraphEdge = Model<"GraphEdge">;
 export type Structure = Model<"GraphStructure">;
 
 const MINIMAP_FROM = 40;
-const KIND_ICONS: Record<string, string> = {
-  task: "M3.5 3.5h9v9h-9z",
-  conditional: "M8 2.5 13.5 8 8 13.5 2.5 8z",
-  fan_out: "M3 8h3M6 8l5-4.5M6 8h5M6 8l5 4.5",
-  fan_in: "M13 8h-3M10 8 5 3.5M10 8H5M10 8l-5 4.5",
-  approval: "M8 2.5 13 4.5v4c0 2.8-2.2 4.5-5 5.5-2.8-1-5-2.7-5-5.5v-4z",
-  workflow: "M3 3h4v3H3zM9 10h4v3H9zM5 6v2.5a1 1 0 0 0 1 1h5",
-};
-const KIND_WORDS: Record<string, string> = { fan_out: "fan-out", fan_in: "fan-in", workflow: "sub-workflow" };
-
 interface GraphProps {
   structure: Structure;
   /** Without a job the definition is drawn. */
@@ -32,20 +22,7 @@ interface GraphProps {
   height?: number;
 }
 
-function curve(edge: GraphEdge): string {
-  const points = edge.points;
-  return points
-    .map(([x, y], index) => {
-      if (index === 0) return `M${x} ${y}`;
-      const [fromX, fromY] = points[index - 1] ?? [x, y];
-      if (fromX === x || fromY === y) return `L${x} ${y}`;
-      const middle = (fromY + y) / 2;
-      return `C${fromX} ${middle} ${x} ${middle} ${x} ${y}`;
-    })
-    .join("");
-}
-
-export function Graph({ structure, store, chosen, onChoose, height }: GraphProps): JSX.Element {
+export function Graph({ structure: stored, store, chosen, onChoose, height }: GraphProps): JSX.Element {
   const host = useRef<HTMLDivElement>(null);
   const stage = useRef<SVGGElement>(null);
   const eye = useRef<SVGRectElement>(null);
@@ -55,6 +32,9 @@ export function Graph({ structure, store, chosen, onChoose, height }: GraphProps
   const [search, setSearch] = useState("");
   const [critical, setCritical] = useQuery("path", "");
   const [shares, setShares] = useQuery("share", "");
+  const [flow, setFlow] = useQuery("flow", "down");
+  const isDown = flow !== "right";
+  const structure = useMemo(() => (isDown ? stored : toTheRight(stored)), [stored, isDown]);
   const hovered = useSignal("");
   const lineage = useMemo(() => new Lineage(structure.edges), [structure]);
   const lit = useComputed(() => (hovered.value ? lineage.of(hovered.value) : undefined));
@@ -120,6 +100,10 @@ export function Graph({ structure, store, chosen, onChoose, height }: GraphProps
     moved.current = false;
     draw(fit(structure, size));
   };
+  const turn = () => {
+    moved.current = false;
+    setFlow(isDown ? "right" : null);
+  };
   const focus = (name: string | undefined) => {
     if (!name) return;
     moved.current = true;
@@ -141,6 +125,7 @@ export function Graph({ structure, store, chosen, onChoose, height }: GraphProps
       { keys: "f", label: "Fit the graph", group: "Graph", run: showAll },
       { keys: "+", label: "Zoom in", group: "Graph", run: () => step(1.25) },
       { keys: "-", label: "Zoom out", group: "Graph", run: () => step(0.8) },
+      { keys: "t", label: "Turn the graph: downwards or to the right", group: "Graph", run: turn },
       { keys: "]", label: "Next node that failed", group: "Graph", run: () => failing(1) },
       { keys: "[", label: "Node that failed before", group: "Graph", run: () => failing(-1) },
     ],
@@ -151,7 +136,10 @@ export function Graph({ structure, store, chosen, onChoose, height }: GraphProps
   const matches = found ? structure.nodes.filter(isFound) : [];
   const isLarge = structure.nodes.length > MINIMAP_FROM;
   const order = useMemo(
-    () => [...structure.nodes].sort((one, other) => one.layer - other.layer || one.x - other.x),
+    () =>
+      [...structure.nodes].sort(
+        (one, other) => one.layer - other.layer || (isDown ? one.x - other.x : one.y - other.y),
+      ),
     [structure],
   );
   return (
@@ -193,6 +181,14 @@ export function Graph({ structure, store, chosen, onChoose, height }: GraphProps
             </Button>
           </>
         ) : null}
+        <Button
+          look="quiet"
+          icon={isDown ? "right" : "down"}
+          onClick={turn}
+          title={`The graph runs ${isDown ? "from top to bottom" : "from left to right"}`}
+        >
+          {isDown ? "Left to right" : "Top to bottom"}
+        </Button>
         <Button look="quiet" icon="submit" label="Zoom in" onClick={() => step(1.25)} />
         <Button look="quiet" label="Zoom out" onClick={() => step(0.8)} class="zoom-out">
           −
@@ -230,6 +226,7 @@ export function Graph({ structure, store, chosen, onChoose, height }: GraphProps
               <EdgeView
                 key={`${edge.source} ${edge.target} ${edge.label}`}
                 edge={edge}
+                isDown={isDown}
                 lit={lit}
                 path={path}
                 store={store}
@@ -266,234 +263,5 @@ export function Graph({ structure, store, chosen, onChoose, height }: GraphProps
         ) : null}
       </div>
     </div>
-  );
-}
-
-function MiniNode({ node, store }: { node: GraphNode; store?: JobStore | undefined }): JSX.Element {
-  const status = store?.node(node.id)?.value.status ?? "pending";
-  return (
-    <rect
-      class={`minimap-node tone-${lookOf(status).tone}`}
-      x={node.x}
-      y={node.y}
-      width={node.width}
-      height={node.height}
-    />
-  );
-}
-
-interface Shown<T> {
-  readonly value: T;
-}
-
-function EdgeView(props: {
-  edge: GraphEdge;
-  lit: Shown<Set<string> | undefined>;
-  path: Shown<Set<string>>;
-  store?: JobStore | undefined;
-}): JSX.Element {
-  const { edge, lit, path, store } = props;
-  const isLit = lit.value?.has(edge.source) && lit.value.has(edge.target);
-  const isDim = lit.value !== undefined && !isLit;
-  const isCritical = path.value.has(edge.source) && path.value.has(edge.target);
-  const isActive = store?.node(edge.target)?.value.status === "running";
-  const isSkipped = store?.node(edge.target)?.value.status === "skipped";
-  const classes = [
-    isLit && "is-lit",
-    isDim && "is-dim",
-    isCritical && "is-critical",
-    isActive && "is-active",
-    isSkipped && "is-skipped",
-  ];
-  return (
-    <g class={`graph-edge edge-${edge.kind} ${classes.filter(Boolean).join(" ")}`}>
-      <path d={curve(edge)} marker-end="url(#arrow)" />
-      {edge.label && edge.label_at ? (
-        <text x={edge.label_at[0]} y={edge.label_at[1]} text-anchor="middle" dominant-baseline="middle">
-          {edge.label}
-        </text>
-      ) : null}
-    </g>
-  );
-}
-
-interface NodeViewProps {
-  node: GraphNode;
-  place: string;
-  waitsFor: readonly string[];
-  store?: JobStore | undefined;
-  chosen: boolean;
-  isFound: boolean;
-  lit: Shown<Set<string> | undefined>;
-  path: Shown<Set<string>>;
-  shares: Shown<Map<string, number>>;
-  onHover: (isOver: boolean) => void;
-  onChoose: () => void;
-  onWalk: (key: string) => void;
-}
-
-function NodeView(props: NodeViewProps): JSX.Element {
-  const { node, store, chosen, lit, path, shares } = props;
-  // The node may not exist yet; `order` tells when it does.
-  if (store) void store.order.value;
-  const state = store?.node(node.id)?.value;
-  const status = state?.status ?? "pending";
-  const look = lookOf(status);
-  const isPort = node.type === "start" || node.type === "end";
-  const isDim = lit.value !== undefined && !lit.value.has(node.id);
-  const share = shares.value.get(node.id);
-  const classes = [
-    chosen && "is-chosen",
-    isDim && "is-dim",
-    path.value.has(node.id) && "is-critical",
-    props.isFound && "is-found",
-    status === "skipped" && "is-skipped",
-    status === "running" && "is-running",
-  ];
-  const kind = KIND_WORDS[node.type] ?? node.type;
-  const waits = props.waitsFor.length ? `, depends on ${props.waitsFor.join(", ")}` : "";
-  const label = `${props.place}: ${node.label}, ${kind}${store ? `, ${look.word}` : ""}${waits}`;
-  const right = node.x + node.width;
-  return (
-    <g
-      class={`graph-node kind-${node.type} tone-${store ? look.tone : "off"} ${classes.filter(Boolean).join(" ")}`}
-      data-node={node.id}
-      data-status={store ? status : undefined}
-      role="button"
-      tabIndex={0}
-      aria-label={label}
-      aria-current={chosen ? "true" : undefined}
-      onPointerEnter={() => props.onHover(true)}
-      onPointerLeave={() => props.onHover(false)}
-      onFocus={() => props.onHover(true)}
-      onBlur={() => props.onHover(false)}
-      onClick={props.onChoose}
-      onKeyDown={(event) => {
-        if (event.key.startsWith("Arrow")) props.onWalk(event.key);
-        else if (event.key === "Enter" || event.key === " ") props.onChoose();
-        else return;
-        event.preventDefault();
-      }}
-    >
-      <title>{[node.label, node.detail, node.description, state ? look.word : ""].filter(Boolean).join("\n")}</title>
-      <rect
-        class="node-box"
-        x={node.x}
-        y={node.y}
-        width={node.width}
-        height={node.height}
-        rx={isPort ? node.height / 2 : 8}
-      />
-      {isPort ? (
-        <text
-          class="node-port"
-          x={node.x + node.width / 2}
-          y={node.y + node.height / 2}
-          text-anchor="middle"
-          dominant-baseline="central"
-        >
-          {node.label}
-        </text>
-      ) : (
-        <>
-          <path
-            class="node-kind"
-            transform={`translate(${node.x + 12} ${node.y + 10})`}
-            d={KIND_ICONS[node.type] ?? KIND_ICONS.task}
-          />
-          <text class="node-label" x={node.x + 36} y={node.y + (node.detail ? 21 : node.height / 2 + 4)}>
-            {node.label}
-          </text>
-          <text class="node-detail" x={node.x + 36} y={node.y + 37}>
-            {node.detail}
-          </text>
-          {state?.children && state.children.total > 0 ? <ChildrenBar node={node} counts={state.children} /> : null}
-          {state ? (
-            <g class="node-badge" transform={`translate(${right - 10} ${node.y - 1})`}>
-              <circle r="9" />
-              <g transform="translate(-6.5 -6.5)">
-                <Icon name={look.icon} size={13} />
-              </g>
-            </g>
-          ) : null}
-          {state ? <NodeTime node={node} state={state} share={share} /> : null}
-        </>
-      )}
-    </g>
-  );
-}
-
-function NodeTime({
-  node,
-  state,
-  share,
-}: {
-  node: GraphNode;
-  state: NodeOverview;
-  share: number | undefined;
-}): JSX.Element | null {
-  const seconds =
-    state.status === "running" && state.started_at
-      ? Math.floor((now.value - Date.parse(state.started_at)) / 1000)
-      : isRun(state)
-        ? state.duration_seconds
-        : null;
-  const words = [
-    share !== undefined ? `${share < 1 && share > 0 ? "<1" : Math.round(share)} %` : "",
-    seconds === null || seconds === undefined ? "" : durationText(Math.max(0, seconds)),
-    state.attempt > 1 ? `attempt ${state.attempt}` : "",
-  ];
-  const text = words.filter(Boolean).join(" · ");
-  if (!text) return null;
-  return (
-    <text class="node-time" x={node.x + node.width - 8} y={node.y + node.height + 13} text-anchor="end">
-      {text}
-    </text>
-  );
-}
-
-const isRun = (state: NodeOverview): boolean =>
-  (state.status === "completed" || state.status === "failed") && state.task_id !== null && !state.taken_over;
-
-function ChildrenBar({ node, counts }: { node: GraphNode; counts: Model<"NodeCounts"> }): JSX.Element {
-  const parts: [string, number][] = [
-    ["good", counts.completed],
-    ["bad", counts.failed],
-    ["off", counts.skipped + counts.cancelled],
-    ["active", counts.running],
-    ["waiting", counts.dispatched + counts.ready],
-  ];
-  const whole = node.width - 16;
-  let x = node.x + 8;
-  const words = [
-    `${countText(counts.completed)} ✓`,
-    counts.failed ? `${countText(counts.failed)} ✗` : "",
-    counts.running ? `${countText(counts.running)} ▶` : "",
-    counts.total - counts.completed - counts.failed - counts.running - counts.skipped - counts.cancelled
-      ? `${countText(counts.total - counts.completed - counts.failed - counts.running - counts.skipped - counts.cancelled)} waiting`
-      : "",
-  ];
-  return (
-    <g class="node-children">
-      <rect class="children-rail" x={x} y={node.y + node.height - 8} width={whole} height="4" rx="2" />
-      {parts.map(([tone, count]) => {
-        const width = (whole * count) / Math.max(1, counts.total);
-        const at = x;
-        x += width;
-        return width > 0 ? (
-          <rect
-            key={tone}
-            class={`children-part tone-${tone}`}
-            x={at}
-            y={node.y + node.height - 8}
-            width={Math.max(1, width)}
-            height="4"
-          />
-        ) : null;
-      })}
-      <text class="node-time" x={node.x + 8} y={node.y + node.height + 13}>
-        {words.filter(Boolean).join("  ")}
-      </text>
-    </g>
   );
 }

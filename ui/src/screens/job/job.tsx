@@ -28,10 +28,13 @@ import {
   NoPermission,
   Page,
   ProgressBar,
+  Split,
   Status,
   sharesOf,
+  type Tab,
   Tabs,
   Time,
+  useMedia,
 } from "~/widgets";
 import { cancelJob, JobActions, RerunDialog, retryFailed } from "./actions";
 import { Definition } from "./definition";
@@ -80,6 +83,7 @@ export default function Job({ params }: ScreenProps): JSX.Element {
   return <JobPage key={store.jobId} store={store} job={job} />;
 }
 
+const ROOM_FOR_TWO = "(min-width: 76rem)";
 const PANES = ["graph", "fan-out", "timeline", "tasks", "logs", "outputs", "events", "definition"] as const;
 
 function JobPage({ store, job }: { store: JobStore; job: Overview }): JSX.Element {
@@ -139,12 +143,52 @@ function JobPage({ store, job }: { store: JobStore; job: Overview }): JSX.Elemen
       actions={<JobActions store={store} onRerun={() => setRerunFrom("")} />}
     >
       <Head store={store} job={job} />
-      <Tabs label="Panes of the job" tabs={tabs} />
+      <Panes tabs={tabs} />
       <Announcer job={job} />
       {rerunFrom === null ? null : (
         <RerunDialog store={store} from={rerunFrom || undefined} onClose={() => setRerunFrom(null)} />
       )}
     </Page>
+  );
+}
+
+/** One pane, or two beside each other where there is room. Both are in the address. */
+function Panes({ tabs }: { tabs: readonly Tab[] }): JSX.Element {
+  const [shown] = useQuery("tab", "graph");
+  const [beside, setBeside] = useQuery("beside", "");
+  const isRoomy = useMedia(ROOM_FOR_TWO);
+  const others = tabs.filter((tab) => tab.id !== shown);
+  const second = isRoomy ? others.find((tab) => tab.id === beside) : undefined;
+  return (
+    <div class="job-panes">
+      {isRoomy ? (
+        <label class="job-beside small soft">
+          Beside it{" "}
+          <select value={second?.id ?? ""} onChange={(event) => setBeside(event.currentTarget.value || null)}>
+            <option value="">nothing</option>
+            {others.map((tab) => (
+              <option key={tab.id} value={tab.id}>
+                {tab.label}
+              </option>
+            ))}
+          </select>
+        </label>
+      ) : null}
+      <Split
+        name="panes"
+        label="Width of the second pane"
+        side={
+          second ? (
+            <section key={second.id} class="job-second" aria-label={`Beside: ${second.label}`}>
+              <h2>{second.label}</h2>
+              {second.panel()}
+            </section>
+          ) : null
+        }
+      >
+        <Tabs label="Panes of the job" tabs={tabs} />
+      </Split>
+    </div>
   );
 }
 
@@ -326,7 +370,12 @@ function GraphPane({ store, onRerun }: { store: JobStore; onRerun: (from: string
     setQuery({ node: first });
   }, [first, asked, opened]);
   return (
-    <div class={`graph-pane ${asked ? "with-panel" : ""}`}>
+    <Split
+      name="node"
+      label="Width of the node's details"
+      sideFirst
+      side={asked ? <NodePanel key={asked} store={store} name={asked} onRerun={onRerun} /> : null}
+    >
       <section class="card" aria-label="Graph">
         {structure ? (
           <Graph
@@ -339,7 +388,6 @@ function GraphPane({ store, onRerun }: { store: JobStore; onRerun: (from: string
           <Loading what="the graph" />
         )}
       </section>
-      {asked ? <NodePanel key={asked} store={store} name={asked} onRerun={onRerun} /> : null}
-    </div>
+    </Split>
   );
 }

@@ -15,8 +15,8 @@ import {
   useResource,
   useTitle,
 } from "~/core";
-import { Bars, ButtonLink, Code, Empty, lookOf, Page, Section, Stat, Table, Tabs, Time } from "~/widgets";
-import { Diff } from "../job/definition";
+import { Bars, ButtonLink, Code, Empty, lookOf, Page, Section, Split, Stat, Table, Tabs, Time } from "~/widgets";
+import { Diff } from "../job/diff-view";
 import { Graph, type Structure } from "../job/graph";
 import { tidy, toYaml } from "../job/yaml";
 import { RunBars } from "./runs";
@@ -141,7 +141,25 @@ function WorkflowGraph({ workflow }: { workflow: Detail }): JSX.Element {
   const [node, setNode] = useQuery("node", "");
   const nodes = (workflow.definition.nodes ?? {}) as Record<string, unknown>;
   return (
-    <div class={`graph-pane ${node ? "with-panel" : ""}`}>
+    <Split
+      name="node"
+      label="Width of the node's definition"
+      side={
+        node ? (
+          <Section title={<span class="mono">{node}</span>}>
+            {nodes[node] ? (
+              <Code text={toYaml(tidy(nodes[node]))} language="yaml" label={node} />
+            ) : (
+              <p class="faint">
+                {node === "START" || node === "END"
+                  ? "Every workflow begins and ends there."
+                  : "It is not in this version."}
+              </p>
+            )}
+          </Section>
+        ) : null
+      }
+    >
       <section class="card" aria-label="Graph">
         <Graph
           structure={workflow.layout as unknown as Structure}
@@ -149,20 +167,7 @@ function WorkflowGraph({ workflow }: { workflow: Detail }): JSX.Element {
           onChoose={(next) => setNode(next === node ? null : next)}
         />
       </section>
-      {node ? (
-        <Section title={<span class="mono">{node}</span>}>
-          {nodes[node] ? (
-            <Code text={toYaml(tidy(nodes[node]))} language="yaml" label={node} />
-          ) : (
-            <p class="faint">
-              {node === "START" || node === "END"
-                ? "Every workflow begins and ends there."
-                : "It is not in this version."}
-            </p>
-          )}
-        </Section>
-      ) : null}
-    </div>
+    </Split>
   );
 }
 
@@ -294,9 +299,10 @@ function Versions({ name, newest }: { name: string; newest: Detail }): JSX.Eleme
                   id: "at",
                   title: "Registered",
                   width: "9rem",
+                  hide: "narrow",
                   cell: (version) => <Time at={version.registered_at} />,
                 },
-                { id: "by", title: "By", cell: (version) => version.registered_by },
+                { id: "by", title: "By", hide: "narrow", cell: (version) => version.registered_by },
                 {
                   id: "hash",
                   title: "Hash",
@@ -326,6 +332,7 @@ function Versions({ name, newest }: { name: string; newest: Detail }): JSX.Eleme
         <Diff
           before={toYaml(tidy(compared.data.value.definition, orderOf(compared.data.value)))}
           after={toYaml(tidy(newest.definition, orderOf(compared.data.value)))}
+          titles={[`Version ${compared.data.value.version}`, `Version ${newest.version}`]}
         />
       ) : null}
     </div>
