@@ -19,11 +19,11 @@ BRANCHES = """\
 workflow_id: branches
 name: Branches
 version: {version}
-inputs: {{flag: {{type: boolean, default: true}}}}
+inputs: {{flag: {{type: boolean, default: true}}, most: {{type: integer, default: 100}}}}
 defaults: {{queue: light}}
 nodes:
   start_here: {{handler: echo, params: {{text: {text}}}, next: judge}}
-  judge: {{type: conditional, condition: "{{{{ inputs.flag }}}}", on_true: a_rather_long_name, on_false: b}}
+  judge: {{type: conditional, condition: "inputs.flag and inputs.most > 10 and inputs.most < 200", on_true: a_rather_long_name, on_false: b}}
   a_rather_long_name: {{handler: echo, next: split}}
   b: {{handler: echo, next: split}}
   c: {{handler: echo, depends_on: [start_here], next: END}}
@@ -71,6 +71,19 @@ def do_overlap(one: dict[str, float], other: dict[str, float]) -> bool:
         and one["y"] < other["bottom"]
         and other["y"] < one["bottom"]
     )
+
+
+def test_texts_of_a_node_stay_in_its_box(visitor: Visitor, job_id: str) -> None:
+    page = visitor.go(f"/jobs/{job_id}")
+    page.locator("[data-node=gather]").wait_for()
+    rooms: list[float] = page.evaluate(
+        """() => [...document.querySelectorAll(".graph-node text:not(.node-time)")].map((text) =>
+            text.closest(".graph-node").querySelector(".node-box").getBoundingClientRect().right
+                - text.getBoundingClientRect().right)"""
+    )
+    assert len(rooms) > 10
+    assert min(rooms) >= 0
+    expect(page.locator("[data-node=judge] .node-detail")).to_contain_text("…")
 
 
 def test_the_graph_is_turned_and_the_address_says_so(visitor: Visitor, job_id: str) -> None:

@@ -17,6 +17,9 @@ const KIND_ICONS: Record<string, string> = {
 };
 const KIND_WORDS: Record<string, string> = { fan_out: "fan-out", fan_in: "fan-in", workflow: "sub-workflow" };
 
+// Of the second line of a node, in 10.5 px of a monospaced font.
+const DETAIL_ADVANCE = 6.35;
+
 /** Edges leave and arrive in the direction in which the graph runs. */
 function curve(edge: GraphEdge, isDown: boolean): string {
   const points = edge.points;
@@ -168,7 +171,7 @@ export function NodeView(props: NodeViewProps): JSX.Element {
             {node.label}
           </text>
           <text class="node-detail" x={node.x + 36} y={node.y + 37}>
-            {node.detail}
+            {detailOf(node)}
           </text>
           {state?.children && state.children.total > 0 ? <ChildrenBar node={node} counts={state.children} /> : null}
           {state ? (
@@ -213,6 +216,12 @@ function NodeTime({
       {text}
     </text>
   );
+}
+
+/** As much of the second line as its box has room for; the tooltip has all of it. */
+function detailOf(node: GraphNode): string {
+  const most = Math.max(1, Math.floor((node.width - 36 - 8) / DETAIL_ADVANCE));
+  return node.detail.length <= most ? node.detail : `${node.detail.slice(0, most - 1)}…`;
 }
 
 const isRun = (state: NodeOverview): boolean =>

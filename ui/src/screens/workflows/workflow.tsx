@@ -41,7 +41,7 @@ export default function Workflow({ params }: ScreenProps): JSX.Element {
   return (
     <Page
       wide
-      title={<span class="mono">{name}</span>}
+      title={name}
       crumbs={[{ label: "Workflows", to: "/workflows" }]}
       lead={detail.data.value?.description ?? detail.data.value?.name}
       actions={
