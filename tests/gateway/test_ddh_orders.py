@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from rmhdag.cli.shipped_workflows import shipped_folder
-from rmhdag.gateway.ddh import Options, RasterType, VectorOptions
+from rmhdag.gateway.ddh_forms import Options, RasterType, VectorOptions
 from rmhdag.gateway.ddh_names import request_id
 from rmhdag.workflow.definition import InputDefinition
 from rmhdag.workflow.loader import load_file

@@ -13,7 +13,8 @@ from starlette.responses import Response
 
 from rmhdag.gateway.calls import Call
 from rmhdag.gateway.database import Row
-from rmhdag.gateway.ddh import GIVEN_IN_FORM, DataType, DataTypeNotOffered, translate
+from rmhdag.gateway.ddh import GIVEN_IN_FORM, DataTypeNotOffered, translate
+from rmhdag.gateway.ddh_forms import DataType
 from rmhdag.gateway.forwarding import for_partners
 from rmhdag.gateway.problems import Problem, invalid, not_found
 from rmhdag.gateway.reads import STATES, Place
