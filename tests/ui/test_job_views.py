@@ -23,7 +23,11 @@ inputs: {{flag: {{type: boolean, default: true}}, most: {{type: integer, default
 defaults: {{queue: light}}
 nodes:
   start_here: {{handler: echo, params: {{text: {text}}}, next: judge}}
-  judge: {{type: conditional, condition: "inputs.flag and inputs.most > 10 and inputs.most < 200", on_true: a_rather_long_name, on_false: b}}
+  judge:
+    type: conditional
+    condition: inputs.flag and inputs.most > 10 and inputs.most < 200
+    on_true: a_rather_long_name
+    on_false: b
   a_rather_long_name: {{handler: echo, next: split}}
   b: {{handler: echo, next: split}}
   c: {{handler: echo, depends_on: [start_here], next: END}}

@@ -24,7 +24,8 @@ from rmhdag.models.assets import BlobState
 from rmhdag.models.blobs import BlobAddress
 from rmhdag.observability.logs import get_logger
 from rmhdag.storage.errors import BlobNotFound, OutsideStorage, StorageError
-from rmhdag.storage.zones import DEFAULT_MEDIA_TYPE, Storage, media_type_of
+from rmhdag.storage.media_types import DEFAULT_MEDIA_TYPE, media_type_of
+from rmhdag.storage.zones import Storage
 
 PIECE_BYTES = 1024 * 1024
 # Of one namespace at the same time: storage that does not answer must not take all threads.

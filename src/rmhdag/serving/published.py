@@ -14,7 +14,7 @@ from rmhdag.catalogue.static import StaticCatalogue
 from rmhdag.models.blobs import BlobAddress
 from rmhdag.models.namespaces import DEFAULT, RESERVED, home_of
 from rmhdag.storage import Storage, StorageError, StorageSettings, open_storage
-from rmhdag.storage.zones import media_type_of
+from rmhdag.storage.media_types import media_type_of
 
 # So long an item that was unpublished may still be given out.
 KEEP_SECONDS = 2.0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mimetypes
 import posixpath
 import secrets
 from collections.abc import Callable, Iterable, Iterator
@@ -20,27 +19,18 @@ from urllib.parse import quote, unquote, urlsplit
 
 from rmhdag.models.blobs import BlobAddress, BlobRef, check_container, check_path
 from rmhdag.models.records import Zone
+from rmhdag.storage.contents import Counted, file_pieces, hash_of
 from rmhdag.storage.errors import BlobConflict, BlobNotFound, OutsideStorage, StorageError
 from rmhdag.storage.gdal import CLOSED
 from rmhdag.storage.local import LocalRoot, write_all
+from rmhdag.storage.media_types import media_type_of
 from rmhdag.storage.namespaces import NamespaceView
-from rmhdag.storage.root import ALWAYS, PIECE_BYTES, Condition, GdalSource, Head, Root
+from rmhdag.storage.root import ALWAYS, Condition, GdalSource, Head, Root
 from rmhdag.storage.settings import StorageSettings
 
 MOST_CHARACTERS = 1024
 MOST_CONTAINER_CHARACTERS = 64
 READ_BYTES = 64 * 1024 * 1024
-MEDIA_TYPES = {
-    ".tif": "image/tiff; application=geotiff",
-    ".tiff": "image/tiff; application=geotiff",
-    ".geojson": "application/geo+json",
-    ".json": "application/json",
-    ".parquet": "application/vnd.apache.parquet",
-    ".png": "image/png",
-    ".webp": "image/webp",
-}
-DEFAULT_MEDIA_TYPE = "application/octet-stream"
-MOST_MEDIA_TYPE_CHARACTERS = 64
 
 
 class BlobInfo(NamedTuple):
@@ -361,38 +351,6 @@ def _nothing() -> None:
     """Allows every write."""
 
 
-class Counted:
-    """Passes pieces on, and counts and hashes their bytes."""
-
-    def __init__(self, pieces: Iterable[bytes], on_piece: Callable[[int], None] | None = None) -> None:
-        self._pieces = pieces
-        self._on_piece = on_piece
-        self._hash = hashlib.sha256()
-        self.size_bytes = 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        for piece in self._pieces:
-            self._hash.update(piece)
-            self.size_bytes += len(piece)
-            if self._on_piece is not None:
-                self._on_piece(self.size_bytes)
-            yield piece
-
-    @property
-    def sha256(self) -> str:
-        return self._hash.hexdigest()
-
-    def drain(self) -> None:
-        for _ in self:
-            pass
-
-    def checked(self, local: Path, sha256: str) -> Iterator[bytes]:
-        """Read the file again; raises an error before the end if it has changed meanwhile."""
-        yield from self
-        if self.sha256 != sha256:
-            raise StorageError(f"{local.name} was changed while it was uploaded: upload it when it is finished")
-
-
 def open_storage(settings: StorageSettings, namespace: str, before_write: Callable[[], None] | None = None) -> Storage:
     """The storage of one namespace. Accesses nothing yet; errors in the settings are raised at once."""
     roots = {zone: open_root(zone, url, settings) for zone in Zone if (url := settings.url_of(zone)) is not None}
@@ -460,22 +418,3 @@ def ref_of(address: BlobAddress, size_bytes: int, sha256: str, media_type: str) 
         sha256=sha256,
         media_type=media_type,
     )
-
-
-def hash_of(root: Root, key: str) -> str:
-    content = Counted(root.pieces(key))
-    content.drain()
-    return content.sha256
-
-
-def file_pieces(local: Path) -> Iterator[bytes]:
-    with local.open("rb") as file:
-        while piece := file.read(PIECE_BYTES):
-            yield piece
-
-
-def media_type_of(path: str) -> str:
-    suffix = Path(path).suffix.lower()
-    media_type = MEDIA_TYPES.get(suffix) or mimetypes.guess_type(f"x{suffix}")[0] or DEFAULT_MEDIA_TYPE
-    # Those of office programs are longer than a record may name.
-    return media_type if len(media_type) <= MOST_MEDIA_TYPE_CHARACTERS else DEFAULT_MEDIA_TYPE

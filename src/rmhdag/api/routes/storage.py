@@ -10,7 +10,8 @@ from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import Reader
 from rmhdag.models.api.maps import ContainerList, FolderView, StoredFile
 from rmhdag.models.records import Zone
-from rmhdag.storage.zones import Storage, media_type_of
+from rmhdag.storage.media_types import media_type_of
+from rmhdag.storage.zones import Storage
 
 router = APIRouter(prefix="/api/v1/storage", tags=["storage"])
 

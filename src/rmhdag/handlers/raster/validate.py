@@ -24,7 +24,7 @@ from rmhdag.handlers.sources import SourceParams
 from rmhdag.models.blobs import BlobRef
 from rmhdag.models.handler_result import DataWarning, HandlerResult
 from rmhdag.storage import BlobInfo
-from rmhdag.storage.zones import media_type_of
+from rmhdag.storage.media_types import media_type_of
 
 HASH_PIECE_BYTES = 8 * MEGABYTE
 PIXEL_TYPE = "BIT_DEPTH_POLICY_VIOLATION"

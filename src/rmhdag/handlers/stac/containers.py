@@ -25,7 +25,7 @@ from rmhdag.models.handler_result import HandlerResult
 from rmhdag.models.id_types import StacId
 from rmhdag.models.records import AnyRecord, StacCollectionRecord, Zone
 from rmhdag.storage import BlobInfo, Storage
-from rmhdag.storage.zones import media_type_of
+from rmhdag.storage.media_types import media_type_of
 
 MOST_FILES = 20_000
 MOST_CATALOGUED = 2_000

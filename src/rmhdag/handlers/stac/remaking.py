@@ -14,7 +14,7 @@ from rmhdag.handlers.stac.metadata import FOOTPRINT_SUFFIX, Described, Footprint
 from rmhdag.models.blobs import BlobAddress, BlobRef
 from rmhdag.models.records import Zone
 from rmhdag.storage import BlobInfo, OutsideStorage, Storage
-from rmhdag.storage.zones import media_type_of
+from rmhdag.storage.media_types import media_type_of
 
 MOST_FOOTPRINT_BYTES = 4 * 1024 * 1024
 MOST_CANDIDATES = 10
