@@ -147,8 +147,9 @@ class Attacker:
         return answer
 
     def _rounds(self, pause_seconds: float, most: int | None = None) -> Iterator[int]:
+        """At least one: on a slow machine, the end may come before the first call of an attack."""
         for number in count():
-            if self._stopping.is_set() or (most is not None and number >= most):
+            if number and (self._stopping.is_set() or (most is not None and number >= most)):
                 return
             yield number
             self._stopping.wait(pause_seconds)
