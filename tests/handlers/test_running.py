@@ -119,6 +119,15 @@ def test_exceptions_become_failures(error: BaseException, kind: ErrorKind, messa
     assert "Traceback" in paper.text
 
 
+@pytest.mark.parametrize("error", [ValueError("odd"), NonRetryableError("never")])
+def test_the_traceback_begins_in_the_handler(error: BaseException) -> None:
+    paper = Paper()
+    run(raising(error), paper=paper)
+    heading, first_frame, *_ = paper.text.splitlines()
+    assert heading == "Traceback (most recent call last):"
+    assert first_frame.strip().startswith(f'File "{__file__}"')
+
+
 def looking(result: Any) -> Callable[..., Any]:
     def function(ctx: Context) -> Any:
         assert ctx.cancelled

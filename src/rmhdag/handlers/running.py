@@ -211,6 +211,14 @@ def _encoded_warnings(warnings: tuple[DataWarning, ...]) -> bytes:
     return orjson.dumps(entries)
 
 
+def _traceback_text(error: BaseException) -> str:
+    """Begins in the handler: the platform's own frames above it would hide where to look."""
+    start = error.__traceback__
+    while start is not None and start.tb_frame.f_code.co_filename == __file__:
+        start = start.tb_next
+    return "".join(traceback.format_exception(type(error), error, start or error.__traceback__))
+
+
 def _outcome_of_error(ctx: HandlerContext[Any], error: BaseException) -> Outcome:
     is_cut_short = ctx.cut_short_by() is not None
     is_asked_to_stop = ctx.stop_reason is not None
@@ -223,7 +231,7 @@ def _outcome_of_error(ctx: HandlerContext[Any], error: BaseException) -> Outcome
         reason = f": {error.reason}" if error.reason else ""
         ctx._link.log(f"asks to be called again in {error.seconds:g} s{reason}\n")
         return Outcome(delay_seconds=error.seconds, stopped=is_asked_to_stop)
-    ctx._link.log("".join(traceback.format_exception(error)))
+    ctx._link.log(_traceback_text(error))
     is_final = isinstance(error, NonRetryableError) and ctx.stop_reason is StopReason.STOPPING
     if is_cut_short and not is_final:
         return Outcome(stopped=True)
