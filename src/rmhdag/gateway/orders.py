@@ -292,7 +292,7 @@ async def list_requests(call: Call) -> Response:
 
 
 async def cancel(call: Call) -> Response:
-    """Cancel an order. What has not started never starts; what runs is stopped."""
+    """Cancel an order. What has not started never starts; what runs is stopped. May be repeated."""
     call.allow()
     row = await find(call)
     body = await call.body()
@@ -305,7 +305,8 @@ async def cancel(call: Call) -> Response:
         )
     reason = body.get("reason")
     await forward_to_job(call, row, "cancel", {} if reason is None else {"reason": reason})
-    return call.answer({"request_id": row["request_id"], "status": "cancelling"}, 202, locate(call, row))
+    state = "cancelled" if row["job_status"] == "cancelled" else "cancelling"
+    return call.answer({"request_id": row["request_id"], "status": state}, 202, locate(call, row))
 
 
 async def retry(call: Call) -> Response:

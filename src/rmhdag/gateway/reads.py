@@ -21,12 +21,12 @@ PERCENT_SECONDS = 1.0
 STATUS_COLUMNS = """
     r.request_id, r.platform_request_id, r.workflow_id, r.platform_id, r.platform_refs, r.asset_id, r.revision,
     r.job_id, r.submitted_at, r.client_id, r.job_status, r.completed_at, r.result_data, r.error, r.warnings,
-    r.is_waiting, r.revision_status, r.revision_completed_at, r.outputs, r.revision_error, r.revision_warnings,
-    r.review_state, r.clearance, r.version_label, r.content_hash, r.decision_reason, r.kind, r.current_revision,
-    r.is_deleted"""
+    r.is_waiting, r.is_cancelling, r.revision_status, r.revision_completed_at, r.outputs, r.revision_error,
+    r.revision_warnings, r.review_state, r.clearance, r.version_label, r.content_hash, r.decision_reason, r.kind,
+    r.current_revision, r.is_deleted"""
 LINE_COLUMNS = """
     r.request_id, r.platform_request_id, r.workflow_id, r.platform_id, r.platform_refs, r.version_label,
-    r.submitted_at, r.completed_at, r.job_status, r.is_waiting, r.revision_status, r.review_state"""
+    r.submitted_at, r.completed_at, r.job_status, r.is_waiting, r.is_cancelling, r.revision_status, r.review_state"""
 VERSIONS = """(
     SELECT jsonb_agg(to_jsonb(v) ORDER BY v.revision DESC) FROM (
         SELECT v.revision, v.version_label, v.status, v.review_state, v.clearance, v.created_at, v.completed_at
@@ -217,7 +217,7 @@ class Reads:
     async def check(self) -> Row:
         """Whether every view is there, and whether this role could write."""
         query = self._text(
-            "SELECT (SELECT count(platform_request_id) FROM {schema}.dag_gateway_requests WHERE false)"
+            "SELECT (SELECT count(is_cancelling) FROM {schema}.dag_gateway_requests WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_keys WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_outputs WHERE false) AS rows, EXISTS ("
             "SELECT FROM pg_class AS c WHERE c.relnamespace = %(schema)s::regnamespace AND c.relkind IN ('r', 'p', 'v')"

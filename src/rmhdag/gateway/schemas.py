@@ -181,7 +181,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "RequestPage": page("requests", "RequestLine"),
     "Reason": {"type": "object", "properties": {"reason": text(maxLength=2000)}},
-    "Command": closed(request_id=REQUEST_ID, status=text(enum=["accepted", "cancelling"])),
+    "Command": closed(request_id=REQUEST_ID, status=text(enum=["accepted", "cancelling", "cancelled"])),
     "Delivery": closed(
         delivery_id=text("The `webhook-id` of every try"),
         status=text(enum=["pending", "delivered", "dead", "disabled"]),
