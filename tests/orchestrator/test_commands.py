@@ -89,7 +89,7 @@ def test_cancel_ends_a_job_once(platform: Platform) -> None:
 
 
 def test_a_cancel_is_applied_whoever_cancelled_the_job_first(platform: Platform) -> None:
-    """Both are asked before the owner reads its inbox: the job ends with the first, and the second has what it wanted."""
+    """All are asked before the owner reads its inbox: the job ends with the first, and the others have their wish."""
     seat = platform.seat()
     job_id = platform.submit(chain())
     asked = [

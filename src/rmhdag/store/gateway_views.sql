@@ -91,6 +91,12 @@ SELECT namespace, asset_id, revision, NULL, NULL, NULL, container, path
 FROM dag_blob_assets
 WHERE role = 'data' AND state = 'present' AND asset_id IS NOT NULL
 
+-- name: dag_gateway_files
+-- What a result consists of, as files: of a revision, or of a job that makes no asset.
+SELECT namespace, asset_id, revision, job_id, blob_id, path, size_bytes, sha256, media_type
+FROM dag_blob_assets
+WHERE role = 'data' AND state = 'present'
+
 -- name: dag_gateway_platforms
 SELECT namespace, platform_id, identity_refs, optional_refs, version_ref, review::text AS review
 FROM dag_platforms
