@@ -76,10 +76,12 @@ def test_refusals_say_what_to_do(http: httpx.Client, platform: Platform, asset_i
     assert "nothing to unpublish" in missing["detail"]
     assert ask(http, "POST", f"assets/{'0' * 32}/unpublish", {}, 404)["code"] == "not_found"
     platform.conn.execute("UPDATE dag_asset_revisions SET review_state = 'approved'")
-    for dry_run in (True, False):
-        refused = ask(http, "POST", path, {"dry_run": dry_run}, 409)
-        assert (refused["code"], "force" in refused["remedy"]) == ("approved_content", True)
-    assert ask(http, "POST", path, {"force": True})["status"] == "dry_run"
+    refused = ask(http, "POST", path, {"dry_run": False}, 409)
+    assert (refused["code"], "force" in refused["remedy"]) == ("approved_content", True)
+    # A preview changes nothing, so it needs no force; it says that the deed does.
+    for force in (True, False):
+        shown = ask(http, "POST", path, {"force": force})
+        assert (shown["status"], shown["approved_revisions"], shown["file_count"]) == ("dry_run", [1], 1)
     ask(http, "POST", path, {"dry_run": "false"}, 422)
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.patience import MOST_SECONDS
 from rmhdag.cli.reference import JSON_OBJECTS
 from rmhdag.models.scopes import Scope
 from rmhdag.store import api_keys
+from rmhdag.store.connection import CONNECT_SECONDS, connect
 from rmhdag.store.workers import register_handlers
 from tests.api.serving import ServedHere, served
 from tests.cli.conftest import RunCli
@@ -148,3 +152,39 @@ def test_a_server_checks_files_with_its_own_handlers_and_queues(far: RunCli, api
     (home / "mine.yaml").write_text("workflow_id: mine\nnodes:\n  one: {handler: mine.clip, params: {tiles: a}}\n")
     right = far("validate", "mine.yaml", "--live")
     assert (right.returncode, right.stdout) == (0, "mine.yaml: valid (mine v1, 1 node)\n")
+
+
+def test_a_command_says_what_it_waits_for_and_gives_up(migrated_database: str, run_cli: RunCli) -> None:
+    """The database is away: nobody sits before a silent terminal."""
+    name = conninfo_to_dict(migrated_database)["dbname"]
+    with (
+        served(migrated_database, patience_seconds=0.5) as api,
+        connect(make_conninfo(migrated_database, dbname="postgres"), "test", autocommit=True) as conn,
+    ):
+        server = {"RMHDAG_URL": api.url, "RMHDAG_KEY": api.key(Scope.ADMIN, name="ada")}
+        assert run_cli("jobs", **server).returncode == 0
+        conn.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false'.encode())
+        try:
+            conn.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+            began = time.monotonic()
+            away = run_cli("jobs", **server)
+            took = time.monotonic() - began
+        finally:
+            conn.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true'.encode())
+    assert away.returncode == ExitCode.UNAVAILABLE
+    notice, error, *_ = away.stderr.splitlines()
+    assert notice == f"{api.url}: the database does not answer; waiting (at most {MOST_SECONDS:.0f} s)"
+    assert error == f"error: {api.url}: the database does not answer"
+    assert "no job is lost" in away.stderr
+    assert took < MOST_SECONDS + 5
+
+
+def test_a_database_that_accepts_and_does_not_answer_is_named(call_cli: RunCli) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        away = call_cli("jobs", RMHDAG_DATABASE_URL=f"postgresql://u:secret@127.0.0.1:{port}/db")
+    assert away.returncode == ExitCode.UNAVAILABLE
+    notice = away.stderr.splitlines()[0]
+    assert notice.startswith("waiting for postgresql://")
+    assert notice.endswith(f"(at most {CONNECT_SECONDS} s)")
+    assert "secret" not in away.stderr

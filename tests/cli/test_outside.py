@@ -69,6 +69,10 @@ def test_unpublish_shows_first_and_acts_when_told(cli: RunCli, platform: Platfor
     assert (shown.returncode, "silver/cogs/a.tif" in shown.stdout) == (0, True)
     assert "nothing was changed (--no-dry-run does it)" in shown.stderr
     platform.conn.execute("UPDATE dag_asset_revisions SET review_state = 'approved'")
+    approved = cli("unpublish", asset_id)
+    assert (approved.returncode, "silver/cogs/a.tif" in approved.stdout) == (0, True)
+    assert "nothing was changed (--no-dry-run --force does it)" in approved.stderr
+    assert "revision 1 is approved: to unpublish it takes --force, which revokes the approval" in approved.stderr
     refused = cli("unpublish", asset_id, "--no-dry-run")
     assert (refused.returncode, "--force" in refused.stderr) == (ExitCode.CONFLICT, True)
     missing = cli("unpublish", asset_id, "--revision", "5")

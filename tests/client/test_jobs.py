@@ -113,7 +113,12 @@ def test_waiting_may_be_limited_and_a_job_cancelled(client: Client) -> None:
     assert job.cancel("enough").job_id == job.job_id
     with pytest.raises(JobCancelled, match="enough"):
         job.wait(60)
-    with pytest.raises(Conflict, match="already cancelled"):
+    assert job.cancel().reason == "the job is already cancelled"
+
+
+def test_a_completed_job_is_not_cancelled(client: Client) -> None:
+    job = client.submit("flaky", fails=False).wait(60)
+    with pytest.raises(Conflict, match="already completed"):
         job.cancel()
 
 

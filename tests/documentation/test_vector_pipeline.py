@@ -37,6 +37,9 @@ def test_its_commands_load_a_file() -> None:
         *_, result = terminal.run(load)
         files = json.loads(result)
         assert (files["row_count"], files["tables"]) == (2, [])
+        (file,) = files["files"]
+        terminal.type(f"rmhdag storage get {file['zone']}/{file['container']}/{file['path']} wells.parquet")
+        assert (terminal.folder / "wells.parquet").stat().st_size == file["size_bytes"]
         submit = load.commands()[-1].replace(" target=geoparquet", "")
         tables = json.loads(terminal.type(submit))["tables"]
         assert [table["collection"] for table in tables] == ["geo.wells"]

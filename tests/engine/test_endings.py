@@ -7,6 +7,7 @@ import pytest
 from rmhdag.engine.effects import (
     ChildJobCancelled,
     ChildrenCancelled,
+    CommandAnswered,
     ParentNotified,
     RecordsPublished,
     TaskRevoked,
@@ -50,16 +51,24 @@ def test_cancel_ends_once_with_the_last_task() -> None:
     job.apply(CANCEL)
     assert job.answers()[-1].applied
     assert job.rows["two"].status == "cancelled"
-    job.apply(CANCEL)
-    assert not job.answers()[-1].applied
+    # Asked twice: nothing is done, and nothing is wrong.
+    assert job.apply(CANCEL) == [CommandAnswered(True, "the job is already being cancelled")]
     job.withdraw("one")
     assert job.state == "running"
     job.reload()
     job.succeed("other")
     assert job.state == "cancelled"
     assert job.event_types().count("job_cancelled") == 1
-    job.apply(CANCEL)
-    assert job.answers()[-1].reason == "the job is already cancelled"
+    assert job.apply(CANCEL) == [CommandAnswered(True, "the job is already cancelled")]
+
+
+def test_a_job_that_failed_or_completed_is_not_cancelled() -> None:
+    failed = Job(workflow(one=task(), other=task())).begin()
+    failed.fail("one")
+    assert failed.apply(CANCEL) == [CommandAnswered(False, "the job is already ending as failed")]
+    done = Job(workflow(one=task())).begin()
+    done.succeed("one")
+    assert done.apply(CANCEL) == [CommandAnswered(False, "the job is already completed")]
 
 
 def test_cancel_before_the_start() -> None:

@@ -23,6 +23,7 @@ FILLED = {
     "delivery_id": "0" * 32,
     "platform_id": "ddh",
     "job_id": "0" * 32,
+    "sha256": "0" * 64,
     "target": "orchestrator",
     "path:path": "livez",
 }

@@ -191,12 +191,37 @@ def test_an_order_is_cancelled_and_retried_by_its_client(gateway: Served, platfo
     shown = client.get(f"/platform/status/{request_id}").json()
     assert shown["status"] == "failed"
     assert (shown["error"]["code"], shown["error"]["message"]) == ("CANCELLED", "cancelled")
-    refused = client.post(f"/platform/requests/{request_id}/cancel")
-    assert (refused.status_code, refused.json()["detail"]) == (409, "the order has ended, or is ending")
+    again = client.post(f"/platform/requests/{request_id}/cancel")
+    assert (again.status_code, again.json()["status"]) == (202, "cancelled")
     retried = client.post(f"/platform/requests/{request_id}/retry")
     assert retried.status_code == 202, retried.text
     platform.finish(seat)
     assert client.get(f"/platform/status/{request_id}").json()["status"] == "completed"
+
+
+def test_an_order_may_be_cancelled_twice_while_its_work_stops(gateway: Served, platform: Platform) -> None:
+    client = gateway.client()
+    seat = platform.seat()
+    request_id = order(client).json()["request_id"]
+    seat.work()
+    (claimed,) = platform.claim(1)
+    with ThreadPoolExecutor() as pool:
+        for _ in range(2):
+            asked = pool.submit(client.post, f"/platform/requests/{request_id}/cancel")
+            while not asked.done():
+                seat.work()
+            assert (asked.result().status_code, asked.result().json()["status"]) == (202, "cancelling")
+    platform.fail(claimed)
+    seat.work()
+    assert client.get(f"/platform/status/{request_id}").json()["error"]["code"] == "CANCELLED"
+
+
+def test_an_order_that_has_ended_is_not_cancelled(gateway: Served, platform: Platform) -> None:
+    client = gateway.client()
+    request_id = order(client).json()["request_id"]
+    platform.finish(platform.seat())
+    refused = client.post(f"/platform/requests/{request_id}/cancel")
+    assert (refused.status_code, refused.json()["detail"]) == (409, "the order has ended, or is ending")
 
 
 def test_work_that_another_order_waits_for_is_not_cancelled(gateway: Served, platform: Platform) -> None:

@@ -207,10 +207,40 @@ def test_dismiss_cancels_a_job(gateway: Served, platform: Platform) -> None:
     assert check("statusInfo", dismissed.json())["status"] == "dismissed"
     seat.work()
     assert client.get(job).json()["status"] == "dismissed"
-    assert client.delete(job).status_code == 410
+    # The specification has no other answer to a DELETE of a job that exists.
+    assert client.delete(job).status_code == 200
     done = execute(client).headers["location"]
     platform.finish(seat)
     assert client.delete(done).status_code == 409
+
+
+def test_a_dismissed_job_is_dismissed_while_its_work_stops(gateway: Served, platform: Platform) -> None:
+    """/req/dismiss/job-dismiss-success: from the answer on, wherever the job is shown."""
+    client = gateway.client()
+    seat = platform.seat()
+    job = execute(client).headers["location"]
+    seat.work()
+    (claimed,) = platform.claim(1)
+    assert client.delete(job).status_code == 200
+
+    def look() -> dict[str, Any]:
+        info: dict[str, Any] = check("statusInfo", client.get(job).json())
+        (line,) = client.get("/ogc/jobs", params={"status": "dismissed"}).json()["jobs"]
+        assert line["status"] == info["status"] == "dismissed"
+        assert client.get("/ogc/jobs", params={"status": "running,accepted"}).json()["jobs"] == []
+        results = client.get(f"{job}/results")
+        assert (results.status_code, results.json()["code"]) == (400, "job_failed")
+        again = client.delete(job)
+        assert (again.status_code, check("statusInfo", again.json())["status"]) == (200, "dismissed")
+        return info
+
+    # Before the platform has heard of it, while the handler is still busy, and when all has ended.
+    assert "finished" not in look()
+    seat.work()
+    assert "finished" not in look()
+    platform.fail(claimed)
+    seat.work()
+    assert look()["finished"]
 
 
 def test_another_clients_job_does_not_exist(gateway: Served, platform: Platform) -> None:

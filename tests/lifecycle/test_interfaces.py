@@ -14,6 +14,7 @@ from rmhdag import AsyncClient, Client
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.reference import JSON_OBJECTS
 from rmhdag.client import Conflict, InvalidRequest
+from rmhdag.models.assets import PlatformReview
 from rmhdag.models.scopes import Scope
 from tests.api.serving import ServedHere, served
 from tests.cli.conftest import RunCli
@@ -26,6 +27,7 @@ from tests.lifecycle.reviewing import (
     make_revision,
     reviewed_workflow,
     revision_row,
+    set_platform,
 )
 from tests.orchestrator.assets import place_order
 from tests.orchestrator.platform import Platform
@@ -253,7 +255,7 @@ def test_the_only_revision_need_not_be_named(cli: RunCli, platform: Platform) ->
 def test_the_command_to_decide_is_for_those_who_may(api: ServedHere, platform: Platform, call_cli: RunCli) -> None:
     platform.register(gated_workflow(approvers=("rita",)))
     seat = platform.seat()
-    make_revision(platform, seat)
+    ordered = make_revision(platform, seat)
     place_order(platform.conn, "gated", platform_refs={"dataset_id": "0038272", "resource_id": "r2"})
     seat.work()
     report(platform, platform.claim()[0], content(2))
@@ -276,6 +278,22 @@ def test_the_command_to_decide_is_for_those_who_may(api: ServedHere, platform: P
     text, hint, may_decide = listed("rita", Scope.READ, Scope.REVIEWER)
     assert may_decide == [True, True]
     assert "rmhdag decide" in text
+    # Orders of "ann"; with four eyes she may not approve them, whatever her scopes.
+    text, _, may_decide = listed("ann", Scope.READ, Scope.REVIEWER)
+    assert (may_decide, "rmhdag asset approve" in text) == ([True, False], True)
+    set_platform(platform.conn, PlatformReview.FOUR_EYES)
+    text, hint, may_decide = listed("ann", Scope.READ, Scope.REVIEWER)
+    assert (may_decide, "rmhdag" in text, hint) == ([False, False], False, "")
+    assert "(another reviewer: you ordered it)" in text
+    assert "(needs a key of rita with the scope reviewer)" in text
+    text, _, may_decide = listed("sam", Scope.READ, Scope.REVIEWER)
+    assert (may_decide, "rmhdag asset approve" in text) == ([True, False], True)
+    refused = call_cli(
+        *("asset", "approve", key_of(ordered).asset_id, "--clearance", "public"),
+        RMHDAG_URL=api.url,
+        RMHDAG_KEY=api.key(Scope.READ, Scope.REVIEWER, name="ann"),
+    )
+    assert "asks for the approval of somebody else" in refused.stderr
 
 
 def test_metrics_and_health_show_what_waits(api: ServedHere, platform: Platform) -> None:

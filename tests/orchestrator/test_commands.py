@@ -83,9 +83,34 @@ def test_cancel_ends_a_job_once(platform: Platform) -> None:
     assert (job["status"], job["error_message"]) == ("cancelled", "cancelled by bob: enough")
     assert platform.count("dag_queue_messages") == 0
     again = commands.cancel_job(platform.conn, job_id, issued_by="bob")
-    assert (again.outcome, again.reason) == (CommandOutcome.REFUSED, "the job is already cancelled")
+    assert (again.outcome, again.reason) == (CommandOutcome.APPLIED, "the job is already cancelled")
     assert platform.count("dag_inbox") == 0
     assert platform.count("dag_job_commands") == 1
+
+
+def test_a_cancel_is_applied_whoever_cancelled_the_job_first(platform: Platform) -> None:
+    """All are asked before the owner reads its inbox: the job ends with the first, and the others have their wish."""
+    seat = platform.seat()
+    job_id = platform.submit(chain())
+    asked = [
+        commands.cancel_job(platform.conn, job_id, issued_by=name, answer_seconds=0) for name in ("bob", "eve", "joe")
+    ]
+    seat.work()
+    assert platform.job(job_id)["status"] == "cancelled"
+    for one in asked:
+        answer = commands.read_as_answer(read_answer(platform.conn, one.command_id), one.command_id)
+        assert answer.outcome is CommandOutcome.APPLIED, answer
+
+
+def test_only_a_cancel_is_satisfied_by_a_cancelled_job(platform: Platform) -> None:
+    seat = platform.seat()
+    job_id = platform.submit(chain())
+    seat.work()
+    commands.cancel_job(platform.conn, job_id, issued_by="bob", answer_seconds=0)
+    asked = commands.retry_node(platform.conn, job_id, "first", issued_by="bob", answer_seconds=0)
+    assert answer_of(platform, seat, asked)[0] == "refused"
+    late = commands.retry_node(platform.conn, job_id, "first", issued_by="bob")
+    assert (late.outcome, late.reason) == (CommandOutcome.REFUSED, "the job is already cancelled")
 
 
 def test_a_job_that_nobody_owns_yet_never_starts_when_cancelled(platform: Platform) -> None:

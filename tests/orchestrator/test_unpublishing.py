@@ -240,11 +240,12 @@ def test_approved_content_needs_force_and_is_revoked_with_its_files(
 ) -> None:
     asset_id = make_revision(platform, seat, written(storage, "a.tif"))
     review(platform, asset_id, 1, "approved")
-    for attempt in (preview_unpublishing, unpublish):
-        with pytest.raises(UnpublishConflict, match="is approved"):
-            attempt(platform.conn, wish(asset_id))
+    with pytest.raises(UnpublishConflict, match="is approved"):
+        unpublish(platform.conn, wish(asset_id))
     assert blob_states(platform) == [(1, "a.tif", "present")]
-    assert preview_unpublishing(platform.conn, wish(asset_id, force=True)).numbers == [1]
+    for force in (False, True):
+        seen = preview_unpublishing(platform.conn, wish(asset_id, force=force))
+        assert (seen.numbers, seen.approved, len(seen.deleted_files)) == ([1], [1], 1)
     do(platform, wish(asset_id, force=True))
     query = "SELECT review_state::text, decided_by, decision_reason FROM dag_asset_revisions"
     assert rows(platform, query) == [("revoked", "ann", "wrong area")]
@@ -551,10 +552,14 @@ def test_a_node_unpublishes_with_its_completion(
 def test_a_node_that_may_not_unpublish_fails(platform: Platform, seat: Seat, storage: Storage) -> None:
     asset_id = make_revision(platform, seat, written(storage, "a.tif"))
     review(platform, asset_id, 1, "approved")
-    for record in (UnpublishRecord(asset_id=asset_id), UnpublishRecord(asset_id="0" * 32, dry_run=False)):
+    # A dry run is only written down.
+    assert run_record(platform, seat, UnpublishRecord(asset_id=asset_id)) == "completed"
+    assert statuses(platform) == ["dry_run"]
+    for name in (asset_id, "0" * 32):
+        record = UnpublishRecord(asset_id=name, dry_run=False)
         assert run_record(platform, seat, record) == "failed"
     query = "SELECT error_message FROM dag_node_states WHERE node_id = 'only' ORDER BY created_at"
-    first, second = (str(row[0]) for row in rows(platform, query))
+    _, first, second = (str(row[0]) for row in rows(platform, query))
     assert "is approved" in first
     assert "nothing to unpublish" in second
     assert blob_states(platform) == [(1, "a.tif", "present")]

@@ -39,6 +39,8 @@ def approvals(
     """
     with connected(url, database_url, schema, namespace=namespace) as platform:
         lines = list(islice(platform.client.approvals(), limit))
+        # Whose command it is, is only asked for if that decides something.
+        name = platform.client.me().name if any(line.not_by for line in lines) else None
     show_listing(
         "approvals",
         lines,
@@ -50,7 +52,7 @@ def approvals(
             describe_asset(line),
             ", ".join(line.approvers) or ("reviewers" if line.kind == "revision" else "anybody"),
             cut(line.message or "", SHOWN_MESSAGE),
-            line.command if line.may_decide else describe_deciders(line),
+            line.command if line.may_decide else describe_deciders(line, name),
         ),
         as_json=as_json,
         nothing="nothing waits for a decision",
@@ -59,8 +61,10 @@ def approvals(
         say("use `reject` to reject, and --reason TEXT to say why")
 
 
-def describe_deciders(line: WaitingApproval) -> str:
+def describe_deciders(line: WaitingApproval, name: str | None) -> str:
     """For somebody who may not decide."""
+    if name in line.not_by and not line.approvers:
+        return "(another reviewer: you ordered it)"
     scopes = " or ".join(line.needs_scopes)
     names = f" of {' or '.join(line.approvers)}" if line.approvers else ""
     return f"(needs a key{names} with the scope {scopes})"

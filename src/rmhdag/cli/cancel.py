@@ -41,8 +41,8 @@ def cancel(
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Cancel a job: running tasks are asked to stop, waiting tasks never start, finished results stay. Exit code 6 if
-    the job has already ended.
+    """Cancel a job: running tasks are asked to stop, waiting tasks never start, finished results stay. May be
+    repeated. Exit code 6 if the job has already completed or failed.
 
     \b
     Examples:

@@ -10,6 +10,7 @@ import psycopg
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.settings import Settings
+from rmhdag.store.connection import CONNECT_SECONDS as CONNECT_SECONDS
 from rmhdag.store.connection import Conn, SearchPathError, connect, enter_schema
 
 

@@ -23,6 +23,7 @@ from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.handler_modules import describe_handlers
 from rmhdag.cli.local_door import Door, find_door
 from rmhdag.cli.operations import Operations
+from rmhdag.cli.patience import noticed
 from rmhdag.cli.plain_http import warn_of_plain_http
 from rmhdag.cli.settings import Loaded, Settings, load_settings
 from rmhdag.client import Client
@@ -114,12 +115,14 @@ def on_this_machine(
         return
     # structlog would import Rich, to colour tracebacks, which takes 50 ms; it does without where that is not possible.
     sys.modules.setdefault("rich", cast(ModuleType, None))
-    from rmhdag.cli.database import migrated, open_connection
+    from rmhdag.cli.database import CONNECT_SECONDS, migrated, open_connection
     from rmhdag.cli.schema_version import require_version
     from rmhdag.cli.server import explained, opened
 
     with opened(settings) as (dsn, where), explained(settings), migrated(settings, where):
-        with open_connection(dsn, settings) as conn:
+        with noticed(f"waiting for {where} (at most {CONNECT_SECONDS} s)"):
+            conn = open_connection(dsn, settings)
+        with conn:
             require_version(conn, settings, where)
         with inside(dsn, settings, where, namespace, name, ships=ships) as platform:
             yield platform

@@ -16,6 +16,7 @@ from rmhdag.assets.revisions import OTHER_REFS, SUPERSEDE
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.output import say
+from rmhdag.cli.patience import Patience
 from rmhdag.cli.refusals import missing, missing_key, missing_workflow, no_node, refused_parameters
 from rmhdag.cli.settings import Settings
 from rmhdag.client import (
@@ -71,7 +72,7 @@ REMEDIES = {
     "not_rotated": "Revoke the one that is no longer used, or wait for the end of its overlap.",
     "workflow_retired": WORKFLOW_RETIRED,
     "other_content": "In development mode (RMHDAG_DEVELOPMENT=1) the new content takes its place.",
-    "approved_content": "Revoke it first, or give --force, which revokes it; a dry run with --force changes nothing.",
+    "approved_content": "Revoke it first, or give --force, which revokes it; without --no-dry-run nothing changes.",
     "database_unavailable": "Start the database, or wait until it answers, and repeat the command; no job is lost.",
     "system_reserved": "If you are sure, demote it with --confirm-system.",
     "no_queues": "Set DAG_WORKER_QUEUE and WORKER_QUEUE; `rmhdag up` names its own.",
@@ -137,6 +138,7 @@ class Operations:
         submitted_by: str | None = None,
     ) -> None:
         self.client = client
+        self.patience = client.on_pause = Patience(where)
         self.settings = settings
         self.is_local = is_local
         self._where = where

@@ -45,7 +45,7 @@ def unpublish(
 ) -> None:
     """Unpublish a revision, or all revisions of an asset: remove its items from the catalogue and delete its files.
     Files that other revisions or jobs have too stay. Without --no-dry-run the command only shows what would be deleted.
-    Exit code 6 for approved content without --force, and while the asset is being processed.
+    Exit code 6 for approved content with --no-dry-run but without --force, and while the asset is being processed.
 
     \b
     Examples:
@@ -75,6 +75,10 @@ def unpublish(
         rows += [("", "table", name, "", "") for name in done.tables]
         emit(lay_out(("REVISION", "WHAT", "NAME", "SIZE", "STAYS FOR"), rows, right=("REVISION", "SIZE")))
     say(describe(done))
+    if done.dry_run and done.approved_revisions:
+        names = ", ".join(map(str, done.approved_revisions))
+        subject = f"revision {names} is" if len(done.approved_revisions) == 1 else f"revisions {names} are"
+        say(f"{subject} approved: to unpublish it takes --force, which revokes the approval")
     for notice in done.notices:
         say(notice)
 
@@ -90,5 +94,6 @@ def describe(done: UnpublishAnswer) -> str:
     files = f"{', '.join(parts[:-1])} and {parts[-1]}"
     kept = f"; files that stay because others have them: {done.shared_file_count}" if done.shared_file_count else ""
     if done.dry_run:
-        return f"{what} of asset {done.asset_id} would lose {files}{kept}; nothing was changed (--no-dry-run does it)"
+        words = "--no-dry-run --force" if done.approved_revisions else "--no-dry-run"
+        return f"{what} of asset {done.asset_id} would lose {files}{kept}; nothing was changed ({words} does it)"
     return f"unpublished {what} of asset {done.asset_id}: {files}{kept}"

@@ -36,6 +36,7 @@ def watch_to_end(platform: Operations, job_id: str) -> JobOverview:
 
 
 def watch_it(platform: Operations, job_id: str, *, timeout_seconds: float | None, as_json: bool) -> JobOverview:
+    platform.patience.most_seconds = None
     try:
         ended = watch_job(platform, job_id, timeout_seconds=timeout_seconds)
         ended.result_data = platform.whole(job_id, ended.result_data)

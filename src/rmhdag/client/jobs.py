@@ -213,7 +213,7 @@ class JobOperations(ABC, Generic[J]):
 
     @Operation
     def cancel(self, reason: str | None = None) -> Steps[CommandAnswerBody]:
-        """Stop it: what waits never starts, what runs is told. Conflict if it has ended already."""
+        """Stop it: what waits never starts, what runs is told. Conflict if it has completed or failed."""
         return (yield from ask(calls.cancel(self.job_id, reason)))
 
     @Operation

@@ -52,6 +52,9 @@ def trace_headers() -> dict[str, str]:
 
 
 class SyncSide:
+    # Called before each pause between two tries; what it raises ends the call.
+    on_pause: Callable[[Pause], None] | None = None
+
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
 
@@ -60,7 +63,7 @@ class SyncSide:
         return self._run(ask(call))
 
     def _run(self, steps: Steps[T]) -> T:
-        exchange = _Exchange(self._http)
+        exchange = _Exchange(self._http, self.on_pause)
         try:
             step = next(steps)
             while True:
@@ -72,7 +75,7 @@ class SyncSide:
             exchange.close()
 
     def _iterate(self, steps: Items[T]) -> Iterator[T]:
-        exchange = _Exchange(self._http)
+        exchange = _Exchange(self._http, self.on_pause)
         try:
             step = next(steps)
             while True:
@@ -90,8 +93,9 @@ class SyncSide:
 class _Exchange:
     """The requests of one script, and the stream that it has open."""
 
-    def __init__(self, http: httpx.Client) -> None:
+    def __init__(self, http: httpx.Client, on_pause: Callable[[Pause], None] | None) -> None:
         self._http = http
+        self._on_pause = on_pause
         self._stream: httpx.Response | None = None
         self._lines: Iterator[str] = iter(())
 
@@ -104,6 +108,8 @@ class _Exchange:
 
     def _perform(self, step: Step) -> Any:
         if isinstance(step, Pause):
+            if self._on_pause is not None:
+                self._on_pause(step)
             return time.sleep(step.seconds)
         if isinstance(step, NextLine):
             return next(self._lines, None)

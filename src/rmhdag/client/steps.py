@@ -49,7 +49,10 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
+    """`after` is what the caller would be told if nobody tried again."""
+
     seconds: float
+    after: RmhdagError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +88,19 @@ def ask(call: Call[M]) -> Steps[M]:
         try:
             answer: Answer = yield Send(call)
         except httpx.TransportError as error:
+            refusal: RmhdagError = unreachable(error)
             if tries == MOST_TRIES or not (call.repeatable or isinstance(error, NEVER_SENT)):
-                raise unreachable(error) from error
+                raise refusal from error
             pause = pause_after(tries)
         else:
             if answer.status < 400 or answer.status in call.accepts:
                 return read(call, answer)
             pause = pause_asked_for(answer, tries)
+            refusal = refusal_of(answer)
             # 429 comes before anything was done.
             if tries == MOST_TRIES or not (call.repeatable or answer.status == 429):
-                raise refusal_of(answer)
-        yield Pause(pause)
+                raise refusal
+        yield Pause(pause, refusal)
 
 
 def read(call: Call[M], answer: Answer) -> M:

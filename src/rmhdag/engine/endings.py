@@ -75,11 +75,14 @@ def begin_failing(run: JobRun, slot: Slot, message: str, error: dict[str, Any] |
 
 
 def cancel_job(run: JobRun, command: CancelJob) -> None:
+    """Who asks for what has been done has it, so a cancel may be repeated."""
+    is_cancelled = run.ending is JobEnding.CANCELLED or run.status is JobStatus.CANCELLED
     if run.is_terminal:
-        run.effects.append(CommandAnswered(False, f"the job is already {run.status}"))
+        run.effects.append(CommandAnswered(is_cancelled, f"the job is already {run.status}"))
         return
     if run.ending is not None:
-        run.effects.append(CommandAnswered(False, f"the job is already ending as {run.ending}"))
+        state = "being cancelled" if is_cancelled else f"ending as {run.ending}"
+        run.effects.append(CommandAnswered(is_cancelled, f"the job is already {state}"))
         return
     reason = f": {command.reason}" if command.reason else ""
     run.error_message = f"cancelled by {command.cancelled_by}{reason}"[:MESSAGE_CHARACTERS]

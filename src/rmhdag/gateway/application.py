@@ -23,6 +23,7 @@ from rmhdag.gateway import openapi
 from rmhdag.gateway.calls import Call
 from rmhdag.gateway.configuration import GatewayConfiguration
 from rmhdag.gateway.database import Database
+from rmhdag.gateway.files import Downloads
 from rmhdag.gateway.forwarding import Forwarder
 from rmhdag.gateway.keys import Keys
 from rmhdag.gateway.problems import RETRY_SECONDS, Problem
@@ -63,6 +64,7 @@ class Gateway:
             "" if settings.gateway_key is None else settings.gateway_key.get_secret_value(),
             seconds=settings.gateway_forward_seconds,
         )
+        self.downloads = Downloads()
         self.readiness = Readiness(
             settings.missing_variables(),
             None if settings.gateway_database_url is None else self.reads,

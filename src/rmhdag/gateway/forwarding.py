@@ -34,6 +34,7 @@ class Forwarder:
         self._key = key
         self._seconds = seconds
         self._client: httpx.AsyncClient | None = None
+        self._stream_client: httpx.AsyncClient | None = None
 
     async def send(
         self,
@@ -71,14 +72,32 @@ class Forwarder:
         repeatable: bool | None = None,
     ) -> httpx.Response:
         """The answer, whatever it is."""
-        heads = {
+        is_repeatable = method == "GET" if repeatable is None else repeatable
+        return await self._send(method, path, body, query, self._heads(holder, scopes, headers), is_repeatable)
+
+    async def open_stream(
+        self, holder: Holder, method: str, path: str, headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        """An answer whose body has not been read, over connections of their own: orders never wait for slow readers.
+        The caller closes it.
+        """
+        if self._stream_client is None:
+            self._stream_client = self._new_client()
+        heads = {**self._heads(holder, (Scope.READ,), headers), "Accept-Encoding": "identity"}
+        request = self._stream_client.build_request(method, path, headers=heads)
+        try:
+            return await self._stream_client.send(request, stream=True)
+        except httpx.TransportError as error:
+            log.warning("api_unavailable: %s %s", method, type(error).__name__)
+            raise unavailable(AWAY) from None
+
+    def _heads(self, holder: Holder, scopes: tuple[Scope, ...], headers: Mapping[str, str] | None) -> dict[str, str]:
+        return {
             "Authorization": f"Bearer {self._key}",
             **local_headers(holder.namespace, holder.client_id),
             SCOPES_HEADER: " ".join(scopes),
             **(headers or {}),
         }
-        is_repeatable = method == "GET" if repeatable is None else repeatable
-        return await self._send(method, path, body, query, heads, is_repeatable)
 
     async def send_as_caller(
         self, authorization: str, method: str, path: str, *, body: Any = None, query: Any = None, headers: Any = None
@@ -99,9 +118,10 @@ class Forwarder:
         return me.status_code == 200 and Scope.GATEWAY in me.json()["scopes"]
 
     async def close(self) -> None:
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        clients, self._client, self._stream_client = (self._client, self._stream_client), None, None
+        for client in clients:
+            if client is not None:
+                await client.aclose()
 
     async def _send(
         self, method: str, path: str, body: Any, query: Any, headers: Mapping[str, str], repeatable: bool
@@ -120,16 +140,19 @@ class Forwarder:
 
     def _open(self) -> httpx.AsyncClient:
         if self._client is None:
-            # Certificates of authorities take longer to read than all the rest of the start; plain HTTP needs none.
-            verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if self.url.startswith("http:") else True
-            self._client = httpx.AsyncClient(
-                base_url=self.url,
-                timeout=httpx.Timeout(self._seconds, connect=CONNECT_SECONDS),
-                limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
-                trust_env=False,
-                verify=verify,
-            )
+            self._client = self._new_client()
         return self._client
+
+    def _new_client(self) -> httpx.AsyncClient:
+        # Certificates of authorities take longer to read than all the rest of the start; plain HTTP needs none.
+        verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if self.url.startswith("http:") else True
+        return httpx.AsyncClient(
+            base_url=self.url,
+            timeout=httpx.Timeout(self._seconds, connect=CONNECT_SECONDS),
+            limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
+            trust_env=False,
+            verify=verify,
+        )
 
 
 def check(answer: httpx.Response, own: str = "") -> httpx.Response:

@@ -260,11 +260,13 @@ async def status(call: Call) -> Response:
 
 
 async def results(call: Call) -> Response:
-    """The result of an order with links to its catalogue entries; null until the order is completed."""
+    """The result of an order with its files and links to its catalogue entries; null until the order is completed."""
     call.allow()
     order = await until_ended(call, call.path["request_id"], call.wait_seconds())
     if order is None:
         raise not_found()
+    row = await find(call)
+    lines = await call.gateway.reads.list_files(call.holder, row) if is_shown(row) else []
     services = order["services"] or {}
     links = [{"rel": name, "href": href} for name, href in links_of(call, order["request_id"]).items()]
     for rel, name in (("item", "stac_item"), ("collection", "stac_collection")):
@@ -272,7 +274,8 @@ async def results(call: Call) -> Response:
             links.append({"rel": rel, "href": services[name], "type": "application/json"})
     names = ("request_id", "status", "completed_at", "result", "error", "warnings", "services", "version")
     headers = {} if order["status"] in ENDED else {"Retry-After": str(POLL_SECONDS)}
-    return call.answer({**{name: order[name] for name in names}, "links": links}, headers=headers)
+    files = [shown_file(call, order["request_id"], line) for line in lines]
+    return call.answer({**{name: order[name] for name in names}, "files": files, "links": links}, headers=headers)
 
 
 async def list_requests(call: Call) -> Response:
@@ -292,7 +295,7 @@ async def list_requests(call: Call) -> Response:
 
 
 async def cancel(call: Call) -> Response:
-    """Cancel an order. What has not started never starts; what runs is stopped."""
+    """Cancel an order. What has not started never starts; what runs is stopped. May be repeated."""
     call.allow()
     row = await find(call)
     body = await call.body()
@@ -305,7 +308,8 @@ async def cancel(call: Call) -> Response:
         )
     reason = body.get("reason")
     await forward_to_job(call, row, "cancel", {} if reason is None else {"reason": reason})
-    return call.answer({"request_id": row["request_id"], "status": "cancelling"}, 202, locate(call, row))
+    state = "cancelled" if row["job_status"] == "cancelled" else "cancelling"
+    return call.answer({"request_id": row["request_id"], "status": state}, 202, locate(call, row))
 
 
 async def retry(call: Call) -> Response:
@@ -368,10 +372,14 @@ async def until_ended(call: Call, request_id: str, wait_seconds: float) -> dict[
         pause = min(pause * 1.5, 1.0)
 
 
+def is_shown(row: Row) -> bool:
+    return state_of(row) == "completed" and not row["is_deleted"]
+
+
 def services(call: Call, row: Row) -> dict[str, str | None] | None:
     """Addresses of what may be seen: of approved content, or of completed content that needs no approval."""
     templates = call.gateway.templates.get(row["kind"] or "", {})
-    if not templates or state_of(row) != "completed" or row["is_deleted"]:
+    if not templates or not is_shown(row):
         return None
     return services_of(templates, facts_of(row, row["service_outputs"] or [], call.holder.namespace))
 
@@ -423,6 +431,16 @@ def shown_line(row: Row) -> dict[str, Any]:
         "status": state,
         "submitted_at": moment(row["submitted_at"]),
         "completed_at": moment(row["completed_at"]) if state in ENDED else None,
+    }
+
+
+def shown_file(call: Call, request_id: str, line: Row) -> dict[str, Any]:
+    return {
+        "name": line["path"].rpartition("/")[2],
+        "href": call.link(f"/platform/results/{segment(request_id)}/files/{line['sha256']}"),
+        "media_type": line["media_type"],
+        "size_bytes": line["size_bytes"],
+        "sha256": line["sha256"],
     }
 
 

@@ -16,8 +16,17 @@ from rmhdag.gateway.database import Row
 from rmhdag.gateway.problems import Problem, invalid, not_found
 from rmhdag.gateway.processes_openapi import document
 from rmhdag.gateway.reads import Place
-from rmhdag.models.ogc_jobs import BASE, RELATIONS, SUBSCRIBER, current_info, line_info, link_to, results_of
-from rmhdag.models.partner_orders import ENDED, moment, segment, shown_status, state_of
+from rmhdag.models.ogc_jobs import (
+    BASE,
+    RELATIONS,
+    SUBSCRIBER,
+    current_info,
+    is_dismissed,
+    line_info,
+    link_to,
+    results_of,
+)
+from rmhdag.models.partner_orders import ENDED, cancelled_error, moment, segment, shown_status, state_of
 
 SPECIFICATION = "http://www.opengis.net/spec/ogcapi-processes-1/1.0"
 EXCEPTIONS = "http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0"
@@ -166,8 +175,8 @@ async def get_results(call: Call) -> Response:
     call.allow("f")
     row, percent = await find_job(call)
     status = shown_status(row, percent)
-    if status["status"] == "failed":
-        error = status["error"] or {}
+    if status["status"] == "failed" or is_dismissed(row):
+        error = status["error"] or cancelled_error()
         raise Problem(
             500 if not error.get("user_fixable") else 400,
             "job_failed",
@@ -180,12 +189,12 @@ async def get_results(call: Call) -> Response:
 
 
 async def dismiss(call: Call) -> Response:
-    """Cancel a job."""
+    """Cancel a job. It is dismissed from then on, and may be dismissed again."""
     call.allow("f")
     row, percent = await find_job(call)
     info = current_info(row, call.link(""), percent)
-    if info["status"] == "dismissed":
-        raise Problem(410, "dismissed", "the job was dismissed before")
+    if is_dismissed(row):
+        return call.answer(info)
     if state_of(row) in ENDED:
         raise Problem(409, "job_ended", "the job has ended, and what it has made is kept")
     if await call.gateway.reads.shares_job(row):

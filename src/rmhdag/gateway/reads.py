@@ -18,15 +18,18 @@ MOST_PERCENTS = 10_000
 # Counting nodes costs more than all the rest of a poll; nobody sees a difference within a second.
 PERCENT_SECONDS = 1.0
 
+# Files that a result lists; each has 100,000 features of a vector file.
+MOST_FILES = 1_000
+
 STATUS_COLUMNS = """
     r.request_id, r.platform_request_id, r.workflow_id, r.platform_id, r.platform_refs, r.asset_id, r.revision,
     r.job_id, r.submitted_at, r.client_id, r.job_status, r.completed_at, r.result_data, r.error, r.warnings,
-    r.is_waiting, r.revision_status, r.revision_completed_at, r.outputs, r.revision_error, r.revision_warnings,
-    r.review_state, r.clearance, r.version_label, r.content_hash, r.decision_reason, r.kind, r.current_revision,
-    r.is_deleted"""
+    r.is_waiting, r.is_cancelling, r.revision_status, r.revision_completed_at, r.outputs, r.revision_error,
+    r.revision_warnings, r.review_state, r.clearance, r.version_label, r.content_hash, r.decision_reason, r.kind,
+    r.current_revision, r.is_deleted"""
 LINE_COLUMNS = """
     r.request_id, r.platform_request_id, r.workflow_id, r.platform_id, r.platform_refs, r.version_label,
-    r.submitted_at, r.completed_at, r.job_status, r.is_waiting, r.revision_status, r.review_state"""
+    r.submitted_at, r.completed_at, r.job_status, r.is_waiting, r.is_cancelling, r.revision_status, r.review_state"""
 VERSIONS = """(
     SELECT jsonb_agg(to_jsonb(v) ORDER BY v.revision DESC) FROM (
         SELECT v.revision, v.version_label, v.status, v.review_state, v.clearance, v.created_at, v.completed_at
@@ -134,6 +137,19 @@ class Reads:
         parameters = {"job_id": row["job_id"], "request_id": row["platform_request_id"]}
         return bool(await self._database.read(query, parameters))
 
+    async def list_files(self, holder: Holder, row: Row, sha256: str | None = None) -> list[Row]:
+        """Files of the revision of a request, or of its job if it makes none."""
+        owner = "f.job_id = %(job_id)s AND f.asset_id IS NULL"
+        if row["asset_id"] is not None:
+            owner = "f.asset_id = %(asset_id)s AND f.revision = %(revision)s"
+        query = self._text(
+            "SELECT f.blob_id, f.path, f.size_bytes, f.sha256, f.media_type FROM {schema}.dag_gateway_files AS f"
+            f" WHERE f.namespace = %(namespace)s AND {owner}"
+            f"{'' if sha256 is None else ' AND f.sha256 = %(sha256)s'} ORDER BY f.path LIMIT {MOST_FILES}"
+        )
+        names = {name: row[name] for name in ("asset_id", "revision", "job_id")}
+        return await self._database.read(query, _given(holder, **names, sha256=sha256))
+
     async def find_by_key(self, holder: Holder, submitted_by: str, key: str) -> Row | None:
         """The order that was placed with this idempotency key, for operators."""
         query = self._text(
@@ -217,9 +233,10 @@ class Reads:
     async def check(self) -> Row:
         """Whether every view is there, and whether this role could write."""
         query = self._text(
-            "SELECT (SELECT count(platform_request_id) FROM {schema}.dag_gateway_requests WHERE false)"
+            "SELECT (SELECT count(is_cancelling) FROM {schema}.dag_gateway_requests WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_keys WHERE false)"
-            " + (SELECT count(*) FROM {schema}.dag_gateway_outputs WHERE false) AS rows, EXISTS ("
+            " + (SELECT count(*) FROM {schema}.dag_gateway_outputs WHERE false)"
+            " + (SELECT count(*) FROM {schema}.dag_gateway_files WHERE false) AS rows, EXISTS ("
             "SELECT FROM pg_class AS c WHERE c.relnamespace = %(schema)s::regnamespace AND c.relkind IN ('r', 'p', 'v')"
             " AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')) AS can_write"
         )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from starlette.routing import compile_path
 
-from rmhdag.gateway import assets, operations, orders, processes
+from rmhdag.gateway import assets, files, operations, orders, processes
 from rmhdag.gateway.calls import Handler
 from rmhdag.gateway.problems import Problem
 from rmhdag.gateway.schemas import MOMENT, STATE, Schema, text
@@ -24,6 +24,7 @@ ADMINISTRATORS = (Scope.ADMIN,)
 LIMIT: Schema = {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}
 CURSOR = text("`next_cursor` of the page before", maxLength=400)
 PAGE = {"limit": LIMIT, "cursor": CURSOR}
+FILE_TYPE = "application/octet-stream"
 # Since when older names are no longer the ones to use: the first version of this gateway.
 DEPRECATED_AT = 1_793_491_200
 
@@ -80,6 +81,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     get("/platform/status/{request_id}", orders.status, "Status", aliases=("/platform/dag_status/{request_id}",)),
     get("/platform/results/{request_id}", orders.results, "Results"),
+    get("/platform/results/{request_id}/files/{sha256}", files.get_file, "FileBytes", media_type=FILE_TYPE),
     get(
         "/platform/requests",
         orders.list_requests,

@@ -167,8 +167,17 @@ SCHEMAS: dict[str, Schema] = {
         warnings=listed(ref("Warning")),
         services=optional(ref("Services")),
         version=optional(text()),
+        files=listed(ref("File")),
         links=listed(partly(closed(rel=text(), href=text()), {"type": text()})),
     ),
+    "File": closed(
+        name=text(),
+        href=text("Where it can be fetched, with your key; ranges of bytes too"),
+        media_type=optional(text()),
+        size_bytes=NUMBER,
+        sha256=text(),
+    ),
+    "FileBytes": {"type": "string", "format": "binary"},
     "RequestLine": closed(
         request_id=REQUEST_ID,
         workflow_id=text(),
@@ -181,7 +190,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "RequestPage": page("requests", "RequestLine"),
     "Reason": {"type": "object", "properties": {"reason": text(maxLength=2000)}},
-    "Command": closed(request_id=REQUEST_ID, status=text(enum=["accepted", "cancelling"])),
+    "Command": closed(request_id=REQUEST_ID, status=text(enum=["accepted", "cancelling", "cancelled"])),
     "Delivery": closed(
         delivery_id=text("The `webhook-id` of every try"),
         status=text(enum=["pending", "delivered", "dead", "disabled"]),

@@ -25,7 +25,7 @@ SUBSCRIBER = {"successUri": "success", "failedUri": "failed", "inProgressUri": "
 
 def line_info(row: Row, url: str, state: str, at: str | None) -> dict[str, Any]:
     """A job in a list: in a state, and in it since a moment if that is its last."""
-    status = "dismissed" if row["job_status"] == "cancelled" else STATES.get(state, "failed")
+    status = "dismissed" if is_dismissed(row) else STATES.get(state, "failed")
     ended = at if state in ENDED else None
     return {
         "processID": row["workflow_id"],
@@ -38,11 +38,17 @@ def line_info(row: Row, url: str, state: str, at: str | None) -> dict[str, Any]:
     }
 
 
+def is_dismissed(row: Row) -> bool:
+    """From the moment at which that was asked for; what runs may take a while to stop."""
+    return bool(row["job_status"] == "cancelled" or row["is_cancelling"])
+
+
 def status_info(row: Row, url: str, state: str, at: str | None, percent: float | None) -> dict[str, Any]:
     """`percent` is left out if it is not known."""
     info = line_info(row, url, state, at)
     error = error_of(row, state) or {}
-    info["message"] = str(error.get("message") or MESSAGES.get(state, state))
+    message = "dismissed" if is_dismissed(row) else error.get("message") or MESSAGES.get(state, state)
+    info["message"] = str(message)
     if state == "completed":
         percent = 100.0
         name = segment(row["request_id"])

@@ -103,7 +103,7 @@ def error_of(row: Row, state: str) -> dict[str, Any] | None:
         return None
     review = row["review_state"]
     if row["job_status"] == "cancelled":
-        return error("CANCELLED", "parameter", "cancelled", "Order it again if it is still needed.", user_fixable=True)
+        return cancelled_error()
     if review in NOT_SERVED:
         reason = shown_text(row["decision_reason"] or f"the content was {review}")
         return error(review.upper(), "data_quality", reason, NOT_SERVED[review], user_fixable=True)
@@ -111,6 +111,10 @@ def error_of(row: Row, state: str) -> dict[str, Any] | None:
         return error("NO_LONGER_KEPT", "system", GONE, "Order it again if it is still needed.", user_fixable=True)
     stored = row["revision_error"] if row["job_status"] is None else row["error"]
     return shown_error(stored)
+
+
+def cancelled_error() -> dict[str, Any]:
+    return error("CANCELLED", "parameter", "cancelled", "Order it again if it is still needed.", user_fixable=True)
 
 
 def shown_error(stored: Mapping[str, Any] | None) -> dict[str, Any]:

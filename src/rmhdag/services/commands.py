@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rmhdag.models.assets import Classification
 from rmhdag.models.jobs import CommandKind, CommandOutcome
-from rmhdag.models.states import JOB_TERMINAL
+from rmhdag.models.states import JOB_TERMINAL, JobStatus
 from rmhdag.services.reruns import UnknownJobError
 from rmhdag.services.reviews import check_node_decision
 from rmhdag.store.commands import Answer, Command, issue_command, read_answer
@@ -20,7 +20,9 @@ LOOK_SECONDS = 0.02
 
 
 class CommandAnswer(NamedTuple):
-    """`outcome` is None if the command is accepted and the job's owner has not answered yet."""
+    """`outcome` is None if the command is accepted and the job's owner has not answered yet. `command_id` is empty if
+    the job had ended before, so that no command was written.
+    """
 
     command_id: str
     outcome: CommandOutcome | None
@@ -91,7 +93,7 @@ def _issue(
     if status is None:
         raise UnknownJobError(job_id)
     if status in JOB_TERMINAL:
-        return CommandAnswer(command.command_id, CommandOutcome.REFUSED, f"the job is already {status}")
+        return _too_late("", kind, status)
     return wait_for_answer(lambda: read_answer(conn, command.command_id), command.command_id, answer_seconds)
 
 
@@ -109,7 +111,15 @@ def read_as_answer(answer: Answer | None, command_id: str) -> CommandAnswer:
     """The current outcome of a command, from its rows."""
     if answer is not None and answer.outcome is not None:
         return CommandAnswer(command_id, answer.outcome, answer.reason or "")
-    if answer is None or answer.job_has_ended:
-        how = "gone" if answer is None else f"already {answer.job_status}"
-        return CommandAnswer(command_id, CommandOutcome.REFUSED, f"the job is {how}")
+    if answer is None:
+        return CommandAnswer(command_id, CommandOutcome.REFUSED, "the job is gone")
+    if answer.job_has_ended:
+        return _too_late(command_id, answer.kind, answer.job_status)
     return CommandAnswer(command_id, None, "accepted; the job's owner has not answered yet")
+
+
+def _too_late(command_id: str, kind: CommandKind, status: JobStatus) -> CommandAnswer:
+    """The job has ended before. Who asked to cancel a job that is cancelled has what was wanted."""
+    is_done = kind is CommandKind.CANCEL and status is JobStatus.CANCELLED
+    outcome = CommandOutcome.APPLIED if is_done else CommandOutcome.REFUSED
+    return CommandAnswer(command_id, outcome, f"the job is already {status}")

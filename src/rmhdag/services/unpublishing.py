@@ -11,7 +11,7 @@ from rmhdag.store.unpublishing import Preview, Unpublish, Unpublished
 
 
 def preview_unpublishing(conn: Conn, subject: Unpublish) -> Preview:
-    """What would go, from one moment. It is refused wherever the real one would be."""
+    """What would go, from one moment. Refused as the real one would be, but for approved content: it is named."""
     with conn.transaction():
         conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         return unpublishing.preview(conn, subject)

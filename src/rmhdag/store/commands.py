@@ -32,6 +32,7 @@ class Command(BaseModel):
 class Answer(NamedTuple):
     """`outcome` None: not answered yet; if the job has ended by now, it never will be."""
 
+    kind: CommandKind
     outcome: CommandOutcome | None
     reason: str | None
     job_status: JobStatus
@@ -56,4 +57,7 @@ def read_answer(conn: Conn, command_id: str) -> Answer | None:
     row = conn.execute(SQL["read_answer"], {"command_id": command_id}).fetchone()
     if row is None:
         return None
-    return Answer(None if row[0] is None else CommandOutcome(row[0]), row[1], JobStatus(row[2]), row[3])
+    kind, outcome, reason, status, has_ended = row
+    return Answer(
+        CommandKind(kind), None if outcome is None else CommandOutcome(outcome), reason, JobStatus(status), has_ended
+    )

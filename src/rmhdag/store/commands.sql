@@ -32,7 +32,7 @@ SELECT status, (
 FROM job
 
 -- name: read_answer
-SELECT c.outcome, c.reason, j.status, j.completed_at IS NOT NULL
+SELECT c.kind, c.outcome, c.reason, j.status, j.completed_at IS NOT NULL
 FROM dag_job_commands AS c
 JOIN dag_jobs AS j ON j.job_id = c.job_id
 WHERE c.command_id = %(command_id)s

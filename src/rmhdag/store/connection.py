@@ -18,6 +18,8 @@ from psycopg.conninfo import conninfo_to_dict
 # What queries run on, whatever its rows are.
 Conn = psycopg.Connection[Any]
 
+# Until a server that does not answer counts as away.
+CONNECT_SECONDS = 5
 # A black hole is noticed after 2 + 3 × 1 s; by default a reply is awaited for ever.
 _KEEPALIVE: dict[str, Any] = {
     "keepalives": 1,
@@ -97,7 +99,7 @@ def connect(
         dsn,
         autocommit=autocommit,
         application_name=application_name,
-        connect_timeout=5,
+        connect_timeout=CONNECT_SECONDS,
         options=" ".join([own_options, *([] if pooled else ours)]).strip() or None,
         **_KEEPALIVE,
     )

@@ -7,6 +7,12 @@ SELECT
     r.asset_id, r.revision, r.job_id, r.submitted_by, r.idempotency_key, r.created_at AS submitted_at,
     j.status::text AS job_status, j.completed_at, j.result_data, j.error, j.error_message, j.warnings,
     j.status = 'running' AND EXISTS (SELECT FROM dag_waiting_approvals AS w WHERE w.job_id = j.job_id) AS is_waiting,
+    j.completed_at IS NULL AND (
+        j.ending = 'cancelled' OR EXISTS (
+            SELECT FROM dag_job_commands AS c
+            WHERE c.job_id = j.job_id AND c.applied_at IS NULL AND c.kind = 'cancel'
+        )
+    ) IS TRUE AS is_cancelling,
     v.status::text AS revision_status, v.completed_at AS revision_completed_at, v.outputs,
     v.error AS revision_error, v.error_message AS revision_error_message, v.warnings AS revision_warnings,
     v.review_state::text AS review_state, v.clearance::text AS clearance, v.version_label, v.content_hash,
@@ -84,6 +90,12 @@ UNION ALL
 SELECT namespace, asset_id, revision, NULL, NULL, NULL, container, path
 FROM dag_blob_assets
 WHERE role = 'data' AND state = 'present' AND asset_id IS NOT NULL
+
+-- name: dag_gateway_files
+-- What a result consists of, as files: of a revision, or of a job that makes no asset.
+SELECT namespace, asset_id, revision, job_id, blob_id, path, size_bytes, sha256, media_type
+FROM dag_blob_assets
+WHERE role = 'data' AND state = 'present'
 
 -- name: dag_gateway_platforms
 SELECT namespace, platform_id, identity_refs, optional_refs, version_ref, review::text AS review

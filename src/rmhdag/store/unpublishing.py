@@ -108,6 +108,10 @@ class Preview(NamedTuple):
         return [one.revision for one in self.revisions]
 
     @property
+    def approved(self) -> list[int]:
+        return [one.revision for one in self.revisions if one.review_state == ApprovalState.APPROVED]
+
+    @property
     def deleted_files(self) -> list[OwnFile]:
         return [file for file in self.files if file.also_of is None]
 
@@ -191,7 +195,7 @@ def find_by_table(conn: Conn, namespace: str, record: UnpublishRecord, issued_by
 
 
 def preview(conn: Conn, wanted: Unpublish) -> Preview:
-    """Every file and item that would go. Raises NothingToUnpublish, UnpublishConflict: the same as `unpublish`."""
+    """Every file and item that would go, of approved content too. Raises NothingToUnpublish, UnpublishConflict."""
     where: dict[str, Any] = {"namespace": wanted.namespace, "asset_id": wanted.asset_id, "revision": wanted.revision}
     asset = conn.execute(SQL["asset"], where).fetchone()
     if asset is None:
@@ -207,13 +211,6 @@ def preview(conn: Conn, wanted: Unpublish) -> Preview:
             f"Wait for its end, or cancel job {job_id}.",
         )
     left = [one for one in chosen if one.unpublished_at is None]
-    approved = [one.revision for one in left if one.review_state == ApprovalState.APPROVED]
-    if approved and not wanted.force:
-        raise UnpublishConflict(
-            "approved_content",
-            f"revision {approved[0]} of asset {wanted.asset_id} is approved",
-            "Revoke it first, or repeat the call with `force: true`, which revokes it.",
-        )
     where["revisions"] = [one.revision for one in left]
     files, blob_ids = _files(conn, where)
     return Preview(
@@ -274,6 +271,12 @@ def unpublish_within(conn: Conn, wanted: Unpublish, *, dry_run: bool = False) ->
     seen = preview(conn, wanted)
     if not seen.revisions:
         return Unpublished(seen, None, {}, [])
+    if seen.approved and not wanted.force:
+        raise UnpublishConflict(
+            "approved_content",
+            f"revision {seen.approved[0]} of asset {wanted.asset_id} is approved",
+            "Revoke it first, or repeat the call with `force: true`, which revokes it.",
+        )
     ids = _write_down(conn, wanted, seen, dry_run=False)
     given: dict[str, Any] = {
         "namespace": wanted.namespace,

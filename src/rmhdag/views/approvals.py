@@ -44,7 +44,7 @@ def read_approvals(conn: Conn, namespace: str, *, after: ApprovalPlace | None = 
 
 
 def _of_node(row: dict[str, Any]) -> ApprovalLine:
-    is_reviewed = row.pop("is_reviewed")
+    is_reviewed, not_by = row.pop("is_reviewed"), row.pop("not_by")
     command = f"rmhdag decide {row['job_id']} {row['node_id']} approve{' --clearance …' if is_reviewed else ''}"
     view = WaitingApproval(
         **row,
@@ -52,6 +52,7 @@ def _of_node(row: dict[str, Any]) -> ApprovalLine:
         decide_path=f"/api/v1/jobs/{row['job_id']}/nodes/{row['node_id']}/decide",
         command=command,
         needs_scopes=[Scope.REVIEWER] if is_reviewed else [Scope.OPERATE, Scope.REVIEWER],
+        not_by=not_by if is_reviewed else [],
     )
     return ApprovalLine(ApprovalPlace(view.waiting_since, row["job_id"], row["node_id"]), view)
 
@@ -76,5 +77,6 @@ def _of_revision(line: ReviewLine) -> ApprovalLine:
         decide_path=review.approve_path,
         command=review.command,
         needs_scopes=[Scope.REVIEWER],
+        not_by=line.not_by,
     )
     return ApprovalLine(ApprovalPlace(*line.place, ""), view)

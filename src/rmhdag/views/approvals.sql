@@ -1,8 +1,21 @@
+-- part: not_by
+-- Four eyes: who has ordered it must not approve it.
+CASE WHEN COALESCE(
+    (SELECT p.review FROM dag_platforms AS p WHERE p.namespace = v.namespace AND p.platform_id = g.platform_id),
+    (SELECT p.review FROM dag_platforms AS p WHERE p.namespace = 'default' AND p.platform_id = g.platform_id)
+) = 'four_eyes' THEN ARRAY(
+    SELECT v.created_by
+    UNION SELECT q.submitted_by FROM dag_api_requests AS q
+    WHERE q.namespace = v.namespace AND q.asset_id = v.asset_id AND q.revision = v.revision
+) ELSE '{}' END
+
 -- name: waiting
 -- Longest first. The page is cut before the jobs are looked up, by their keys.
 SELECT a.job_id, a.node_id, j.workflow_id, j.submitted_by, a.message, a.approvers,
     a.requested_at AS waiting_since, a.deadline_at, j.asset_id, j.revision, g.platform_id, g.platform_refs,
-    v.review_state <> 'none' AS is_reviewed
+    v.review_state <> 'none' AS is_reviewed,
+-- include: not_by
+AS not_by
 FROM (
     SELECT job_id, node_id, message, approvers, requested_at, deadline_at
     FROM dag_waiting_approvals

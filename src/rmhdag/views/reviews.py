@@ -25,12 +25,13 @@ FIRST = ReviewPlace(datetime(1970, 1, 1, tzinfo=UTC), "")
 
 
 class ReviewLine(NamedTuple):
-    """`job_id` and `workflow_id` made the revision; None for a rollback."""
+    """`job_id` and `workflow_id` made the revision; None for a rollback. `not_by` must not approve it."""
 
     place: ReviewPlace
     view: ReviewView
     job_id: str | None
     workflow_id: str | None
+    not_by: list[str]
 
 
 class WaitingCount(NamedTuple):
@@ -68,4 +69,5 @@ def _line(row: dict[str, Any]) -> ReviewLine:
         approve_path=f"/api/v1/assets/{row['asset_id']}/revisions/{revision}/approve",
         command=f"rmhdag asset approve {row['asset_id']} --revision {revision} --content {content[:16]} --clearance …",
     )
-    return ReviewLine(ReviewPlace(row["requested_at"], row["approval_id"]), view, row["job_id"], row["workflow_id"])
+    place = ReviewPlace(row["requested_at"], row["approval_id"])
+    return ReviewLine(place, view, row["job_id"], row["workflow_id"], row["not_by"])

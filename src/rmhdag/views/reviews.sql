@@ -1,8 +1,21 @@
+-- part: not_by
+-- Four eyes: who has ordered it must not approve it.
+CASE WHEN COALESCE(
+    (SELECT p.review FROM dag_platforms AS p WHERE p.namespace = v.namespace AND p.platform_id = g.platform_id),
+    (SELECT p.review FROM dag_platforms AS p WHERE p.namespace = 'default' AND p.platform_id = g.platform_id)
+) = 'four_eyes' THEN ARRAY(
+    SELECT v.created_by
+    UNION SELECT q.submitted_by FROM dag_api_requests AS q
+    WHERE q.namespace = v.namespace AND q.asset_id = v.asset_id AND q.revision = v.revision
+) ELSE '{}' END
+
 -- name: waiting_reviews
 -- Longest first. The page is cut before the rest is looked up, by its keys.
 SELECT
     p.approval_id, p.requested_at, p.message, p.asset_id, p.revision, p.content_hash, g.platform_id, g.platform_refs,
-    g.kind, g.current_revision, v.version_label, v.created_by, v.job_id, j.workflow_id
+    g.kind, g.current_revision, v.version_label, v.created_by, v.job_id, j.workflow_id,
+-- include: not_by
+AS not_by
 FROM (
     SELECT a.approval_id, a.requested_at, a.message, a.namespace, a.asset_id, a.revision, a.content_hash
     FROM dag_approvals AS a

@@ -18,6 +18,7 @@ def answer_of(done: Unpublished, *, dry_run: bool) -> UnpublishAnswer:
             "dry_run": dry_run,
             "status": "dry_run" if dry_run and preview.revisions else status,
             "revisions": preview.numbers,
+            "approved_revisions": preview.approved,
             "unpublishing_ids": list(done.unpublishing_ids.values()),
             "file_count": len(deleted),
             "shared_file_count": len(preview.files) - len(deleted),

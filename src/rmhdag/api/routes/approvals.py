@@ -35,7 +35,9 @@ def list_approvals(
 def as_seen_by(caller: Caller, waiting: WaitingApproval) -> WaitingApproval:
     """With whether the caller may decide: by the same rules as a decision."""
     is_named = not waiting.approvers or caller.name in waiting.approvers
-    may_decide = is_named and any(caller.may(scope) for scope in waiting.needs_scopes)
+    may_decide = (
+        is_named and caller.name not in waiting.not_by and any(caller.may(scope) for scope in waiting.needs_scopes)
+    )
     return waiting.model_copy(update={"may_decide": may_decide})
 
 

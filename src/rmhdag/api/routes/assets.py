@@ -114,8 +114,8 @@ def rollback_asset(asset_id: AssetName, body: RollbackRequest, caller: Operator,
 
 @router.post("/assets/{asset_id}/unpublish")
 def unpublish_asset(asset_id: AssetName, body: UnpublishRequest, caller: Operator, api: ApiContext) -> UnpublishAnswer:
-    """Delete the files of a revision, or of all, and never serve it again. By default only a preview; 409 for approved
-    content without `force`, and while the asset is being processed.
+    """Delete the files of a revision, or of all, and never serve it again. By default only a preview, which names
+    approved revisions. Otherwise 409 for approved content without `force`; and always while the asset is processed.
     """
     if not AN_ID.fullmatch(asset_id):
         raise UnknownAssetError(asset_id)

@@ -271,7 +271,9 @@ def get_overview(
 async def cancel(
     job_id: JobId, caller: Operator, api: ApiContext, response: Response, body: CancelRequest | None = None
 ) -> CommandAnswerBody:
-    """Cancel a job: waiting tasks never start, running ones are asked to stop. 409 if it has ended or is ending."""
+    """Cancel a job: waiting tasks never start, running ones are asked to stop. Repeating it
+    is no error; 409 if the job is completed or failed, or is failing.
+    """
 
     def issue(conn: Conn) -> CommandAnswer:
         return cancel_job(

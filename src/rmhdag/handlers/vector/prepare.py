@@ -46,6 +46,7 @@ VECTORS = "vectors"
 CHUNK_ROWS = 100_000
 MOST_CHUNKS = 500
 MOST_LAYERS = 10
+MOST_FILES = 100
 LAYER_CHARACTERS = 40
 CURATED = "curated_"
 
@@ -156,6 +157,7 @@ class Chunk(BaseModel):
 
 class PrepareOutput(BaseModel):
     manifest: BlobRef
+    files: list[BlobRef] = Field(description="The GeoParquet files, at most 100; the manifest names all of them")
     chunks: list[Chunk] = Field(description="What one task loads each")
     num_chunks: int
     total_features: int
@@ -317,6 +319,7 @@ class Preparation:
         boxes = [table.bbox for table in self._tables if table.bbox is not None]
         output = PrepareOutput(
             manifest=file,
+            files=[part.file for part in self._parts[:MOST_FILES]],
             chunks=chunks_of(len(self._parts)),
             num_chunks=len(self._parts),
             total_features=manifest.row_count,

@@ -39,8 +39,13 @@ class WaitingApproval(ApiModel):
     )
     command: str = Field(description="The same on the command line")
     needs_scopes: list[Scope] = Field(description="To decide takes a key with one of these, or with `admin`")
+    not_by: list[str] = Field(
+        description="They ordered it, and the platform asks for four eyes: they may reject it, but not approve it"
+    )
     may_decide: bool = Field(
-        default=False, description="The caller's key has such a scope, and the workflow names nobody else as approver"
+        default=False,
+        description="The caller's key has such a scope, the workflow names nobody else as approver, and the caller is "
+        "not in `not_by`",
     )
 
 

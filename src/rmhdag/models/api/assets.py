@@ -342,6 +342,9 @@ class UnpublishAnswer(ApiModel):
         description="`pending`: the files are deleted within seconds; `nothing_left`: it was unpublished before"
     )
     revisions: list[int]
+    approved_revisions: list[int] = Field(
+        description="Of these, the approved ones: to unpublish them takes `force`, which revokes the approval"
+    )
     unpublishing_ids: list[str] = Field(description="Of a preview: none")
     file_count: int
     shared_file_count: int

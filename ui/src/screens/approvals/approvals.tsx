@@ -8,6 +8,7 @@ import {
   Link,
   type Model,
   may,
+  me,
   ok,
   Resolved,
   shortId,
@@ -32,6 +33,10 @@ const nameOf = (one: Waiting): string =>
   one.kind === "revision"
     ? titleOf(one.platform_refs, shortId(one.asset_id ?? ""))
     : `${one.workflow_id ?? "Job"} · ${one.node_id}`;
+
+/** With four eyes: who ordered it must leave the approval to somebody else. */
+const ownOrder = (one: Waiting): string =>
+  one.not_by.includes(me.value?.name ?? "") ? "You ordered it, so another reviewer has to approve it." : "";
 
 export default function Approvals(): JSX.Element {
   useTitle("Approvals");
@@ -171,7 +176,7 @@ function ContentReview({ one, reload }: { one: Waiting; reload: () => void }): J
           </p>
         </div>
         {may("reviewer") ? (
-          <Decisions subject={subject} served={served} onDone={reload} inbox />
+          <Decisions subject={subject} served={served} onDone={reload} inbox notApproved={ownOrder(one)} />
         ) : (
           <p class="faint">Deciding needs the scope “reviewer”, which your key does not have.</p>
         )}
@@ -250,7 +255,8 @@ function NodeDecision({ one, reload }: { one: Waiting; reload: () => void }): JS
     }
     setBusy("");
   };
-  const isAllowed = may("operate") || may("reviewer");
+  const isAllowed = one.needs_scopes.some((scope) => may(scope));
+  const own = ownOrder(one);
   return (
     <Section title={nameOf(one)} class="review-node">
       <p class="quoted">{one.message ?? "The workflow asks for a decision."}</p>
@@ -292,15 +298,19 @@ function NodeDecision({ one, reload }: { one: Waiting; reload: () => void }): JS
           </div>
           {error ? <ErrorBox error={error} /> : null}
           <div class="decisions">
-            <Button
-              look="primary"
-              icon="check"
-              busy={busy === "approve"}
-              disabled={Boolean(one.asset_id) && !clearance}
-              onClick={() => decide("approve")}
-            >
-              Approve
-            </Button>
+            {own ? (
+              <p class="faint">{own}</p>
+            ) : (
+              <Button
+                look="primary"
+                icon="check"
+                busy={busy === "approve"}
+                disabled={Boolean(one.asset_id) && !clearance}
+                onClick={() => decide("approve")}
+              >
+                Approve
+              </Button>
+            )}
             <Button
               look="danger"
               icon="cross"
@@ -313,7 +323,7 @@ function NodeDecision({ one, reload }: { one: Waiting; reload: () => void }): JS
           </div>
         </>
       ) : (
-        <p class="faint">Deciding needs the scope “operate” or “reviewer”.</p>
+        <p class="faint">Deciding needs the scope {one.needs_scopes.map((scope) => `“${scope}”`).join(" or ")}.</p>
       )}
     </Section>
   );

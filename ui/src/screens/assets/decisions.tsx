@@ -21,6 +21,8 @@ interface DecisionsProps {
   onDone: () => void;
   /** Only approve and reject, for the inbox. */
   inbox?: boolean;
+  /** Why the caller must not approve it; rejecting stays. */
+  notApproved?: string;
   /** Beside the buttons. */
   children?: ComponentChildren;
 }
@@ -36,7 +38,14 @@ function say(decision: Model<"DecisionView">): void {
   });
 }
 
-export function Decisions({ subject, served, onDone, inbox = false, children }: DecisionsProps): JSX.Element {
+export function Decisions({
+  subject,
+  served,
+  onDone,
+  inbox = false,
+  notApproved = "",
+  children,
+}: DecisionsProps): JSX.Element {
   const [open, setOpen] = useState(false);
   const params = pathOf(subject);
   const content_hash = subject.content_hash ?? "";
@@ -160,9 +169,13 @@ export function Decisions({ subject, served, onDone, inbox = false, children }: 
       {children}
       {waits && may("reviewer") ? (
         <>
-          <Button look="primary" icon="check" onClick={() => setOpen(true)}>
-            Approve
-          </Button>
+          {notApproved ? (
+            <p class="faint">{notApproved}</p>
+          ) : (
+            <Button look="primary" icon="check" onClick={() => setOpen(true)}>
+              Approve
+            </Button>
+          )}
           <Button look="danger" icon="cross" onClick={reject}>
             Reject
           </Button>
@@ -206,9 +219,9 @@ function UnpublishPlan({ plan, isApproved }: { plan: Model<"UnpublishAnswer">; i
   return (
     <>
       <p>
-        Deletes <strong>{counted(plan.file_count - plan.shared_file_count, "file")}</strong> (
-        {bytesText(plan.size_bytes)}) and takes <strong>{counted(plan.item_count, "catalogue item")}</strong> away. It
-        is never served again, and cannot be undone.
+        Deletes <strong>{counted(plan.file_count, "file")}</strong> ({bytesText(plan.size_bytes)}) and takes{" "}
+        <strong>{counted(plan.item_count, "catalogue item")}</strong> away. It is never served again, and cannot be
+        undone.
         {plan.shared_file_count ? ` ${counted(plan.shared_file_count, "file")} also used by others stay.` : ""}
         {isApproved ? " This content is approved; the approval is revoked." : ""}
       </p>
