@@ -265,7 +265,7 @@ def _promote(conn: Conn, owner: _Owner, record: ExternalPromotionRecord) -> None
 
 
 def _unpublish(conn: Conn, owner: _Owner, node_id: str, record: UnpublishRecord) -> None:
-    holder = {"namespace": owner.namespace, "name": owner.submitted_by}
+    holder = {"namespace": owner.namespace, "name": owner.submitted_by, "job_id": owner.job_id}
     if conn.execute(SQL["may_unpublish"], holder).fetchone() != (True,):
         raise PublishFailed(
             f"{owner.submitted_by} has submitted the job and has no key with the scope `operate`, so it cannot "
