@@ -35,6 +35,7 @@ from rmhdag.models.records import (
     UnpublishRecord,
 )
 from rmhdag.models.refusals import Refusal
+from rmhdag.store.assets import lock_asset
 from rmhdag.store.batch_rows import BlobRow, EntryChange, LineageRow, PromotionRow, RevisionKey, StagedItem
 from rmhdag.store.bites import in_bites
 from rmhdag.store.connection import Conn
@@ -244,6 +245,8 @@ def _put_tables(conn: Conn, owner: _Owner, publication: Publication) -> None:
 
 
 def _promote(conn: Conn, owner: _Owner, record: ExternalPromotionRecord) -> None:
+    # Until the call is written down, nobody revokes what it announces.
+    lock_asset(conn, owner.namespace, record.asset_id)
     given = {"namespace": owner.namespace, "asset_id": record.asset_id, "revision": record.revision}
     row = conn.execute(SQL["promotable_revision"], given).fetchone()
     if row is None:
