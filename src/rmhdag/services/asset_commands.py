@@ -7,7 +7,7 @@ from rmhdag.assets.revisions import check_files_kept, check_idle, check_rollback
 from rmhdag.models.assets import ApprovalState, ProcessingStatus
 from rmhdag.models.refusals import Kind, Refusal
 from rmhdag.services.requests import state_of
-from rmhdag.services.reviews import supersede_reviews
+from rmhdag.services.reviews import refuse_taken_names, supersede_reviews
 from rmhdag.store import assets
 from rmhdag.store.asset_states import show_revision
 from rmhdag.store.audit import add_audit
@@ -46,6 +46,7 @@ def roll_back(conn: Conn, namespace: str, asset_id: str, revision: int, *, issue
             check_tables_kept(
                 asset_id, revision, is_lost=has_lost_tables(conn, RevisionKey(namespace, asset_id, revision))
             )
+            refuse_taken_names(conn, RevisionKey(namespace, asset_id, revision))
         key = RevisionKey(namespace, asset_id, number)
         assets.copy_revision(conn, key, revision, source=rollback_source(revision), created_by=issued_by)
         supersede_reviews(conn, key, issued_by=issued_by)
