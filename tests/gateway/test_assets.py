@@ -89,6 +89,18 @@ def test_services_are_told_when_content_may_be_seen(gateway: Served, platform: P
             }
 
 
+def test_nothing_is_promised_of_unpublished_content(gateway: Served, platform: Platform, done: str) -> None:
+    """Content that needs no review is unpublished without a decision: its order stays completed."""
+    operator, client = gateway.client(Scope.OPS, name="operator"), gateway.client()
+    found = client.get("/platform/catalog/lookup", params=REFS).json()
+    assert found["found"] is True
+    answer = operator.post("/platform/unpublish", json={"request_id": done, "dry_run": False})
+    assert answer.status_code == 200, answer.text
+    assert (shown(client, done)["status"], shown(client, done)["services"]) == ("completed", None)
+    gone = client.get("/platform/catalog/lookup", params=REFS).json()
+    assert (gone["found"], gone["reason"]) == (False, "asset_not_found")
+
+
 def test_without_templates_nothing_is_promised(
     migrated_database: str, api: ServedHere, done: str, platform: Platform
 ) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from typing import Any
 
 import pytest
 
+from rmhdag.gateway.reads import STATES
 from rmhdag.models.scopes import Scope
 from tests.gateway.orders import ORDER, REFS, count_orders, order
 from tests.gateway.serving import Served
@@ -237,6 +239,41 @@ def test_work_that_another_order_waits_for_is_not_cancelled(gateway: Served, pla
     } == {"completed"}
 
 
+def test_who_sees_all_orders_does_not_change_those_of_others(gateway: Served, platform: Platform) -> None:
+    """A reviewer decides about content; orders are their clients' own, and the operators'."""
+    client, reviewer = gateway.client(), gateway.client(Scope.REVIEWER, name="rita")
+    seat = platform.seat()
+    request_id = order(client).json()["request_id"]
+    seat.work()
+    assert reviewer.get(f"/platform/status/{request_id}").status_code == 200
+    for change in ("cancel", "retry", "deliveries/any/redeliver"):
+        refused = reviewer.post(f"/platform/requests/{request_id}/{change}")
+        assert (refused.status_code, refused.json()["code"]) == (403, "scope_missing"), refused.text
+    operator = gateway.client(Scope.OPS, name="operator")
+    assert operator.post(f"/platform/requests/{request_id}/cancel").status_code == 202
+
+
+def test_the_filter_by_status_says_the_same_as_the_status(gateway: Served, platform: Platform) -> None:
+    client = gateway.client()
+    request_id = order(client).json()["request_id"]
+    platform.finish(platform.seat())
+    jobs = ("pending", "running", "completed", "failed", "cancelled", None)
+    for job, review in product(jobs, ("none", "pending_review", "approved", "rejected", "revoked", "superseded")):
+        platform.conn.execute("UPDATE dag_asset_revisions SET review_state = %s", [review])
+        if job is None:
+            platform.conn.execute("UPDATE dag_api_requests SET job_id = NULL")
+        else:
+            ended = job not in ("pending", "running")
+            platform.conn.execute(
+                "UPDATE dag_jobs SET status = %s, completed_at = CASE WHEN %s THEN now() END", [job, ended]
+            )
+        status = client.get(f"/platform/status/{request_id}").json()["status"]
+        found = {
+            state for state in STATES if client.get("/platform/requests", params={"status": state}).json()["requests"]
+        }
+        assert found == {status}, (job, review)
+
+
 def test_pages_have_links_and_miss_nothing(gateway: Served, platform: Platform) -> None:
     client = gateway.client()
     ids = [order(client, platform_refs={**REFS, "resource_id": f"r{n}"}).json()["request_id"] for n in range(5)]
@@ -255,7 +292,10 @@ def test_pages_have_links_and_miss_nothing(gateway: Served, platform: Platform) 
 
 @pytest.mark.parametrize(
     "query",
-    ["limit=0", "limit=501", "limit=x", "status=done", "since=yesterday", "cursor=x", "limit=1&limit=2", "cursor=W10"],
+    [
+        *("limit=0", "limit=501", "limit=x", "status=done", "since=yesterday", "cursor=x", "limit=1&limit=2"),
+        *("cursor=W10", "limit=000005000000", f"limit={'9' * 5000}"),
+    ],
 )
 def test_queries_are_checked(gateway: Served, query: str) -> None:
     answer = gateway.client().get(f"/platform/requests?{query}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmhdag.services.asset_commands import delete_asset
+from rmhdag.services.asset_commands import delete_asset, roll_back
 from rmhdag.services.callbacks.destinations import Rules
 from rmhdag.services.callbacks.settings import CallbackSettings
 from rmhdag.services.commands import decide
@@ -55,6 +55,30 @@ def test_restricted_content_is_announced_when_it_is_cleared(platform: Platform, 
     assert calls(platform) == [NEW]
     delete_asset(platform.conn, "default", key.asset_id, issued_by="ann")
     assert [status for _, status, _ in calls(platform)] == ["cancelled"]
+
+
+def test_a_deletion_withdraws_every_revision_that_was_announced(platform: Platform, service: None) -> None:
+    platform.register(reviewed_workflow())
+    seat = platform.seat()
+    for number in (1, 2):
+        key = key_of(make_revision(platform, seat, number))
+        approve(platform, key)
+    delete_asset(platform.conn, "default", key.asset_id, issued_by="ann")
+    assert [status for _, status, _ in calls(platform)] == ["cancelled", "cancelled"]
+
+
+def test_a_rollback_to_public_content_is_announced(platform: Platform, service: None) -> None:
+    platform.register(reviewed_workflow())
+    seat = platform.seat()
+    for number, clearance in ((1, PUBLIC), (2, RESTRICTED), (3, PUBLIC)):
+        key = key_of(make_revision(platform, seat, number))
+        approve(platform, key, clearance=clearance)
+    roll_back(platform.conn, "default", key.asset_id, 1, issued_by="ann")
+    roll_back(platform.conn, "default", key.asset_id, 2, issued_by="ann")
+    announced = platform.conn.execute(
+        "SELECT revision, requested_by FROM dag_service_calls ORDER BY revision"
+    ).fetchall()
+    assert announced == [(1, "rita"), (3, "rita"), (4, "ann")]
 
 
 def test_without_a_service_an_approval_succeeds_and_says_so(platform: Platform) -> None:

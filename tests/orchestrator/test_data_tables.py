@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -13,20 +14,24 @@ from rmhdag.assets.revisions import AssetConflict
 from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.models.assets import Classification
 from rmhdag.models.records import TableClaimRecord, TableRecord, UnpublishRecord
+from rmhdag.models.refusals import Refusal
 from rmhdag.orchestrator.duties.data_tables import LEASE_SECONDS, Shower, run_once
 from rmhdag.postgis.database import DataDatabase
 from rmhdag.postgis.loading import create_table
 from rmhdag.services.asset_commands import delete_asset, roll_back
-from rmhdag.services.reviews import approve
+from rmhdag.services.reviews import approve, reject
 from rmhdag.store import crash_points
+from rmhdag.store.assets import find_revision
 from rmhdag.store.batch_rows import RevisionKey
+from rmhdag.store.data_tables import claim_places
 from rmhdag.store.migration import apply
 from rmhdag.store.unpublishing import Unpublish, unpublish
 from tests.conftest import require, required_binaries
 from tests.orchestrator.assets import raster_workflow, revisions_of
-from tests.orchestrator.platform import Platform, Seat
+from tests.orchestrator.platform import Platform, Seat, open_connection
 from tests.orchestrator.test_publishing import blob, one_task
 from tests.orchestrator.test_shown_revisions import begin, publish
+from tests.store.waiting import is_held, wait_until
 
 
 class Killed(BaseException):
@@ -418,3 +423,115 @@ def test_tables_of_namespaces_are_apart(platform: Platform) -> None:
     data.relay()
     assert counts() == (1, None)
     assert (data.count("geo.table_catalog"), data.count('"geo-alpha".table_catalog')) == (1, 0)
+
+
+# -- names belong to one asset --------------------------------------------------------------------------------------
+
+OTHER = {"platform_refs": {"dataset_id": "other", "resource_id": "r1"}}
+
+
+def owners_of(platform: Platform, name: str) -> list[tuple[Any, ...]]:
+    query = "SELECT asset_id, table_id IS NOT NULL FROM dag_table_places WHERE table_name = %s"
+    return platform.conn.execute(query, [name]).fetchall()
+
+
+def test_two_assets_that_are_made_at_once_do_not_take_one_name(platform: Platform) -> None:
+    """Neither is shown when the other is loaded, so only what both have published tells."""
+    seat, data = platform.seat(), Data(platform)
+    platform.register(raster_workflow().model_copy(update={"review": "required"}))
+    first = revision(platform, seat, data, 1)
+    data.table("roads_2")
+    second, claimed = begin(platform, seat, input_params={"n": 2}, **OTHER)
+    publish(platform, seat, claimed, table("roads_2"))
+    assert platform.job(str(second.request.job_id))["status"] == "failed"
+    assert owners_of(platform, "roads") == []
+    key = RevisionKey("default", str(first.request.asset_id), 1)
+    line = find_revision(platform.conn, key)
+    assert line is not None
+    approve(platform.conn, key, content_hash=str(line.content_hash), issued_by="rita", clearance=Classification.PUBLIC)
+    assert owners_of(platform, "roads") == [(first.request.asset_id, True)]
+
+
+def test_a_name_is_free_when_the_revision_that_wanted_it_has_failed_or_was_rejected(platform: Platform) -> None:
+    seat, data = platform.seat(), Data(platform)
+    platform.register(raster_workflow().model_copy(update={"review": "required"}))
+    first = revision(platform, seat, data, 1)
+    key = RevisionKey("default", str(first.request.asset_id), 1)
+    line = find_revision(platform.conn, key)
+    assert line is not None
+    reject(platform.conn, key, content_hash=str(line.content_hash), issued_by="rita", reason="clouds")
+    data.table("roads_2")
+    second, claimed = begin(platform, seat, input_params={"n": 2}, **OTHER)
+    publish(platform, seat, claimed, table("roads_2"))
+    assert platform.job(str(second.request.job_id))["status"] == "completed"
+
+
+def test_a_rollback_does_not_take_a_name_that_another_asset_has_by_now(platform: Platform) -> None:
+    seat, data = platform.seat(), Data(platform)
+    platform.register(raster_workflow())
+    first = revision(platform, seat, data, 1)
+    data.table("streets_1")
+    _, claimed = begin(platform, seat, input_params={"n": 2})
+    publish(platform, seat, claimed, table("streets_1", "streets"))
+    data.table("roads_9", 9)
+    second, claimed = begin(platform, seat, input_params={"n": 9}, **OTHER)
+    publish(platform, seat, claimed, table("roads_9"))
+    data.relay()
+    assert data.count("geo.roads") == 9
+    with pytest.raises(Refusal, match="'roads' belongs to asset"):
+        roll_back(platform.conn, "default", str(first.request.asset_id), 1, issued_by="ann")
+    # To unpublish goes on, but what is served then does not take the name either.
+    unpublish(platform.conn, Unpublish("default", str(first.request.asset_id), 2, "ann", True))
+    data.relay()
+    assert owners_of(platform, "roads") == [(second.request.asset_id, True)]
+    assert data.count("geo.roads") == 9
+
+
+def test_a_rollback_keeps_its_tables_though_earlier_ones_are_dropped_meanwhile(platform: Platform) -> None:
+    """The rollback has found all tables of revision 1; before it copies their rows, the relay gives them up."""
+    seat, data = platform.seat(), Data(platform, keep=1)
+    platform.register(raster_workflow())
+    ordered = revision(platform, seat, data, 1)
+    revision(platform, seat, data, 2)
+    data.relay()
+    revision(platform, seat, data, 3)
+    asset_id = str(ordered.request.asset_id)
+    gate, operator = open_connection(platform.dsn), open_connection(platform.dsn)
+    relaying = open_connection(platform.dsn)
+    with gate, operator, relaying, ThreadPoolExecutor(2) as threads:
+        gate.execute("BEGIN")
+        gate.execute("LOCK TABLE dag_dataset_refs IN SHARE MODE")
+        rolling = threads.submit(roll_back, operator, "default", asset_id, 1, issued_by="ann")
+        wait_until(lambda: is_held(platform.conn, operator))
+        relay = threads.submit(run_once, relaying, data.shower)
+        wait_until(lambda: relay.done() or is_held(platform.conn, relaying))
+        gate.execute("COMMIT")
+        assert rolling.result() == 4
+        relay.result()
+    data.relay()
+    assert data.count("geo.roads") == 1
+
+
+def test_a_claim_shows_the_table_of_the_version_that_it_claims(platform: Platform) -> None:
+    """The name gets its next table between the snapshot of the claim and its lock on the row."""
+    seat, data = platform.seat(), Data(platform)
+    platform.register(raster_workflow())
+    revision(platform, seat, data, 1)
+    data.table("roads_2", 2)
+    _, claimed = begin(platform, seat, input_params={"n": 2})
+    gate, relaying = open_connection(platform.dsn), open_connection(platform.dsn)
+    # The clock of this connection waits for the gate: it is read in the middle of the statement.
+    platform.conn.execute("CREATE SCHEMA slow")
+    platform.conn.execute("""CREATE FUNCTION slow.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM pg_advisory_lock_shared(7), pg_advisory_unlock_shared(7);
+        RETURN pg_catalog.clock_timestamp();
+    END $$""")
+    with gate, relaying, ThreadPoolExecutor(1) as threads:
+        relaying.execute("SET search_path TO slow, dagapp, pg_catalog")
+        gate.execute("SELECT pg_advisory_lock(7)")
+        claiming = threads.submit(claim_places, relaying, limit=1, lease_seconds=10.0)
+        wait_until(lambda: is_held(platform.conn, relaying))
+        publish(platform, seat, claimed, table("roads_2", rows=2))
+        gate.execute("SELECT pg_advisory_unlock(7)")
+        places = claiming.result()
+    assert [(place.version, place.stored_name) for place in places] in ([], [(2, "roads_2")])

@@ -522,8 +522,8 @@ def test_files_in_a_container_that_namespaces_share_are_kept(
 # -- by a workflow -------------------------------------------------------------------------------------------------
 
 
-def run_record(platform: Platform, seat: Seat, *records: Any) -> str:
-    job_id = platform.submit(one_task(), by="bob")
+def run_record(platform: Platform, seat: Seat, *records: Any, source_app: str = "cli") -> str:
+    job_id = platform.submit(one_task(), by="bob", source_app=source_app)
     seat.work()
     given: Records = records
     report(platform, platform.claim()[0], given)

@@ -11,9 +11,11 @@ from rmhdag.models.scopes import Scope
 from rmhdag.services.unpublishing import preview_unpublishing
 from rmhdag.storage import Storage, StorageSettings, open_storage
 from rmhdag.store import api_keys
+from rmhdag.workflow.definition import WorkflowNode
+from tests.engine.definitions import workflow
 from tests.orchestrator.assets import raster_workflow
 from tests.orchestrator.platform import Platform, Seat
-from tests.orchestrator.test_publishing import rows
+from tests.orchestrator.test_publishing import one_task, report, rows
 from tests.orchestrator.test_unpublishing import blob_states, do, make_revision, run_record, wish, written
 
 
@@ -77,3 +79,35 @@ def test_a_key_that_may_not_unpublish_does_not_do_it_by_a_workflow(
     api_keys.create_key(platform.conn, "bob", [Scope.OPERATE], created_by="ann")
     assert run_record(platform, seat, record) == "completed"
     assert blob_states(platform) == [(1, "a.tif", "deleted")]
+
+
+def test_a_token_or_a_session_that_may_not_unpublish_does_not_do_it_by_a_workflow(
+    platform: Platform, seat: Seat, storage: Storage
+) -> None:
+    """Who comes with a token of an issuer has no key of ours, and is not on this machine for that."""
+    asset_id = make_revision(platform, seat, written(storage, "a.tif"))
+    record = UnpublishRecord(asset_id=asset_id, force=True, dry_run=False)
+    assert run_record(platform, seat, record, source_app="api") == "failed"
+    link = api_keys.create_login(platform.conn, "bob", [Scope.SUBMIT], created_by="ann", namespace="default")
+    api_keys.open_session(platform.conn, link)
+    assert run_record(platform, seat, record, source_app="api") == "failed"
+    assert blob_states(platform) == [(1, "a.tif", "present")]
+    link = api_keys.create_login(platform.conn, "bob", [Scope.OPERATE], created_by="ann", namespace="default")
+    api_keys.open_session(platform.conn, link)
+    assert run_record(platform, seat, record, source_app="api") == "completed"
+    assert blob_states(platform) == [(1, "a.tif", "deleted")]
+
+
+def test_a_child_of_a_job_may_unpublish_what_its_parent_may(platform: Platform, seat: Seat, storage: Storage) -> None:
+    asset_id = make_revision(platform, seat, written(storage, "a.tif"))
+    record = UnpublishRecord(asset_id=asset_id, force=True, dry_run=False)
+    child = one_task().model_copy(update={"workflow_id": "child"})
+    platform.register(child)
+    parent = workflow(only=WorkflowNode(workflow="child"))
+    for source_app, expected in (("api", "failed"), ("cli", "completed")):
+        job_id = platform.submit(parent, by="bob", source_app=source_app)
+        seat.work()
+        [claimed] = platform.claim()
+        report(platform, claimed, (record,))
+        seat.work()
+        assert platform.job(job_id)["status"] == expected

@@ -74,6 +74,16 @@ def test_paths_lead_nowhere_else(running: Running, path: str) -> None:
     assert b"root:" not in answer
 
 
+@pytest.mark.parametrize("head", ["GET /stac//[x HTTP/1.1", "GET /tiles//a:b/c HTTP/1.1"])
+def test_a_path_is_never_read_as_a_host(running: Running, head: str) -> None:
+    assert raw(running, f"{head}\r\nHost: x").split()[1] == b"400"
+
+
+def test_a_range_has_a_number_that_fits(running: Running) -> None:
+    headers = {"Range": f"bytes=0-{'9' * 5000}"}
+    assert running.get("/files/rasters/dem/data", headers=headers).status_code == 416
+
+
 def test_links_cannot_be_turned_to_another_server(running: Running) -> None:
     assert raw(running, "GET /stac/ HTTP/1.1\r\nHost: a b<script>").split()[1] == b"400"
     answer = raw(

@@ -33,3 +33,9 @@ def migrator_waits_for(conn: psycopg.Connection[Any], statement: str) -> int | N
 
 def backend_is_gone(conn: psycopg.Connection[Any], pid: int) -> bool:
     return conn.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", [pid]).fetchone() is None
+
+
+def is_held(conn: psycopg.Connection[Any], other: psycopg.Connection[Any]) -> bool:
+    """Whether a statement on the other connection waits for a lock."""
+    query = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
+    return conn.execute(query, [other.info.backend_pid]).fetchone() is not None

@@ -65,9 +65,9 @@ async def look_up(call: Call) -> Response:
         return call.answer({**nothing("job_not_completed", remedy), "request_id": lines[0]["request_id"]})
     name = done["platform_request_id" if call.holder.sees_all else "request_id"]
     sighting = await call.gateway.reads.find_request(call.holder, name)
-    if sighting is None or sighting[0]["asset_id"] is None or sighting[0]["is_deleted"]:
-        return call.answer(nothing("asset_not_found", "The asset was deleted; order it again."))
-    row = sighting[0]
+    row = None if sighting is None else sighting[0]
+    if row is None or row["asset_id"] is None or row["is_deleted"] or row["is_unpublished"]:
+        return call.answer(nothing("asset_not_found", "The asset was deleted or unpublished; order it again."))
     return call.answer(
         {
             "found": True,

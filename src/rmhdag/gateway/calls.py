@@ -80,11 +80,16 @@ class Call:
                 raise invalid(f"there is no parameter {name!r} here", f"/query/{name[:64]}")
 
     def limit(self, default: int = 50) -> int:
-        text = self.query("limit")
+        return self.number("limit", default, 1, MOST_LIMIT)
+
+    def number(self, name: str, default: int, least: int, most: int) -> int:
+        text = self.query(name)
         if text is None:
             return default
-        if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:6]) <= MOST_LIMIT:
-            raise invalid(f"limit is a number from 1 to {MOST_LIMIT}", "/query/limit")
+        # Not longer than the largest: zeros before it would hide how large a number is.
+        is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
+        if not is_number or not least <= int(text) <= most:
+            raise invalid(f"{name} is a number from {least} to {most:,}", f"/query/{name}")
         return int(text)
 
     def flag(self, name: str) -> bool:

@@ -49,7 +49,7 @@ async def list_events(call: Call) -> Response:
 async def list_jobs(call: Call) -> Response:
     """Jobs, newest first."""
     call.allow("status", "workflow_id", "limit", "offset", "include_nodes")
-    limit, offset = call.limit(), number(call, "offset", 10_000)
+    limit, offset = call.limit(), call.number("offset", 0, 0, 10_000)
     state = call.query("status")
     if state is not None and state not in JOB_STATES:
         raise invalid(f"status is one of {', '.join(JOB_STATES)}", "/query/status")
@@ -230,10 +230,3 @@ async def ask_worker(call: Call, path: str) -> httpx.Response:
             return await client.get(f"/{path}")
     except httpx.TransportError:
         raise unavailable("the worker does not answer") from None
-
-
-def number(call: Call, name: str, most: int) -> int:
-    text = call.query(name) or "0"
-    if not text.isascii() or not text.isdecimal() or int(text[:9]) > most:
-        raise invalid(f"{name} is a number from 0 to {most:,}", f"/query/{name}")
-    return int(text)

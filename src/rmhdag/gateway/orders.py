@@ -336,6 +336,7 @@ async def redeliver(call: Call) -> Response:
     """Send a callback again: the same id and body."""
     call.allow()
     row = await find(call)
+    refuse_order_of_others(call, row)
     path = f"/api/v1/callbacks/{segment(call.path['delivery_id'])}"
     try:
         line = (await call.gateway.forwarder.send(call.holder, "GET", path)).json()
@@ -357,6 +358,14 @@ async def find(call: Call) -> Row:
     return sighting[0]
 
 
+def refuse_order_of_others(call: Call, row: Row) -> None:
+    """Reviewers see the orders of all clients; only operators change them."""
+    if row["client_id"] != call.holder.client_id and not call.holder.may(Scope.OPS):
+        raise Problem(
+            403, "scope_missing", f"to change an order of another client needs a key with the scope `{Scope.OPS}`"
+        )
+
+
 async def until_ended(call: Call, request_id: str, wait_seconds: float) -> dict[str, Any] | None:
     """The status, as soon as it is final; else as it is when the wait is over."""
     deadline = time.monotonic() + wait_seconds
@@ -373,7 +382,8 @@ async def until_ended(call: Call, request_id: str, wait_seconds: float) -> dict[
 
 
 def is_shown(row: Row) -> bool:
-    return state_of(row) == "completed" and not row["is_deleted"]
+    """Whether the content may be seen: what was deleted or unpublished since may not."""
+    return state_of(row) == "completed" and not row["is_deleted"] and not row["is_unpublished"]
 
 
 def services(call: Call, row: Row) -> dict[str, str | None] | None:
@@ -385,6 +395,7 @@ def services(call: Call, row: Row) -> dict[str, str | None] | None:
 
 
 async def forward_to_job(call: Call, row: Row, verb: str, body: dict[str, Any], key: str | None = None) -> None:
+    refuse_order_of_others(call, row)
     if row["job_id"] is None or row["job_status"] is None:
         raise Problem(409, "not_kept", "the details of this order are older than the platform keeps them")
     try:

@@ -26,7 +26,7 @@ STATUS_COLUMNS = """
     r.job_id, r.submitted_at, r.client_id, r.job_status, r.completed_at, r.result_data, r.error, r.warnings,
     r.is_waiting, r.is_cancelling, r.revision_status, r.revision_completed_at, r.outputs, r.revision_error,
     r.revision_warnings, r.review_state, r.clearance, r.version_label, r.content_hash, r.decision_reason, r.kind,
-    r.current_revision, r.is_deleted"""
+    r.current_revision, r.is_deleted, r.is_unpublished"""
 LINE_COLUMNS = """
     r.request_id, r.platform_request_id, r.workflow_id, r.platform_id, r.platform_refs, r.version_label,
     r.submitted_at, r.completed_at, r.job_status, r.is_waiting, r.is_cancelling, r.revision_status, r.review_state"""
@@ -233,7 +233,7 @@ class Reads:
     async def check(self) -> Row:
         """Whether every view is there, and whether this role could write."""
         query = self._text(
-            "SELECT (SELECT count(is_cancelling) FROM {schema}.dag_gateway_requests WHERE false)"
+            "SELECT (SELECT count(is_cancelling) + count(is_unpublished) FROM {schema}.dag_gateway_requests WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_keys WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_outputs WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_files WHERE false) AS rows, EXISTS ("
@@ -271,11 +271,13 @@ def _json(refs: Mapping[str, Any] | None) -> str | None:
 STATES = {
     "pending": "r.job_status = 'pending'",
     "running": "r.job_status = 'running' AND NOT r.is_waiting",
-    "awaiting_approval": "(r.is_waiting OR r.job_status = 'completed' AND r.review_state = 'pending_review')",
+    "awaiting_approval": "(r.is_waiting OR COALESCE(r.job_status, r.revision_status) = 'completed'"
+    " AND r.review_state = 'pending_review')",
     "completed": "COALESCE(r.job_status, r.revision_status) = 'completed'"
     " AND COALESCE(r.review_state, 'none') IN ('none', 'approved')",
     "failed": "(COALESCE(r.job_status, r.revision_status, 'failed') NOT IN ('pending', 'running', 'completed')"
-    " OR r.review_state IN ('rejected', 'revoked', 'superseded'))",
+    " OR COALESCE(r.job_status, '') NOT IN ('pending', 'running')"
+    " AND r.review_state IN ('rejected', 'revoked', 'superseded'))",
 }
 
 

@@ -7,7 +7,7 @@ from rmhdag.assets.revisions import check_files_kept, check_idle, check_rollback
 from rmhdag.models.assets import ApprovalState, ProcessingStatus
 from rmhdag.models.refusals import Kind, Refusal
 from rmhdag.services.requests import state_of
-from rmhdag.services.reviews import supersede_reviews
+from rmhdag.services.reviews import refuse_taken_names, supersede_reviews
 from rmhdag.store import assets
 from rmhdag.store.asset_states import show_revision
 from rmhdag.store.audit import add_audit
@@ -16,7 +16,7 @@ from rmhdag.store.connection import Conn
 from rmhdag.store.data_tables import has_lost_tables
 from rmhdag.store.reviews import open_review
 from rmhdag.store.revision_items import CompletedRevision, show_current, withdraw_asset
-from rmhdag.store.service_calls import announce_withdrawal
+from rmhdag.store.service_calls import announce_approval, announce_withdrawal, announced_revisions
 
 
 class UnknownAssetError(Refusal):
@@ -46,12 +46,15 @@ def roll_back(conn: Conn, namespace: str, asset_id: str, revision: int, *, issue
             check_tables_kept(
                 asset_id, revision, is_lost=has_lost_tables(conn, RevisionKey(namespace, asset_id, revision))
             )
+            refuse_taken_names(conn, RevisionKey(namespace, asset_id, revision))
         key = RevisionKey(namespace, asset_id, number)
         assets.copy_revision(conn, key, revision, source=rollback_source(revision), created_by=issued_by)
         supersede_reviews(conn, key, issued_by=issued_by)
         open_review(conn, key)
         show_revision(conn, key)
         show_current(conn, [CompletedRevision(key)])
+        if stored is not None and stored.review_state == ApprovalState.APPROVED:
+            announce_approval(conn, key, stored.clearance, requested_by=issued_by)
         before = {"revision": locked.current_revision}
         after = {"revision": number, "content_of": revision}
         add_audit(conn, namespace, issued_by, "asset.rollback", f"asset {asset_id}", before=before, after=after)
@@ -67,9 +70,8 @@ def delete_asset(conn: Conn, namespace: str, asset_id: str, *, issued_by: str) -
         check_idle(state_of(locked), "it cannot be deleted now")
         is_first = assets.delete_asset(conn, namespace, asset_id, issued_by)
         withdraw_asset(conn, namespace, asset_id)
-        if is_first and locked.current_revision is not None:
-            served = RevisionKey(namespace, asset_id, locked.current_revision)
-            announce_withdrawal(conn, served, requested_by=issued_by)
         if is_first:
+            for number in announced_revisions(conn, namespace, asset_id):
+                announce_withdrawal(conn, RevisionKey(namespace, asset_id, number), requested_by=issued_by)
             before = {"revision": locked.current_revision}
             add_audit(conn, namespace, issued_by, "asset.delete", f"asset {asset_id}", before=before)

@@ -82,7 +82,11 @@ def _revive(conn: Conn, namespace: str, letter: DeadLetterSummary, issued_by: st
 
 # By the reason of the letter: what gives it another chance, by which part of its body, and what stands in the way.
 _REVIVALS: dict[str, tuple[Callable[[Conn, str, str], bool], str, str]] = {
-    service_calls.REASON: (service_calls.retry_call, "call_id", "the call was retried or deleted meanwhile"),
+    service_calls.REASON: (
+        service_calls.retry_call,
+        "call_id",
+        "the call was retried or deleted meanwhile, or what it announces was withdrawn",
+    ),
     file_deletions.REASON: (file_deletions.revive_deletion, "file_id", "the file is no longer to be deleted"),
 }
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from rmhdag.models.assets import Classification
 from rmhdag.models.refusals import Kind, Place, Refusal, not_found
-from rmhdag.models.service_calls import ServiceKind
+from rmhdag.models.service_calls import CallStatus, ServiceKind
 from rmhdag.models.service_settings import SETTINGS_OF, PipelineSettings
 from rmhdag.services.callbacks.destinations import CallbackRefused, Rules, check_callback_url
 from rmhdag.services.callbacks.signing import Vault, check_secret, new_secret
@@ -127,6 +127,13 @@ def retry_call(conn: Conn, namespace: str, service: StoredService, call_id: str,
                 remedy=f"`GET /api/v1/services/{service.name}/calls` lists them.",
             )
         if not service_calls.retry_call(conn, namespace, call_id):
+            if lines[0].status == CallStatus.DEAD:
+                raise Refusal(
+                    Kind.CONFLICT,
+                    "content_withdrawn",
+                    f"what call {call_id} announces was withdrawn",
+                    remedy="Approve other content, which is announced by a call of its own.",
+                )
             raise Refusal(
                 Kind.CONFLICT,
                 "call_not_dead",

@@ -30,6 +30,7 @@ from rmhdag.store.batch_rows import RevisionKey
 from rmhdag.store.callbacks import insert_decision_callbacks
 from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import SITES, reach
+from rmhdag.store.data_tables import TakenName, require_names_of
 from rmhdag.store.reviews import ReviewLine, WrittenDecision
 from rmhdag.store.revision_items import CompletedRevision, show_current, withdraw_asset
 
@@ -126,7 +127,19 @@ def decide(
         check_clear(revision, decision.clearance or Classification.UNDECIDED)
     check_content(revision, decision.content_hash)
     check_reviewer(revision, step, decision.issued_by)
+    if step is ReviewStep.APPROVE:
+        refuse_taken_names(conn, key)
     return _write(conn, key, line, decision, catalogue)
+
+
+def refuse_taken_names(conn: Conn, key: RevisionKey) -> None:
+    """Nothing is served whose tables would have no name: another asset has taken it since. Raises ReviewConflict."""
+    try:
+        require_names_of(conn, key)
+    except TakenName as error:
+        raise ReviewConflict(
+            "table_name_taken", str(error), "Order it again with another table_name, or unpublish the other asset."
+        ) from None
 
 
 def _write(conn: Conn, key: RevisionKey, line: ReviewLine, decision: Decision, catalogue: CatalogueKind) -> Decided:

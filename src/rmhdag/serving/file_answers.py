@@ -12,7 +12,7 @@ from rmhdag.serving.answers import problem
 from rmhdag.serving.published import PublishedFile
 
 PIECE_BYTES = 1024 * 1024
-RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
 def answer_file(file: PublishedFile, method: str, headers: Mapping[str, str]) -> Response:

@@ -261,6 +261,9 @@ def refusal_of(request: Request, path: str) -> Response | None:
     segments = unquote(path).split("/")
     if not path.startswith("/") or "\\" in unquote(path) or any(part in (".", "..") for part in segments):
         return problem(400, "invalid_path", "the path has `.`, `..` or a backslash")
+    if "//" in path:
+        # Behind the first part of the path it would be read as the name of a host.
+        return problem(400, "invalid_path", "the path has an empty part")
     for name, _ in parse_qsl(query.replace(";", "&"), keep_blank_values=True):
         if name.strip().lower() in REFUSED_PARAMETERS:
             return problem(400, "parameter_refused", f"there is no parameter `{name[:32]}`: data is named by its path")

@@ -407,6 +407,11 @@ class TableRow(NamedTuple):
     details: Mapping[str, Any]
 
 
+class PlaceName(NamedTuple):
+    namespace: str
+    table_name: str
+
+
 class PlaceTry(NamedTuple):
     """`newer_version` is the one that the data database has, if that is why nothing was switched."""
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from rmhdag.models.data_tables import PlaceStatus
 from rmhdag.models.ids import revision_owner, table_id_of
 from rmhdag.models.records import TableRecord
-from rmhdag.store.batch_rows import PlaceTry, RevisionKey, TableRow, encode_rows
+from rmhdag.store.batch_rows import PlaceName, PlaceTry, RevisionKey, TableRow, encode_rows
 from rmhdag.store.bites import in_bites
 from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
@@ -83,10 +83,18 @@ class TableLine(NamedTuple):
 
 def require_names(conn: Conn, owner: TableOwner, names: Sequence[str], *, overwrite: bool) -> None:
     """Raises TakenName."""
-    given = owner._asdict() | {"names": list(names), "overwrite": overwrite}
+    given = owner._asdict() | {"names": sorted(names), "overwrite": overwrite}
+    conn.execute(SQL["lock_names"], given)
     row = conn.execute(SQL["foreign_places"], given).fetchone()
     if row is not None:
         raise TakenName(*row)
+
+
+def require_names_of(conn: Conn, key: RevisionKey) -> None:
+    """A revision that is to be served can have its names. Raises TakenName."""
+    names = [row[0] for row in conn.execute(SQL["names_of_revision"], key._asdict()).fetchall()]
+    if names:
+        require_names(conn, TableOwner(key.namespace, "", "", key.asset_id, key.revision), names, overwrite=True)
 
 
 def put_tables(conn: Conn, owner: TableOwner, records: Sequence[TableRecord]) -> None:
@@ -174,7 +182,12 @@ def has_due(conn: Conn) -> bool:
 @commit_site
 def claim_places(conn: Conn, *, limit: int, lease_seconds: float) -> list[ClaimedPlace]:
     given = {"limit": limit, "lease_seconds": lease_seconds}
-    return [ClaimedPlace(*row) for row in conn.execute(SQL["claim_places"], given).fetchall()]
+    with conn.transaction():
+        names = [PlaceName(*row) for row in conn.execute(SQL["claim_places"], given).fetchall()]
+        if not names:
+            return []
+        places = {"places": encode_rows(names)}
+        return [ClaimedPlace(*row) for row in conn.execute(SQL["claimed_places"], places).fetchall()]
 
 
 @commit_site
@@ -185,6 +198,8 @@ def settle_places(conn: Conn, tries: Sequence[PlaceTry], *, asset_id: str | None
     `asset_id` is the owner of the names, if it is an asset; `keep` of its earlier revisions keep their tables.
     """
     with conn.transaction():
+        if asset_id is not None:
+            conn.execute(SQL["lock_owner"], {"namespace": tries[0].namespace, "asset_id": asset_id})
         conn.execute(SQL["settle_places"], {"rows": encode_rows(tries)})
         shown = [place for place in tries if place.status is PlaceStatus.SHOWN]
         for place in shown:

@@ -1,16 +1,33 @@
 -- `jsonb_typeof(r) = 'array'` is always true; settle.sql says what it is for.
 
+-- name: lock_names
+-- Of two who want a name at once, the second sees what the first has published.
+SELECT pg_advisory_xact_lock(hashtextextended(concat('table ', %(namespace)s::text, '/', name), 0))
+FROM unnest(%(names)s::text[]) AS name
+
 -- name: foreign_places
--- Names that show a table of another asset; or one of no asset, unless it may be overwritten. A name that shows nothing is
--- free.
+-- Names that show a table of another asset, or that a revision of one will show which is being made or waits for its
+-- review; or that show a table of no asset, unless it may be overwritten. All others are free.
 SELECT p.table_name, p.asset_id
 FROM dag_table_places AS p
 LEFT JOIN dag_data_tables AS t ON t.table_id = p.table_id
 WHERE p.namespace = %(namespace)s AND p.table_name = ANY(%(names)s) AND p.table_id IS NOT NULL
     AND CASE WHEN p.asset_id IS NOT NULL THEN p.asset_id IS DISTINCT FROM %(asset_id)s::varchar
         ELSE NOT %(overwrite)s AND t.job_id IS DISTINCT FROM %(job_id)s::varchar END
-ORDER BY p.table_name
+UNION ALL
+SELECT t.table_name, t.asset_id
+FROM dag_data_tables AS t
+JOIN dag_asset_revisions AS v ON v.namespace = t.namespace AND v.asset_id = t.asset_id AND v.revision = t.revision
+WHERE t.namespace = %(namespace)s AND t.table_name = ANY(%(names)s) AND t.state = 'present'
+    AND t.asset_id IS DISTINCT FROM %(asset_id)s::varchar
+    AND (v.status IN ('pending', 'processing') OR v.status = 'completed' AND v.review_state = 'pending_review')
+ORDER BY 1
 LIMIT 1
+
+-- name: names_of_revision
+SELECT DISTINCT table_name FROM dag_data_tables
+WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(revision)s AND state = 'present'
+ORDER BY table_name
 
 -- name: put_tables
 -- row: TableRow
@@ -56,6 +73,7 @@ WHERE p.namespace = r->>{namespace} AND p.asset_id = r->>{asset_id} AND p.table_
     )
 
 -- name: show_tables
+-- A name that another asset has by now stays with it, whatever this one had earlier.
 -- row: RevisionKey
 INSERT INTO dag_table_places AS p (namespace, table_name, table_id, asset_id, revision, owner)
 SELECT t.namespace, t.table_name, t.table_id, t.asset_id, t.revision, t.asset_id
@@ -69,6 +87,7 @@ ON CONFLICT (namespace, table_name) DO UPDATE SET
     version = p.version + 1, status = 'pending', attempts = 0, lease_epoch = p.lease_epoch + 1,
     changed_at = clock_timestamp(), next_attempt_at = clock_timestamp(), last_error = NULL
 WHERE p.table_id IS DISTINCT FROM EXCLUDED.table_id
+    AND (p.table_id IS NULL OR p.asset_id IS NULL OR p.asset_id = EXCLUDED.asset_id)
 
 -- name: withdraw_tables
 UPDATE dag_table_places AS p
@@ -189,11 +208,17 @@ UPDATE dag_table_places AS p
 SET lease_epoch = p.lease_epoch + 1, attempts = p.attempts + 1,
     next_attempt_at = clock_timestamp() + make_interval(secs => %(lease_seconds)s)
 FROM due
-LEFT JOIN dag_table_places AS q ON q.namespace = due.namespace AND q.table_name = due.table_name
-LEFT JOIN dag_data_tables AS t ON t.table_id = q.table_id
 WHERE p.namespace = due.namespace AND p.table_name = due.table_name
-RETURNING
-    p.namespace, p.table_name, p.owner, p.version, p.lease_epoch, p.attempts, t.stored_name, p.revision, t.details
+RETURNING p.namespace, p.table_name
+
+-- name: claimed_places
+-- By a statement of its own, under the locks of the claim: that may have claimed a newer version than its snapshot shows.
+-- row: PlaceName
+SELECT p.namespace, p.table_name, p.owner, p.version, p.lease_epoch, p.attempts, t.stored_name, p.revision, t.details
+FROM jsonb_array_elements(%(places)s::jsonb) AS r
+JOIN dag_table_places AS p ON p.namespace = r->>{namespace} AND p.table_name = r->>{table_name}
+LEFT JOIN dag_data_tables AS t ON t.table_id = p.table_id
+WHERE jsonb_typeof(r) = 'array'
 
 -- name: settle_places
 -- row: PlaceTry
@@ -205,6 +230,12 @@ FROM jsonb_array_elements(%(rows)s::jsonb) AS r
 WHERE p.namespace = r->>{namespace} AND p.table_name = r->>{table_name} AND p.version = (r->>{version})::bigint
     AND (p.lease_epoch = (r->>{lease_epoch})::bigint OR r->>{status} = 'shown')
     AND jsonb_typeof(r) = 'array'
+
+-- name: lock_owner
+-- A rollback that has found the tables of an earlier revision copies their rows before they are given up.
+SELECT asset_id FROM dag_geospatial_assets
+WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s
+FOR NO KEY UPDATE
 
 -- name: outlive_tables
 -- Earlier revisions of these assets beyond the number that is kept. A stored table that a kept row names is not dropped.

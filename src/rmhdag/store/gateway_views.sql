@@ -16,7 +16,8 @@ SELECT
     v.status::text AS revision_status, v.completed_at AS revision_completed_at, v.outputs,
     v.error AS revision_error, v.error_message AS revision_error_message, v.warnings AS revision_warnings,
     v.review_state::text AS review_state, v.clearance::text AS clearance, v.version_label, v.content_hash,
-    v.decision_reason, a.kind::text AS kind, a.current_revision, a.deleted_at IS NOT NULL AS is_deleted, (
+    v.decision_reason, a.kind::text AS kind, a.current_revision, a.deleted_at IS NOT NULL AS is_deleted,
+    v.unpublished_at IS NOT NULL AS is_unpublished, (
         SELECT NULLIF(w.definition->'outputs', 'null') IS NOT NULL FROM dag_workflows AS w
         WHERE w.namespace = j.namespace AND w.workflow_id = j.workflow_id AND w.version = j.workflow_version
             AND w.hash = j.workflow_hash

@@ -35,6 +35,7 @@ from rmhdag.models.records import (
     UnpublishRecord,
 )
 from rmhdag.models.refusals import Refusal
+from rmhdag.store.assets import lock_asset
 from rmhdag.store.batch_rows import BlobRow, EntryChange, LineageRow, PromotionRow, RevisionKey, StagedItem
 from rmhdag.store.bites import in_bites
 from rmhdag.store.connection import Conn
@@ -244,6 +245,8 @@ def _put_tables(conn: Conn, owner: _Owner, publication: Publication) -> None:
 
 
 def _promote(conn: Conn, owner: _Owner, record: ExternalPromotionRecord) -> None:
+    # Until the call is written down, nobody revokes what it announces.
+    lock_asset(conn, owner.namespace, record.asset_id)
     given = {"namespace": owner.namespace, "asset_id": record.asset_id, "revision": record.revision}
     row = conn.execute(SQL["promotable_revision"], given).fetchone()
     if row is None:
@@ -265,7 +268,7 @@ def _promote(conn: Conn, owner: _Owner, record: ExternalPromotionRecord) -> None
 
 
 def _unpublish(conn: Conn, owner: _Owner, node_id: str, record: UnpublishRecord) -> None:
-    holder = {"namespace": owner.namespace, "name": owner.submitted_by}
+    holder = {"namespace": owner.namespace, "name": owner.submitted_by, "job_id": owner.job_id}
     if conn.execute(SQL["may_unpublish"], holder).fetchone() != (True,):
         raise PublishFailed(
             f"{owner.submitted_by} has submitted the job and has no key with the scope `operate`, so it cannot "

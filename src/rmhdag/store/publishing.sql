@@ -59,15 +59,25 @@ WHERE a.namespace = %(namespace)s AND a.asset_id = %(asset_id)s AND a.deleted_at
     AND (%(revision)s::int IS NULL OR a.current_revision = %(revision)s)
 
 -- name: may_unpublish
--- Holders of keys need a scope that may unpublish by a command. Those who have none work on the machine itself.
-SELECT NOT EXISTS (
+-- The submitter needs a key or a session with a scope that may unpublish by a command. Without any key it may be somebody
+-- on the machine itself, if the job was submitted there: the holder of an issuer's token has no row here either.
+WITH RECURSIVE ancestors AS (
+    SELECT job_id, parent_job_id FROM dag_jobs WHERE job_id = %(job_id)s
+    UNION ALL
+    SELECT p.job_id, p.parent_job_id FROM ancestors AS a JOIN dag_jobs AS p ON p.job_id = a.parent_job_id
+)
+SELECT EXISTS (
     SELECT FROM dag_api_keys AS k
-    WHERE k.namespace = %(namespace)s AND k.name = %(name)s AND k.kind = 'key'
-) OR EXISTS (
-    SELECT FROM dag_api_keys AS k
-    WHERE k.namespace = %(namespace)s AND k.name = %(name)s AND k.kind = 'key' AND k.revoked_at IS NULL
+    WHERE k.namespace = %(namespace)s AND k.name = %(name)s AND k.kind IN ('key', 'session') AND k.revoked_at IS NULL
         AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
         AND jsonb_exists_any(k.scopes, ARRAY['operate', 'ops', 'admin'])
+) OR NOT EXISTS (
+    SELECT FROM dag_api_keys AS k
+    WHERE k.namespace = %(namespace)s AND k.name = %(name)s AND k.kind = 'key'
+) AND EXISTS (
+    SELECT FROM ancestors AS a
+    JOIN dag_job_events AS e ON e.job_id = a.job_id AND e.seq = 1 AND e.source_app = 'cli'
+    WHERE a.parent_job_id IS NULL
 )
 
 -- name: put_entries

@@ -42,6 +42,12 @@ WHERE c.namespace = %(namespace)s AND c.asset_id = %(asset_id)s AND c.revision =
     AND c.action = 'approval' AND c.status <> 'cancelled'
 ORDER BY s.name
 
+-- name: announced_revisions
+SELECT DISTINCT revision
+FROM dag_service_calls
+WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND action = 'approval' AND status <> 'cancelled'
+ORDER BY revision
+
 -- name: cancel_calls
 -- An approval that no service was notified of is never sent. One whose pipeline is running is watched to its end:
 -- later calls have to know how it ended.
@@ -119,12 +125,25 @@ INSERT INTO dag_dead_letters (dead_letter_id, namespace, reason, error_message, 
 VALUES (%(letter)s, %(namespace)s, %(reason)s, %(error)s, %(body)s::jsonb)
 ON CONFLICT (dead_letter_id) DO NOTHING
 
+-- name: lock_asset_of_call
+SELECT a.asset_id
+FROM dag_service_calls AS c
+JOIN dag_geospatial_assets AS a ON a.namespace = c.namespace AND a.asset_id = c.asset_id
+WHERE c.namespace = %(namespace)s AND c.call_id = %(call_id)s
+FOR NO KEY UPDATE OF a
+
 -- name: retry_call
--- The schedule begins anew. A run that is known stays known, unless it failed: then settling has forgotten it.
-UPDATE dag_service_calls
+-- The schedule begins anew. A run that is known stays known, unless it failed: then settling has forgotten it. What was
+-- withdrawn since is not announced any more.
+UPDATE dag_service_calls AS c
 SET status = 'pending', settled_at = NULL, attempts = 0, next_attempt_at = clock_timestamp(),
-    lease_epoch = lease_epoch + 1
-WHERE namespace = %(namespace)s AND call_id = %(call_id)s AND status = 'dead'
+    lease_epoch = c.lease_epoch + 1
+WHERE c.namespace = %(namespace)s AND c.call_id = %(call_id)s AND c.status = 'dead'
+    AND (c.action <> 'approval' OR EXISTS (
+        SELECT FROM dag_asset_revisions AS v
+        JOIN dag_geospatial_assets AS a ON a.namespace = v.namespace AND a.asset_id = v.asset_id
+        WHERE v.namespace = c.namespace AND v.asset_id = c.asset_id AND v.revision = c.revision
+            AND v.review_state IN ('none', 'approved') AND v.unpublished_at IS NULL AND a.deleted_at IS NULL))
 
 -- name: list
 -- Newest first.

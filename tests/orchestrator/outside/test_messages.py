@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ from rmhdag.services.callbacks.settings import CallbackSettings
 from rmhdag.services.callbacks.signing import sign
 from rmhdag.services.dead_letters import requeue
 from rmhdag.services.outside import ServiceWish, announce_approval, delete_service, put_service, retry_call
+from rmhdag.services.reviews import revoke
 from rmhdag.store import crash_points
 from rmhdag.store.batch_rows import RevisionKey
 from rmhdag.store.dead_letters import dead_letters
@@ -35,9 +37,9 @@ from tests.orchestrator.outside.calling import (
     work,
 )
 from tests.orchestrator.outside.factory_server import FactoryServer
-from tests.orchestrator.platform import Platform, Seat
+from tests.orchestrator.platform import Platform, Seat, open_connection
 from tests.orchestrator.test_publishing import one_task, report, rows
-from tests.store.waiting import wait_until
+from tests.store.waiting import is_held, wait_until
 
 SECRET = "whsec_" + "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY="
 
@@ -313,3 +315,51 @@ def test_a_node_promotes_what_is_served_and_public(
 def test_unknown_assets_are_not_promoted(platform: Platform) -> None:
     status, error = run_record(platform, platform.seat(), ExternalPromotionRecord(asset_id="0" * 32))
     assert (status, "no revision that is served" in error) == ("failed", True)
+
+
+def test_content_that_is_revoked_meanwhile_is_not_promoted(
+    platform: Platform, key: RevisionKey, settings: CallbackSettings, sink: Sink
+) -> None:
+    """The task has found the content public; it is revoked before the call is written down."""
+    put(platform, settings, "portal", "webhook", url=sink.url())
+    seat, gate, reviewer = platform.seat(), open_connection(platform.dsn), open_connection(platform.dsn)
+    platform.submit(one_task(), by="bob")
+    seat.work()
+    report(platform, platform.claim()[0], (ExternalPromotionRecord(asset_id=key.asset_id),))
+    [(content_hash,)] = rows(platform, "SELECT content_hash FROM dag_asset_revisions")
+
+    def take_back() -> None:
+        revoke(reviewer, key, content_hash=content_hash, issued_by="rita", reason="licence")
+
+    with gate, reviewer, ThreadPoolExecutor(2) as threads:
+        gate.execute("BEGIN")
+        gate.execute("LOCK TABLE dag_service_calls IN SHARE MODE")
+        promoting = threads.submit(seat.work)
+        wait_until(lambda: is_held(platform.conn, seat.conn))
+        revoking = threads.submit(take_back)
+        wait_until(lambda: revoking.done() or is_held(platform.conn, reviewer))
+        gate.execute("COMMIT")
+        promoting.result()
+        revoking.result()
+    assert [status for _, status, _ in calls(platform)] == ["cancelled"]
+
+
+def test_a_dead_announcement_of_withdrawn_content_is_not_repeated(
+    platform: Platform, key: RevisionKey, settings: CallbackSettings, sink: Sink, announcer: Announcer
+) -> None:
+    sink.script["/hook"] = [answer(500), answer(500), answer(500), answer(200)]
+    put(platform, settings, "portal", "webhook", url=sink.url())
+    approve(platform, key)
+    work(platform, announcer)
+    [letter] = dead_letters(platform.conn, "default")
+    [(content_hash,)] = rows(platform, "SELECT content_hash FROM dag_asset_revisions")
+    revoke(platform.conn, key, content_hash=content_hash, issued_by="rita", reason="licence")
+    with pytest.raises(Refusal, match="withdrawn"):
+        requeue(platform.conn, "default", letter, issued_by="ann")
+    service = find_service(platform.conn, "default", "portal")
+    [(call_id,)] = rows(platform, "SELECT call_id FROM dag_service_calls WHERE action = 'approval'")
+    assert service is not None
+    with pytest.raises(Refusal, match="withdrawn"):
+        retry_call(platform.conn, "default", service, call_id, by="ann")
+    work(platform, announcer)
+    assert calls(platform) == [("approval", "dead", 3), ("withdrawal", "delivered", 1)]
