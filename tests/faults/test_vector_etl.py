@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 from functools import partial
 from pathlib import Path
@@ -99,6 +100,84 @@ def test_killed_processes_lose_and_double_nothing(cluster: Cluster, tmp_path: Pa
             lambda: ask("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'killed%'") == 1,
             "the old table is dropped",
         )
+
+
+# What a step waits for while somebody else holds this lock: both processes are killed right there.
+STORED = "geo_work.{stored}"
+STOPS = {
+    "the name is looked up": "LOCK TABLE geo_work.places IN ACCESS EXCLUSIVE MODE",
+    "the table is made": "LOCK TABLE geo_work.loaded_tables IN EXCLUSIVE MODE",
+    "a chunk is loaded": "LOCK TABLE geo_work.loaded_chunks IN EXCLUSIVE MODE",
+    "the table is indexed": f"LOCK TABLE {STORED} IN ROW EXCLUSIVE MODE",
+    "the new table is shown": "LOCK TABLE geo.killed IN ACCESS SHARE MODE",
+}
+
+
+def test_both_killed_in_the_middle_of_every_step(cluster: Cluster, tmp_path: Path, postgis_dsn: str) -> None:
+    root = f"file://{tmp_path / 'blobs'}"
+    storage = open_storage(StorageSettings(root=root), "default")
+    definition = load_file(WORKFLOW).definition
+    variables = {
+        "RMHDAG_STORAGE": root,
+        "RMHDAG_POSTGIS_URL": postgis_dsn,
+        "DAG_WORKER_QUEUE": "light-tasks",
+        "WORKER_QUEUE": "heavy-tasks",
+    }
+    inputs = {"container_name": "in", "table_name": "killed", "chunk_size": 100, "overwrite": True}
+
+    def order(count: int) -> str:
+        boxes = [shapely.box(n % 300 / 2, 0, n % 300 / 2 + 0.4, 1 + n / 100) for n in range(count)]
+        file = write(tmp_path / f"{count}.gpkg", boxes, {"n": list(range(count))})
+        storage.upload(file, BlobAddress(Zone.BRONZE, "in", file.name))
+        return cluster.submit(definition, {**inputs, "blob_name": file.name})
+
+    def start() -> list[subprocess.Popen[bytes]]:
+        return [cluster.orchestrator(**variables), cluster.worker("--concurrency", "1", **variables)]
+
+    with (
+        psycopg.connect(postgis_dsn, autocommit=True) as data,
+        psycopg.connect(postgis_dsn, autocommit=True) as holder,
+    ):
+
+        def ask(query: str, *values: Any) -> Any:
+            row = data.execute(query.encode(), values).fetchone()
+            return None if row is None else row[0]
+
+        def is_shown_alone(count: int) -> bool:
+            tables = "SELECT count(*) FROM pg_tables WHERE tablename LIKE 'killed%%'"
+            shown = ask("SELECT to_regclass('geo.killed') IS NOT NULL") and ask("SELECT count(*) FROM geo.killed")
+            return bool(shown == count and ask(tables) == 1)
+
+        processes = start()
+        count = OLD
+        assert cluster.wait_for_end(order(count)) == ["completed"]
+        cluster.wait_for(partial(is_shown_alone, count), "the first table is shown")
+        waiting = """SELECT count(*) FROM pg_locks WHERE NOT granted
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+        newest = "SELECT max(stored_name) FROM geo_work.loaded_tables WHERE NOT is_finished AND relation <> 0"
+        for stop, lock in STOPS.items():
+            before, count = count, count + 700
+            with Reader(postgis_dsn) as reader:
+                with holder.transaction():
+                    if STORED in lock:
+                        job_id = order(count)
+                        cluster.wait_for(partial(ask, newest), "a new table")
+                        holder.execute(lock.format(stored=ask(newest)).encode())
+                    else:
+                        holder.execute(lock.encode())
+                        job_id = order(count)
+                    cluster.wait_for(partial(ask, waiting), f"{stop}, and waits for the lock")
+                    for process in processes:
+                        cluster.kill(process)
+                processes = start()
+                assert cluster.wait_for_end(job_id) == ["completed"], stop
+                cluster.wait_for(partial(is_shown_alone, count), f"the new table is shown after: {stop}")
+            assert reader.counts <= {before, count}, stop
+            numbers = ask("SELECT count(DISTINCT n) || ' ' || count(DISTINCT id) || ' ' || max(id) FROM geo.killed")
+            assert numbers == f"{count} {count} {count}", stop
+            indexes = "SELECT count(*) FROM pg_index WHERE indrelid = 'geo.killed'::regclass AND indisvalid"
+            assert ask(indexes) == 2, stop
+    cluster.check_rows()
 
 
 def test_tables_wait_for_an_approval_if_the_order_says_so(cluster: Cluster, tmp_path: Path, postgis_dsn: str) -> None:

@@ -1,4 +1,4 @@
-"""From a file to a client: `vector_etl` loads every sample, and OGC features give back what was in it.
+"""From a file to a client: `vector_etl` loads a file of every format, and OGC features give back what was in it.
 
 Stated precision: coordinates within a centimetre (1e-7 degrees and the rounding of the file), numbers to six digits
 after the point, times to the second; text, dates and nulls exactly.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,8 +23,8 @@ import shapely
 from rmhdag import Client
 from rmhdag.embedded import debian_binaries
 from rmhdag.sampledata.kinds import DEFAULT_SEED
-from rmhdag.sampledata.vector_files import moved
-from rmhdag.sampledata.vector_kinds import DEGREES, VECTOR_SAMPLES, Format, Layer, VectorSample
+from rmhdag.sampledata.vector_files import moved, write_by_gdal, write_vector_sample
+from rmhdag.sampledata.vector_kinds import DEGREES, UTM, VECTOR_SAMPLES, Format, Layer, VectorSample
 from rmhdag.sampledata.vector_scenes import batches_of, crs_of
 from rmhdag.serving.environment import cache_folder, find_python
 from tests.cli.conftest import start_cli
@@ -40,12 +41,18 @@ KEYS = {
     Layer.PLACES: "id",
     Layer.ANTIMERIDIAN: "zone_id",
 }
+# Of these formats there is no sample: files of a geodatabase are never the same twice.
+MADE_HERE = (
+    VectorSample("places.kmz", Layer.PLACES, Format.KML, DEGREES),
+    VectorSample("buildings_gdb.zip", Layer.BUILDINGS, Format.GPKG, UTM),
+)
+SAMPLES = (*VECTOR_SAMPLES, *MADE_HERE)
 OPTIONS = {Format.CSV: {"lat_column": "lat", "lon_column": "lon"}, Format.CSV_WKT: {"wkt_column": "wkt"}}
 
 
 @pytest.fixture(scope="module")
 def loaded() -> Iterator[str]:
-    """The URL of the services, after every sample has become a table."""
+    """The URL of the services, after every file has become a table."""
     require(find_python(), "the services are not installed: scripts/setup dev installs them")
     debian = debian_binaries(15)
     require(debian is not None and debian.has_postgis, "Debian's postgresql-15-postgis-3 is not installed")
@@ -64,12 +71,14 @@ def loaded() -> Iterator[str]:
             "layers",
         ]
         assert start_cli(home, *words).returncode == 0
+        for file in made_here(home):
+            assert start_cli(home, "storage", "put", str(file), "layers/").returncode == 0
         key = json.loads(
             start_cli(home, "keys", "create", "loader", "--scope", "submit", "--scope", "read", "--json").stdout
         )["key"]
         with Client(up.facts["url"], key) as client:
             jobs = client.submit_many(
-                [{"workflow_id": "vector_etl", "input_params": inputs_of(sample)} for sample in VECTOR_SAMPLES]
+                [{"workflow_id": "vector_etl", "input_params": inputs_of(sample)} for sample in SAMPLES]
             )
             for job in jobs:
                 job.wait(timeout=100)
@@ -77,6 +86,27 @@ def loaded() -> Iterator[str]:
     finally:
         up.end()
         shutil.rmtree(home)
+
+
+def made_here(folder: Path) -> Iterator[Path]:
+    """A KMZ and a zipped File Geodatabase, with the same features as the samples."""
+    places, buildings = MADE_HERE
+    write_vector_sample(folder / "places.kml", places, FEATURES, DEFAULT_SEED)
+    yield archived(folder / places.name, {"doc.kml": folder / "places.kml"})
+    database = folder / "buildings.gdb"
+    batches = (
+        (columns, moved(shapes, crs_of(buildings.layer), buildings.crs))
+        for columns, shapes in batches_of(buildings.layer, FEATURES, DEFAULT_SEED)
+    )
+    write_by_gdal("OpenFileGDB", TARGET_ARCGIS_VERSION="ARCGIS_PRO_3_2_OR_LATER")(database, buildings, batches)
+    yield archived(folder / buildings.name, {f"{database.name}/{file.name}": file for file in database.iterdir()})
+
+
+def archived(path: Path, files: dict[str, Path]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, file in files.items():
+            archive.write(file, name)
+    return path
 
 
 def inputs_of(sample: VectorSample) -> dict[str, str]:
@@ -88,7 +118,7 @@ def table_of(sample: VectorSample) -> str:
     return sample.name.replace(".", "_")
 
 
-@pytest.mark.parametrize("sample", VECTOR_SAMPLES, ids=lambda sample: sample.name)
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 def test_a_client_reads_what_was_in_the_file(sample: VectorSample, loaded: str) -> None:
     features = read_all(f"{loaded}/features/collections/geo.{table_of(sample)}/items")
     expected = source_of(sample)

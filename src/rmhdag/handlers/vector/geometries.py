@@ -6,7 +6,6 @@ the antimeridian comes before the repair, because both the transformation and th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -17,13 +16,15 @@ import shapely
 from shapely.geometry.base import BaseGeometry
 
 from rmhdag.handlers.vector.antimeridian import crossing, cut
-from rmhdag.handlers.vector.multi import MULTI, multi_wkb, oriented
+from rmhdag.handlers.vector.multi import MULTI, POLYGON, multi_wkb, oriented, with_head
+from rmhdag.handlers.vector.plain import Plain, plain_polygons
 from rmhdag.handlers.vector.refusals import Finding, Findings, VectorRefused
 from rmhdag.handlers.vector.systems import ToDegrees
 
 MOST_DEGREES = 540.0
 HAIR = 1e-6
 COLLECTION = 7
+LEAST_PLAIN_SHARE = 0.1
 DIMENSION = {0: 0, 1: 1, 2: 1, 3: 2, 4: 0, 5: 1, 6: 2}
 
 
@@ -53,9 +54,11 @@ class Reduction:
 
 
 class Parsed(NamedTuple):
-    """Geometries of a batch, and the WKB that they were read from."""
+    """The WKB of a batch, the rows that stay as they are, and the geometries of the other rows."""
 
     wkb: pa.Array
+    plain: Plain
+    rows: np.ndarray
     geometries: np.ndarray
 
 
@@ -83,6 +86,7 @@ class GeometryCleaner:
         self._reduction = reduction
         self._findings = findings
         self._first = 1
+        self._looks_for_plain = not to_degrees.is_needed and not reduction.is_needed
         self.vertices = Vertices()
 
     def clean(self, wkb: pa.Array) -> Cleaned:
@@ -90,12 +94,22 @@ class GeometryCleaner:
 
     def clean_parsed(self, parsed: Parsed) -> Cleaned:
         """Batches in the order of the file."""
+        rest = self._clean_rest(parsed)
+        self._first += len(parsed.wkb)
+        plain = parsed.plain
+        if not len(plain.rows):
+            return rest
+        source = parsed.wkb if len(plain.rows) == len(parsed.wkb) else parsed.wkb.take(pa.array(plain.rows))
+        kept = Cleaned(with_head(source, POLYGON), plain.rows, np.full(len(plain.rows), MULTI[POLYGON]), plain.bounds)
+        return _in_order(kept, rest) if len(rest.rows) else kept
+
+    def _clean_rest(self, parsed: Parsed) -> Cleaned:
+        """What GEOS has read."""
         original = parsed.geometries
-        rows = np.flatnonzero(~(shapely.is_missing(original) | shapely.is_empty(original)))
-        self._count(
-            Finding.NULL_GEOMETRY, "features without a geometry are left out", len(original) - len(rows), original, rows
-        )
-        geometries = original[rows]
+        used = np.flatnonzero(~(shapely.is_missing(original) | shapely.is_empty(original)))
+        self._count_missing(np.delete(parsed.rows, used))
+        rows = parsed.rows[used]
+        geometries = original[used]
         self._refuse_collections(geometries, rows)
         geometries = self._in_degrees(self._flat(geometries), rows)
         geometries = self._cut(geometries)
@@ -105,21 +119,25 @@ class GeometryCleaner:
             places = places[again]
         rows = rows[places]
         geometries = oriented(geometries)
-        self._first += len(original)
         types = shapely.get_type_id(geometries)
-        source = parsed.wkb if len(rows) == len(original) else parsed.wkb.take(pa.array(rows))
-        wkb = multi_wkb(geometries, source.cast(pa.binary()), original[rows])
+        source = parsed.wkb if len(rows) == len(parsed.wkb) else parsed.wkb.take(pa.array(rows))
+        wkb = multi_wkb(geometries, source, original[used[places]])
         return Cleaned(wkb, rows, np.array([MULTI[type_id] for type_id in range(7)])[types], shapely.bounds(geometries))
 
     def parse(self, wkb: pa.Array, first: int) -> Parsed:
-        """Changes nothing, so that another thread can do it. `first` is the number of the first feature."""
-        values = wkb.to_numpy(zero_copy_only=False)
+        """In the order of the file, perhaps by another thread. `first` is the number of the first feature."""
+        wkb = wkb.cast(pa.binary())
+        plain = plain_polygons(wkb if self._looks_for_plain else wkb.slice(0, 0))
+        rows = np.delete(np.arange(len(wkb)), plain.rows)
+        # A layer of other geometries is not searched in vain to its end.
+        self._looks_for_plain &= len(plain.rows) >= LEAST_PLAIN_SHARE * len(wkb)
+        values = (wkb.take(pa.array(rows)) if len(plain.rows) else wkb).to_numpy(zero_copy_only=False)
         try:
-            return Parsed(wkb, np.atleast_1d(shapely.from_wkb(values)))
+            return Parsed(wkb, plain, rows, np.atleast_1d(shapely.from_wkb(values)))
         except NotImplementedError:
             curved = [value is not None and _is_curved(value) for value in values]
             raise VectorRefused(
-                f"feature {first + curved.index(True)} of {self._name} is curved: write it with straight lines, "
+                f"feature {first + rows[curved.index(True)]} of {self._name} is curved: write it with straight lines, "
                 "for example with ogr2ogr -nlt CONVERT_TO_LINEAR.",
                 code="VECTOR_GEOMETRY_INVALID",
             ) from None
@@ -129,7 +147,7 @@ class GeometryCleaner:
                 value is not None and geometry is None for value, geometry in zip(values, geometries, strict=True)
             ]
             raise VectorRefused(
-                f"feature {first + broken.index(True)} of {self._name} has a geometry that cannot be read: "
+                f"feature {first + rows[broken.index(True)]} of {self._name} has a geometry that cannot be read: "
                 "export it again.",
                 code="VECTOR_GEOMETRY_INVALID",
             ) from None
@@ -238,13 +256,17 @@ class GeometryCleaner:
         self.vertices.after += int(shapely.get_num_coordinates(geometries).sum())
         return geometries, places[again]
 
-    def _count(self, finding: Finding, message: str, count: int, geometries: np.ndarray, rows: np.ndarray) -> None:
-        if count:
-            dropped = np.setdiff1d(np.arange(len(geometries)), rows)
-            self._findings.add(finding, message, count, self._numbers(dropped))
+    def _count_missing(self, rows: np.ndarray) -> None:
+        samples = (f"feature {self._first + int(row)}" for row in rows)
+        self._findings.add(Finding.NULL_GEOMETRY, "features without a geometry are left out", len(rows), samples)
 
-    def _numbers(self, places: np.ndarray) -> Iterator[str]:
-        return (f"feature {self._first + int(place)}" for place in places)
+
+def _in_order(kept: Cleaned, rest: Cleaned) -> Cleaned:
+    """Both together, in the order of the file."""
+    rows, types, bounds = (np.concatenate(pair) for pair in zip(kept[1:], rest[1:], strict=True))
+    order = np.argsort(rows)
+    wkb = pa.concat_arrays([kept.wkb, rest.wkb]).take(pa.array(order))
+    return Cleaned(wkb, rows[order], types[order], bounds[order])
 
 
 def _is_curved(wkb: bytes) -> bool:

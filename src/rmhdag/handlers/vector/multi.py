@@ -67,8 +67,7 @@ def multi_wkb(geometries: np.ndarray, source: pa.Array, originals: np.ndarray) -
             expected = pa.scalar(struct.pack("<BI", LITTLE_ENDIAN, number), source.type)
             rows = np.flatnonzero(mask & pc.equal(heads, expected).to_numpy(zero_copy_only=False))
             parts = source if len(rows) == len(source) else source.take(pa.array(rows))
-            head = pa.scalar(_head(single), source.type)
-            arrays.append(pc.binary_join_element_wise(head, parts, pa.scalar(b"", source.type)))
+            arrays.append(with_head(parts, single))
             places.append(rows)
     rest = np.ones(len(geometries), dtype=bool)
     for rows in places:
@@ -80,6 +79,11 @@ def multi_wkb(geometries: np.ndarray, source: pa.Array, originals: np.ndarray) -
         return arrays[0]
     order = np.argsort(np.concatenate(places)) if places else np.array([], dtype=np.int64)
     return pa.concat_arrays(arrays).take(pa.array(order)) if arrays else pa.array([], type=source.type)
+
+
+def with_head(wkb: pa.Array, single: int) -> pa.Array:
+    """Geometries of one kind, little-endian and flat, as multi-geometries of one part."""
+    return pc.binary_join_element_wise(pa.scalar(_head(single), wkb.type), wkb, pa.scalar(b"", wkb.type))
 
 
 def _head(single: int) -> bytes:

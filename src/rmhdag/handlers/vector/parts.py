@@ -66,7 +66,11 @@ class PartFiles:
     def _writer_now(self) -> pq.ParquetWriter:
         if self._writer is None:
             self._path = self._scratch / f"{self._prefix.replace('/', '-')}-{self.group}-{len(self.files):05}.parquet"
-            self._writer = pq.ParquetWriter(self._path, self._schema, compression="snappy", use_dictionary=False)
+            # The least and the largest WKB of a page tell nobody anything.
+            names = [name for name in self._schema.names if name != GEOMETRY]
+            self._writer = pq.ParquetWriter(
+                self._path, self._schema, compression="snappy", use_dictionary=False, write_statistics=names or False
+            )
         return self._writer
 
     def _finish_part(self) -> None:
