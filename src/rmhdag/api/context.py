@@ -37,6 +37,7 @@ from rmhdag.services.platforms import PlatformCache
 from rmhdag.storage.settings import StorageSettings
 from rmhdag.store.connection import Conn, connect, enter_schema
 from rmhdag.store.retention import RetentionDays
+from rmhdag.views.queue_rates import QueueRates
 from rmhdag.workflow.known_handlers import HandlerEntry
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ class Api:
     turns: Turns = field(init=False)
     body_room: BodyRoom = field(default_factory=BodyRoom)
     trials: TrialPool = field(default_factory=TrialPool)
+    queue_rates: QueueRates = field(default_factory=QueueRates)
     tokens: TokenVerifier | None = field(init=False, default=None)
     # How browsers sign in at the issuer; None if they cannot.
     sign_in: OidcSignIn | None = field(init=False, default=None)

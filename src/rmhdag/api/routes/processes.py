@@ -13,7 +13,6 @@ from rmhdag.models.api.processes import DrainAnswer, HandlerList, HandlerSummary
 from rmhdag.models.api.queues import QueueStatusList
 from rmhdag.store import processes as store
 from rmhdag.views import processes
-from rmhdag.views.queue_rates import add_rates
 
 router = APIRouter(prefix="/api/v1", tags=["processes"])
 ProcessId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
@@ -24,7 +23,7 @@ def queue_status(caller: Reader, api: ApiContext) -> QueueStatusList:
     """Each queue: waiting, delayed and running tasks, how long the oldest has waited, the pace, and the workers."""
     with api.connection() as conn:
         status = processes.queues(conn, caller.namespace, api.settings.queues, api.settings.orphan_seconds)
-        add_rates(conn, caller.namespace, status.queues)
+        api.queue_rates.add_to(status.queues, conn, caller.namespace)
     return status
 
 
