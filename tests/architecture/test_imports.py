@@ -80,8 +80,8 @@ def test_no_package_is_empty() -> None:
         ("src/rmhdag/lab/simulation/world.py", "from rmhdag.lab.bench import run"),
         ("src/rmhdag/lab/bench/run.py", "from rmhdag.lab import chaos"),
         ("src/rmhdag/orchestrator/loop.py", "from rmhdag.lab.bench import run"),
-        ("src/rmhdag/embedded/launcher.py", "from rmhdag.models import states"),
-        ("src/rmhdag/observability/logs.py", "from rmhdag.models import states"),
+        ("src/rmhdag/embedded/launcher.py", "from rmhdag.store import schema"),
+        ("src/rmhdag/observability/logs.py", "from rmhdag.store import schema"),
         ("src/rmhdag/unheard_of/thing.py", ""),
     ],
 )

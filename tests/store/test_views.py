@@ -5,12 +5,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from rmhdag.store.reading import read_all
 from rmhdag.views import pictures
 from rmhdag.views.fan_outs import count_children
 from rmhdag.views.logs import LogPlace, read_page
 from rmhdag.views.pictures import NodeRow
 from rmhdag.views.processes import list_queues
-from rmhdag.views.reading import read_all
 
 FILL = """
 INSERT INTO dag_jobs (job_id, workflow_id, workflow_version, workflow_hash, fairness_key, submitted_by, root_job_id,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
 from rmhdag.models.scopes import Scope
-from rmhdag.models.setting_types import Interval, Name
+from rmhdag.models.setting_types import Interval, Name, SettingsGroup
 
 
 def refuse_unsafe(url: str) -> str:
@@ -26,40 +26,25 @@ SafeUrl = Annotated[str, AfterValidator(refuse_unsafe)]
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 
-class ApiConfiguration(BaseModel):
+class ApiConfiguration(SettingsGroup):
     """Each API process has its own limits."""
 
-    model_config = ConfigDict(populate_by_name=True, defer_build=True)
-
-    api_host: str = Field(
-        default="127.0.0.1",
-        validation_alias=AliasChoices("RMHDAG_API_HOST"),
-        description="Address on which the HTTP API listens",
-    )
-    api_port: int = Field(
-        default=8700,
-        ge=0,
-        le=65535,
-        validation_alias=AliasChoices("RMHDAG_API_PORT"),
-        description="Port of the HTTP API; 0 chooses a free one",
-    )
+    api_host: str = Field(default="127.0.0.1", description="Address on which the HTTP API listens")
+    api_port: int = Field(default=8700, ge=0, le=65535, description="Port of the HTTP API; 0 chooses a free one")
     api_hosts: str = Field(
         default="",
         pattern=r"^[A-Za-z0-9._:,\[\] -]*$",
-        validation_alias=AliasChoices("RMHDAG_API_HOSTS"),
         description="Additional host names under which browsers reach the API, besides loopback and the host of "
         "RMHDAG_PUBLIC_URL; separated by commas",
     )
     api_origins: str = Field(
         default="",
         pattern=r"^(https?://[^\s/]+(\s+|$))*$",
-        validation_alias=AliasChoices("RMHDAG_API_ORIGINS"),
         description="Origins of pages that may call the API, such as `https://ops.example.org`, separated by spaces",
     )
     environment: str = Field(
         default="",
         pattern=r"^([A-Za-z0-9][A-Za-z0-9 ._-]{0,29})?$",
-        validation_alias=AliasChoices("RMHDAG_ENVIRONMENT"),
         description="Name of this installation, shown on every page of the web interface: production (with a red "
         "border), staging, test, … ; in development mode, `development` if unset",
     )
@@ -68,7 +53,6 @@ class ApiConfiguration(BaseModel):
         gt=0,
         le=1_000_000,
         allow_inf_nan=False,
-        validation_alias=AliasChoices("RMHDAG_SUBMITS_PER_SECOND"),
         description="Jobs per second that one key may submit to an API process",
     )
     requests_per_second: float = Field(
@@ -76,97 +60,56 @@ class ApiConfiguration(BaseModel):
         gt=0,
         le=1_000_000,
         allow_inf_nan=False,
-        validation_alias=AliasChoices("RMHDAG_REQUESTS_PER_SECOND"),
         description="Requests per second that one key may send to an API process; above that it gets 429",
     )
     check_processes: int = Field(
         default=2,
         ge=1,
         le=64,
-        validation_alias=AliasChoices("RMHDAG_CHECK_PROCESSES"),
         description="Processes of an API that check workflows and large parameters; one namespace may use all but one",
     )
     api_header_seconds: Interval = Field(
-        default=10.0,
-        validation_alias=AliasChoices("RMHDAG_API_HEADER_SECONDS"),
-        description="Time limit for receiving the request headers, in seconds",
+        default=10.0, description="Time limit for receiving the request headers, in seconds"
     )
     api_body_seconds: Interval = Field(
-        default=30.0,
-        validation_alias=AliasChoices("RMHDAG_API_BODY_SECONDS"),
-        description="Time limit for receiving the request body, in seconds",
+        default=30.0, description="Time limit for receiving the request body, in seconds"
     )
     api_listeners: int = Field(
-        default=1_000,
-        ge=0,
-        le=100_000,
-        validation_alias=AliasChoices("RMHDAG_API_LISTENERS"),
-        description="Number of live streams that one API process serves",
+        default=1_000, ge=0, le=100_000, description="Number of live streams that one API process serves"
     )
     api_listeners_per_key: int = Field(
         default=100,
         ge=0,
         le=100_000,
-        validation_alias=AliasChoices("RMHDAG_API_LISTENERS_PER_KEY"),
         description="Number of live streams that one key may have open on one API process",
     )
 
 
-class OidcConfiguration(BaseModel):
+class OidcConfiguration(SettingsGroup):
     """Whose access tokens the API accepts, and what they may do."""
 
-    model_config = ConfigDict(populate_by_name=True, defer_build=True)
-
     oidc_issuer: SafeUrl | None = Field(
-        default=None,
-        validation_alias=AliasChoices("RMHDAG_OIDC_ISSUER"),
-        description="OIDC issuer whose tokens the API accepts; the token's `iss`",
+        default=None, description="OIDC issuer whose tokens the API accepts; the token's `iss`"
     )
-    oidc_audience: str | None = Field(
-        default=None,
-        validation_alias=AliasChoices("RMHDAG_OIDC_AUDIENCE"),
-        description="OIDC audience: the token's `aud`",
-    )
+    oidc_audience: str | None = Field(default=None, description="OIDC audience: the token's `aud`")
     oidc_jwks_url: SafeUrl | None = Field(
-        default=None,
-        validation_alias=AliasChoices("RMHDAG_OIDC_JWKS_URL"),
-        description="URL of the issuer's keys; default: found by discovery",
+        default=None, description="URL of the issuer's keys; default: found by discovery"
     )
-    oidc_role_claim: str = Field(
-        default="roles",
-        validation_alias=AliasChoices("RMHDAG_OIDC_ROLE_CLAIM"),
-        description="Claim with the roles; `realm_access.roles` is a path",
-    )
+    oidc_role_claim: str = Field(default="roles", description="Claim with the roles; `realm_access.roles` is a path")
     oidc_role_scopes: dict[str, list[Scope]] = Field(
-        default_factory=dict,
-        validation_alias=AliasChoices("RMHDAG_OIDC_ROLE_SCOPES"),
-        description='Scopes of each role: {"Jobs.Read": ["read"], "Jobs.Admin": ["admin"]}',
+        default_factory=dict, description='Scopes of each role: {"Jobs.Read": ["read"], "Jobs.Admin": ["admin"]}'
     )
-    oidc_name_claim: str = Field(
-        default="sub",
-        validation_alias=AliasChoices("RMHDAG_OIDC_NAME_CLAIM"),
-        description="Claim with the caller's name",
-    )
-    oidc_namespace: Name = Field(
-        default="default",
-        validation_alias=AliasChoices("RMHDAG_OIDC_NAMESPACE"),
-        description="Namespace of callers with a token",
-    )
+    oidc_name_claim: str = Field(default="sub", description="Claim with the caller's name")
+    oidc_namespace: Name = Field(default="default", description="Namespace of callers with a token")
     oidc_namespace_claim: str | None = Field(
-        default=None,
-        validation_alias=AliasChoices("RMHDAG_OIDC_NAMESPACE_CLAIM"),
-        description="Claim with the caller's namespace, instead of one namespace for all",
+        default=None, description="Claim with the caller's namespace, instead of one namespace for all"
     )
     oidc_algorithms: list[Algorithm] = Field(
-        default=["RS256", "ES256"],
-        min_length=1,
-        validation_alias=AliasChoices("RMHDAG_OIDC_ALGORITHMS"),
-        description="Accepted signature algorithms of tokens",
+        default=["RS256", "ES256"], min_length=1, description="Accepted signature algorithms of tokens"
     )
     oidc_token_types: list[str] = Field(
         default=["at+jwt", "JWT"],
         min_length=1,
-        validation_alias=AliasChoices("RMHDAG_OIDC_TOKEN_TYPES"),
         description="Accepted types of access tokens, as in their header `typ`; `none` stands for no type. ID "
         "tokens are always refused",
     )
@@ -174,19 +117,15 @@ class OidcConfiguration(BaseModel):
         default=None,
         min_length=1,
         max_length=200,
-        validation_alias=AliasChoices("RMHDAG_OIDC_CLIENT_ID"),
         description="Client under which browsers sign in at the issuer (authorization code with PKCE); its redirect "
         "URI is `/login/oidc/done` below RMHDAG_PUBLIC_URL. Without it, the web interface offers keys only",
     )
     oidc_client_secret: SecretStr | None = Field(
-        default=None,
-        validation_alias=AliasChoices("RMHDAG_OIDC_CLIENT_SECRET"),
-        description="Secret of that client, if the issuer requires one",
+        default=None, description="Secret of that client, if the issuer requires one"
     )
     oidc_sign_in_scopes: str = Field(
         default="openid",
         pattern=r"^[\x21-\x7e]+( [\x21-\x7e]+)*$",
-        validation_alias=AliasChoices("RMHDAG_OIDC_SIGN_IN_SCOPES"),
         description="Scopes that a browser asks the issuer for, separated by spaces; for Entra "
         "`openid api://<client id>/.default`",
     )
@@ -194,7 +133,6 @@ class OidcConfiguration(BaseModel):
         default="Sign in with your organisation",
         min_length=1,
         max_length=60,
-        validation_alias=AliasChoices("RMHDAG_OIDC_SIGN_IN_LABEL"),
         description="Words on the button of the sign-in page",
     )
     oidc_session_hours: float = Field(
@@ -202,6 +140,5 @@ class OidcConfiguration(BaseModel):
         gt=0,
         le=12,
         allow_inf_nan=False,
-        validation_alias=AliasChoices("RMHDAG_OIDC_SESSION_HOURS"),
         description="How long a browser stays signed in, in hours; a withdrawn role counts from the next sign-in",
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from rmhdag.assets.identity import read_platforms
+from rmhdag.models.setting_types import SettingsGroup
 
 
 def check_platforms(text: str) -> str:
@@ -17,14 +18,11 @@ def check_platforms(text: str) -> str:
 Platforms = Annotated[str, AfterValidator(check_platforms)]
 
 
-class PlatformConfiguration(BaseModel):
+class PlatformConfiguration(SettingsGroup):
     """Orchestrators and APIs need the same platforms."""
-
-    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     platforms: Platforms = Field(
         default="",
-        validation_alias=AliasChoices("RMHDAG_PLATFORMS"),
         description="Platforms besides ddh and arcgis, and their references (`?` is optional, `:version` the version "
         "label): `geonode=dataset,layer?; ckan=package,release:version`. `rmhdag platforms set` changes them later",
     )

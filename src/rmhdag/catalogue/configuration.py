@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from rmhdag.models.catalogue import CatalogueKind
+from rmhdag.models.setting_types import SettingsGroup
 
 
-class CatalogueConfiguration(BaseModel):
+class CatalogueConfiguration(SettingsGroup):
     """Where STAC items are published."""
-
-    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     catalogue: CatalogueKind = Field(
         default=CatalogueKind.STATIC,
-        validation_alias=AliasChoices("RMHDAG_CATALOGUE"),
         description="Where STAC items are published: static (files in zone gold) or pgstac (in the database)",
     )

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AliasChoices, Field, SecretStr
 
-from rmhdag.models.setting_types import WebUrl
+from rmhdag.models.setting_types import SettingsGroup, WebUrl
 
 
-class CommandConfiguration(BaseModel):
+class CommandConfiguration(SettingsGroup):
     """Workers without a database use the same server and key."""
 
-    model_config = ConfigDict(populate_by_name=True, defer_build=True)
-
     url: WebUrl | None = Field(
-        default=None,
-        validation_alias=AliasChoices("RMHDAG_URL"),
-        description="URL of a server; commands for jobs and workflows use it instead of a database",
+        default=None, description="URL of a server; commands for jobs and workflows use it instead of a database"
     )
     key: SecretStr | None = Field(
         default=None,

@@ -35,6 +35,7 @@ from rmhdag.gateway.configuration import GatewayConfiguration
 from rmhdag.handlers.configuration import RasterConfiguration, VectorConfiguration
 from rmhdag.machine.private_files import UnsafeFolder, make_private_folder
 from rmhdag.messaging.configuration import NotificationConfiguration
+from rmhdag.models.setting_types import PREFIX
 from rmhdag.observability.configuration import ObservabilityConfiguration
 from rmhdag.orchestrator.configuration import OrchestratorConfiguration
 from rmhdag.postgis.configuration import DataDatabaseConfiguration
@@ -46,7 +47,6 @@ from rmhdag.store.configuration import DatabaseConfiguration, RetentionConfigura
 from rmhdag.store.vault import KeyFile, Vault, use_for_inputs
 from rmhdag.worker.configuration import WorkerConfiguration
 
-PREFIX = "RMHDAG_"
 KEY_FILE = "secret.key"
 # Read by others: the tests, the scripts, the command line itself.
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "RMHDAG_TEST_PROCESSES"})

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 import orjson
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, SecretStr, StringConstraints
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr, StringConstraints
 
 from rmhdag.gateway.service_urls import check_templates
 from rmhdag.models.clients import ClientQuotas, read_client_quotas
-from rmhdag.models.setting_types import Interval, WebUrl
+from rmhdag.models.setting_types import Interval, SettingsGroup, WebUrl
 
 
 def check_quotas(text: str) -> str:
@@ -29,32 +29,16 @@ def check_service_urls(text: str) -> str:
     return text
 
 
-class GatewayConfiguration(BaseModel):
+class GatewayConfiguration(SettingsGroup):
     """Where the gateway reads and whom it forwards to."""
 
-    model_config = ConfigDict(populate_by_name=True, defer_build=True)
-
-    gateway_host: str = Field(
-        default="127.0.0.1",
-        validation_alias=AliasChoices("RMHDAG_GATEWAY_HOST"),
-        description="Address on which the gateway listens",
-    )
-    gateway_port: int = Field(
-        default=8800,
-        ge=0,
-        le=65535,
-        validation_alias=AliasChoices("RMHDAG_GATEWAY_PORT"),
-        description="Port of the gateway; 0 chooses a free one",
-    )
+    gateway_host: str = Field(default="127.0.0.1", description="Address on which the gateway listens")
+    gateway_port: int = Field(default=8800, ge=0, le=65535, description="Port of the gateway; 0 chooses a free one")
     gateway_database_url: str | None = Field(
-        default=None,
-        validation_alias=AliasChoices("RMHDAG_GATEWAY_DATABASE_URL"),
-        description="Database URL of the gateway, with the role that `rmhdag db roles` creates for it",
+        default=None, description="Database URL of the gateway, with the role that `rmhdag db roles` creates for it"
     )
     gateway_key: SecretStr | None = Field(
-        default=None,
-        validation_alias=AliasChoices("RMHDAG_GATEWAY_KEY"),
-        description="Key with the scope `gateway`, with which the gateway calls the API",
+        default=None, description="Key with the scope `gateway`, with which the gateway calls the API"
     )
     orchestrator_url: WebUrl | None = Field(
         default=None,
@@ -68,31 +52,24 @@ class GatewayConfiguration(BaseModel):
     )
     gateway_public_url: WebUrl | None = Field(
         default=None,
-        validation_alias=AliasChoices("RMHDAG_GATEWAY_PUBLIC_URL"),
         description="URL under which partners reach the gateway: links begin with it, and so do those in callbacks of "
         "orders if orchestrators have the setting too; default: paths without a host",
     )
     service_urls: Annotated[str, AfterValidator(check_service_urls)] = Field(
         default="",
-        validation_alias=AliasChoices("RMHDAG_SERVICE_URLS"),
         description='Templates of service addresses by kind of asset: {"raster": {"viewer": "https://…?url={url}"}}',
     )
     client_quotas: Annotated[str, AfterValidator(check_quotas)] = Field(
-        default="",
-        validation_alias=AliasChoices("RMHDAG_CLIENT_QUOTAS"),
-        description="Quotas of gateway clients without quotas of their own, such as requests_per_second=20",
+        default="", description="Quotas of gateway clients without quotas of their own, such as requests_per_second=20"
     )
     gateway_trusted_proxies: int = Field(
         default=0,
         ge=0,
         le=10,
-        validation_alias=AliasChoices("RMHDAG_GATEWAY_TRUSTED_PROXIES"),
         description="Proxies before the gateway that add to X-Forwarded-For; 0 ignores the header",
     )
     gateway_forward_seconds: Interval = Field(
-        default=30.0,
-        validation_alias=AliasChoices("RMHDAG_GATEWAY_FORWARD_SECONDS"),
-        description="Time limit for an answer of the API to a forwarded request, in seconds",
+        default=30.0, description="Time limit for an answer of the API to a forwarded request, in seconds"
     )
 
     def client_quota_defaults(self) -> ClientQuotas:
@@ -128,7 +105,7 @@ class EnvironmentConfiguration(GatewayConfiguration):
     schema_name: Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,62}$")] = Field(
         default="dagapp", validation_alias=AliasChoices("RMHDAG_SCHEMA", "RMHDAG_SCHEMA_NAME")
     )
-    database_pooled: bool = Field(default=False, validation_alias=AliasChoices("RMHDAG_DATABASE_POOLED"))
+    database_pooled: bool = Field(default=False)
 
     @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ) -> Self:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, Field
 
-from rmhdag.models.setting_types import Interval
+from rmhdag.models.setting_types import Interval, SettingsGroup
 
 
-class NotificationConfiguration(BaseModel):
+class NotificationConfiguration(SettingsGroup):
     """Polling finds all work, with or without notifications."""
 
-    model_config = ConfigDict(populate_by_name=True, defer_build=True)
-
-    notify: bool = Field(
-        default=True, validation_alias=AliasChoices("RMHDAG_NOTIFY"), description="Use NOTIFY; otherwise only poll"
-    )
+    notify: bool = Field(default=True, description="Use NOTIFY; otherwise only poll")
     poll_seconds: Interval = Field(
         default=1.0,
         validation_alias=AliasChoices("RMHDAG_POLL_SECONDS", "RMHDAG_POLL_INTERVAL_SEC", "POLL_INTERVAL_SEC"),

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, Field
+
+from rmhdag.models.setting_types import SettingsGroup
 
 
-class ObservabilityConfiguration(BaseModel):
+class ObservabilityConfiguration(SettingsGroup):
     """All processes read these."""
 
-    model_config = ConfigDict(populate_by_name=True, defer_build=True)
-
-    log_format: Literal["logfmt", "json"] = Field(
-        default="logfmt",
-        validation_alias=AliasChoices("RMHDAG_LOG_FORMAT"),
-        description="Format of the log: logfmt or json",
-    )
+    log_format: Literal["logfmt", "json"] = Field(default="logfmt", description="Format of the log: logfmt or json")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info",
-        validation_alias=AliasChoices("RMHDAG_LOG_LEVEL"),
-        description="Log level: debug, info, warning or error",
+        default="info", description="Log level: debug, info, warning or error"
     )
     otlp_endpoint: str | None = Field(
         default=None,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, Field
 
-from rmhdag.models.setting_types import Days, Interval, QueueName
+from rmhdag.models.setting_types import Days, Interval, QueueName, SettingsGroup
 
 
-class OrchestratorConfiguration(BaseModel):
+class OrchestratorConfiguration(SettingsGroup):
     """Workers send heartbeats at the same interval."""
-
-    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     job_queue_name: QueueName | None = Field(
         default=None,
@@ -48,17 +46,12 @@ class OrchestratorConfiguration(BaseModel):
     )
     stall_warning_seconds: Interval = Field(
         default=300.0,
-        validation_alias=AliasChoices("RMHDAG_STALL_WARNING_SECONDS"),
         description="Seconds without progress before a running job is reported as stalled, with the reason",
     )
     # Longer than a handler may put a task off: a job that waits for that is not stuck.
     stuck_job_days: Days = Field(
-        default=8.0,
-        validation_alias=AliasChoices("RMHDAG_STUCK_JOB_DAYS"),
-        description="Days before a job fails in which nothing is left that could make progress",
+        default=8.0, description="Days before a job fails in which nothing is left that could make progress"
     )
     worker_wait_days: Days | None = Field(
-        default=None,
-        validation_alias=AliasChoices("RMHDAG_WORKER_WAIT_DAYS"),
-        description="Days that a job may wait for a worker before it fails; default: no limit",
+        default=None, description="Days that a job may wait for a worker before it fails; default: no limit"
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from rmhdag.models.quotas import Quotas, read_quotas
-from rmhdag.models.setting_types import split_names
+from rmhdag.models.setting_types import SettingsGroup, split_names
 from rmhdag.observability.secrets import looks_secret
 
 
@@ -34,24 +34,18 @@ VariableNames = Annotated[
 ]
 
 
-class ServiceConfiguration(BaseModel):
+class ServiceConfiguration(SettingsGroup):
     """What users may register and submit."""
 
-    model_config = ConfigDict(populate_by_name=True, defer_build=True)
-
     development: bool = Field(
-        default=False,
-        validation_alias=AliasChoices("RMHDAG_DEVELOPMENT"),
-        description="Development mode: the content of a workflow version may change",
+        default=False, description="Development mode: the content of a workflow version may change"
     )
     template_env: VariableNames = Field(
         default="",
-        validation_alias=AliasChoices("RMHDAG_TEMPLATE_ENV"),
         description="Names of environment variables of the orchestrators that templates may read as env.NAME",
     )
     quotas: QuotaList = Field(
         default="",
-        validation_alias=AliasChoices("RMHDAG_QUOTAS"),
         description="Quotas of namespaces without quotas of their own, such as open_jobs=1000, running_share=50",
     )
 

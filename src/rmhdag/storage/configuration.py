@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AliasChoices, Field
 
 from rmhdag.models.records import Zone
+from rmhdag.models.setting_types import SettingsGroup
 from rmhdag.storage.errors import StorageError
 from rmhdag.storage.namespaces import Access, check_shares
 from rmhdag.storage.settings import (
@@ -50,10 +51,8 @@ StorageShares = Annotated[dict[str, dict[str, str]], AfterValidator(refuse_wrong
 StorageOptions = Annotated[dict[str, str], AfterValidator(refuse_unknown_options)]
 
 
-class StorageConfiguration(BaseModel):
+class StorageConfiguration(SettingsGroup):
     """A zone is a folder of the storage, or has a URL of its own."""
-
-    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     storage: StorageUrl | None = Field(
         default=None,

@@ -11,17 +11,18 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable, Collection
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
 
+from rmhdag.models.api.keys import KeyView
 from rmhdag.models.refusals import Kind, Refusal
 from rmhdag.models.registry import KeyKind
 from rmhdag.models.scopes import Scope
 from rmhdag.store.audit import add_audit
 from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
+from rmhdag.store.reading import read_all, read_one
 
 SQL = load_queries(__file__)
 
@@ -65,25 +66,6 @@ class NewKey(NamedTuple):
 
     key_id: str
     key: str
-
-
-class KeyLine(NamedTuple):
-    """A key as it may be shown."""
-
-    key_id: str
-    namespace: str
-    name: str
-    kind: str
-    scopes: list[str]
-    max_priority: int | None
-    rotated_from: str | None
-    created_by: str
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    revoked_by: str | None
-    last_used_at: datetime | None
-    state: str
 
 
 def verify_key(conn: Conn, text: str, kind: KeyKind = KeyKind.KEY) -> KeyHolder:
@@ -148,17 +130,17 @@ def create_key(
     return NewKey(key_id, f"{PREFIX}{key_id}_{secret}")
 
 
-def list_keys(conn: Conn, namespace: str, *, dead_too: bool = False, after: str = "", limit: int) -> list[KeyLine]:
+def list_keys(conn: Conn, namespace: str, *, dead_too: bool = False, after: str = "", limit: int) -> list[KeyView]:
     given = {"namespace": namespace, "key_id": None, "dead_too": dead_too, "after": after, "limit": limit}
-    return [KeyLine(*row) for row in conn.execute(SQL["list_keys"], given)]
+    return read_all(conn, KeyView, SQL["list_keys"], given)
 
 
-def find_key(conn: Conn, namespace: str, key_id: str) -> KeyLine:
+def find_key(conn: Conn, namespace: str, key_id: str) -> KeyView:
     given = {"namespace": namespace, "key_id": key_id, "dead_too": True, "after": "", "limit": 1}
-    row = conn.execute(SQL["list_keys"], given).fetchone()
-    if row is None:
+    key = read_one(conn, KeyView, SQL["list_keys"], given)
+    if key is None:
         raise KeyUnknown
-    return KeyLine(*row)
+    return key
 
 
 def rotate_key(
@@ -201,7 +183,7 @@ def rotate_key(
     return made
 
 
-def revoke_key(conn: Conn, namespace: str, key_id: str, *, revoked_by: str) -> KeyLine:
+def revoke_key(conn: Conn, namespace: str, key_id: str, *, revoked_by: str) -> KeyView:
     """At once: every call reads the row. Revoking twice is no error, and the first time counts."""
     given = {"key_id": key_id, "namespace": namespace, "revoked_by": revoked_by}
     with conn.transaction():

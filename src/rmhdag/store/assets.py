@@ -11,6 +11,7 @@ import orjson
 from psycopg import sql
 from psycopg.rows import class_row
 
+from rmhdag.models.api.assets import AssetSummary, BlobView, Descendant, LineageSource, VersionView
 from rmhdag.models.ids import lineage_id_of, revision_owner
 from rmhdag.models.references import holder_of_revision
 from rmhdag.store.batch_rows import RevisionKey
@@ -18,6 +19,7 @@ from rmhdag.store.connection import Conn
 from rmhdag.store.data_tables import copy_tables
 from rmhdag.store.payloads import copy_uses
 from rmhdag.store.queries import load_queries
+from rmhdag.store.reading import read_all
 from rmhdag.store.revision_items import copy_items
 
 SQL = load_queries(__file__)
@@ -75,25 +77,6 @@ class StoredRequest(NamedTuple):
     callback_url: str | None
 
 
-class AssetLine(NamedTuple):
-    asset_id: str
-    platform_id: str
-    platform_refs: dict[str, str]
-    kind: str
-    processing_status: str
-    latest_revision: int
-    current_revision: int | None
-    current_job_id: str | None
-    content_hash: str | None
-    approval_state: str
-    classification: str
-    created_by: str
-    created_at: datetime
-    updated_at: datetime
-    deleted_at: datetime | None
-    deleted_by: str | None
-
-
 class RevisionLine(NamedTuple):
     revision: int
     status: str
@@ -116,45 +99,6 @@ class RevisionLine(NamedTuple):
     error: dict[str, Any] | None = None
     warnings: Sequence[dict[str, Any]] = ()
     made_by: dict[str, Any] | None = None
-
-
-class VersionLine(NamedTuple):
-    version_label: str
-    revision: int
-    status: str
-    review_state: str
-    served: bool
-    created_at: datetime
-
-
-class BlobLine(NamedTuple):
-    blob_id: str
-    zone: str
-    container: str
-    path: str
-    size_bytes: int
-    sha256: str
-    role: str
-    media_type: str | None
-    state: str
-    job_id: str | None
-    node_id: str | None
-    created_at: datetime
-
-
-class SourceLine(NamedTuple):
-    role: str
-    source_asset_id: str | None
-    source_revision: int | None
-    source_url: str | None
-    created_at: datetime
-
-
-class DescendantLine(NamedTuple):
-    role: str
-    asset_id: str
-    revision: int
-    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,13 +248,13 @@ def find_request_by_key(conn: Conn, namespace: str, submitted_by: str, key: str)
     return None if row is None else StoredRequest(*row)
 
 
-def find_asset(conn: Conn, namespace: str, asset_id: str) -> AssetLine | None:
+def find_asset(conn: Conn, namespace: str, asset_id: str) -> AssetSummary | None:
     query = sql.SQL(SQL["asset"].decode()) + sql.SQL(" AND asset_id = %(asset_id)s")
-    with conn.cursor(row_factory=class_row(AssetLine)) as cursor:
+    with conn.cursor(row_factory=class_row(AssetSummary)) as cursor:
         return cursor.execute(query, {"namespace": namespace, "asset_id": asset_id}).fetchone()
 
 
-def list_assets(conn: Conn, namespace: str, filters: AssetFilters) -> list[AssetLine]:
+def list_assets(conn: Conn, namespace: str, filters: AssetFilters) -> list[AssetSummary]:
     """Newest first; only the filters that are given are in the statement, so that an index fits them."""
     given: dict[str, Any] = {"namespace": namespace, "limit": filters.limit}
     clauses = [sql.SQL(SQL["asset"].decode())]
@@ -340,7 +284,7 @@ def list_assets(conn: Conn, namespace: str, filters: AssetFilters) -> list[Asset
         given["before_at"], given["before_id"] = filters.before
         clauses.append(sql.SQL("(created_at, asset_id) < (%(before_at)s, %(before_id)s::text)"))
     query = sql.SQL(" AND ").join(clauses) + sql.SQL(" ORDER BY created_at DESC, asset_id DESC LIMIT %(limit)s")
-    with conn.cursor(row_factory=class_row(AssetLine)) as cursor:
+    with conn.cursor(row_factory=class_row(AssetSummary)) as cursor:
         return cursor.execute(query, given, prepare=False).fetchall()
 
 
@@ -361,15 +305,15 @@ def version_label_of(conn: Conn, key: RevisionKey) -> str | None:
     return None if row is None else row[0]
 
 
-def list_versions(conn: Conn, namespace: str, asset_id: str) -> list[VersionLine]:
+def list_versions(conn: Conn, namespace: str, asset_id: str) -> list[VersionView]:
     """Revisions that are versions of the platform's, newest first; the newest hundred."""
     keys = {"namespace": namespace, "asset_id": asset_id}
-    return [VersionLine(*row) for row in conn.execute(SQL["versions"], keys).fetchall()]
+    return read_all(conn, VersionView, SQL["versions"], keys)
 
 
-def list_blobs(conn: Conn, key: RevisionKey, *, after: str = "", limit: int = 50) -> list[BlobLine]:
+def list_blobs(conn: Conn, key: RevisionKey, *, after: str = "", limit: int = 50) -> list[BlobView]:
     given = key._asdict() | {"after": after, "limit": limit}
-    return [BlobLine(*row) for row in conn.execute(SQL["blobs"], given).fetchall()]
+    return read_all(conn, BlobView, SQL["blobs"], given)
 
 
 def unpublished_revision_of(conn: Conn, job_id: str) -> int | None:
@@ -378,9 +322,9 @@ def unpublished_revision_of(conn: Conn, job_id: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def sources_of(conn: Conn, key: RevisionKey) -> list[SourceLine]:
-    return [SourceLine(*row) for row in conn.execute(SQL["lineage"], key._asdict()).fetchall()]
+def sources_of(conn: Conn, key: RevisionKey) -> list[LineageSource]:
+    return read_all(conn, LineageSource, SQL["lineage"], key._asdict())
 
 
-def descendants_of(conn: Conn, key: RevisionKey) -> list[DescendantLine]:
-    return [DescendantLine(*row) for row in conn.execute(SQL["descendants"], key._asdict()).fetchall()]
+def descendants_of(conn: Conn, key: RevisionKey) -> list[Descendant]:
+    return read_all(conn, Descendant, SQL["descendants"], key._asdict())

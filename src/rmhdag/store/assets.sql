@@ -185,8 +185,8 @@ WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(rev
 -- name: versions
 -- Which of them is served is computed with the asset, by `show_revisions`.
 SELECT
-    v.version_label, v.revision, v.status, v.review_state, v.revision IS NOT DISTINCT FROM a.current_revision,
-    v.created_at
+    v.version_label, v.revision, v.status, v.review_state,
+    v.revision IS NOT DISTINCT FROM a.current_revision AS served, v.created_at
 FROM dag_asset_revisions AS v
 JOIN dag_geospatial_assets AS a ON a.namespace = v.namespace AND a.asset_id = v.asset_id
 WHERE v.namespace = %(namespace)s AND v.asset_id = %(asset_id)s AND v.version_label IS NOT NULL

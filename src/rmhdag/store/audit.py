@@ -5,28 +5,17 @@ A row is written in the transaction of the action that it records: there is neit
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
+from rmhdag.models.api.audit import AuditView
 from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
+from rmhdag.store.reading import read_all
 
 SQL = load_queries(__file__)
 NEWEST = 2**63 - 1
-
-
-class AuditLine(NamedTuple):
-    seq: int
-    namespace: str
-    actor: str
-    action: str
-    subject: str
-    before: dict[str, Any]
-    after: dict[str, Any]
-    reason: str | None
-    at: datetime
 
 
 def add_audit(
@@ -61,8 +50,8 @@ def list_audit(
     subject: str | None = None,
     below: int = NEWEST,
     limit: int,
-) -> list[AuditLine]:
+) -> list[AuditView]:
     """Newest first; of one namespace, or of all. `action` is a whole name or the part before its dot."""
     parameters = {"namespace": namespace, "action": action, "subject": subject, "below": below, "limit": limit}
     query = SQL["list_audit_of_all" if namespace is None else "list_audit"]
-    return [AuditLine(*row) for row in conn.execute(query, parameters)]
+    return read_all(conn, AuditView, query, parameters)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from rmhdag.models.api.callbacks import CallbackView
 from rmhdag.models.callbacks import CallbackStatus
 from rmhdag.store import reruns
 from rmhdag.store.batch_rows import CallbackClaim, CallbackTry, HostLoad, JobCallback, RevisionKey, encode_rows
@@ -16,6 +17,7 @@ from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.identity import new_id
 from rmhdag.store.queries import load_queries
+from rmhdag.store.reading import read_all, read_one
 
 SQL = load_queries(__file__)
 
@@ -43,26 +45,6 @@ class TriedCallback(NamedTuple):
     delay_seconds: float | None = None
     http_status: int | None = None
     error: str | None = None
-
-
-class CallbackLine(NamedTuple):
-    """As it is shown: without the query of its URL, where receivers keep keys."""
-
-    callback_id: str
-    job_id: str
-    request_id: str | None
-    status: str
-    attempts: int
-    endpoint_url: str
-    created_at: datetime
-    next_attempt_at: datetime | None
-    last_attempt_at: datetime | None
-    settled_at: datetime | None
-    last_status: int | None
-    last_error: str | None
-    redelivered_by: str | None
-    redelivered_at: datetime | None
-    body: dict[str, Any]
 
 
 @commit_site
@@ -154,9 +136,8 @@ def redeliver(conn: Conn, namespace: str, callback_id: str, by: str) -> bool:
     return conn.execute(SQL["redeliver"], given).rowcount == 1
 
 
-def find_callback(conn: Conn, namespace: str, callback_id: str) -> CallbackLine | None:
-    row = conn.execute(SQL["find"], {"namespace": namespace, "callback_id": callback_id}).fetchone()
-    return None if row is None else CallbackLine(*row)
+def find_callback(conn: Conn, namespace: str, callback_id: str) -> CallbackView | None:
+    return read_one(conn, CallbackView, SQL["find"], {"namespace": namespace, "callback_id": callback_id})
 
 
 def list_callbacks(
@@ -168,7 +149,7 @@ def list_callbacks(
     job_id: str | None = None,
     endpoint_url: str | None = None,
     limit: int = 50,
-) -> list[CallbackLine]:
+) -> list[CallbackView]:
     given = {
         "namespace": namespace,
         "before": before,
@@ -177,4 +158,4 @@ def list_callbacks(
         "endpoint_url": endpoint_url,
         "limit": limit,
     }
-    return [CallbackLine(*row) for row in conn.execute(SQL["list"], given).fetchall()]
+    return read_all(conn, CallbackView, SQL["list"], given)

@@ -209,18 +209,18 @@ WHERE c.namespace = %(namespace)s AND c.callback_id = %(callback_id)s
 
 -- name: find
 SELECT
-    c.callback_id, c.job_id, NULLIF(c.request_id, ''), c.status, c.attempts, c.endpoint_url, c.created_at,
-    CASE WHEN c.status = 'pending' THEN c.next_attempt_at END, c.last_attempt_at, c.settled_at, c.last_status,
-    c.last_error, c.redelivered_by, c.redelivered_at, c.body
+    c.callback_id, c.job_id, NULLIF(c.request_id, '') AS request_id, c.status, c.attempts, c.endpoint_url,
+    c.created_at, CASE WHEN c.status = 'pending' THEN c.next_attempt_at END AS next_attempt_at, c.last_attempt_at,
+    c.settled_at, c.last_status, c.last_error, c.redelivered_by, c.redelivered_at, c.body
 FROM dag_callbacks AS c
 WHERE c.namespace = %(namespace)s AND c.callback_id = %(callback_id)s
 
 -- name: list
 -- Newest first.
 SELECT
-    c.callback_id, c.job_id, NULLIF(c.request_id, ''), c.status, c.attempts, c.endpoint_url, c.created_at,
-    CASE WHEN c.status = 'pending' THEN c.next_attempt_at END, c.last_attempt_at, c.settled_at, c.last_status,
-    c.last_error, c.redelivered_by, c.redelivered_at, c.body
+    c.callback_id, c.job_id, NULLIF(c.request_id, '') AS request_id, c.status, c.attempts, c.endpoint_url,
+    c.created_at, CASE WHEN c.status = 'pending' THEN c.next_attempt_at END AS next_attempt_at, c.last_attempt_at,
+    c.settled_at, c.last_status, c.last_error, c.redelivered_by, c.redelivered_at, c.body
 FROM dag_callbacks AS c
 WHERE c.namespace = %(namespace)s
     AND (%(before)s::text IS NULL OR c.callback_id < %(before)s)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, SecretStr, StringConstraints
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr, StringConstraints
 
-from rmhdag.models.setting_types import Days
+from rmhdag.models.setting_types import Days, SettingsGroup
 
 if TYPE_CHECKING:
     from rmhdag.store.retention import RetentionDays
@@ -26,10 +26,8 @@ SchemaName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,47}$"
 PayloadDays = Annotated[float, Field(ge=0.01, le=36_500, allow_inf_nan=False)]
 
 
-class DatabaseConfiguration(BaseModel):
+class DatabaseConfiguration(SettingsGroup):
     """Only commands that change the schema use the URL of its owner."""
-
-    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     database_url: PostgresUrl | None = Field(
         default=None,
@@ -38,7 +36,6 @@ class DatabaseConfiguration(BaseModel):
     )
     owner_database_url: PostgresUrl | None = Field(
         default=None,
-        validation_alias=AliasChoices("RMHDAG_OWNER_DATABASE_URL"),
         description="URL of the same database with the role that owns the schema, for `db migrate`, `db roles` and "
         "`up`; default: RMHDAG_DATABASE_URL",
     )
@@ -66,7 +63,6 @@ class DatabaseConfiguration(BaseModel):
     )
     database_pooled: bool = Field(
         default=False,
-        validation_alias=AliasChoices("RMHDAG_DATABASE_POOLED"),
         description="The database is behind a transaction pooler: use no LISTEN and no prepared statements",
     )
 
@@ -81,50 +77,38 @@ class DatabaseConfiguration(BaseModel):
         return f"postgresql://{login}{self.postgis_host}:{self.postgis_port}/{quote(self.postgis_database, safe='')}"
 
 
-class SecretConfiguration(BaseModel):
+class SecretConfiguration(SettingsGroup):
     """How secrets at rest are encrypted."""
-
-    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     secret_key: SecretStr | None = Field(
         default=None,
         min_length=16,
-        validation_alias=AliasChoices("RMHDAG_SECRET_KEY"),
         description="Passphrase that encrypts secret inputs, the same for all processes; default: the key file",
     )
     secret_key_file: Path | None = Field(
         default=None,
-        validation_alias=AliasChoices("RMHDAG_SECRET_KEY_FILE"),
         description="File with a random key that encrypts secrets if no passphrase is set, the same for all "
         "machines; created if it does not exist. Default: `secret.key` in the data folder",
     )
     plain_secrets: bool = Field(
         default=False,
-        validation_alias=AliasChoices("RMHDAG_PLAIN_SECRETS"),
         description="Store secrets unencrypted if there is no passphrase and no key file can be created; otherwise "
         "they are refused",
     )
 
 
-class RetentionConfiguration(BaseModel):
+class RetentionConfiguration(SettingsGroup):
     """When old rows are deleted."""
 
-    model_config = ConfigDict(populate_by_name=True, defer_build=True)
-
     retention_days: Days = Field(
-        default=30.0,
-        validation_alias=AliasChoices("RMHDAG_RETENTION_DAYS"),
-        description="Days after which a finished job is deleted with its nodes, results, events and logs",
+        default=30.0, description="Days after which a finished job is deleted with its nodes, results, events and logs"
     )
     retention_history_days: Days = Field(
         default=92.0,
-        validation_alias=AliasChoices("RMHDAG_RETENTION_HISTORY_DAYS"),
         description="Days after which dead letters, events of orchestrators and invalid API keys are deleted",
     )
     retention_payload_days: PayloadDays = Field(
-        default=1.0,
-        validation_alias=AliasChoices("RMHDAG_RETENTION_PAYLOAD_DAYS"),
-        description="Days after which a stored value that nothing refers to is deleted",
+        default=1.0, description="Days after which a stored value that nothing refers to is deleted"
     )
 
     def retention(self) -> RetentionDays:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from rmhdag.models.api.assets import DataTableView
 from rmhdag.models.data_tables import PlaceStatus
 from rmhdag.models.ids import revision_owner, table_id_of
 from rmhdag.models.records import TableRecord
@@ -18,6 +19,7 @@ from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.file_deletions import complete_unpublishings
 from rmhdag.store.queries import load_queries
+from rmhdag.store.reading import read_all
 
 SQL = load_queries(__file__)
 
@@ -71,14 +73,6 @@ class ClaimedDrop(NamedTuple):
     attempts: int
     unpublishing_id: str | None
     is_needed: bool
-
-
-class TableLine(NamedTuple):
-    table_name: str
-    role: str
-    geometry_type: str
-    feature_count: int
-    state: str
 
 
 def require_names(conn: Conn, owner: TableOwner, names: Sequence[str], *, overwrite: bool) -> None:
@@ -154,8 +148,8 @@ def tables_of_revisions(conn: Conn, where: dict[str, Any]) -> list[OwnTable]:
     return [OwnTable(*row) for row in conn.execute(SQL["tables_of_revisions"], where).fetchall()]
 
 
-def list_tables(conn: Conn, key: RevisionKey, *, limit: int = 1_000) -> list[TableLine]:
-    return [TableLine(*row) for row in conn.execute(SQL["list_tables"], key._asdict() | {"limit": limit}).fetchall()]
+def list_tables(conn: Conn, key: RevisionKey, *, limit: int = 1_000) -> list[DataTableView]:
+    return read_all(conn, DataTableView, SQL["list_tables"], key._asdict() | {"limit": limit})
 
 
 def drop_tables(conn: Conn, key: RevisionKey, unpublishing_id: str) -> None:

@@ -151,7 +151,7 @@ SET state = 'dropping', unpublishing_id = %(unpublishing_id)s, next_attempt_at =
 WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(revision)s AND state = 'present'
 
 -- name: list_tables
-SELECT table_name, role::text, geometry_type, feature_count, state::text
+SELECT table_name, role, geometry_type, feature_count, state
 FROM dag_data_tables
 WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(revision)s
 ORDER BY table_name

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from rmhdag.models.api.services import ServiceCallView
 from rmhdag.models.assets import Classification
 from rmhdag.models.service_calls import CallStatus, ServiceAction, ServiceKind
 from rmhdag.store.batch_rows import NewServiceCall, RevisionKey, ServiceTry, encode_rows
@@ -16,6 +17,7 @@ from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
 from rmhdag.store.identity import new_id
 from rmhdag.store.queries import load_queries
+from rmhdag.store.reading import read_all
 
 SQL = load_queries(__file__)
 REASON = "service_call"
@@ -67,24 +69,6 @@ class TriedCall(NamedTuple):
     http_status: int | None = None
     error: str | None = None
     promoted_url: str | None = None
-
-
-class CallLine(NamedTuple):
-    call_id: str
-    service: str
-    asset_id: str
-    revision: int
-    action: str
-    status: str
-    attempts: int
-    run_id: str | None
-    requested_by: str
-    created_at: datetime
-    next_attempt_at: datetime | None
-    last_attempt_at: datetime | None
-    settled_at: datetime | None
-    last_status: int | None
-    last_error: str | None
 
 
 def announce_approval(
@@ -196,7 +180,7 @@ def list_calls(
     status: CallStatus | None = None,
     call_id: str | None = None,
     limit: int = 50,
-) -> list[CallLine]:
+) -> list[ServiceCallView]:
     parameters = {
         "namespace": namespace,
         "service_id": service_id,
@@ -205,7 +189,7 @@ def list_calls(
         "call_id": call_id,
         "limit": limit,
     }
-    return [CallLine(*row) for row in conn.execute(SQL["list"], parameters).fetchall()]
+    return read_all(conn, ServiceCallView, SQL["list"], parameters)
 
 
 def _follow(conn: Conn, call: TriedCall) -> None:

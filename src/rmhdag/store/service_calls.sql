@@ -148,9 +148,9 @@ WHERE c.namespace = %(namespace)s AND c.call_id = %(call_id)s AND c.status = 'de
 -- name: list
 -- Newest first.
 SELECT
-    c.call_id, s.name, c.asset_id, c.revision, c.action::text, c.status::text, c.attempts, c.run_id, c.requested_by,
-    c.created_at, CASE WHEN c.status = 'pending' THEN c.next_attempt_at END, c.last_attempt_at, c.settled_at,
-    c.last_status, c.last_error
+    c.call_id, s.name AS service, c.asset_id, c.revision, c.action, c.status, c.attempts, c.run_id, c.requested_by,
+    c.created_at, CASE WHEN c.status = 'pending' THEN c.next_attempt_at END AS next_attempt_at, c.last_attempt_at,
+    c.settled_at, c.last_status, c.last_error
 FROM dag_service_calls AS c
 JOIN dag_external_services AS s ON s.service_id = c.service_id
 WHERE c.namespace = %(namespace)s AND c.service_id = %(service_id)s

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
+from rmhdag.models.api.assets import PromotedPlace, UnpublishedItem, UnpublishingView
 from rmhdag.models.assets import ApprovalState
 from rmhdag.models.ids import file_id_of, unpublishing_id_of
 from rmhdag.models.records import UnpublishRecord
@@ -27,6 +28,7 @@ from rmhdag.store.crash_points import commit_site
 from rmhdag.store.data_tables import OwnTable, drop_tables, drop_unowned, find_place, tables_of_revisions
 from rmhdag.store.identity import new_id
 from rmhdag.store.queries import load_queries
+from rmhdag.store.reading import read_all
 from rmhdag.store.revision_items import CompletedRevision, show_current, withdraw_asset
 from rmhdag.store.service_calls import announce_withdrawal
 
@@ -67,19 +69,6 @@ class OwnFile(NamedTuple):
     also_of: str | None
 
 
-class OwnItem(NamedTuple):
-    collection_id: str
-    item_id: str
-    shown: bool
-    revision: int
-
-
-class PlaceOutside(NamedTuple):
-    target: str
-    url: str
-    revision: int
-
-
 class RevisionState(NamedTuple):
     revision: int
     status: str
@@ -98,8 +87,8 @@ class Preview(NamedTuple):
     current_revision: int | None
     revisions: list[RevisionState]
     files: list[OwnFile]
-    items: list[OwnItem]
-    outside: list[PlaceOutside]
+    items: list[UnpublishedItem]
+    outside: list[PromotedPlace]
     blob_ids: list[str]
     tables: list[OwnTable]
 
@@ -127,19 +116,6 @@ class Unpublished(NamedTuple):
     status: UnpublishingStatus | None
     unpublishing_ids: dict[int, str]
     notices: list[str]
-
-
-class UnpublishingLine(NamedTuple):
-    unpublishing_id: str
-    asset_id: str
-    revision: int
-    status: str
-    forced: bool
-    issued_by: str
-    reason: str | None
-    created_at: datetime
-    completed_at: datetime | None
-    artifacts: dict[str, Any]
 
 
 class NothingToUnpublish(Refusal):
@@ -218,8 +194,8 @@ def preview(conn: Conn, wanted: Unpublish) -> Preview:
         current,
         left,
         files,
-        [OwnItem(*row) for row in conn.execute(SQL["items"], where).fetchall()],
-        [PlaceOutside(*row) for row in conn.execute(SQL["places_outside"], where).fetchall()],
+        read_all(conn, UnpublishedItem, SQL["items"], where),
+        read_all(conn, PromotedPlace, SQL["places_outside"], where),
         blob_ids,
         tables_of_revisions(conn, where),
     )
@@ -320,11 +296,11 @@ def list_unpublishings(
     before: tuple[datetime, str] | None = None,
     previews_too: bool = True,
     limit: int = 50,
-) -> list[UnpublishingLine]:
+) -> list[UnpublishingView]:
     """Newest first; `before` is where the page before ended."""
     given: dict[str, Any] = {"namespace": namespace, "asset_id": asset_id, "previews_too": previews_too, "limit": limit}
     given["before_at"], given["before_id"] = before or (None, None)
-    return [UnpublishingLine(*row) for row in conn.execute(SQL["list"], given).fetchall()]
+    return read_all(conn, UnpublishingView, SQL["list"], given)
 
 
 def _show_what_is_left(conn: Conn, wanted: Unpublish, seen: Preview) -> None:
@@ -382,7 +358,7 @@ def _artifacts_of(seen: Preview, number: int, files: list[OwnFile]) -> dict[str,
         "shared_files": len(shared),
         "tables": len(tables),
         "items": len(items),
-        "outside": [place._asdict() for place in outside],
+        "outside": [place.model_dump() for place in outside],
         "named": {
             "files": [_place(file) for file in deleted[:MOST_NAMED]],
             "shared_files": [_place(file) for file in shared[:MOST_NAMED]],

@@ -56,7 +56,7 @@ WHERE o.namespace = %(namespace)s AND o.state = 'present'
 ORDER BY o.zone, o.container, o.path, o.blob_id
 
 -- name: items
-SELECT collection_id, item_id, bool_or(shown), max(revision)
+SELECT collection_id, item_id, bool_or(shown) AS shown, max(revision) AS revision
 FROM (
     SELECT i.collection_id, i.item_id, false AS shown, i.revision
     FROM dag_revision_items AS i
@@ -125,7 +125,7 @@ WHERE blob_id = ANY(%(blob_ids)s::text[]) AND state = 'present'
 
 -- name: list
 -- Newest first.
-SELECT unpublishing_id, asset_id, revision, status::text, forced, issued_by, reason, created_at, completed_at, artifacts
+SELECT unpublishing_id, asset_id, revision, status, forced, issued_by, reason, created_at, completed_at, artifacts
 FROM dag_unpublishings
 WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s
     AND (%(previews_too)s OR status <> 'dry_run')

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from rmhdag.models.api.assets import (
-    AssetSummary,
     AssetView,
-    BlobView,
-    DataTableView,
-    Descendant,
     Lineage,
-    LineageSource,
     OrderAccepted,
     RequestProgress,
     RequestView,
     RevisionSummary,
     RevisionView,
-    UnpublishingView,
-    VersionView,
 )
 from rmhdag.models.assets import ApprovalState
 from rmhdag.models.states import JobStatus
 from rmhdag.store import assets
-from rmhdag.store.assets import AssetFilters, AssetLine, RevisionLine, StoredRequest
+from rmhdag.store.assets import RevisionLine, StoredRequest
 from rmhdag.store.batch_rows import RevisionKey
 from rmhdag.store.connection import Conn
 from rmhdag.store.data_tables import list_tables
 from rmhdag.store.unpublishing import list_unpublishings
 from rmhdag.views.jobs import JobRow, find_job
 from rmhdag.views.progress import job_progress
+from rmhdag.views.reading import shown_as
 
 UNPUBLISHINGS_SHOWN = 10
 SUMMARY = frozenset(RevisionSummary.model_fields)
@@ -131,14 +124,6 @@ def _from_revision(revision: RevisionLine | None) -> dict[str, Any]:
     }
 
 
-def page_of_assets(conn: Conn, namespace: str, filters: AssetFilters) -> list[AssetSummary]:
-    return [summary(line) for line in assets.list_assets(conn, namespace, filters)]
-
-
-def summary(line: AssetLine) -> AssetSummary:
-    return AssetSummary.model_validate(line._asdict())
-
-
 def read_asset(conn: Conn, namespace: str, asset_id: str) -> AssetView | None:
     line = assets.find_asset(conn, namespace, asset_id)
     if line is None:
@@ -146,30 +131,24 @@ def read_asset(conn: Conn, namespace: str, asset_id: str) -> AssetView | None:
     current = None
     if line.current_revision is not None:
         current = read_revision(conn, RevisionKey(namespace, asset_id, line.current_revision))
-    versions = [VersionView(**version._asdict()) for version in assets.list_versions(conn, namespace, asset_id)]
     # Asked for by itself: the served one may be older than those that are listed.
     served = line.current_revision
     latest = None if served is None else assets.version_label_of(conn, RevisionKey(namespace, asset_id, served))
-    lines = list_unpublishings(conn, namespace, asset_id, previews_too=False, limit=UNPUBLISHINGS_SHOWN)
-    unpublishings = [UnpublishingView.model_validate(unpublishing._asdict()) for unpublishing in lines]
-    return AssetView(
-        **line._asdict(), current=current, latest_version=latest, versions=versions, unpublishings=unpublishings
+    return shown_as(
+        AssetView,
+        line,
+        current=current,
+        latest_version=latest,
+        versions=assets.list_versions(conn, namespace, asset_id),
+        unpublishings=list_unpublishings(conn, namespace, asset_id, previews_too=False, limit=UNPUBLISHINGS_SHOWN),
     )
-
-
-def page_of_unpublishings(
-    conn: Conn, namespace: str, asset_id: str, *, before: tuple[datetime, str] | None, limit: int
-) -> list[UnpublishingView]:
-    lines = list_unpublishings(conn, namespace, asset_id, before=before, limit=limit)
-    return [UnpublishingView.model_validate(line._asdict()) for line in lines]
 
 
 def read_revision(conn: Conn, key: RevisionKey) -> RevisionView | None:
     line = assets.find_revision(conn, key)
     if line is None:
         return None
-    tables = [DataTableView(**table._asdict()) for table in list_tables(conn, key)]
-    return RevisionView(asset_id=key.asset_id, tables=tables, **line._asdict())
+    return RevisionView(asset_id=key.asset_id, tables=list_tables(conn, key), **line._asdict())
 
 
 def page_of_revisions(
@@ -183,14 +162,10 @@ def revision_summary(line: RevisionLine) -> RevisionSummary:
     return RevisionSummary(**{name: value for name, value in line._asdict().items() if name in SUMMARY})
 
 
-def page_of_blobs(conn: Conn, key: RevisionKey, *, after: str, limit: int) -> list[BlobView]:
-    return [BlobView(**line._asdict()) for line in assets.list_blobs(conn, key, after=after, limit=limit)]
-
-
 def read_lineage(conn: Conn, key: RevisionKey) -> Lineage:
     return Lineage(
         asset_id=key.asset_id,
         revision=key.revision,
-        sources=[LineageSource(**line._asdict()) for line in assets.sources_of(conn, key)],
-        descendants=[Descendant(**line._asdict()) for line in assets.descendants_of(conn, key)],
+        sources=assets.sources_of(conn, key),
+        descendants=assets.descendants_of(conn, key),
     )

@@ -11,7 +11,8 @@ from rmhdag.services.plans import QueueOf
 from rmhdag.services.registrations import queues_among
 from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
-from rmhdag.views.reading import read_all, read_one, shown_as
+from rmhdag.store.reading import read_all, read_one
+from rmhdag.views.reading import shown_as
 
 SQL = load_queries(__file__)
 

@@ -10,7 +10,7 @@ from rmhdag.models.api.nodes import LogChunk
 from rmhdag.models.ids import task_id_of
 from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
-from rmhdag.views.reading import read_all
+from rmhdag.store.reading import read_all
 
 SQL = load_queries(__file__)
 

@@ -16,10 +16,11 @@ from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, NodeStatus, NodeTy
 from rmhdag.services.plans import QueueOf
 from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
+from rmhdag.store.reading import read_all, read_one
 from rmhdag.views.fan_outs import child_counts
 from rmhdag.views.jobs import JobHead, SeenJob, queues_of
 from rmhdag.views.pictures import children_counts, definition_key, picture_of, read_definition
-from rmhdag.views.reading import labels, read_all, read_one
+from rmhdag.views.reading import labels
 from rmhdag.views.reasons import MOST_EXPLAINED_NODES, explain_nodes
 from rmhdag.workflow.definition import FanOutNode, TaskNode, TaskSpec, WorkflowDefinition
 

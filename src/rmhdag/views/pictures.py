@@ -17,10 +17,10 @@ from rmhdag.store.batch_rows import PieceOfFanOut
 from rmhdag.store.connection import Conn
 from rmhdag.store.jobs import load_children
 from rmhdag.store.queries import load_queries
+from rmhdag.store.reading import read_all
 from rmhdag.views.fan_outs import Counts, child_counts
 from rmhdag.views.jobs import SeenJob
 from rmhdag.views.memory import Memory
-from rmhdag.views.reading import read_all
 from rmhdag.workflow.definition import WorkflowDefinition
 from rmhdag.workflow.edges import definition_edges
 

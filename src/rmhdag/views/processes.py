@@ -17,7 +17,7 @@ from rmhdag.models.api.queues import QueueStatus, QueueStatusList
 from rmhdag.services.registrations import known_handlers
 from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
-from rmhdag.views.reading import read_all
+from rmhdag.store.reading import read_all
 from rmhdag.workflow import shipped_handlers
 
 SQL = load_queries(__file__)

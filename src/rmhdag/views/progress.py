@@ -17,11 +17,11 @@ from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, JobStatus, NodeSta
 from rmhdag.store import metrics
 from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
+from rmhdag.store.reading import read_all, read_one
 from rmhdag.views.fan_outs import child_counts
 from rmhdag.views.jobs import SeenJob
 from rmhdag.views.memory import Memory
 from rmhdag.views.pictures import JobOrder, order_of, read_nodes
-from rmhdag.views.reading import read_all, read_one
 
 SQL = load_queries(__file__)
 MOST_TASKS = 100

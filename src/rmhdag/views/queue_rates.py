@@ -16,11 +16,11 @@ from typing import NamedTuple
 from rmhdag.models.api.queues import QueueStatus
 from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
+from rmhdag.store.reading import read_all
 from rmhdag.views.jobs import queues_of
 from rmhdag.views.memory import Memory
 from rmhdag.views.nodes import NodeKinds
 from rmhdag.views.pictures import read_definition
-from rmhdag.views.reading import read_all
 
 SQL = load_queries(__file__)
 WINDOW_MINUTES = 5.0

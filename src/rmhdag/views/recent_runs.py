@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rmhdag.models.api.metrics import RecentRun, RecentRuns
 from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
-from rmhdag.views.reading import read_all
+from rmhdag.store.reading import read_all
 
 SQL = load_queries(__file__)
 

@@ -9,10 +9,10 @@ from rmhdag.models.api.tasks import IN_FLIGHT, TaskState, TaskSummary
 from rmhdag.services.plans import QueueOf
 from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
+from rmhdag.store.reading import read_all
 from rmhdag.views.jobs import queues_of
 from rmhdag.views.nodes import NodeKinds
 from rmhdag.views.pictures import read_definition
-from rmhdag.views.reading import read_all
 
 SQL = load_queries(__file__)
 # So many rows of each kind are looked at, so many times at most.

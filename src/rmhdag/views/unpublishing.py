@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmhdag.models.api.assets import PromotedPlace, UnpublishAnswer, UnpublishedFile, UnpublishedItem
+from rmhdag.models.api.assets import UnpublishAnswer, UnpublishedFile
 from rmhdag.store.unpublishing import Unpublished
 
 MOST_LISTED = 10_000
@@ -37,9 +37,9 @@ def answer_of(done: Unpublished, *, dry_run: bool) -> UnpublishAnswer:
                 )
                 for file in preview.files[:MOST_LISTED]
             ],
-            "items": [UnpublishedItem(**item._asdict()) for item in preview.items[:MOST_LISTED]],
+            "items": preview.items[:MOST_LISTED],
             "tables": [table.table_name for table in preview.dropped_tables[:MOST_LISTED]],
-            "promoted": [PromotedPlace(**place._asdict()) for place in preview.outside],
+            "promoted": preview.outside,
             "notices": done.notices,
         }
     )

@@ -6,9 +6,9 @@ from rmhdag.models.api.workflows import JobDefinition, WorkflowDetail, WorkflowS
 from rmhdag.store import jobs
 from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
+from rmhdag.store.reading import read_all, read_one
 from rmhdag.views.jobs import SeenJob
 from rmhdag.views.pictures import definition_key
-from rmhdag.views.reading import read_all, read_one
 
 SQL = load_queries(__file__)
 

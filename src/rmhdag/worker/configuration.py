@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
-from rmhdag.models.setting_types import Interval, split_names
+from rmhdag.models.setting_types import Interval, SettingsGroup, split_names
 from rmhdag.worker.task_environment import belongs_to_platform
 
 
@@ -27,70 +27,47 @@ PassedVariables = Annotated[
 Umask = Annotated[str, StringConstraints(pattern=r"^0?[0-7]{3}$")]
 
 
-class WorkerConfiguration(BaseModel):
+class WorkerConfiguration(SettingsGroup):
     """Each worker reads its own environment."""
 
-    model_config = ConfigDict(populate_by_name=True, defer_build=True)
-
     concurrency: int | None = Field(
-        default=None,
-        ge=1,
-        le=1000,
-        validation_alias=AliasChoices("RMHDAG_CONCURRENCY"),
-        description="Tasks that a worker runs at a time; default: one per processor",
+        default=None, ge=1, le=1000, description="Tasks that a worker runs at a time; default: one per processor"
     )
     task_memory_mb: int | None = Field(
-        default=None,
-        ge=16,
-        validation_alias=AliasChoices("RMHDAG_TASK_MEMORY_MB"),
-        description="Memory limit per task in MB; a task that uses more is killed",
+        default=None, ge=16, description="Memory limit per task in MB; a task that uses more is killed"
     )
     worker_stop_seconds: Interval = Field(
-        default=30.0,
-        validation_alias=AliasChoices("RMHDAG_WORKER_STOP_SECONDS"),
-        description="Seconds that tasks have to finish or save when their worker stops",
+        default=30.0, description="Seconds that tasks have to finish or save when their worker stops"
     )
-    handlers: str = Field(
-        default="",
-        validation_alias=AliasChoices("RMHDAG_HANDLERS"),
-        description="Modules that declare your own handlers, separated by commas",
-    )
+    handlers: str = Field(default="", description="Modules that declare your own handlers, separated by commas")
     examples: bool | None = Field(
         default=None,
-        validation_alias=AliasChoices("RMHDAG_EXAMPLES"),
         description="Whether workers have the example handlers (echo, sleep, …); default: only in development mode",
     )
     warm: bool | None = Field(
         default=None,
-        validation_alias=AliasChoices("RMHDAG_WARM"),
         description="Load the raster libraries before the first task needs them; default: only with `rmhdag up`",
     )
     worker_health_host: str = Field(
-        default="127.0.0.1",
-        validation_alias=AliasChoices("RMHDAG_WORKER_HEALTH_HOST"),
-        description="Address on which a worker reports its health over HTTP",
+        default="127.0.0.1", description="Address on which a worker reports its health over HTTP"
     )
     worker_health_port: int | None = Field(
         default=None,
         ge=0,
         le=65535,
-        validation_alias=AliasChoices("RMHDAG_WORKER_HEALTH_PORT"),
         description="Port for the worker's health over HTTP; 0 chooses a free one; default: none",
     )
     scratch: Path | None = Field(
         default=None,
-        validation_alias=AliasChoices("RMHDAG_SCRATCH"),
         description="Folder for temporary files of tasks, accessible only to this user; default: `scratch` in the "
         "data folder",
     )
     task_env: PassedVariables = Field(
         default="",
-        validation_alias=AliasChoices("RMHDAG_TASK_ENV"),
         description="Environment variables of the worker that handlers may see; `MY_*` means all that begin with MY_",
     )
     task_umask: Umask = Field(
         default="077",
-        validation_alias=AliasChoices("RMHDAG_TASK_UMASK"),
         description="Umask of files written by tasks; 027 lets the group read local storage and the mount",
     )
 

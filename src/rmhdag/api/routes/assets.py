@@ -30,6 +30,7 @@ from rmhdag.models.assets import ApprovalState, AssetKind, ProcessingStatus
 from rmhdag.models.columns import Name
 from rmhdag.services.asset_commands import UnknownAssetError, delete_asset, roll_back
 from rmhdag.services.unpublishing import preview_unpublishing, unpublish
+from rmhdag.store import assets, unpublishing
 from rmhdag.store.assets import AssetFilters, VersionFilter
 from rmhdag.store.batch_rows import RevisionKey
 from rmhdag.store.connection import Conn
@@ -80,7 +81,7 @@ def list_assets(
     with api.connection() as conn:
         if refs:
             filters = with_versions(filters, refs, api.platforms.read(conn, caller.namespace))
-        lines = shown.page_of_assets(conn, caller.namespace, filters)
+        lines = assets.list_assets(conn, caller.namespace, filters)
     page = lines[:limit]
     more = len(lines) > limit
     return AssetPage(assets=page, next_cursor=write_cursor(page[-1].created_at, page[-1].asset_id) if more else None)
@@ -134,7 +135,7 @@ def list_unpublishings(
     before = read_cursor(cursor, lambda created_at, name: (moment(created_at), plain(name)))
     with api.connection() as conn:
         _find(conn, caller, asset_id)
-        lines = shown.page_of_unpublishings(conn, caller.namespace, asset_id, before=before, limit=limit + 1)
+        lines = unpublishing.list_unpublishings(conn, caller.namespace, asset_id, before=before, limit=limit + 1)
     page = lines[:limit]
     more = len(lines) > limit
     return UnpublishingPage(
@@ -176,7 +177,7 @@ def list_blobs(
     with api.connection() as conn:
         _find_revision(conn, caller, asset_id, revision)
         key = RevisionKey(caller.namespace, asset_id, revision)
-        lines = shown.page_of_blobs(conn, key, after=after or "", limit=limit + 1)
+        lines = assets.list_blobs(conn, key, after=after or "", limit=limit + 1)
     page = lines[:limit]
     return BlobPage(blobs=page, next_cursor=write_cursor(page[-1].blob_id) if len(lines) > limit else None)
 

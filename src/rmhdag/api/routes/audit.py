@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import NamespaceOrPlatform
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
-from rmhdag.models.api.audit import AuditPage, AuditView
+from rmhdag.models.api.audit import AuditPage
 from rmhdag.store.audit import NEWEST, list_audit
 
 router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
@@ -41,7 +41,7 @@ def read_audit(
             limit=limit + 1,
         )
     more = write_cursor(lines[limit - 1].seq) if len(lines) > limit else None
-    return AuditPage(entries=[AuditView.model_validate(line._asdict()) for line in lines[:limit]], next_cursor=more)
+    return AuditPage(entries=lines[:limit], next_cursor=more)
 
 
 def _place(seq: Any) -> int:

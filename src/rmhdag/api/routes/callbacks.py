@@ -16,7 +16,6 @@ from rmhdag.models.callbacks import CallbackStatus
 from rmhdag.models.columns import Id, Url
 from rmhdag.models.refusals import Kind, Refusal
 from rmhdag.store import callback_endpoints, callbacks
-from rmhdag.store.callbacks import CallbackLine
 
 router = APIRouter(prefix="/api/v1", tags=["callbacks"])
 
@@ -48,7 +47,7 @@ def list_callbacks(
         )
     page = lines[:limit]
     return CallbackPage(
-        callbacks=[view_of(line) for line in page],
+        callbacks=page,
         next_cursor=write_cursor(page[-1].callback_id) if len(lines) > limit else None,
     )
 
@@ -62,7 +61,7 @@ def read_callback(callback_id: CallbackId, api: ApiContext, caller: Reader) -> C
         )
     if callback is None:
         raise unknown(callback_id)
-    return view_of(callback)
+    return callback
 
 
 @router.post("/callbacks/{callback_id}/redeliver")
@@ -86,11 +85,7 @@ def redeliver_callback(callback_id: CallbackId, api: ApiContext, caller: Operato
         again = callbacks.find_callback(conn, caller.namespace, callback_id)
     if again is None:  # pruned with its job at this moment
         raise unknown(callback_id)
-    return view_of(again)
-
-
-def view_of(line: CallbackLine) -> CallbackView:
-    return CallbackView(**line._asdict())
+    return again
 
 
 def checked_id(text: str) -> str:

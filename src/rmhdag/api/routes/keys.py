@@ -35,7 +35,7 @@ def list_keys(
     with api.connection() as conn:
         lines = api_keys.list_keys(conn, caller.namespace, dead_too=dead_too, after=after, limit=limit + 1)
     more = write_cursor(lines[limit - 1].key_id) if len(lines) > limit else None
-    return KeyPage(keys=[KeyView.model_validate(line._asdict()) for line in lines[:limit]], next_cursor=more)
+    return KeyPage(keys=lines[:limit], next_cursor=more)
 
 
 @router.post("", status_code=201)
@@ -82,8 +82,7 @@ def rotate_key(caller: Administrator, api: ApiContext, key_id: KeyId, request: R
 def revoke_key(caller: Administrator, api: ApiContext, key_id: KeyId) -> KeyView:
     """Revoke a key or a session immediately."""
     with api.connection() as conn:
-        line = api_keys.revoke_key(conn, caller.namespace, key_id, revoked_by=caller.name)
-    return KeyView.model_validate(line._asdict())
+        return api_keys.revoke_key(conn, caller.namespace, key_id, revoked_by=caller.name)
 
 
 def default_days(caller: Caller) -> float | None:
@@ -119,5 +118,4 @@ def check_scopes(caller: Caller, scopes: frozenset[Scope]) -> None:
 
 
 def show_once(conn: Conn, namespace: str, key: api_keys.NewKey) -> KeyMade:
-    line = api_keys.find_key(conn, namespace, key.key_id)
-    return KeyMade.model_validate({**line._asdict(), "key": key.key})
+    return KeyMade(**api_keys.find_key(conn, namespace, key.key_id).__dict__, key=key.key)

@@ -85,7 +85,7 @@ def list_calls(
         )
     page = lines[:limit]
     return ServiceCallPage(
-        calls=[ServiceCallView.model_validate(line._asdict()) for line in page],
+        calls=page,
         next_cursor=write_cursor(page[-1].call_id) if len(lines) > limit else None,
     )
 
@@ -96,8 +96,8 @@ def retry_call(name: ServiceName, call_id: CallName, caller: Operator, api: ApiC
     with api.connection() as conn:
         service = find(conn, caller.namespace, name)
         outside.retry_call(conn, caller.namespace, service, call_id, by=caller.name)
-        [line] = service_calls.list_calls(conn, caller.namespace, service.service_id, call_id=call_id, limit=1)
-    return ServiceCallView.model_validate(line._asdict())
+        [call] = service_calls.list_calls(conn, caller.namespace, service.service_id, call_id=call_id, limit=1)
+    return call
 
 
 def find(conn: Conn, namespace: str, name: str) -> StoredService:

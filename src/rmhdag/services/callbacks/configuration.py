@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AliasChoices, Field, StringConstraints
 
-from rmhdag.models.setting_types import Interval, WebUrl
+from rmhdag.models.setting_types import Interval, SettingsGroup, WebUrl
 from rmhdag.services.callbacks.destinations import REFUSED_PORTS, Rules
 from rmhdag.services.callbacks.settings import SCHEDULE_SECONDS
 
@@ -15,31 +15,22 @@ NumberList = Annotated[str, StringConstraints(pattern=r"^\s*\d+(\.\d+)?(\s*,\s*\
 HostList = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:,=*\[\] -]*$")]
 
 
-class CallbackConfiguration(BaseModel):
+class CallbackConfiguration(SettingsGroup):
     """Orchestrators deliver callbacks; APIs check their URLs by the same rules."""
 
-    model_config = ConfigDict(populate_by_name=True, defer_build=True)
-
     public_url: WebUrl | None = Field(
-        default=None,
-        validation_alias=AliasChoices("RMHDAG_PUBLIC_URL"),
-        description="Public URL of the HTTP API; result URLs in callbacks begin with it",
+        default=None, description="Public URL of the HTTP API; result URLs in callbacks begin with it"
     )
     callback_hosts: HostList = Field(
         default="",
-        validation_alias=AliasChoices("RMHDAG_CALLBACK_HOSTS"),
         description="Hosts that callbacks may use although they are not public, separated by commas: host or "
         "host:port for the namespace `default`, NAMESPACE=host for another one, *=host for all",
     )
     callback_refused_ports: NumberList | None = Field(
-        default=None,
-        validation_alias=AliasChoices("RMHDAG_CALLBACK_REFUSED_PORTS"),
-        description="Ports that callbacks may not use; default: those of databases, caches and brokers",
+        default=None, description="Ports that callbacks may not use; default: those of databases, caches and brokers"
     )
     callback_retry_seconds: NumberList | None = Field(
-        default=None,
-        validation_alias=AliasChoices("RMHDAG_CALLBACK_RETRY_SECONDS"),
-        description="Pauses between the tries of a callback; default: nine steps from 5 s to 24 h",
+        default=None, description="Pauses between the tries of a callback; default: nine steps from 5 s to 24 h"
     )
     callback_timeout_seconds: Interval = Field(
         default=15.0,
@@ -49,7 +40,6 @@ class CallbackConfiguration(BaseModel):
     callback_secret_key: str | None = Field(
         default=None,
         min_length=16,
-        validation_alias=AliasChoices("RMHDAG_CALLBACK_SECRET_KEY"),
         description="Passphrase that encrypts secrets of callback endpoints in the database; default: the key file",
     )
 
