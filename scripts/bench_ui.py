@@ -2,6 +2,7 @@
 
 `scripts/bench-ui` starts a PostgreSQL and an API of its own, seeds them by SQL, and prints a table: figure, wanted,
 measured. No orchestrator runs: what it would commit is committed by this script, so that the moment is known.
+`--data FOLDER` keeps the seeded data there for the next run, and `--seed-only` ends once they are there.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -149,20 +151,18 @@ class Bench:
         page.close()
         return milliseconds
 
-    def json_bytes(self) -> float:
-        sizes: list[int] = []
-
-        def add(response: Response) -> None:
-            if "/api/v1/" in response.url and "/stream" not in response.url:
-                sizes.append(len(response.body()))
-
+    def json_bytes(self, query: str, selector: str) -> float:
+        responses: list[Response] = []
         page = self.context.new_page()
-        page.on("response", add)
-        page.goto(f"{self.api.url}/ui/jobs/{self.seeded.large_id}")
-        page.locator("[data-node=split]").wait_for()
+        page.on("response", responses.append)
+        page.goto(f"{self.api.url}/ui/jobs/{self.seeded.large_id}{query}")
+        page.locator(selector).wait_for()
         self.live(page)
+        page.locator("main .state-loading").wait_for(state="detached")
+        answers = [one for one in responses if "/api/v1/" in one.url and "/stream" not in one.url]
+        kilobytes = sum(len(one.body()) for one in answers) / 1000
         page.close()
-        return sum(sizes) / 1000
+        return kilobytes
 
     def log_jump(self) -> float:
         page = self.open(f"/jobs/{self.seeded.large_id}?tab=logs")
@@ -258,7 +258,9 @@ class Bench:
         )
         fan_out = self.loading(f"{large}?tab=fan-out", ".squares canvas")
         self.note("job with the fan-out: all squares drawn", "ms", 1000, self.rounds(fan_out))
-        self.note("job with the fan-out: JSON", "kB", 300, [self.json_bytes()])
+        self.note("job with the fan-out: JSON", "kB", 300, [self.json_bytes("", "[data-node=split]")])
+        squares = self.json_bytes("?tab=fan-out", ".squares canvas")
+        self.note("job with the fan-out: JSON with all squares", "kB", 300, [squares])
         graph = self.loading(f"/jobs/{self.seeded.graph_id}", last)
         self.note(f"graph of {self.options.graph_nodes} nodes drawn", "ms", 1000, self.rounds(graph))
         self.note("first line of the log, from its end", "ms", 300, self.rounds(self.log_jump))
@@ -302,17 +304,34 @@ class ApiProcess:
             self._process.wait(30)
 
 
-def measure(options: argparse.Namespace) -> list[Figure]:
+@contextmanager
+def data_of(options: argparse.Namespace) -> Iterator[tuple[str, Seeded]]:
+    """A database with the data, for this run only, and what is in it."""
     sizes = Sizes(options.jobs, options.items, options.graph_nodes, options.lines, options.events)
-    with tempfile.TemporaryDirectory(prefix="rmhdag-bench-ui-") as name, EmbeddedPostgres.temporary() as server:
-        dsn = server.create_database("web")
-        apply(dsn)
-        with connect(dsn, "bench", autocommit=True) as conn:
-            enter_schema(conn, "dagapp")
+    server = EmbeddedPostgres(options.data, durable=False) if options.data else EmbeddedPostgres.temporary()
+    with server:
+        record = server.folder / "seeded.json"
+        if not record.exists() or Sizes(**json.loads(record.read_text())) != sizes:
             began = time.monotonic()
-            seeded = seed(conn, sizes)
+            server.drop_database("seeded")
+            dsn = server.create_database("seeded")
+            apply(dsn)
+            with connect(dsn, "bench", autocommit=True) as conn:
+                enter_schema(conn, "dagapp")
+                seed(conn, sizes)
+            record.write_text(json.dumps(asdict(sizes)))
             if not options.json:
                 print(f"seeded in {time.monotonic() - began:.1f} s", flush=True)
+        server.drop_database("web")
+        yield server.create_database("web", template="seeded"), Seeded.ids()
+
+
+def measure(options: argparse.Namespace) -> list[Figure]:
+    with tempfile.TemporaryDirectory(prefix="rmhdag-bench-ui-") as name, data_of(options) as (dsn, seeded):
+        if options.seed_only:
+            return []
+        with connect(dsn, "bench", autocommit=True) as conn:
+            enter_schema(conn, "dagapp")
             api = ApiProcess(dsn, Path(name))
             try:
                 api.start()
@@ -335,6 +354,8 @@ def main() -> int:
     parser.add_argument("--events", type=int, help=f"{LARGE.events:,}: ten a second for an hour")
     parser.add_argument("--rounds", type=int, help="5; the median counts")
     parser.add_argument("--small", action="store_true", help="little data and one round: does every figure come out?")
+    parser.add_argument("--data", type=Path, help="a folder that keeps the seeded data for the next run")
+    parser.add_argument("--seed-only", action="store_true", help="measure nothing")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     sizes = SMALL if options.small else LARGE

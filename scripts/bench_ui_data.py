@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Self
 
 from psycopg.types.json import Jsonb
 
@@ -51,6 +52,10 @@ class Seeded:
     graph_id: str
     live_id: str
 
+    @classmethod
+    def ids(cls) -> Self:
+        return cls(*(job_id_of(2**40 + number) for number in range(3)))
+
 
 def job_id_of(number: int) -> str:
     return f"0191000000007000{number:016x}"
@@ -74,11 +79,11 @@ def register(conn: Conn, text: str) -> str:
     return digest
 
 
-def seed(conn: Conn, sizes: Sizes) -> Seeded:
+def seed(conn: Conn, sizes: Sizes) -> None:
     tiles = register(conn, TILES)
     wide = register(conn, wide_workflow(sizes.graph_nodes))
     _seed_jobs(conn, tiles, sizes.jobs)
-    seeded = Seeded(*(job_id_of(2**40 + number) for number in range(3)))
+    seeded = Seeded.ids()
     begin = datetime.now(UTC) - timedelta(hours=2)
     for job_id, workflow_id, digest, status in (
         (seeded.large_id, "tiles", tiles, "completed"),
@@ -98,7 +103,6 @@ def seed(conn: Conn, sizes: Sizes) -> Seeded:
     _seed_graph(conn, seeded, sizes.graph_nodes, begin)
     _seed_lines(conn, seeded.large_id, sizes.lines)
     conn.execute("ANALYZE")
-    return seeded
 
 
 def _seed_jobs(conn: Conn, digest: str, count: int) -> None:

@@ -1,7 +1,7 @@
 """Pictures of the web interface for the documentation, from the running product with sample data.
 
 `scripts/screenshots [FOLDER]` starts a platform of its own, processes sample rasters, lets a few jobs fail, and saves
-each screen in light; `--all` also in dark and at 360 pixels, for those who judge the looks.
+each screen in light; `--all` also the other panes, in dark and at 360 pixels, for those who judge the looks.
 """
 
 from __future__ import annotations
@@ -78,6 +78,28 @@ SCREENS = (
     ("platforms", "/settings?tab=platforms", "tbody tr[data-row]"),
     ("about", "/about", ".facts"),
 )
+# Only with --all: the other panes of these screens.
+PANES = (
+    ("job-fan-out", "/jobs/{running}?tab=fan-out", ".squares canvas"),
+    ("job-timeline", "/jobs/{job}?tab=timeline", ".gantt"),
+    ("job-tasks", "/jobs/{job}?tab=tasks", "tbody tr[data-row]"),
+    ("job-logs", "/jobs/{job}?tab=logs", ".log-row"),
+    ("job-outputs", "/jobs/{job}?tab=outputs", "[role=tabpanel]"),
+    ("job-events", "/jobs/{job}?tab=events", ".event"),
+    ("job-yaml", "/jobs/{job}?tab=definition", "[role=tabpanel] pre"),
+    ("job-two-panes", "/jobs/{job}?beside=logs", "[data-node]"),
+    ("running-job", "/jobs/{running}", "[data-node]"),
+    ("workflow-inputs", "/workflows/raster_processing?tab=inputs", "[role=tabpanel]"),
+    ("workflow-versions", "/workflows/raster_processing?tab=versions", "[role=tabpanel]"),
+    ("submit-list", "/submit", "h1"),
+    ("submit-yaml", "/submit/raster_processing?as=yaml", "[role=tabpanel]"),
+    ("submit-code", "/submit/raster_processing?as=code", "[role=tabpanel]"),
+    ("asset-facts", "/assets/{asset}?tab=facts", "[role=tabpanel]"),
+    ("asset-revisions", "/assets/{asset}?tab=revisions", "[role=tabpanel]"),
+    ("asset-files", "/assets/{asset}?tab=files", "[role=tabpanel]"),
+    ("asset-lineage", "/assets/{asset}?tab=lineage", "[role=tabpanel]"),
+    ("asset-stac", "/assets/{asset}?tab=stac", "[role=tabpanel]"),
+)
 
 
 @contextmanager
@@ -114,13 +136,24 @@ def seed(url: str, cookie: dict[str, str]) -> dict[str, str]:
         while not (failed := client.get("/jobs", params={"status": "failed", "limit": 1}).json()["jobs"]):
             pass
         rasters = client.get("/jobs", params={"workflow_id": "raster_processing", "limit": 1}).json()["jobs"]
+        running = client.get("/jobs", params={"workflow_id": "terrain_tiles", "limit": 1}).json()["jobs"]
         assets = client.get("/assets", params={"limit": 1}).json()["assets"]
-    return {"job": rasters[0]["job_id"], "failed": failed[0]["job_id"], "asset": assets[0]["asset_id"]}
+    jobs = {"job": rasters, "failed": failed, "running": running}
+    return {name: found[0]["job_id"] for name, found in jobs.items()} | {"asset": assets[0]["asset_id"]}
 
 
-def take(context: BrowserContext, url: str, names: dict[str, str], folder: Path, ending: str, only: list[str]) -> None:
+def take(
+    context: BrowserContext,
+    url: str,
+    names: dict[str, str],
+    folder: Path,
+    ending: str,
+    *,
+    only: list[str],
+    with_panes: bool,
+) -> None:
     page = context.new_page()
-    for name, path, ready in SCREENS:
+    for name, path, ready in SCREENS + PANES if with_panes else SCREENS:
         if only and name not in only:
             continue
         page.goto(f"{url}/ui{path.format(**names)}")
@@ -152,11 +185,11 @@ def main() -> None:
             first.new_page().goto(str(facts["login_url"]))
             cookies = first.cookies()
             names = seed(url, {cookie["name"]: cookie["value"] for cookie in cookies})
-            take(first, url, names, options.folder, "", options.only)
+            take(first, url, names, options.folder, "", only=options.only, with_panes=options.all)
             for ending, width, scheme in (("-dark", 1280, "dark"), ("-narrow", 360, "light")) if options.all else ():
                 other = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
                 other.add_cookies(cookies)  # type: ignore[arg-type]
-                take(other, url, names, options.folder, ending, options.only)
+                take(other, url, names, options.folder, ending, only=options.only, with_panes=True)
             browser.close()
 
 

@@ -13,7 +13,7 @@ from tests.conftest import require
 from tests.ui.browsing import CHROMIUM
 
 SCRIPT = Path(__file__).parents[2] / "scripts/bench_ui.py"
-FIGURES = 12
+FIGURES = 13
 
 
 @pytest.mark.timeout(300)

@@ -11,6 +11,8 @@ from tests.api.serving import served
 from tests.ui.conftest import Arrive
 
 BORDER = "getComputedStyle(document.documentElement, '::after').borderTopWidth"
+# Dialogs are above the page and its border; what is behind them has one then.
+BORDER_OF_DIALOG = "getComputedStyle(document.querySelector('dialog[open]'), '::backdrop').borderTopWidth"
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,7 @@ def test_each_page_names_the_environment(
         # The border is in nobody's way.
         page.get_by_role("button", name="Search any id").click(position={"x": 2, "y": 2})
         expect(page.get_by_role("dialog")).to_be_visible()
+        assert page.evaluate(BORDER_OF_DIALOG) == border
         visitor.context.close()
 
 

@@ -164,11 +164,11 @@ def test_details_are_beside_the_graph_and_their_width_is_remembered(visitor: Vis
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_second_pane_is_beside_the_first_one(arrive: Arrive, job_id: str, theme: str) -> None:
-    visitor = arrive(theme=theme)
+    visitor = arrive(theme=theme, width=1600)
     page = visitor.go(f"/jobs/{job_id}")
     page.locator("[data-node=gather]").wait_for()
-    page.get_by_label("Beside it").select_option("Events")
-    second = page.get_by_role("region", name="Beside: Events")
+    page.get_by_label("Second pane").select_option("Events")
+    second = page.get_by_role("region", name="Second pane: Events")
     expect(second.locator(".event").first).to_be_visible()
     expect(page.locator("[data-node=gather]")).to_be_visible()
     assert "beside=events" in page.url
@@ -180,21 +180,34 @@ def test_a_second_pane_is_beside_the_first_one(arrive: Arrive, job_id: str, them
     expect(bar).to_have_attribute("aria-valuenow", "45")
     assert visitor.serious_findings() == []
     # Tables that need more room scroll inside of their pane.
-    page.get_by_label("Beside it").select_option("Tasks")
-    row = page.get_by_role("region", name="Beside: Tasks").locator("tr[data-row]", has_text="start_here")
+    page.get_by_label("Second pane").select_option("Tasks")
+    row = page.get_by_role("region", name="Second pane: Tasks").locator("tr[data-row]", has_text="start_here")
     expect(row.get_by_text("start_here")).to_be_visible()
     assert page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth") <= 0
     assert visitor.serious_findings() == []
-    page.get_by_label("Beside it").select_option("Events")
+    page.get_by_label("Second pane").select_option("Events")
     # What is shown first is not shown twice.
     page.get_by_role("tab", name="Events").click()
     expect(second).to_have_count(0)
     page.get_by_role("tab", name="Logs").click()
     expect(second.locator(".event").first).to_be_visible()
     assert visitor.serious_findings() == []
-    page.get_by_label("Beside it").select_option("nothing")
+    page.get_by_label("Second pane").select_option("nothing")
     expect(second).to_have_count(0)
     assert "beside" not in page.url
+
+
+def test_where_two_panes_would_be_narrow_they_are_below_each_other(arrive: Arrive, job_id: str) -> None:
+    page = arrive().go(f"/jobs/{job_id}?beside=events")
+    first = page.get_by_role("region", name="Graph")
+    second = page.get_by_role("region", name="Second pane: Events")
+    expect(second.locator(".event").first).to_be_visible()
+    above, below = first.bounding_box(), second.bounding_box()
+    assert above is not None
+    assert below is not None
+    assert below["y"] >= above["y"] + above["height"]
+    assert abs(below["width"] - above["width"]) < 2
+    expect(page.get_by_role("separator", name="Width of the second pane")).to_be_hidden()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -44,9 +44,11 @@ interface SplitProps {
   side: ComponentChildren;
   /** Where they are below each other, the side comes first. */
   sideFirst?: boolean;
+  /** Both parts are wide: they are beside each other only where there is much room. */
+  roomy?: boolean;
 }
 
-export function Split({ name, label, children, side, sideFirst = false }: SplitProps): JSX.Element {
+export function Split({ name, label, children, side, sideFirst = false, roomy = false }: SplitProps): JSX.Element {
   const frame = useRef<HTMLDivElement>(null);
   const share = shareOf(name);
   const set = (percent: number) => {
@@ -83,7 +85,7 @@ export function Split({ name, label, children, side, sideFirst = false }: SplitP
   return (
     <div class="split-frame" ref={frame}>
       <div
-        class={`split ${side ? "split-both" : ""} ${sideFirst ? "split-side-first" : ""}`}
+        class={`split ${side ? "split-both" : ""} ${sideFirst ? "split-side-first" : ""} ${roomy ? "split-roomy" : ""}`}
         style={{ "--split-share": `${share.value}%` }}
       >
         <div class="split-part">{children}</div>

@@ -33,6 +33,7 @@ const LOOKS: Record<string, Look> = {
   active: { word: "active", icon: "play", tone: "good" },
   draining: { word: "draining", icon: "pause", tone: "warning" },
   dead: { word: "dead", icon: "cross", tone: "bad" },
+  idle: { word: "idle", icon: "ready", tone: "off" },
   stopped: { word: "stopped", icon: "stop", tone: "off" },
 };
 

@@ -13,7 +13,7 @@ export interface Column<Row> {
   width?: string;
   align?: "left" | "right";
   /** Left out where there is little room. */
-  hide?: "narrow" | "medium";
+  hide?: "narrow" | "medium" | "large";
 }
 
 interface TableProps<Row> {

@@ -105,7 +105,7 @@ export default function Assets(): JSX.Element {
       id: "who",
       title: "For whom",
       width: "7rem",
-      hide: "medium",
+      hide: "large",
       cell: (asset) => (asset.classification === "undecided" ? "–" : asset.classification),
     },
     { id: "kind", title: "Kind", width: "5rem", hide: "medium", cell: (asset) => asset.kind },
@@ -114,7 +114,7 @@ export default function Assets(): JSX.Element {
       id: "content",
       title: "Content",
       width: "7rem",
-      hide: "medium",
+      hide: "large",
       cell: (asset) =>
         asset.content_hash ? <code title={asset.content_hash}>{asset.content_hash.slice(0, 10)}</code> : "–",
     },

@@ -1,8 +1,9 @@
 /** Pictures of revisions, as the tasks made them. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { Icon } from "~/widgets";
 
-/** A small picture; its place is kept while it loads, and stays empty if there is none. */
+/** A small picture; its place is kept while it loads, and has a sign if there is none. */
 export function Thumbnail({
   path,
   size = "small",
@@ -15,7 +16,9 @@ export function Thumbnail({
     <span class={`thumbnail thumbnail-${size}`}>
       {path && !failed ? (
         <img src={path} alt="" loading="lazy" decoding="async" onError={() => setFailed(true)} />
-      ) : null}
+      ) : (
+        <Icon name="asset" />
+      )}
     </span>
   );
 }

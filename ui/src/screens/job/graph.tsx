@@ -22,6 +22,12 @@ interface GraphProps {
   height?: number;
 }
 
+/** As much as the drawing needs in this width, and no more than a screen. */
+function heightFor(structure: Structure, width: number): number {
+  const scale = width > 0 ? fit(structure, { width, height: Number.POSITIVE_INFINITY }).scale : 1;
+  return Math.round(Math.max(280, Math.min(760, structure.height * scale + 40)));
+}
+
 export function Graph({ structure: stored, store, chosen, onChoose, height }: GraphProps): JSX.Element {
   const host = useRef<HTMLDivElement>(null);
   const stage = useRef<SVGGElement>(null);
@@ -189,18 +195,20 @@ export function Graph({ structure: stored, store, chosen, onChoose, height }: Gr
         >
           {isDown ? "Left to right" : "Top to bottom"}
         </Button>
-        <Button look="quiet" icon="submit" label="Zoom in" onClick={() => step(1.25)} />
-        <Button look="quiet" label="Zoom out" onClick={() => step(0.8)} class="zoom-out">
-          −
-        </Button>
-        <Button look="quiet" onClick={showAll}>
-          Fit
-        </Button>
+        <span class="graph-zoom">
+          <Button look="quiet" icon="submit" label="Zoom in" onClick={() => step(1.25)} />
+          <Button look="quiet" label="Zoom out" onClick={() => step(0.8)} class="zoom-out">
+            −
+          </Button>
+          <Button look="quiet" onClick={showAll}>
+            Fit
+          </Button>
+        </span>
       </div>
       <div
         class="graph-view"
         ref={host}
-        style={{ height: `${height ?? Math.max(280, Math.min(620, structure.height + 40))}px` }}
+        style={{ height: `${height ?? heightFor(structure, size.width)}px` }}
         onPointerDown={grab}
       >
         <svg

@@ -152,7 +152,7 @@ function JobPage({ store, job }: { store: JobStore; job: Overview }): JSX.Elemen
   );
 }
 
-/** One pane, or two beside each other where there is room. Both are in the address. */
+/** One pane, or two: beside each other on wide screens, below each other on others. Both are in the address. */
 function Panes({ tabs }: { tabs: readonly Tab[] }): JSX.Element {
   const [shown] = useQuery("tab", "graph");
   const [beside, setBeside] = useQuery("beside", "");
@@ -163,7 +163,7 @@ function Panes({ tabs }: { tabs: readonly Tab[] }): JSX.Element {
     <div class="job-panes">
       {isRoomy ? (
         <label class="job-beside small soft">
-          Beside it{" "}
+          Second pane{" "}
           <select value={second?.id ?? ""} onChange={(event) => setBeside(event.currentTarget.value || null)}>
             <option value="">nothing</option>
             {others.map((tab) => (
@@ -176,10 +176,11 @@ function Panes({ tabs }: { tabs: readonly Tab[] }): JSX.Element {
       ) : null}
       <Split
         name="panes"
+        roomy
         label="Width of the second pane"
         side={
           second ? (
-            <section key={second.id} class="job-second" aria-label={`Beside: ${second.label}`}>
+            <section key={second.id} class="job-second" aria-label={`Second pane: ${second.label}`}>
               <h2>{second.label}</h2>
               {second.panel()}
             </section>

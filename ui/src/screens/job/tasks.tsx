@@ -81,7 +81,14 @@ export function TaskTable({ store }: { store: JobStore }): JSX.Element {
               columns={[
                 { id: "status", title: "State", width: "8rem", cell: (task) => <Status status={task.status} /> },
                 { id: "node", title: "Node", cell: (task) => <span class="mono">{task.node_id}</span> },
-                { id: "attempt", title: "Attempt", width: "5rem", align: "right", cell: (task) => task.attempt },
+                {
+                  id: "attempt",
+                  title: "Attempt",
+                  width: "5rem",
+                  align: "right",
+                  hide: "narrow",
+                  cell: (task) => task.attempt,
+                },
                 {
                   id: "started",
                   title: "Started",

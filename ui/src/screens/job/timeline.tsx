@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
 import { api, clockText, durationText, type Model, now, ok, Resolved, setQuery, useQuery, useResource } from "~/core";
-import { Button, Empty } from "~/widgets";
+import { Button, Empty, useMedia } from "~/widgets";
 import { concurrency, gapsOf, pack, type Span, ticks, union } from "./spans";
 import { isSettled, type JobStore, type NodeOverview } from "./store";
 import { readTasks } from "./tasks";
@@ -268,13 +268,15 @@ function Bars({
 }): JSX.Element {
   const [brush, setBrush] = useState<[number, number]>();
   const field = useRef<HTMLDivElement>(null);
+  const isNarrow = useMedia("(max-width: 40rem)");
   const length = Math.max(1, shown.to - shown.from);
   const percent = (at: number) => (100 * (at - shown.from)) / length;
   const timeAt = (event: PointerEvent) => {
     const frame = field.current?.getBoundingClientRect();
     return frame ? shown.from + (length * (event.clientX - frame.left)) / Math.max(1, frame.width) : shown.from;
   };
-  const marks = ticks((shown.to - origin) / 1000, Math.max(4, Math.round(8 * ((shown.to - origin) / length)))).filter(
+  const most = isNarrow ? 3 : 8;
+  const marks = ticks((shown.to - origin) / 1000, Math.max(most / 2, most * ((shown.to - origin) / length))).filter(
     (seconds) => origin + seconds * 1000 >= shown.from,
   );
   return (

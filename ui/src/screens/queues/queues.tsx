@@ -108,7 +108,7 @@ function Alerts({ queues }: { queues: readonly Queue[] }): JSX.Element | null {
 /** The verdict on a queue, in words. */
 function verdictOf(queue: Queue): [status: string, word: string] {
   if (queue.waiting > 0 && queue.workers === 0) return ["failed", "no worker"];
-  if (queue.waiting === 0 && queue.running === 0) return ["ready", queue.workers ? "empty" : "unused"];
+  if (queue.waiting === 0 && queue.running === 0) return ["idle", queue.workers ? "empty" : "unused"];
   if (queue.waiting === 0) return ["healthy", "keeps up"];
   if (queue.drain_seconds !== null && queue.drain_seconds !== undefined) return ["running", "emptying"];
   return ["degraded", (queue.in_per_minute ?? 0) > (queue.out_per_minute ?? 0) ? "growing" : "waiting"];
@@ -162,6 +162,7 @@ function QueueList({ queues, samples }: { queues: readonly Queue[]; samples: Map
               title: "Oldest",
               width: "5rem",
               align: "right",
+              hide: "narrow",
               cell: (queue) => durationText(queue.oldest_seconds),
             },
             {
@@ -282,7 +283,7 @@ function QueueDetail({ queue, samples }: { queue: Queue; samples: readonly Point
                       {worker.host}:{worker.process_id}
                     </Link>{" "}
                     <span class="faint">
-                      {worker.tasks_held} of {counted(worker.slots, "slot")}
+                      {counted(worker.tasks_held, "task")} in {counted(worker.slots, "slot")}
                       {worker.draining ? ", draining" : ""}
                     </span>
                   </li>

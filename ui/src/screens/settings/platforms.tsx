@@ -91,7 +91,7 @@ export function Platforms(): JSX.Element {
                 {
                   id: "review",
                   title: "Review",
-                  width: "11rem",
+                  width: "9rem",
                   hide: "medium",
                   cell: (one) => REVIEWS[one.review] ?? one.review,
                 },
@@ -115,7 +115,7 @@ export function Platforms(): JSX.Element {
                       {
                         id: "act",
                         title: <span class="sr-only">Actions</span>,
-                        width: "7.5rem",
+                        width: "8.5rem",
                         align: "right" as const,
                         cell: (one: Platform) =>
                           one.active ? (

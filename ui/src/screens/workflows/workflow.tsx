@@ -180,6 +180,15 @@ interface Input {
   rules: Record<string, unknown>;
 }
 
+function rulesText(rules: Record<string, unknown>): string {
+  const words = Object.entries(rules).map(([name, value]) =>
+    name === "enum" && Array.isArray(value)
+      ? `one of ${value.join(", ")}`
+      : `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`,
+  );
+  return words.join("; ");
+}
+
 function Inputs({ workflow }: { workflow: Detail }): JSX.Element {
   const inputs = Object.entries((workflow.definition.inputs ?? {}) as Record<string, Record<string, unknown>>).map(
     ([name, spec]): Input => {
@@ -210,8 +219,8 @@ function Inputs({ workflow }: { workflow: Detail }): JSX.Element {
         rows={inputs}
         rowKey={(input) => input.name}
         columns={[
-          { id: "name", title: "Name", width: "14rem", cell: (input) => <code>{input.name}</code> },
-          { id: "type", title: "Type", width: "8rem", cell: (input) => input.type },
+          { id: "name", title: "Name", width: "11rem", cell: (input) => <code>{input.name}</code> },
+          { id: "type", title: "Type", width: "5.5rem", cell: (input) => input.type },
           {
             id: "required",
             title: "Required",
@@ -222,7 +231,7 @@ function Inputs({ workflow }: { workflow: Detail }): JSX.Element {
           {
             id: "default",
             title: "Default",
-            width: "10rem",
+            width: "8rem",
             hide: "narrow",
             cell: (input) =>
               input.fallback === undefined || input.fallback === null ? (
@@ -242,7 +251,7 @@ function Inputs({ workflow }: { workflow: Detail }): JSX.Element {
             hide: "medium",
             cell: (input) =>
               Object.keys(input.rules).length ? (
-                <code title={JSON.stringify(input.rules)}>{JSON.stringify(input.rules)}</code>
+                <span title={rulesText(input.rules)}>{rulesText(input.rules)}</span>
               ) : (
                 "–"
               ),

@@ -91,6 +91,7 @@ export default function Workflows(): JSX.Element {
                   id: "runs",
                   title: "Last 20 runs",
                   width: "13rem",
+                  hide: "narrow",
                   cell: (workflow) => (
                     <RunBars runs={data.runs[workflow.workflow_id] ?? []} workflow={workflow.workflow_id} />
                   ),
