@@ -233,7 +233,7 @@ class Reads:
     async def check(self) -> Row:
         """Whether every view is there, and whether this role could write."""
         query = self._text(
-            "SELECT (SELECT count(is_cancelling) + count(is_unpublished) FROM {schema}.dag_gateway_requests WHERE false)"
+            "SELECT (SELECT count((is_cancelling, is_unpublished)) FROM {schema}.dag_gateway_requests WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_keys WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_outputs WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_files WHERE false) AS rows, EXISTS ("
