@@ -9,7 +9,7 @@ import pytest
 from rmhdag.models.scopes import Scope
 from rmhdag.services import commands
 from rmhdag.store import poison
-from rmhdag.views import approvals
+from rmhdag.views import approvals, reviews
 from rmhdag.workflow.definition import ApprovalNode, WorkflowDefinition
 from tests.api.serving import ServedHere
 from tests.engine.definitions import task, workflow
@@ -117,12 +117,12 @@ def test_the_list_reads_none_of_what_has_ended(platform: Platform) -> None:
     platform.conn.execute(FINISHED.encode())
     platform.conn.execute("SET plan_cache_mode = force_generic_plan")
     first = {"namespace": "default", "limit": 50, **approvals.FIRST._asdict()}
-    hot = Hot(approvals.SQL, "waiting", first | {"requested_at": first["requested_at"].isoformat()}, rows=50)
+    hot = Hot(reviews.SQL, "waiting_nodes", first | {"requested_at": first["requested_at"].isoformat()}, rows=50)
     for moment in ("not analysed", "analysed"):
         prepare(platform.conn, hot)
         plan = explain(platform.conn, hot)
         assert not scanned(plan) & {"dag_jobs", "dag_node_states"}, f"{moment}: {plan}"
         pages = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
         assert pages <= 10 * hot.rows, f"{moment}: {pages} pages"
-        platform.conn.execute("DEALLOCATE waiting")
+        platform.conn.execute("DEALLOCATE waiting_nodes")
         platform.conn.execute("ANALYZE")

@@ -30,11 +30,21 @@ OLD, NEW = 300, 2_000
 pytestmark = pytest.mark.timeout(400)
 
 
+def variables_of(root: str, postgis_dsn: str) -> dict[str, str]:
+    return {
+        "RMHDAG_STORAGE": root,
+        "RMHDAG_POSTGIS_URL": postgis_dsn,
+        "DAG_WORKER_QUEUE": "light-tasks",
+        "WORKER_QUEUE": "heavy-tasks",
+    }
+
+
 class Reader:
     """Looks at the public table all the time."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, table: str) -> None:
         self._dsn = dsn
+        self._count = f"SELECT count(*) FROM {table}".encode()
         self._over = threading.Event()
         self.counts: set[int] = set()
         self._thread = threading.Thread(target=self._read)
@@ -42,7 +52,7 @@ class Reader:
     def _read(self) -> None:
         with psycopg.connect(self._dsn, autocommit=True) as conn:
             while not self._over.wait(0.005):
-                row = conn.execute("SELECT count(*) FROM geo.killed").fetchone()
+                row = conn.execute(self._count).fetchone()
                 assert row is not None
                 self.counts.add(row[0])
 
@@ -62,12 +72,7 @@ def test_killed_processes_lose_and_double_nothing(cluster: Cluster, tmp_path: Pa
         boxes = [shapely.box(n % 300 / 2, 0, n % 300 / 2 + 0.4, 1 + n / 100) for n in range(count)]
         storage.upload(write(tmp_path / name, boxes, {"n": list(range(count))}), BlobAddress(Zone.BRONZE, "in", name))
     definition = load_file(WORKFLOW).definition
-    variables = {
-        "RMHDAG_STORAGE": root,
-        "RMHDAG_POSTGIS_URL": postgis_dsn,
-        "DAG_WORKER_QUEUE": "light-tasks",
-        "WORKER_QUEUE": "heavy-tasks",
-    }
+    variables = variables_of(root, postgis_dsn)
     inputs = {"container_name": "in", "table_name": "killed", "chunk_size": 100, "overwrite": True}
     orchestrator = cluster.orchestrator(**variables)
     worker = cluster.worker("--concurrency", "1", **variables)
@@ -81,7 +86,7 @@ def test_killed_processes_lose_and_double_nothing(cluster: Cluster, tmp_path: Pa
 
         cluster.wait_for(lambda: ask("SELECT to_regclass('geo.killed') IS NOT NULL"), "the first table is shown")
         assert ask("SELECT count(*) FROM geo.killed") == OLD
-        with Reader(postgis_dsn) as reader:
+        with Reader(postgis_dsn, "geo.killed") as reader:
             second = cluster.submit(definition, {**inputs, "blob_name": "new.gpkg"})
             chunks = "SELECT count(*) FROM geo_work.loaded_chunks WHERE stored_name LIKE 'killed_%' AND first_id > 300"
             cluster.wait_for(lambda: ask(chunks) >= 2, "some chunks are loaded")
@@ -109,7 +114,7 @@ STOPS = {
     "the table is made": "LOCK TABLE geo_work.loaded_tables IN EXCLUSIVE MODE",
     "a chunk is loaded": "LOCK TABLE geo_work.loaded_chunks IN EXCLUSIVE MODE",
     "the table is indexed": f"LOCK TABLE {STORED} IN ROW EXCLUSIVE MODE",
-    "the new table is shown": "LOCK TABLE geo.killed IN ACCESS SHARE MODE",
+    "the new table is shown": "LOCK TABLE geo.stopped IN ACCESS SHARE MODE",
 }
 
 
@@ -117,13 +122,8 @@ def test_both_killed_in_the_middle_of_every_step(cluster: Cluster, tmp_path: Pat
     root = f"file://{tmp_path / 'blobs'}"
     storage = open_storage(StorageSettings(root=root), "default")
     definition = load_file(WORKFLOW).definition
-    variables = {
-        "RMHDAG_STORAGE": root,
-        "RMHDAG_POSTGIS_URL": postgis_dsn,
-        "DAG_WORKER_QUEUE": "light-tasks",
-        "WORKER_QUEUE": "heavy-tasks",
-    }
-    inputs = {"container_name": "in", "table_name": "killed", "chunk_size": 100, "overwrite": True}
+    variables = variables_of(root, postgis_dsn)
+    inputs = {"container_name": "in", "table_name": "stopped", "chunk_size": 100, "overwrite": True}
 
     def order(count: int) -> str:
         boxes = [shapely.box(n % 300 / 2, 0, n % 300 / 2 + 0.4, 1 + n / 100) for n in range(count)]
@@ -144,8 +144,8 @@ def test_both_killed_in_the_middle_of_every_step(cluster: Cluster, tmp_path: Pat
             return None if row is None else row[0]
 
         def is_shown_alone(count: int) -> bool:
-            tables = "SELECT count(*) FROM pg_tables WHERE tablename LIKE 'killed%%'"
-            shown = ask("SELECT to_regclass('geo.killed') IS NOT NULL") and ask("SELECT count(*) FROM geo.killed")
+            tables = "SELECT count(*) FROM pg_tables WHERE tablename LIKE 'stopped%%'"
+            shown = ask("SELECT to_regclass('geo.stopped') IS NOT NULL") and ask("SELECT count(*) FROM geo.stopped")
             return bool(shown == count and ask(tables) == 1)
 
         processes = start()
@@ -154,10 +154,11 @@ def test_both_killed_in_the_middle_of_every_step(cluster: Cluster, tmp_path: Pat
         cluster.wait_for(partial(is_shown_alone, count), "the first table is shown")
         waiting = """SELECT count(*) FROM pg_locks WHERE NOT granted
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
-        newest = "SELECT max(stored_name) FROM geo_work.loaded_tables WHERE NOT is_finished AND relation <> 0"
+        newest = """SELECT max(stored_name) FROM geo_work.loaded_tables
+            WHERE NOT is_finished AND relation <> 0 AND stored_name LIKE 'stopped%%'"""
         for stop, lock in STOPS.items():
             before, count = count, count + 700
-            with Reader(postgis_dsn) as reader:
+            with Reader(postgis_dsn, "geo.stopped") as reader:
                 with holder.transaction():
                     if STORED in lock:
                         job_id = order(count)
@@ -173,9 +174,9 @@ def test_both_killed_in_the_middle_of_every_step(cluster: Cluster, tmp_path: Pat
                 assert cluster.wait_for_end(job_id) == ["completed"], stop
                 cluster.wait_for(partial(is_shown_alone, count), f"the new table is shown after: {stop}")
             assert reader.counts <= {before, count}, stop
-            numbers = ask("SELECT count(DISTINCT n) || ' ' || count(DISTINCT id) || ' ' || max(id) FROM geo.killed")
+            numbers = ask("SELECT count(DISTINCT n) || ' ' || count(DISTINCT id) || ' ' || max(id) FROM geo.stopped")
             assert numbers == f"{count} {count} {count}", stop
-            indexes = "SELECT count(*) FROM pg_index WHERE indrelid = 'geo.killed'::regclass AND indisvalid"
+            indexes = "SELECT count(*) FROM pg_index WHERE indrelid = 'geo.stopped'::regclass AND indisvalid"
             assert ask(indexes) == 2, stop
     cluster.check_rows()
 
@@ -186,12 +187,7 @@ def test_tables_wait_for_an_approval_if_the_order_says_so(cluster: Cluster, tmp_
     boxes = [shapely.box(n, 0, n + 0.5, 1) for n in range(OLD // 10)]
     file = write(tmp_path / "asked.gpkg", boxes, {"n": list(range(len(boxes)))})
     storage.upload(file, BlobAddress(Zone.BRONZE, "in", "asked.gpkg"))
-    variables = {
-        "RMHDAG_STORAGE": root,
-        "RMHDAG_POSTGIS_URL": postgis_dsn,
-        "DAG_WORKER_QUEUE": "light-tasks",
-        "WORKER_QUEUE": "heavy-tasks",
-    }
+    variables = variables_of(root, postgis_dsn)
     inputs = {"container_name": "in", "blob_name": "asked.gpkg", "require_approval": True}
     definition = load_file(WORKFLOW).definition
     cluster.orchestrator(**variables)

@@ -5,15 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from psycopg.rows import dict_row
-
 from rmhdag.models.api.approvals import ApprovalKind, WaitingApproval
 from rmhdag.models.scopes import Scope
 from rmhdag.store.connection import Conn
-from rmhdag.store.queries import load_queries
-from rmhdag.views.reviews import ReviewLine, ReviewPlace, read_reviews
-
-SQL = load_queries(__file__)
+from rmhdag.views.reviews import ReviewLine, ReviewPlace, read_reviews, read_waiting_nodes
 
 
 class ApprovalPlace(NamedTuple):
@@ -36,8 +31,7 @@ def read_approvals(conn: Conn, namespace: str, *, after: ApprovalPlace | None = 
     """Longest waiting first; `after` is where the page before ended."""
     place = after or FIRST
     parameters = {"namespace": namespace, "limit": limit, **place._asdict()}
-    with conn.cursor(row_factory=dict_row) as cursor:
-        nodes = [_of_node(row) for row in cursor.execute(SQL["waiting"], parameters)]
+    nodes = [_of_node(row) for row in read_waiting_nodes(conn, parameters)]
     after_review = ReviewPlace(place.requested_at, place.first_id)
     revisions = [_of_revision(line) for line in read_reviews(conn, namespace, after=after_review, limit=limit)]
     return sorted([*nodes, *revisions], key=lambda line: line.place)[:limit]

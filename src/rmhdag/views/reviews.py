@@ -1,4 +1,4 @@
-"""Revisions that wait for a reviewer, as they are shown."""
+"""Revisions that wait for a reviewer, as they are shown; and the rows of approval nodes, which follow the same rule."""
 
 from __future__ import annotations
 
@@ -45,6 +45,11 @@ def read_reviews(conn: Conn, namespace: str, *, after: ReviewPlace | None = None
     parameters = {"namespace": namespace, "limit": limit, **(after or FIRST)._asdict()}
     with conn.cursor(row_factory=dict_row) as cursor:
         return [_line(row) for row in cursor.execute(SQL["waiting_reviews"], parameters)]
+
+
+def read_waiting_nodes(conn: Conn, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    with conn.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(SQL["waiting_nodes"], parameters).fetchall()
 
 
 def count_waiting(conn: Conn, namespace: str | None = None) -> list[WaitingCount]:

@@ -100,8 +100,8 @@ class GeometryCleaner:
         if not len(plain.rows):
             return rest
         source = parsed.wkb if len(plain.rows) == len(parsed.wkb) else parsed.wkb.take(pa.array(plain.rows))
-        kept = Cleaned(with_head(source, POLYGON), plain.rows, np.full(len(plain.rows), MULTI[POLYGON]), plain.bounds)
-        return _in_order(kept, rest) if len(rest.rows) else kept
+        clean = Cleaned(with_head(source, POLYGON), plain.rows, np.full(len(plain.rows), MULTI[POLYGON]), plain.bounds)
+        return _in_order(clean, rest) if len(rest.rows) else clean
 
     def _clean_rest(self, parsed: Parsed) -> Cleaned:
         """What GEOS has read."""
@@ -261,11 +261,11 @@ class GeometryCleaner:
         self._findings.add(Finding.NULL_GEOMETRY, "features without a geometry are left out", len(rows), samples)
 
 
-def _in_order(kept: Cleaned, rest: Cleaned) -> Cleaned:
+def _in_order(clean: Cleaned, rest: Cleaned) -> Cleaned:
     """Both together, in the order of the file."""
-    rows, types, bounds = (np.concatenate(pair) for pair in zip(kept[1:], rest[1:], strict=True))
+    rows, types, bounds = (np.concatenate(pair) for pair in zip(clean[1:], rest[1:], strict=True))
     order = np.argsort(rows)
-    wkb = pa.concat_arrays([kept.wkb, rest.wkb]).take(pa.array(order))
+    wkb = pa.concat_arrays([clean.wkb, rest.wkb]).take(pa.array(order))
     return Cleaned(wkb, rows[order], types[order], bounds[order])
 
 

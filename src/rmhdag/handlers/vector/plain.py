@@ -35,7 +35,7 @@ class Plain(NamedTuple):
 def plain_polygons(wkb: pa.Array) -> Plain:
     """Those in degrees, between -180 and 180, that need neither a cut nor a repair nor another direction."""
     sizes, starts, data = _layout(wkb)
-    found: list[tuple[np.ndarray, np.ndarray]] = []
+    groups: list[tuple[np.ndarray, np.ndarray]] = []
     for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
         vertices, rest = divmod(int(size) - HEAD.size, POINT_BYTES)
         if rest or count < LEAST_ROWS or not LEAST_VERTICES <= vertices <= MOST_VERTICES:
@@ -48,11 +48,11 @@ def plain_polygons(wkb: pa.Array) -> Plain:
         head = np.frombuffer(HEAD.pack(LITTLE_ENDIAN, POLYGON, ONE_RING, vertices), dtype=np.uint8)
         is_plain, bounds = _around_one_point(block[:, HEAD.size :])
         is_plain &= (block[:, : HEAD.size] == head).all(axis=1)
-        found.append((rows[is_plain], bounds[is_plain]))
-    if not found:
+        groups.append((rows[is_plain], bounds[is_plain]))
+    if not groups:
         return Plain(np.array([], dtype=np.int64), np.empty((0, 4)))
-    rows, bounds = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    if len(found) == 1:
+    rows, bounds = (np.concatenate(parts) for parts in zip(*groups, strict=True))
+    if len(groups) == 1:
         return Plain(rows, bounds)
     order = np.argsort(rows)
     return Plain(rows[order], bounds[order])
