@@ -131,6 +131,7 @@ def test_tasks_whose_handler_no_live_worker_has_are_told(api: Served, platform: 
         "Waiting for a worker that has the handler echo: none of the live workers of queue light (1) has it."
     )
     assert "`rmhdag worker --queue light --handlers MODULE`" in reason["hint"]
+    assert "`rmhdag.handlers.examples`" in reason["hint"], "workers in production do not load them by default"
     metric = 'rmhdag_unserved_tasks{handler="echo",queue="light"} 1.0'
     wait_until(lambda: metric in client.get("/metrics").text)
     # That nobody serves the queue at all is another check.

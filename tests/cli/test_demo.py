@@ -81,6 +81,14 @@ def test_the_same_again_is_the_next_revision_with_the_same_content(up: Up, told:
     assert {item.id for item in catalogue.get_items(recursive=True)} == {"dem-9", "multiband-9"}
 
 
+def test_a_table_that_waits_for_a_decision_is_not_called_loaded(up: Up, told: dict[str, str]) -> None:
+    done = start_cli(up.home, "demo", "--size", "300", **up.environment)
+    assert done.returncode == 0, done.stderr
+    assert "geo.stations: 240 rows, MultiPoint" in done.stderr
+    assert "waits for a decision before it is served; `rmhdag approvals` lists it" in done.stderr
+    assert "loaded into these tables" not in done.stderr
+
+
 def test_a_raster_that_is_refused_ends_the_command_with_the_sentence(up: Up, told: dict[str, str]) -> None:
     broken = Path(up.facts["storage"], "bronze", "samples", "broken.tif")
     broken.write_bytes(b"PK\x03\x04 not a raster")

@@ -188,10 +188,12 @@ def submit(
             raise
 
 
-def tell_review(platform: Operations, asset_id: str, revision: int) -> None:
-    """The job has completed, but what it has made may not be served yet."""
-    if platform.revision(asset_id, revision).review_state == "pending_review":
+def tell_review(platform: Operations, asset_id: str, revision: int) -> bool:
+    """The job has completed, but what it has made may not be served yet. True if it waits."""
+    is_waiting = platform.revision(asset_id, revision).review_state == "pending_review"
+    if is_waiting:
         say(f"revision {revision} waits for a decision before it is served; `rmhdag approvals` lists it")
+    return is_waiting
 
 
 def order(platform: Operations, body: dict[str, Any], platform_id: str, refs: list[str]) -> tuple[str, dict[str, Any]]:

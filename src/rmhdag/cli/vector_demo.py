@@ -8,6 +8,7 @@ from rmhdag.cli.failure import CommandFailed
 from rmhdag.cli.operations import Operations
 from rmhdag.cli.output import paint, say
 from rmhdag.cli.sample_data import CONTAINER
+from rmhdag.cli.submit import tell_review
 from rmhdag.cli.waiting import watch_to_end
 from rmhdag.models.api.assets import WorkOrderBody
 from rmhdag.models.blobs import BlobAddress
@@ -46,4 +47,7 @@ def show_vectors(platform: Operations, storage: Storage, seed: int) -> None:
     ended = watch_to_end(platform, str(accepted.job_id))
     tables = (ended.result_data or {}).get("tables") or []
     rows = [f"  {table['collection']}: {table['row_count']:,} rows, {table['geometry_type']}" for table in tables]
-    say("\n".join(["loaded into these tables:", *rows]))
+    assert accepted.asset_id is not None
+    assert accepted.revision is not None
+    is_waiting = tell_review(platform, accepted.asset_id, accepted.revision)
+    say("\n".join(["the tables will be:" if is_waiting else "loaded into these tables:", *rows]))

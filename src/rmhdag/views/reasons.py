@@ -80,7 +80,10 @@ def _reason(run: JobRun, answer: Explanation, row: NodeRow) -> Reason:
             f"Waiting for a worker that has the handler {row.handler}: "
             f"none of the live workers of queue {row.queue} ({row.workers}) has it."
         )
-        hint = f"Start a worker that loads its module: `rmhdag worker --queue {row.queue} --handlers MODULE`."
+        hint = (
+            f"Start a worker that loads its module: `rmhdag worker --queue {row.queue} --handlers MODULE`. "
+            "Examples such as hello_world are in `rmhdag.handlers.examples`."
+        )
     elif row.available_at is not None:
         code = ReasonCode.WAITS_FOR_DUE_TIME
         text = f"Its handler asked to be called again at {in_words(row.available_at)}."
