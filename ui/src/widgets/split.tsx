@@ -50,6 +50,7 @@ interface SplitProps {
 
 export function Split({ name, label, children, side, sideFirst = false, roomy = false }: SplitProps): JSX.Element {
   const frame = useRef<HTMLDivElement>(null);
+  const grip = useRef<HTMLDivElement>(null);
   const share = shareOf(name);
   const set = (percent: number) => {
     share.value = Math.round(Math.min(MOST, Math.max(LEAST, percent)) * 10) / 10;
@@ -59,7 +60,7 @@ export function Split({ name, label, children, side, sideFirst = false, roomy = 
     const box = frame.current?.getBoundingClientRect();
     if (event.button !== 0 || !box) return;
     event.preventDefault();
-    bar.focus();
+    grip.current?.focus({ preventScroll: true });
     bar.setPointerCapture(event.pointerId);
     const onMove = (next: PointerEvent) => set((100 * (box.right - next.clientX)) / box.width);
     const onEnd = () => {
@@ -91,21 +92,24 @@ export function Split({ name, label, children, side, sideFirst = false, roomy = 
         <div class="split-part">{children}</div>
         {side ? (
           <>
-            <div
-              class="split-bar"
-              role="separator"
-              tabIndex={0}
-              aria-orientation="vertical"
-              aria-label={label}
-              aria-valuenow={Math.round(share.value)}
-              aria-valuemin={LEAST}
-              aria-valuemax={MOST}
-              aria-valuetext={`${Math.round(share.value)} % of the width`}
-              title="Drag, or move with the arrow keys; Enter or a double click takes the usual width"
-              onPointerDown={grab}
-              onDblClick={() => set(USUAL)}
-              onKeyDown={move}
-            />
+            {/* biome-ignore lint/a11y/noStaticElementInteractions: it widens the grip for pointers; the grip has the keys */}
+            <div class="split-bar" onPointerDown={grab} onDblClick={() => set(USUAL)}>
+              {/* What gets the focus is small and in sight: the page need not jump to show all of a tall bar. */}
+              <div
+                class="split-grip"
+                ref={grip}
+                role="separator"
+                tabIndex={0}
+                aria-orientation="vertical"
+                aria-label={label}
+                aria-valuenow={Math.round(share.value)}
+                aria-valuemin={LEAST}
+                aria-valuemax={MOST}
+                aria-valuetext={`${Math.round(share.value)} % of the width`}
+                title="Drag, or move with the arrow keys; Enter or a double click takes the usual width"
+                onKeyDown={move}
+              />
+            </div>
             <div class="split-part split-side">{side}</div>
           </>
         ) : null}

@@ -320,7 +320,13 @@ function RevisionTable({
         </Link>
       ),
     },
-    { id: "status", title: "Processing", width: "9rem", cell: (one) => <Status status={one.status} look="plain" /> },
+    {
+      id: "status",
+      title: "Processing",
+      width: "9rem",
+      hide: "narrow",
+      cell: (one) => <Status status={one.status} look="plain" />,
+    },
     {
       id: "review",
       title: "Review",

@@ -273,7 +273,7 @@ function LetterTable({ letters, isShort }: { letters: readonly Letter[]; isShort
         {
           id: "what",
           title: "What",
-          width: isShort ? "" : "14rem",
+          width: isShort ? "" : "min(14rem, 26vw)",
           cell: (letter) => (
             <Link to={letterTo(letter.dead_letter_id)}>{letter.node_id ?? shortId(letter.dead_letter_id)}</Link>
           ),

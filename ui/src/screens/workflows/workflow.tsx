@@ -219,7 +219,7 @@ function Inputs({ workflow }: { workflow: Detail }): JSX.Element {
         rows={inputs}
         rowKey={(input) => input.name}
         columns={[
-          { id: "name", title: "Name", width: "11rem", cell: (input) => <code>{input.name}</code> },
+          { id: "name", title: "Name", width: "min(11rem, 30vw)", cell: (input) => <code>{input.name}</code> },
           { id: "type", title: "Type", width: "5.5rem", cell: (input) => input.type },
           {
             id: "required",
@@ -380,11 +380,17 @@ function NodeFigures({ name }: { name: string }): JSX.Element {
             rowKey={(node) => node.node_id}
             columns={[
               { id: "node", title: "Node", cell: (node) => <code>{node.node_id}</code> },
-              { id: "runs", title: "Runs", width: "6rem", align: "right", cell: (node) => node.total_executions },
+              {
+                id: "runs",
+                title: "Runs",
+                width: "min(6rem, 18vw)",
+                align: "right",
+                cell: (node) => node.total_executions,
+              },
               {
                 id: "rate",
                 title: "Success",
-                width: "6rem",
+                width: "min(6rem, 19vw)",
                 align: "right",
                 cell: (node) => percentText(node.success_rate),
               },
@@ -393,12 +399,13 @@ function NodeFigures({ name }: { name: string }): JSX.Element {
                 title: "p50",
                 width: "6rem",
                 align: "right",
+                hide: "narrow",
                 cell: (node) => durationText(node.p50_duration_seconds),
               },
               {
                 id: "p95",
                 title: "p95",
-                width: "6rem",
+                width: "min(6rem, 18vw)",
                 align: "right",
                 cell: (node) => durationText(node.p95_duration_seconds),
               },
