@@ -81,6 +81,7 @@ def arrive(up: Running, browser: Browser) -> Iterator[Arrive]:
         url: str | None = None,
         signed_in: bool = True,
         namespace: str = "default",
+        name: str = "ada",
     ) -> Visitor:
         context = browser.new_context(
             viewport={"width": width, "height": 800}, color_scheme="dark" if theme == "dark" else "light"
@@ -89,7 +90,7 @@ def arrive(up: Running, browser: Browser) -> Iterator[Arrive]:
         visitors.append(visitor)
         if signed_in:
             token = api_keys.create_login(
-                up.cluster.conn, "ada", scopes or EVERYTHING, created_by="test", namespace=namespace
+                up.cluster.conn, name, scopes or EVERYTHING, created_by="test", namespace=namespace
             )
             visitor.page.goto(f"{visitor.url}/login?token={token}")
             visitor.page.locator("h1").first.wait_for()

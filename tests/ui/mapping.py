@@ -83,7 +83,6 @@ class MapData:
         refs = {"dataset_id": title}
         row = GeospatialAsset(
             asset_id=asset_id,
-            platform_id="ddh",
             kind=AssetKind.RASTER,
             platform_refs=refs,
             latest_revision=revisions,
@@ -91,7 +90,7 @@ class MapData:
             created_by="ann",
             created_at=NOW,
             updated_at=NOW,
-            **more,
+            **{"platform_id": "ddh", **more},
         )
         self._put(row)
         return asset_id

@@ -136,6 +136,22 @@ def test_a_revision_is_found_and_approved_by_keyboard_alone(visit: Arrive, data:
     assert data.review_of(asset_id, 1) == ("approved", "public", "ada", 1)
 
 
+def test_who_ordered_it_leaves_the_approval_to_somebody_else(visit: Arrive, data: MapData, up: Running) -> None:
+    up.cluster.conn.execute(
+        "INSERT INTO dag_platforms (platform_id, identity_refs, review, created_by)"
+        """ VALUES ('four', '["dataset_id"]', 'four_eyes', 'otto')"""
+    )
+    asset_id = data.add_asset("of four eyes", 1, platform_id="four", approval_state=ApprovalState.PENDING_REVIEW)
+    data.add_revision(asset_id, 1, ApprovalState.PENDING_REVIEW, left=LOW, right=HIGH)
+    for name, offers in (("ann", 0), ("ada", 1)):
+        visitor = visit(Scope.READ, Scope.REVIEWER, name=name)
+        for path in (f"/assets/{asset_id}", f"/approvals?at={asset_id}:1"):
+            page = visitor.go(path)
+            expect(page.get_by_role("button", name="Reject")).to_be_visible()
+            expect(page.get_by_text("another reviewer has to approve it")).to_have_count(1 - offers)
+            expect(page.get_by_role("button", name="Approve", exact=True)).to_have_count(offers)
+
+
 def test_two_revisions_are_compared_with_a_slider(visit: Arrive, data: MapData) -> None:
     asset_id = data.add_asset("compared", 2, current_revision=1, approval_state=ApprovalState.PENDING_REVIEW)
     data.add_revision(asset_id, 1, ApprovalState.APPROVED, left=LOW, right=LOW)

@@ -8,7 +8,6 @@ import {
   Link,
   type Model,
   may,
-  me,
   ok,
   Resolved,
   shortId,
@@ -20,7 +19,7 @@ import {
   useTitle,
 } from "~/core";
 import { Button, CopyButton, Empty, ErrorBox, Facts, Page, Section, Status, Time } from "~/widgets";
-import { Decisions } from "../assets/decisions";
+import { Decisions, ownOrder } from "../assets/decisions";
 import { RevisionView } from "../assets/revision-view";
 import { Thumbnail } from "../assets/thumbnail";
 import { titleOf } from "../assets/titles";
@@ -33,10 +32,6 @@ const nameOf = (one: Waiting): string =>
   one.kind === "revision"
     ? titleOf(one.platform_refs, shortId(one.asset_id ?? ""))
     : `${one.workflow_id ?? "Job"} · ${one.node_id}`;
-
-/** With four eyes: who ordered it must leave the approval to somebody else. */
-const ownOrder = (one: Waiting): string =>
-  one.not_by.includes(me.value?.name ?? "") ? "You ordered it, so another reviewer has to approve it." : "";
 
 export default function Approvals(): JSX.Element {
   useTitle("Approvals");
@@ -176,7 +171,7 @@ function ContentReview({ one, reload }: { one: Waiting; reload: () => void }): J
           </p>
         </div>
         {may("reviewer") ? (
-          <Decisions subject={subject} served={served} onDone={reload} inbox notApproved={ownOrder(one)} />
+          <Decisions subject={subject} served={served} onDone={reload} inbox notApproved={ownOrder(one.not_by)} />
         ) : (
           <p class="faint">Deciding needs the scope “reviewer”, which your key does not have.</p>
         )}
@@ -256,7 +251,7 @@ function NodeDecision({ one, reload }: { one: Waiting; reload: () => void }): JS
     setBusy("");
   };
   const isAllowed = one.needs_scopes.some((scope) => may(scope));
-  const own = ownOrder(one);
+  const own = ownOrder(one.not_by);
   return (
     <Section title={nameOf(one)} class="review-node">
       <p class="quoted">{one.message ?? "The workflow asks for a decision."}</p>

@@ -5,6 +5,7 @@ import {
   bytesText,
   Link,
   type Model,
+  may,
   ok,
   Resolved,
   type ScreenProps,
@@ -28,7 +29,7 @@ import {
   Tabs,
   Time,
 } from "~/widgets";
-import { Decisions } from "./decisions";
+import { Decisions, ownOrder } from "./decisions";
 import { LineageView } from "./lineage";
 import { RevisionView, useItems } from "./revision-view";
 import { standing, titleOf } from "./titles";
@@ -82,9 +83,19 @@ function Revisions({
   const [againstText, compare] = useQuery("against");
   const complete = revisions.filter((one) => one.status === "completed" && !one.unpublished_at);
   const revision = revisions.find((one) => String(one.revision) === chosenText) ?? complete[0] ?? revisions[0];
+  // Only the list of what waits says who must not approve it.
+  const waits = revision?.review_state === "pending_review" && may("reviewer");
+  const waiting = useResource(
+    async (signal) =>
+      waits ? (await ok(api.GET("/api/v1/approvals", { params: { query: { limit: 200 } }, signal }))).approvals : [],
+    [asset.asset_id, waits],
+  );
   if (!revision) return <Empty title="No revision yet" />;
   const against = complete.find((one) => String(one.revision) === againstText && one.revision !== revision.revision);
   const { asset_id } = asset;
+  const approval = waiting.data.value?.find(
+    (one) => one.kind === "revision" && one.asset_id === asset_id && one.revision === revision.revision,
+  );
   return (
     <>
       <div class="asset-bar">
@@ -134,6 +145,7 @@ function Revisions({
           subject={{ ...revision, asset_id, unpublished_at: revision.unpublished_at ?? null }}
           served={asset.current_revision}
           onDone={onDone}
+          notApproved={ownOrder(approval?.not_by ?? [])}
         />
       </div>
       <Tabs

@@ -1,7 +1,7 @@
 /** Decisions about a revision: each names the content that is shown, and is refused if that is another by now. */
 import type { ComponentChildren, JSX } from "preact";
 import { useId, useState } from "preact/hooks";
-import { type ApiError, api, asApiError, bytesText, counted, type Model, may, ok, toast } from "~/core";
+import { type ApiError, api, asApiError, bytesText, counted, type Model, may, me, ok, toast } from "~/core";
 import { Button, confirm, Dialog, ErrorBox } from "~/widgets";
 
 export interface Subject {
@@ -26,6 +26,10 @@ interface DecisionsProps {
   /** Beside the buttons. */
   children?: ComponentChildren;
 }
+
+/** With four eyes: who ordered it must leave the approval to somebody else. */
+export const ownOrder = (notBy: readonly string[]): string =>
+  notBy.includes(me.value?.name ?? "") ? "You ordered it, so another reviewer has to approve it." : "";
 
 const pathOf = (subject: Subject) => ({ path: { asset_id: subject.asset_id, revision: subject.revision } });
 
