@@ -163,7 +163,7 @@ function ContentReview({ one, reload }: { one: Waiting; reload: () => void }): J
             {nameOf(one)}, revision {revision}
           </h2>
           <p class="faint">
-            Submitted by {one.submitted_by}, waiting <Time at={one.waiting_since} />. Content{" "}
+            Submitted by {one.submitted_by}, complete <Time at={one.waiting_since} />. Content{" "}
             <code data-testid="content-hash" title={one.content_hash ?? ""}>
               {one.content_hash?.slice(0, 16)}
             </code>
@@ -264,7 +264,7 @@ function NodeDecision({ one, reload }: { one: Waiting; reload: () => void }): JS
             </Link>,
           ],
           ["Submitted by", one.submitted_by],
-          ["Waiting", <Time key="t" at={one.waiting_since} />],
+          ["Asked", <Time key="t" at={one.waiting_since} />],
           ["Fails without a decision", one.deadline_at ? <Time at={one.deadline_at} /> : null],
           ["Approvers", one.approvers.length ? one.approvers.join(", ") : null],
         ]}

@@ -40,7 +40,7 @@ export function RevisionView({ asset_id, revision, against, height = "30rem" }: 
       isEmpty={(list) => list.length === 0}
       empty={
         <Empty title="Nothing to show on a map" icon="map">
-          This revision has published no STAC item. Its files and outputs are in the other tabs.
+          This revision has published no STAC item. Its page lists its files and outputs.
         </Empty>
       }
     >
