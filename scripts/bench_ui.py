@@ -154,7 +154,7 @@ class Bench:
     def json_bytes(self, query: str, selector: str) -> float:
         responses: list[Response] = []
         page = self.context.new_page()
-        page.on("response", responses.append)
+        page.on("response", lambda response: responses.append(response))
         page.goto(f"{self.api.url}/ui/jobs/{self.seeded.large_id}{query}")
         page.locator(selector).wait_for()
         self.live(page)

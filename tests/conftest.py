@@ -84,6 +84,13 @@ def required_binaries(name: str) -> ServerBinaries:
     return found
 
 
+def required_postgis() -> ServerBinaries:
+    """The binaries of a server that has PostGIS."""
+    found = required_binaries("debian15")
+    require(found.has_postgis, "Debian's postgresql-15-postgis-3 is not installed")
+    return found
+
+
 # The kinds of server differ in SQL, not in what is decided with it. These run on both: every named query is prepared
 # (store), the operations of the simulation and of these modules are executed, rights and locks are checked. All other
 # tests run on the newer one.
@@ -200,9 +207,7 @@ def migrated_database(postgres: EmbeddedPostgres, migrated_template: str) -> Ite
 @pytest.fixture(scope="session")
 def postgis_dsn() -> Iterator[str]:
     """The DSN of a data database, for a role that owns its schemas and nothing else."""
-    binaries = required_binaries("debian15")
-    require(binaries.has_postgis, "Debian's postgresql-15-postgis-3 is not installed")
-    with EmbeddedPostgres.temporary(binaries=binaries) as server:
+    with EmbeddedPostgres.temporary(binaries=required_postgis()) as server:
         dsn = server.create_database("data")
         with psycopg.connect(dsn, autocommit=True) as conn:
             conn.execute("CREATE EXTENSION postgis")

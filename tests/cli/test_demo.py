@@ -22,6 +22,7 @@ from rmhdag.cli.up import live
 from tests.cli.conftest import RunCli, start_cli
 from tests.cli.running import Up
 from tests.cli.test_reference import compare
+from tests.conftest import required_postgis
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +83,7 @@ def test_the_same_again_is_the_next_revision_with_the_same_content(up: Up, told:
 
 
 def test_a_table_that_waits_for_a_decision_is_not_called_loaded(up: Up, told: dict[str, str]) -> None:
+    required_postgis()
     done = start_cli(up.home, "demo", "--size", "300", **up.environment)
     assert done.returncode == 0, done.stderr
     assert "geo.stations: 240 rows, MultiPoint" in done.stderr

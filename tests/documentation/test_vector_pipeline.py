@@ -9,12 +9,11 @@ from pathlib import Path
 import psycopg
 
 from rmhdag.cli.settings import Settings, variables_of
-from rmhdag.embedded import debian_binaries
 from rmhdag.handlers.manifest import shipped_manifest
 from rmhdag.handlers.vector.formats import EXTENSIONS
 from rmhdag.testing.bench import HandlerBench
 from rmhdag.workflow import load_file
-from tests.conftest import require
+from tests.conftest import required_postgis
 from tests.documentation.fences import fences_of
 from tests.documentation.terminal import open_terminal
 from tests.handlers.vector.test_formats import OUTCOMES
@@ -28,8 +27,7 @@ WELLS = "name,lat,lon,depth,drilled\nA1,50.5,7.25,31.5,2019-04-01\nB2,51.75,-8.1
 
 def test_its_commands_load_a_file() -> None:
     """As printed, and then as the page goes on: without `target`, into a table."""
-    debian = debian_binaries()
-    require(debian is not None and debian.has_postgis, "Debian's postgresql-15-postgis-3 is not installed")
+    required_postgis()
     (load,) = fences_of(NAME, "sh")
     with open_terminal() as terminal:
         (terminal.folder / "wells.csv").write_text(WELLS, encoding="utf-8")
@@ -60,7 +58,7 @@ def test_its_commands_load_a_file() -> None:
 
 def test_its_handler_reaches_the_data_database(tmp_path: Path, postgis_dsn: str) -> None:
     (fence,) = fences_of(NAME, "python")
-    names: dict[str, object] = {}
+    names: dict[str, object] = {"__name__": "example"}
     exec(compile(fence.text, fence.place, "exec"), names)
     bench = HandlerBench(tmp_path, postgis_url=postgis_dsn)
     run = bench.run(names["count"], {})  # type: ignore[arg-type]

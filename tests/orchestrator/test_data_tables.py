@@ -26,7 +26,7 @@ from rmhdag.store.batch_rows import RevisionKey
 from rmhdag.store.data_tables import claim_places
 from rmhdag.store.migration import apply
 from rmhdag.store.unpublishing import Unpublish, unpublish
-from tests.conftest import require, required_binaries
+from tests.conftest import required_postgis
 from tests.orchestrator.assets import raster_workflow, revisions_of
 from tests.orchestrator.platform import Platform, Seat, open_connection
 from tests.orchestrator.test_publishing import blob, one_task
@@ -40,9 +40,7 @@ class Killed(BaseException):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[EmbeddedPostgres]:
-    binaries = required_binaries("debian15")
-    require(binaries.has_postgis, "Debian's postgresql-15-postgis-3 is not installed")
-    with EmbeddedPostgres.temporary(binaries=binaries) as made:
+    with EmbeddedPostgres.temporary(binaries=required_postgis()) as made:
         dsn = made.create_database("template_tables")
         with psycopg.connect(dsn, autocommit=True) as conn:
             conn.execute("CREATE EXTENSION postgis")

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from rmhdag.models.limits import INLINE_BYTES
 from rmhdag.models.references import RESERVED_KEY
 from rmhdag.services.asset_commands import roll_back
 from rmhdag.services.submissions import submit
@@ -203,6 +204,22 @@ def test_a_child_needs_what_it_is_given(platform: Platform) -> None:
     assert uses(platform, child) == stored_hashes(platform) != set()
     (task_of_child,) = platform.claim()
     assert task_of_child.params == params
+
+
+def test_a_child_that_is_not_made_after_all_needs_nothing(platform: Platform) -> None:
+    """Another orchestrator has taken the parent before the child's row is written."""
+    platform.register(inner(only=task(params={"given": "{{ inputs.given }}"})))
+    given = {"given": ["{{ nodes.made.output.large }}"] * 2}
+    job_id = platform.submit(workflow(made=task("sub"), sub=WorkflowNode(workflow="inner", params=given)))
+    seat = platform.seat()
+    seat.work()
+    (claimed,) = platform.claim()
+    platform.succeed(claimed, output={"large": ["y" * (INLINE_BYTES - 1_000)]})
+    heir = platform.seat()
+    platform.conn.execute("UPDATE dag_jobs SET owner_id = %s, owner_epoch = owner_epoch + 1", [heir.me])
+    seat.advance.run_once(whole_inbox=True)
+    assert platform.count("dag_jobs") == 1
+    assert platform.conn.execute("SELECT DISTINCT holder FROM dag_payload_uses").fetchall() == [(job_id,)]
 
 
 def test_a_payload_that_is_written_again_is_kept_for_another_day(platform: Platform) -> None:

@@ -21,7 +21,6 @@ import pytest
 import shapely
 
 from rmhdag import Client
-from rmhdag.embedded import debian_binaries
 from rmhdag.sampledata.kinds import DEFAULT_SEED
 from rmhdag.sampledata.vector_files import moved, write_by_gdal, write_vector_sample
 from rmhdag.sampledata.vector_kinds import DEGREES, UTM, VECTOR_SAMPLES, Format, Layer, VectorSample
@@ -29,7 +28,7 @@ from rmhdag.sampledata.vector_scenes import batches_of, crs_of
 from rmhdag.serving.environment import cache_folder, find_python
 from tests.cli.conftest import start_cli
 from tests.cli.running import Up
-from tests.conftest import require
+from tests.conftest import require, required_postgis
 from tests.store.waiting import wait_until
 
 FEATURES = 60
@@ -54,8 +53,7 @@ OPTIONS = {Format.CSV: {"lat_column": "lat", "lon_column": "lon"}, Format.CSV_WK
 def loaded() -> Iterator[str]:
     """The URL of the services, after every file has become a table."""
     require(find_python(), "the services are not installed: scripts/setup dev installs them")
-    debian = debian_binaries(15)
-    require(debian is not None and debian.has_postgis, "Debian's postgresql-15-postgis-3 is not installed")
+    required_postgis()
     home = Path(tempfile.mkdtemp(prefix="rmhdag-home-"))
     home.chmod(0o755)
     up = Up(home, "--serve", RMHDAG_POSTGIS="1", XDG_CACHE_HOME=str(cache_folder().parent))

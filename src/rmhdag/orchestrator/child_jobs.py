@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from rmhdag.engine.effects import ChildJobRequested
 from rmhdag.models.limits import REASON_CHARACTERS
-from rmhdag.orchestrator.large_values import shrink_inputs
+from rmhdag.orchestrator.large_values import payloads_of, shrink_inputs
 from rmhdag.orchestrator.owned_jobs import OwnedJob
 from rmhdag.services.submissions import complete_inputs, job_row
 from rmhdag.store import workflows
@@ -42,10 +42,11 @@ def child_job_row(conn: Conn, parent: OwnedJob, request: ChildJobRequested) -> d
         params = complete_inputs(definition, request.input_params, with_references=True)
     except InvalidInputs as error:
         raise ChildJobRefused(str(error)) from None
+    params = shrink_inputs(conn, parent, params)
     return job_row(
         request.child_job_id,
         stored,
-        shrink_inputs(conn, parent.namespace, request.child_job_id, params),
+        params,
         namespace=parent.namespace,
         submitted_by=parent.submitted_by,
         priority=parent.priority,
@@ -54,4 +55,5 @@ def child_job_row(conn: Conn, parent: OwnedJob, request: ChildJobRequested) -> d
         root_job_id=parent.root_job_id,
         parent=(parent.job_id, request.node_id),
         trace_parent=parent.trace_parent,
+        payloads=payloads_of(params),
     )

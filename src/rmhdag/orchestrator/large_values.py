@@ -46,12 +46,12 @@ def store_large_objects(conn: Conn, job: OwnedJob, effects: Iterable[fx.Effect])
     job.run.has_large_objects = False
 
 
-def shrink_inputs(conn: Conn, namespace: str, job_id: str, params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a child job as its row holds them; the child needs the payloads that they refer to."""
-    use_references(conn, namespace, job_id, params)
+def shrink_inputs(conn: Conn, job: OwnedJob, params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a child of the job as the child's row holds them. What is stored apart is the job's: there may
+    never be such a child, for the job may end before its row is written."""
     if len(orjson.dumps(params)) <= INLINE_BYTES:
         return params
-    return _Apart(conn, namespace, job_id).shrink(params, INLINE_BYTES, by_members_only=True)
+    return _Apart(conn, job.namespace, job.job_id).shrink(params, INLINE_BYTES, by_members_only=True)
 
 
 def restore_inputs(conn: Conn, namespace: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -76,8 +76,14 @@ def restore_inputs(conn: Conn, namespace: str, params: dict[str, Any]) -> dict[s
 
 def use_references(conn: Conn, namespace: str, job_id: str, value: Any) -> None:
     """The job was handed a value of another job: it needs the payloads that this refers to."""
-    if may_hold_reserved_key(orjson.dumps(value)):
-        payloads.add_uses(conn, namespace, job_id, [reference.sha256 for reference in references_in(value)])
+    payloads.add_uses(conn, namespace, job_id, payloads_of(value))
+
+
+def payloads_of(value: Any) -> list[str]:
+    """The hashes of the payloads that a value refers to."""
+    if not may_hold_reserved_key(orjson.dumps(value)):
+        return []
+    return [reference.sha256 for reference in references_in(value)]
 
 
 class _Apart:

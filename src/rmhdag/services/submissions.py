@@ -343,10 +343,13 @@ def job_row(
     parent: tuple[str, str] | None = None,
     metadata: dict[str, Any] | None = None,
     trace_parent: str | None = None,
+    payloads: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """A row for `insert_jobs`. It belongs to the current trace, unless another one is named."""
+    """A row for `insert_jobs`. It belongs to the current trace, unless another one is named. `payloads` are the hashes
+    of what it needs besides its secrets."""
     trace_parent = trace_parent or current_trace_parent()
-    secret = [reference.sha256 for value in params.values() if is_secret(value) for reference in references_in(value)]
+    secrets = [reference.sha256 for value in params.values() if is_secret(value) for reference in references_in(value)]
+    needed = [*secrets, *payloads]
     return {
         "job_id": job_id,
         "namespace": namespace,
@@ -364,5 +367,5 @@ def job_row(
         "metadata": (metadata or {}) | ({"trace_parent": trace_parent} if trace_parent else {}),
         # Parameters in the audit trail: without secrets, and short.
         "shown_params": summarise(params),
-        **({"secrets": secret} if secret else {}),
+        **({"payloads": needed} if needed else {}),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -41,8 +41,8 @@ class ClaimedJob(NamedTuple):
 
 def insert_jobs(conn: Conn, jobs: Sequence[dict[str, Any]], source_app: str) -> set[str]:
     """Insert submissions with their first event, and wake orchestrators; repeats are left out of the answer."""
-    if any("secrets" in job for job in jobs):
-        return _insert_with_secrets(conn, jobs, source_app)
+    if any("payloads" in job for job in jobs):
+        return _insert_with_payloads(conn, jobs, source_app)
     return _insert_jobs(conn, jobs, source_app)
 
 
@@ -52,14 +52,18 @@ def _insert_jobs(conn: Conn, jobs: Sequence[dict[str, Any]], source_app: str) ->
     return set(row[0]) if row is not None and row[0] is not None else set()
 
 
-def _insert_with_secrets(conn: Conn, jobs: Sequence[dict[str, Any]], source_app: str) -> set[str]:
-    """`secrets` are the hashes of payloads that the job needs from now on."""
+def _insert_with_payloads(conn: Conn, jobs: Sequence[dict[str, Any]], source_app: str) -> set[str]:
     with conn.transaction():
         inserted = _insert_jobs(conn, jobs, source_app)
-        for job in jobs:
-            if "secrets" in job and job["job_id"] in inserted:
-                payloads.add_uses(conn, job["namespace"], job["job_id"], job["secrets"])
+        use_payloads(conn, [job for job in jobs if job["job_id"] in inserted])
     return inserted
+
+
+def use_payloads(conn: Conn, inserted: Iterable[dict[str, Any]]) -> None:
+    """`payloads` of a row are the hashes of what the job needs from now on, for as long as it is there: both are
+    written in one transaction."""
+    for job in inserted:
+        payloads.add_uses(conn, job["namespace"], job["job_id"], job.get("payloads", ()))
 
 
 def find_by_idempotency_keys(

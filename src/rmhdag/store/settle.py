@@ -311,6 +311,7 @@ def _write(conn: Conn, me: str, now: datetime, writes: Writes, encoded: _Encoded
     send(SQL["requeue_tasks"], "requeued", "tasks")
     send(SQL["update_nodes"], "nodes", "nodes")
     send(JOBS_SQL["insert_jobs"], "child_jobs", "jobs")
+    jobs.use_payloads(conn, writes.child_jobs)
     send(SQL["insert_nodes"], "new_nodes", "nodes")
     send(SQL["insert_tasks"], "tasks", "tasks")
     send(SQL["insert_tasks_from_nodes"], "tasks_from_nodes", "tasks")
