@@ -205,14 +205,21 @@ def migrated_database(postgres: EmbeddedPostgres, migrated_template: str) -> Ite
 
 
 @pytest.fixture(scope="session")
-def postgis_dsn() -> Iterator[str]:
-    """The DSN of a data database, for a role that owns its schemas and nothing else."""
+def postgis_server() -> Iterator[EmbeddedPostgres]:
+    """A server whose database `with_postgis` is to be copied and never to be connected to."""
     with EmbeddedPostgres.temporary(binaries=required_postgis()) as server:
-        dsn = server.create_database("data")
-        with psycopg.connect(dsn, autocommit=True) as conn:
+        with psycopg.connect(server.create_database("with_postgis"), autocommit=True) as conn:
             conn.execute("CREATE EXTENSION postgis")
             conn.execute("CREATE ROLE geo LOGIN PASSWORD 'geo'")
             conn.execute("CREATE ROLE reader")
-            conn.execute("GRANT CREATE ON DATABASE data TO geo")
-        port = psycopg.conninfo.conninfo_to_dict(dsn)["port"]
-        yield f"postgresql://geo:geo@127.0.0.1:{port}/data"
+        yield server
+
+
+@pytest.fixture
+def postgis_dsn(postgis_server: EmbeddedPostgres) -> Iterator[str]:
+    """The DSN of a data database of the test's own, for a role that owns its schemas and nothing else."""
+    with databases(postgis_server).another("with_postgis") as dsn:
+        parts = psycopg.conninfo.conninfo_to_dict(dsn)
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            conn.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO geo").format(sql.Identifier(parts["dbname"])))
+        yield f"postgresql://geo:geo@127.0.0.1:{parts['port']}/{parts['dbname']}"

@@ -16,10 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 
+from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.handlers.vector.attributes import stored_type
 from rmhdag.postgis import copy_format
 from rmhdag.postgis.copy_format import HEADER, TRAILER, CopyColumn, encode_rows
 from rmhdag.postgis.loading import COLUMN_TYPES
+from tests.conftest import databases
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 GEOMETRIES = st.sampled_from(
@@ -61,8 +63,11 @@ ROWS = st.lists(st.tuples(*(st.none() | values for values in (GEOMETRIES, *VALUE
 
 
 @pytest.fixture(scope="module")
-def conn(postgis_dsn: str) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(postgis_dsn, autocommit=True) as connection:
+def conn(postgis_server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
+    with (
+        databases(postgis_server).another("with_postgis") as dsn,
+        psycopg.connect(dsn, autocommit=True) as connection,
+    ):
         columns = ", ".join(f"c{number} {type_}" for number, type_ in enumerate(TYPES))
         for name in ("by_columns", "by_rows"):
             words = f"CREATE TEMPORARY TABLE {name} (id bigint, geom geometry(MultiPolygon, 4326), {columns})"
