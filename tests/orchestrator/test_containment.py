@@ -13,6 +13,7 @@ import pytest
 
 from rmhdag.engine.inputs import Timer, TimerDue
 from rmhdag.models.leases import ClaimedTask
+from rmhdag.models.states import NodeStatus
 from rmhdag.observability import supervision
 from rmhdag.observability.supervision import Loop, Supervisor
 from rmhdag.orchestrator import duties
@@ -21,6 +22,8 @@ from rmhdag.orchestrator.duties import balance, claim_submissions, owed
 from rmhdag.orchestrator.duty_rounds import DutyRounds
 from rmhdag.orchestrator.local_inputs import LocalInput
 from rmhdag.store import crash_points, tasks
+from rmhdag.store.batch_rows import HeldJob, NewNode
+from rmhdag.store.settle import Writes, settle
 from rmhdag.workflow.definition import ApprovalNode, InputDefinition, WorkflowDefinition, WorkflowNode
 from tests.engine.definitions import AT_ONCE, fan, task, workflow
 from tests.orchestrator.faulty import open_faulty, with_faults
@@ -260,6 +263,21 @@ def test_many_jobs_with_large_inputs_do_not_hang_the_batch(platform: Platform) -
     job_ids = [platform.submit(large_inputs(), {"area": area}) for _ in range(30)]
     platform.finish(seat)
     assert set(statuses(platform, job_ids)) == {"completed"}
+
+
+def test_a_transaction_that_fits_into_no_socket_is_written(platform: Platform) -> None:
+    """One job alone may need as much. In a pipeline the driver would wait for the answer to what it never sent."""
+    seat = platform.seat()
+    job_id = platform.submit(chain(1))
+    seat.work()
+    text = {"text": "x" * 1_000_000}
+    nodes = [NewNode(job_id, f"more{n}", "default", NodeStatus.COMPLETED, 0, input_params=text) for n in range(64)]
+    (now,) = seat.conn.execute("SELECT clock_timestamp()").fetchall()[0]
+    held = [HeldJob(job_id, platform.job(job_id)["owner_epoch"])]
+    with seat.conn.answering_within(60):  # type: ignore[attr-defined]
+        settled = settle(seat.conn, seat.me, held, [], now, lambda locked: Writes(new_nodes=nodes))
+    assert settled.written == {job_id}
+    assert len(platform.nodes(job_id)) == 65
 
 
 def test_a_child_workflow_that_cannot_be_read_is_its_parents_failure(platform: Platform) -> None:

@@ -67,6 +67,29 @@ def test_a_job_that_was_claimed_although_it_seemed_to_fail_begins(platform: Plat
         assert (orchestrator.owner_id, owner) == (name, name), "it keeps its name and its jobs"
 
 
+def test_the_loop_goes_on_whatever_is_raised_outside_of_a_batch(platform: Platform) -> None:
+    """The connection breaks, and so does what follows, in a way that nobody expects."""
+    raised: list[str] = []
+
+    def raise_unexpected() -> None:
+        raised.append("reclaim_from_myself")
+        raise RuntimeError("unexpected")
+
+    def break_twice() -> None:
+        crash_points.arm("reclaim_from_myself.before_commit", raise_unexpected)
+        lose_the_connection()
+
+    with running(platform, OrchestratorSettings()) as orchestrator:
+        crash_points.arm("settle.after_commit", break_twice)
+        first = platform.submit(workflow(only=task()))
+        wait_until(lambda: raised or None)
+        owner = orchestrator.owner_id
+        second = platform.submit(workflow(only=task()))
+        for job_id in (first, second):
+            wait_until(lambda: platform.nodes(job_id) == {"only": "dispatched"} or None)  # noqa: B023
+            assert platform.job(job_id)["owner_id"] == owner
+
+
 def test_a_job_that_is_claimed_while_its_claimer_leaves_is_not_left_behind(platform: Platform) -> None:
     """The loop hears of the stop while another thread is about to claim."""
     with running(platform, OrchestratorSettings()) as orchestrator, open_connection(platform.dsn) as other:

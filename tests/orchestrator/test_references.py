@@ -12,11 +12,13 @@ from rmhdag.models.references import RESERVED_KEY
 from rmhdag.services.asset_commands import roll_back
 from rmhdag.services.submissions import submit
 from rmhdag.store import payloads
+from rmhdag.store.poison import bury_job
 from rmhdag.workflow import InvalidInputs
 from rmhdag.workflow.definition import InputDefinition, WorkflowDefinition, WorkflowNode
 from tests.engine.definitions import fan, task, workflow
 from tests.orchestrator.assets import place_order, raster_workflow
 from tests.orchestrator.platform import Platform, Seat
+from tests.orchestrator.pruning import prune
 
 LARGE = {"text": "x" * 70_000, "n": 5}
 
@@ -220,6 +222,46 @@ def test_a_child_that_is_not_made_after_all_needs_nothing(platform: Platform) ->
     seat.advance.run_once(whole_inbox=True)
     assert platform.count("dag_jobs") == 1
     assert platform.conn.execute("SELECT DISTINCT holder FROM dag_payload_uses").fetchall() == [(job_id,)]
+
+
+@pytest.mark.parametrize("ends_first", ["parent", "child"])
+def test_what_a_child_is_given_stays_as_long_as_the_child(platform: Platform, ends_first: str) -> None:
+    """It was stored as its parent's. The parent may end and be deleted first; while it is there, so is its child."""
+    platform.register(inner(only=task(params={"given": "{{ inputs.given }}"})))
+    given = {"given": ["{{ nodes.made.output.large }}"] * 2}
+    parent = platform.submit(
+        workflow(made=task("sub"), sub=WorkflowNode(workflow="inner", params=given, next=("last",)), last=task())
+    )
+    seat = platform.seat()
+    seat.work()
+    value = ["y" * (INLINE_BYTES - 1_000)]
+    platform.succeed(*platform.claim(), output={"large": value})
+    seat.work()
+    (of_child,) = platform.claim()
+    child, (digest,) = of_child.job_id, stored_hashes(platform)
+    assert uses(platform, parent) == uses(platform, child) == {digest}
+    if ends_first == "parent":
+        bury_job(platform.conn, seat.me, parent, 1, "default", "by force")
+    else:
+        platform.succeed(of_child)
+        seat.work()
+    platform.conn.execute("UPDATE dag_payloads SET created_at = created_at - interval '9 days'")
+    let_it_be_old(platform, parent if ends_first == "parent" else child)
+    assert prune(platform).get("dag_jobs", 0) == (1 if ends_first == "parent" else 0)
+    assert payloads.read_json(platform.conn, "default", digest) == [value] * 2
+    if ends_first == "parent":
+        platform.succeed(of_child)
+        seat.work()
+    else:
+        platform.finish(seat)
+    let_it_be_old(platform, parent, child)
+    prune(platform)
+    assert (platform.count("dag_jobs"), stored_hashes(platform)) == (0, set())
+
+
+def let_it_be_old(platform: Platform, *job_ids: str) -> None:
+    statement = "UPDATE dag_jobs SET completed_at = completed_at - interval '100 days' WHERE job_id = ANY(%s)"
+    platform.conn.execute(statement, [list(job_ids)])
 
 
 def test_a_payload_that_is_written_again_is_kept_for_another_day(platform: Platform) -> None:

@@ -13,7 +13,8 @@ from rmhdag.worker.scratch import Scratch
 from rmhdag.worker.settings import WorkerSettings
 from rmhdag.worker.staff import Staff
 from rmhdag.worker.trust import TrustPage
-from tests.worker.conftest import Desk, StartWorker
+from tests.worker.conftest import Desk, Gate, StartWorker
+from tests.worker.test_containment import add_one_of_each, check_that_all_end
 
 
 def test_a_frame_that_does_not_end_is_refused() -> None:
@@ -44,6 +45,22 @@ def test_children_that_die_at_their_start_are_replaced_for_ever(tmp_path: Path) 
             child.close()
             scratch.close()
             trust.close()
+
+
+def test_a_worker_tells_how_much_it_holds_of_everything_that_could_grow(
+    desk: Desk, start_worker: StartWorker, gate: Gate
+) -> None:
+    """Chaos compares these sizes with their bounds; when all tasks have ended, nothing of them is kept."""
+    worker = start_worker(concurrency=1)
+    worker_id = worker.wait_until_ready()
+    held = desk.add("test.gate", {"gate": gate.path})
+    sizes = desk.wait(lambda: (found := desk.stats(worker_id).get("sizes")) and found["leases"] and found)
+    assert sizes["leases"] == sizes["known_leases"] == 1
+    gate.open()
+    assert desk.result(held).status == "completed"
+    check_that_all_end(desk, [held, *add_one_of_each(desk)])
+    desk.wait(lambda: set(desk.stats(worker_id)["sizes"].values()) == {0})
+    assert desk.stats(worker_id)["sizes"].keys() == sizes.keys()
 
 
 def test_of_checkpoints_that_wait_only_the_newest_is_kept(desk: Desk, start_worker: StartWorker) -> None:

@@ -19,8 +19,11 @@ import psycopg
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from rmhdag.messaging.doorbell import Doorbell
+from rmhdag.observability.logs import get_logger
 from rmhdag.store.channels import queue_channel
 from rmhdag.store.tasks import waiting_namespaces
+
+log = get_logger(__name__)
 
 LOOK_SECONDS = 1.0
 # Nobody has waited for so long: the listener's connection is given up.
@@ -105,8 +108,13 @@ class Bells:
             self._thread.start()
 
     def _run(self) -> None:
-        while not self._is_closed and self._hear():
-            pass
+        while not self._is_closed:
+            try:
+                if not self._hear():
+                    return
+            except Exception as error:  # whatever it is: without this thread all who wait would hear nothing
+                log.exception("bells_failed", error=type(error).__name__)
+                time.sleep(LOOK_SECONDS)
 
     def _hear(self) -> bool:
         """With one set of queues, until it grows, or until nobody has waited for long; False then."""

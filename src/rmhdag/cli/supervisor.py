@@ -177,7 +177,7 @@ class Supervisor:
             key.data()
         for one in self.processes.values():
             if one.restart_at is not None and time.monotonic() >= one.restart_at and not self.stopping:
-                self._spawn(one)
+                self._spawn_again(one)
         for process, deadline in self._retiring:
             if time.monotonic() >= deadline:
                 process.kill()
@@ -255,6 +255,18 @@ class Supervisor:
             )
         self.watch(one.process.pid, lambda: self._bury(one))
 
+    def _spawn_again(self, one: Supervised) -> None:
+        """What is missing for a moment, such as memory or the folder of the logs, ends neither us nor the others."""
+        try:
+            self._spawn(one)
+        except OSError as error:
+            if one.process is not None:
+                one.process.kill()
+                one.process.wait()
+                one.process = None
+            one.deaths += 1
+            self._tell(f"the {one.name} could not be started: {error}; it is tried again in {put_off(one):g} s")
+
     def _bury(self, one: Supervised) -> None:
         if one.process is None or one.process.poll() is None or self.processes.get(one.name) is not one:
             return
@@ -267,8 +279,7 @@ class Supervisor:
             self._tell(f"the {one.name} was drained and stays stopped; restart `rmhdag up` to start it again")
             return
         one.deaths = 1 if time.monotonic() - one.started_at > SOUND_SECONDS else one.deaths + 1
-        pause = min(MOST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (one.deaths - 1))
-        one.restart_at = time.monotonic() + pause
+        pause = put_off(one)
         how = describe_end(code)
         where = "" if one.log is None else f" (log: {one.log})"
         cause = one.last_error()
@@ -280,6 +291,13 @@ class Supervisor:
     def _take_wake(self) -> None:
         with suppress(BlockingIOError):
             os.read(self._wake_out, 4096)
+
+
+def put_off(one: Supervised) -> float:
+    """The pause before it is started again: longer with each death in a row."""
+    pause = min(MOST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(one.deaths - 1, 16))
+    one.restart_at = time.monotonic() + pause
+    return pause
 
 
 def open_output(log: Path | None) -> BinaryIO:

@@ -121,6 +121,19 @@ class Exchange:
         """Number of leases with neither the crew nor a child: not read yet, or ended and not reported yet."""
         return {"tasks_unread": len(self._unread), "tasks_unreported": len(self._finished) + len(self._released)}
 
+    def sizes(self) -> dict[str, int]:
+        """How much is held of everything that could grow."""
+        return {
+            "known_leases": len(self._known),
+            "told_to_stop": len(self._told),
+            "finished": len(self._finished),
+            "released": len(self._released),
+            "starts": len(self._starts),
+            "unread": len(self._unread),
+            "secrets": len(self._secrets),
+            **self._notes.sizes(),
+        }
+
     def left_behind(self) -> tuple[list[Finished], list[ReturnedLease]]:
         """Results and leases that were not sent, for another attempt after this exchange has been abandoned."""
         unread = [ReturnedLease(*pair) for pair in self._unread.pairs()]

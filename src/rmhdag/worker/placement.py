@@ -43,6 +43,11 @@ class Placement:
     def has_waiting(self) -> bool:
         return bool(self._waiting)
 
+    @property
+    def waiting_count(self) -> int:
+        """From any thread: only that of the supervisor may walk through the line."""
+        return len(self._waiting)
+
     def waiting(self) -> list[Lease]:
         return list(self._waiting)
 

@@ -23,6 +23,10 @@ class Strays:
         self._unclaimed: dict[Pair, float] = {}
         self._looked_at = 0.0
 
+    @property
+    def count(self) -> int:
+        return len(self._unknown) + len(self._unclaimed)
+
     def look(self, now: float) -> None:
         if now - self._looked_at < LOOK_SECONDS:
             return

@@ -37,6 +37,13 @@ class TaskNotes:
         """Progress alone may be lost."""
         return bool(self._checkpoints or self._logs)
 
+    def sizes(self) -> dict[str, int]:
+        return {
+            "log_chunks": len(self._logs),
+            "checkpoints": len(self._checkpoints),
+            "progress": len(self._progress),
+        }
+
     def clear(self) -> None:
         """The worker has a new identity: what was to be sent under the previous one is void."""
         self._logs.clear()

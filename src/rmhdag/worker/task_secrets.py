@@ -29,6 +29,9 @@ class TaskSecrets:
     def __bool__(self) -> bool:
         return bool(self._values)
 
+    def __len__(self) -> int:
+        return len(self._values)
+
     def keep(self, task_id: str, value: str) -> None:
         """Also the single lines of a secret: logs are stored line by line."""
         lines = (line for line in value.splitlines() if len(line) >= SECRET_CHARACTERS)

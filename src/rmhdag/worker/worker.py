@@ -305,6 +305,12 @@ class Worker:
             "lives": self._lives,
             "loops": self._supervisor.ages(),
             "threads": self._supervisor.restarts(),
+            "sizes": {
+                "leases": len(self._crew.by_pair),
+                "waiting_for_a_child": self._crew.placement.waiting_count,
+                "strays": self._strays.count,
+                **self._exchange.sizes(),
+            },
         }
 
     def _memory_bytes(self) -> int:
