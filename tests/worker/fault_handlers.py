@@ -379,6 +379,23 @@ def tell_secret(ctx: Context) -> None:
     raise RuntimeError(f"refused {ctx.params['token']}")
 
 
+@handler("test.tell_secret_with_code")
+def tell_secret_with_code(ctx: Context) -> HandlerResult:
+    token = ctx.params["token"]
+    error = HandlerError(
+        code="CRS_MISSING",
+        message=f"refused {token}",
+        remediation=f"use another than {token}",
+        details={"sent": [{token: token}]},
+    )
+    return HandlerResult(success=False, error=error, warnings=[DataWarning(code="MY_CODE", message=f"sent {token}")])
+
+
+@handler("test.save_secret_as_phase")
+def save_secret_as_phase(ctx: Context) -> None:
+    ctx.checkpoint(ctx.params["token"], {})
+
+
 @handler("test.save_secret")
 def save_secret(ctx: Context) -> None:
     ctx.checkpoint("signed-in", {"token": ctx.params["token"]})

@@ -43,8 +43,28 @@ def test_errors_progress_and_logs_are_masked(desk: Desk, start_worker: StartWork
     assert SECRET not in str(told[0])
 
 
+def test_errors_with_a_code_and_warnings_are_masked(desk: Desk, start_worker: StartWorker) -> None:
+    start_worker()
+    task_id = desk.add("test.tell_secret_with_code", sealed(desk))
+    assert desk.result(task_id).error_message == "refused ***"
+    query = "SELECT error, warnings FROM dag_task_results WHERE task_id = %s"
+    row = desk.conn.execute(query, [task_id]).fetchone()
+    assert row is not None
+    error, warnings = row
+    assert (error["message"], error["remediation"]) == ("refused ***", "use another than ***")
+    assert error["details"] == {"sent": [{"***": "***"}]}
+    assert [warning["message"] for warning in warnings] == ["sent ***"]
+
+
 def test_a_checkpoint_that_holds_it_is_refused(desk: Desk, start_worker: StartWorker) -> None:
     start_worker()
     found = desk.result(desk.add("test.save_secret", sealed(desk)))
     assert found.status == "failed"
     assert "the checkpoint's data holds the value of a secret input at /token" in str(found.error_message)
+
+
+def test_a_checkpoint_whose_phase_holds_it_is_refused(desk: Desk, start_worker: StartWorker) -> None:
+    start_worker()
+    found = desk.result(desk.add("test.save_secret_as_phase", sealed(desk)))
+    assert found.status == "failed"
+    assert "the checkpoint's phase holds the value of a secret input" in str(found.error_message)

@@ -291,17 +291,17 @@ class Crew:
     ) -> None:
         self._forget(lease)
         self.tasks_done += 1
-        if self._spans is not None:
-            self._spans.record(lease, status, kind, took_ms)
-        if kind is not None:
-            log.info("task_failed", error_kind=kind, error=message, **lease.ids)
-        elif log.is_enabled_for(logging.DEBUG):
-            log.debug("task_ended", status=status, duration_ms=took_ms, **lease.ids)
-        self._exchange.report(
+        finished = self._exchange.report(
             Finished(
                 lease.task, status, kind, message, lease.began_ns, took_ms, output, metrics, records, error, warnings
             )
         )
+        if self._spans is not None:
+            self._spans.record(lease, finished.status, finished.error_kind, took_ms)
+        if finished.error_kind is not None:
+            log.info("task_failed", error_kind=finished.error_kind, error=finished.error_message, **lease.ids)
+        elif log.is_enabled_for(logging.DEBUG):
+            log.debug("task_ended", status=finished.status, duration_ms=took_ms, **lease.ids)
 
     def _release(self, lease: Lease, delay_seconds: float | None, reason: ReturnReason | None = None) -> None:
         """A delay of None means that the task never ran, a reason of None that its handler asked for the delay."""

@@ -144,9 +144,13 @@ class Exchange:
         """Whether every ended task has been reported to the platform."""
         return not self._finished and not self._released
 
-    def report(self, finished: Finished) -> None:
-        self._finished.add(self._secrets.checked(finished) if self._secrets else finished)
+    def report(self, finished: Finished) -> Finished:
+        """The result as it is reported: without the values of secret inputs."""
+        if self._secrets:
+            finished = self._secrets.checked(finished)
+        self._finished.add(finished)
         self._is_unheard = True
+        return finished
 
     def release(self, lease: ReturnedLease) -> None:
         """Return the lease to the queue."""

@@ -60,6 +60,8 @@ class TaskSecrets:
 
     def fault_of(self, checkpoint: CheckpointToSave) -> str | None:
         """Why the checkpoint cannot be saved; None if it can."""
+        if self.masked(checkpoint.task_id, checkpoint.phase) != checkpoint.phase:
+            return "the checkpoint's phase holds the value of a secret input"
         place = self._find(checkpoint.task_id, checkpoint.data)
         return None if place is None else f"the checkpoint's data holds the value of a secret input at {place}"
 
@@ -70,6 +72,9 @@ class TaskSecrets:
             return finished
         if finished.error_message is not None:
             finished = finished._replace(error_message=self.masked(task_id, finished.error_message))
+        finished = finished._replace(
+            error=self._masked_json(task_id, finished.error), warnings=self._masked_json(task_id, finished.warnings)
+        )
         metrics = None if finished.metrics is None else orjson.dumps(finished.metrics)
         for what, text in (("output", finished.output), ("list of records", finished.records), ("metrics", metrics)):
             place = self._find(task_id, text)
@@ -83,6 +88,20 @@ class TaskSecrets:
                     finished.duration_ms,
                 )
         return finished
+
+    def _masked_json(self, task_id: str, text: bytes | None) -> bytes | None:
+        """Errors and warnings, with their details: texts for people."""
+        if text is None or self._find(task_id, text) is None:
+            return text
+
+        def masked(value: Any) -> Any:
+            if isinstance(value, str):
+                return self.masked(task_id, value)
+            if isinstance(value, dict):
+                return {self.masked(task_id, key): masked(member) for key, member in value.items()}
+            return [masked(member) for member in value] if isinstance(value, list) else value
+
+        return orjson.dumps(masked(orjson.loads(text)))
 
     def _find(self, task_id: str, text: bytes | None) -> str | None:
         """The JSON pointer of the first value or key that contains a secret; None if there is none."""
