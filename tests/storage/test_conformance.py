@@ -151,6 +151,20 @@ def test_files_go_up_and_down(storage: Storage, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["down.tif", "made.tif"]
 
 
+def test_a_file_of_the_caller_alone_is_moved(storage: Storage, tmp_path: Path) -> None:
+    local = tmp_path / "made.parquet"
+    refs = []
+    for content in (CONTENT * 20, CONTENT * 20, b"other"):
+        local.write_bytes(content)
+        sha256 = hashlib.sha256(content).hexdigest()
+        refs.append(storage.move(local, at("moved.parquet"), sha256=sha256))
+        assert not local.exists()
+        assert storage.read(refs[-1].address) == content
+        assert (refs[-1].size_bytes, refs[-1].sha256) == (len(content), sha256)
+    assert refs[0] == refs[1]
+    assert paths(storage) == ["moved.parquet"]
+
+
 class Growing(PosixPath):
     """More is appended each time that it is opened."""
 

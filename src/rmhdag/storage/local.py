@@ -13,7 +13,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from rmhdag.storage.errors import BlobConflict, BlobNotFound, OutsideStorage, StorageError
 from rmhdag.storage.gdal import CLOSED
-from rmhdag.storage.root import PIECE_BYTES, Condition, Entry, GdalSource, Head, Level, is_usable
+from rmhdag.storage.root import ALWAYS, PIECE_BYTES, Condition, Entry, GdalSource, Head, Level, is_usable
 
 PART_PREFIX = ".rmhdag-part-"
 # A new part is not protected until it is locked.
@@ -75,6 +75,36 @@ class LocalRoot:
                     check(folder, name, condition, key)
                     os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
                 os.fsync(folder)
+
+    def take(self, key: str, local: Path, before_visible: Callable[[], None]) -> bool:
+        """Only a file of this disk that nobody else has a name for, and that would get the same group."""
+        above, _, name = key.rpartition("/")
+        refuse_part(name, key)
+        descriptor = os.open(local, READ_FLAGS)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with told(key), self._folder(above, key, create=True) as folder:
+                if not is_like_new(os.fstat(descriptor), os.fstat(folder)):
+                    return False
+                os.fsync(descriptor)
+                # Locked, so that no clean-up deletes it.
+                part = PART_PREFIX + secrets.token_hex(8)
+                try:
+                    os.rename(local, part, dst_dir_fd=folder)
+                except OSError:
+                    return False
+                try:
+                    before_visible()
+                    with locked(folder):
+                        check(folder, name, ALWAYS, key)
+                        os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+                    os.fsync(folder)
+                finally:
+                    with suppress(FileNotFoundError):
+                        os.unlink(part, dir_fd=folder)
+            return True
+        finally:
+            os.close(descriptor)
 
     def delete(self, key: str) -> None:
         """Delete empty folders too: an object store has none either."""
@@ -221,6 +251,12 @@ class LocalRoot:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 return folder, descriptor
         raise StorageError(f"{key} cannot be written: {AGAIN}")
+
+
+def is_like_new(file: os.stat_result, folder: os.stat_result) -> bool:
+    """Whether a file could have been made in the folder as it is."""
+    is_plain = stat.S_ISREG(file.st_mode) and file.st_nlink == 1 and file.st_dev == folder.st_dev
+    return is_plain and (not folder.st_mode & stat.S_ISGID or file.st_gid == folder.st_gid)
 
 
 def enter(folder: int, name: str, key: str, *, create: bool) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
@@ -111,6 +112,9 @@ class ObjectRoot:
                 writer.write(piece)
         with told(key):
             writer.close()
+
+    def take(self, key: str, local: Path, before_visible: Callable[[], None]) -> bool:
+        return False
 
     def delete(self, key: str) -> None:
         store, path = self._at(key)

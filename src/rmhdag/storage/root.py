@@ -5,9 +5,10 @@ A key is the container and the path, checked, joined by `/`. Content goes in and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from rmhdag.models.blobs import check_path
@@ -78,6 +79,9 @@ class Root(Protocol):
         condition: Condition,
     ) -> None:
         """Visible as a whole or not at all."""
+
+    def take(self, key: str, local: Path, before_visible: Callable[[], None]) -> bool:
+        """Make a local file the content without copying it. False if that is impossible; then nothing is done."""
 
     def delete(self, key: str) -> None: ...
 

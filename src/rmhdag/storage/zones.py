@@ -185,6 +185,21 @@ class Storage:
         )
         return ref
 
+    def move(self, local: Path, address: BlobAddress, *, sha256: str, media_type: str | None = None) -> BlobRef:
+        """Like `upload`, for a finished file that only the caller has: storage may take it without copying it. The
+        local file is gone afterwards.
+        """
+        root, key = self._find_writable(address)
+        media_type = media_type or media_type_of(address.path)
+        ref = ref_of(address, local.stat().st_size, sha256, media_type)
+        if not self._holds(root, key, ref):
+            self._before_write()
+            if root.take(key, local, self._before_write):
+                return ref
+            self.upload(local, address, media_type=media_type, sha256=sha256)
+        local.unlink()
+        return ref
+
     def download(self, address: BlobAddress, local: Path, *, on_piece: Callable[[int], None] | None = None) -> BlobRef:
         """Copy a blob to a local file, which is complete when it appears. `on_piece` is called with the number of bytes
         of each piece.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from hashlib import file_digest
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 from rmhdag.handlers.raster.outputs import HASH_LENGTH
 from rmhdag.handlers.vector.geometries import GEOMETRY_TYPES, Group
 from rmhdag.handlers.vector.geoparquet import GEO, GEOMETRY, MEDIA_TYPE, geo_metadata
+from rmhdag.handlers.vector.pipelines import WriteBehind
 from rmhdag.models.blobs import BlobAddress, BlobRef
 from rmhdag.models.records import Zone
 from rmhdag.storage import Storage
@@ -20,11 +22,22 @@ PART_BYTES = 64 * 1024 * 1024
 
 
 class PartFiles:
-    """The files of one kind of geometry of one layer."""
+    """The files of one kind of geometry of one layer. `keeper` moves finished files to storage while the next one is
+    written; `files` and `row_count` are complete when it has been waited for.
+    """
 
     def __init__(
-        self, storage: Storage, scratch: Path, container: str, prefix: str, group: Group, schema: pa.Schema, rows: int
+        self,
+        storage: Storage,
+        scratch: Path,
+        container: str,
+        prefix: str,
+        group: Group,
+        schema: pa.Schema,
+        rows: int,
+        keeper: WriteBehind | None = None,
     ) -> None:
+        self._keeper = keeper
         self._storage = storage
         self._scratch = scratch
         self._container = container
@@ -35,7 +48,7 @@ class PartFiles:
         self._rows = rows
         self._writer: pq.ParquetWriter | None = None
         self._path = scratch / "unwritten"
-        self._part_rows = self._part_bytes = 0
+        self._part_rows = self._part_bytes = self._part_number = 0
         self.group = group
         self.row_count = 0
         self.files: list[tuple[BlobRef, int]] = []
@@ -65,7 +78,7 @@ class PartFiles:
 
     def _writer_now(self) -> pq.ParquetWriter:
         if self._writer is None:
-            self._path = self._scratch / f"{self._prefix.replace('/', '-')}-{self.group}-{len(self.files):05}.parquet"
+            self._path = self._scratch / f"{self._prefix.replace('/', '-')}-{self.group}-{self._part_number:05}.parquet"
             # The least and the largest WKB of a page tell nobody anything.
             names = [name for name in self._schema.names if name != GEOMETRY]
             self._writer = pq.ParquetWriter(
@@ -77,13 +90,18 @@ class PartFiles:
         assert self._writer is not None
         self._writer.close()
         self._writer = None
-        file = keep_part(
-            self._storage, self._path, self._container, f"{self._prefix}/{self.group}-{len(self.files):05}"
-        )
-        self._path.unlink()
-        self.files.append((file, self._part_rows))
-        self.row_count += self._part_rows
+        name = f"{self._prefix}/{self.group}-{self._part_number:05}"
+        keep = partial(self._keep, self._path, name, self._part_rows)
+        if self._keeper is None:
+            keep()
+        else:
+            self._keeper.do(keep)
+        self._part_number += 1
         self._part_rows = self._part_bytes = 0
+
+    def _keep(self, path: Path, name: str, rows: int) -> None:
+        self.files.append((keep_part(self._storage, path, self._container, name), rows))
+        self.row_count += rows
 
 
 def keep_part(storage: Storage, local: Path, container: str, name: str) -> BlobRef:
@@ -91,4 +109,4 @@ def keep_part(storage: Storage, local: Path, container: str, name: str) -> BlobR
     with local.open("rb") as file:
         digest = file_digest(file, "sha256").hexdigest()
     address = BlobAddress(Zone.SILVER, container, f"{name}-{digest[:HASH_LENGTH]}{local.suffix}")
-    return storage.upload(local, address, media_type=MEDIA_TYPE, sha256=digest)
+    return storage.move(local, address, media_type=MEDIA_TYPE, sha256=digest)

@@ -218,20 +218,21 @@ class Preparation:
         )
         files: dict[Group, PartFiles] = {}
         rows = 0
-        with closing(read_ahead(self._parsed(layer, cleaner))) as batches, WriteBehind() as writer:
-            for batch, parsed in batches:
-                clean = cleaner.clean_parsed(parsed)
-                columns = attributes.convert(batch.attributes)
-                for group in _groups_of(clean):
-                    if group not in files:
-                        files[group] = self._open_files(base, group, attributes)
-                writer.do(partial(_write, files, clean, columns))
-                rows += len(batch.geometries)
-                if ctx.cancelled:
-                    break
-                ctx.progress(rows, layer.count, f"{rows:,} features of {layer.name}")
-        for group_files in files.values():
-            group_files.close()
+        with WriteBehind() as keeper:
+            with closing(read_ahead(self._parsed(layer, cleaner))) as batches, WriteBehind() as writer:
+                for batch, parsed in batches:
+                    clean = cleaner.clean_parsed(parsed)
+                    columns = attributes.convert(batch.attributes)
+                    for group in _groups_of(clean):
+                        if group not in files:
+                            files[group] = self._open_files(base, group, attributes, keeper)
+                    writer.do(partial(_write, files, clean, columns))
+                    rows += len(batch.geometries)
+                    if ctx.cancelled:
+                        break
+                    ctx.progress(rows, layer.count, f"{rows:,} features of {layer.name}")
+            for group_files in files.values():
+                group_files.close()
         for finding, count in layer.findings.counts.items():
             self._findings.add(finding, layer.findings.messages[finding], count, layer.findings.samples[finding])
         self._source_rows += rows
@@ -258,10 +259,10 @@ class Preparation:
                 code="FILE_TOO_LARGE",
             )
 
-    def _open_files(self, base: str, group: Group, attributes: Attributes) -> PartFiles:
-        params = self._ctx.params
+    def _open_files(self, base: str, group: Group, attributes: Attributes, keeper: WriteBehind) -> PartFiles:
+        params, storage, scratch = self._ctx.params, self._ctx.storage, self._ctx.scratch
         rows = params.chunk_size or CHUNK_ROWS
-        return PartFiles(self._ctx.storage, self._ctx.scratch, params.container, base, group, attributes.schema, rows)
+        return PartFiles(storage, scratch, params.container, base, group, attributes.schema, rows, keeper)
 
     def _add_tables(self, base: str, layer: Layer, files: dict[Group, PartFiles], attributes: Attributes) -> None:
         if not files:
