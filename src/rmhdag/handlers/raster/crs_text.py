@@ -19,7 +19,8 @@ _POINTING = [
     # PROJ accepts them as quotes too, but no program writes them.
     re.compile("[“”]"),
 ]
-_BOUND = re.compile(r"\b(?:EXTENSION|BOUNDCRS)\b", re.IGNORECASE)
+_EXTENSION = re.compile(r"\bEXTENSION\b", re.IGNORECASE)
+_BOUND = re.compile(r"\bBOUNDCRS\b", re.IGNORECASE)
 # The name that means no grid, which is never opened.
 _NO_GRID = re.compile(
     r'nadgrids=@null(?=[ "])|,EXTENSION\["PROJ4_GRIDS","@null"\]'
@@ -32,11 +33,11 @@ _NUMBERS = re.compile(r',EXTENSION\["PROJ4","[-+\w.,=@ ]*"\]')
 def find_pointer(text: str, *, may_be_bound: bool = False) -> str | None:
     """The part that points to a file, or may do so; None if there is none.
 
-    `may_be_bound` is for WKT 2 of our own making, where a datum shift of seven numbers is a BOUNDCRS.
+    `may_be_bound` is for WKT 2, where a datum shift of seven numbers is a BOUNDCRS.
     """
     text = _NO_GRID.sub("", text)
     for pattern in _POINTING:
         if match := pattern.search(text):
             return match[0]
-    match = None if may_be_bound else _BOUND.search(_NUMBERS.sub("", text))
+    match = _EXTENSION.search(_NUMBERS.sub("", text)) or (None if may_be_bound else _BOUND.search(text))
     return None if match is None else match[0]

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from rmhdag.handlers.vector.crs_texts import require_no_pointers
 from rmhdag.handlers.vector.formats import Format
 from rmhdag.handlers.vector.layers import Batch, Layer, batch_rows
 from rmhdag.handlers.vector.refusals import Finding, Findings, VectorRefused
@@ -80,6 +81,7 @@ ERRORS = (DataSourceError, DataLayerError, FeatureError, FieldError, GeometryErr
 
 def open_layers(path: Path, name: str, driver: str, layer_names: list[str] | None, limits: VectorLimits) -> list[Layer]:
     """The layers that were asked for; without names, the only one with geometries."""
+    require_no_pointers(path, name, driver)
     with reading(name), quiet():
         layers = {str(row[0]): row[1] for row in pyogrio.list_layers(path)}
     spatial = [layer for layer, kind in layers.items() if kind is not None]

@@ -49,7 +49,10 @@ class ToDegrees:
         is_plain = self.label in PLAIN or system.to_2d().equals(read_crs(TARGET, name), ignore_axis_order=True)
         self._transformer: Any = None
         if not is_plain:
-            self._transformer = pyproj.Transformer.from_crs(system, TARGET, always_xy=True, allow_ballpark=True)
+            try:
+                self._transformer = pyproj.Transformer.from_crs(system, TARGET, always_xy=True, allow_ballpark=True)
+            except ProjError as error:
+                raise self._not_transformed(error) from None
 
     @staticmethod
     def _choose(crs: str | None, wish: str | None, name: str, is_required: bool, findings: Findings) -> str | None:
@@ -85,11 +88,12 @@ class ToDegrees:
         try:
             x, y = self._transformer.transform(coordinates[:, 0], coordinates[:, 1], errcheck=False)
         except ProjError as error:
-            raise VectorRefused(
-                f"{self._name} cannot be transformed to {TARGET} ({error}).", code="REPROJECTION_FAILED"
-            ) from None
+            raise self._not_transformed(error) from None
         degrees: np.ndarray = np.column_stack([x, y])
         return degrees
+
+    def _not_transformed(self, error: ProjError) -> VectorRefused:
+        return VectorRefused(f"{self._name} cannot be transformed to {TARGET} ({error}).", code="REPROJECTION_FAILED")
 
 
 def code_of(crs: pyproj.CRS) -> str:
