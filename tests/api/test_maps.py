@@ -199,7 +199,8 @@ def test_a_job_without_an_asset_has_items_and_files(http: httpx.Client, platform
     blob_id = add_file(platform, storage, "tile.tif", job_id=job_id)
     link = storage.url(BlobAddress(Zone.SILVER, "survey", "tile.tif"))
     times: dict[str, Any] = {"created_at": NOW, "changed_at": NOW, "next_attempt_at": NOW}
-    body = {"id": "tile", "geometry": {"type": "Polygon", "coordinates": OSLO}, "assets": {"data": {"href": link}}}
+    outline = {"type": "Polygon", "coordinates": OSLO}
+    body = {"id": "tile", "bbox": [10, 59, 11, 60], "geometry": outline, "assets": {"data": {"href": link}}}
     put(platform, CatalogueEntry(collection_id="tiles", item_id="tile", job_id=job_id, body=body, **times))
     (item,) = http.get(f"/api/v1/jobs/{job_id}/items").json()["items"]
     assert item["files"]["data"]["blob_id"] == blob_id
@@ -207,6 +208,10 @@ def test_a_job_without_an_asset_has_items_and_files(http: httpx.Client, platform
     (feature,) = http.get("/api/v1/footprints?of=jobs&bbox=10.5,59.5,12,61").json()["features"]
     assert (feature["id"], feature["properties"]["place"]) == (job_id, "outputs")
     assert http.get("/api/v1/footprints?of=jobs&bbox=20,59.5,22,61").json()["features"] == []
+    # What is on the map is found by its area.
+    (job,) = http.get("/api/v1/jobs?bbox=10.5,59.5,12,61").json()["jobs"]
+    assert job["job_id"] == job_id
+    assert http.get("/api/v1/jobs?bbox=20,59.5,22,61").json()["jobs"] == []
 
 
 def test_footprints_by_area_time_and_page(api: ServedHere, http: httpx.Client, platform: Platform) -> None:

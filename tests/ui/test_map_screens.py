@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from rmhdag.models.assets import ApprovalState
+from rmhdag.models.catalogue import CatalogueEntry
 from rmhdag.models.scopes import Scope
 from rmhdag.storage import StorageSettings
 from rmhdag.storage.zones import open_storage
@@ -16,11 +19,13 @@ from rmhdag.workflow import load
 from tests.api.registering import register
 from tests.api.running import Running
 from tests.api.serving import Served, served
+from tests.store.rows import insert_rows
 from tests.store.waiting import wait_until
 from tests.ui.browsing import HOSTILE, Visitor
 from tests.ui.conftest import Arrive
-from tests.ui.mapping import BRIGHT, CLIP, DARK, HIGH, LOW, MapData, colour_at, is_like
+from tests.ui.mapping import BRIGHT, CLIP, DARK, HIGH, LOW, NOW, MapData, colour_at, is_like
 
+NEVER = datetime(2100, 1, 1, tzinfo=UTC)
 # The renderer without a graphics card says this of itself; no page can do anything about it.
 OF_THE_RENDERER = "GL Driver Message"
 
@@ -227,3 +232,33 @@ def test_assets_are_found_by_place_also_across_the_antimeridian(visit: Arrive, d
     visitor.go("/assets")
     assert visitor.serious_findings() == []
     assert page.locator("tbody b, tbody img[src=x]").count() == 0
+
+
+def test_jobs_are_filtered_by_a_box_that_is_drawn(visit: Arrive, up: Running) -> None:
+    inside, outside = up.submit("flaky", fails=False), up.submit("flaky", fails=False)
+    for job_id, bbox in ((inside, [-20.0, -20.0, 20.0, 20.0]), (outside, [160.0, 60.0, 161.0, 61.0])):
+        up.end_of(job_id)
+        times: dict[str, Any] = {"created_at": NOW, "changed_at": NOW, "next_attempt_at": NEVER}
+        entry = CatalogueEntry(collection_id="drawn", item_id=job_id, job_id=job_id, body={"bbox": bbox}, **times)
+        insert_rows(up.cluster.conn, "dagapp", [entry])
+    visitor = visit()
+    page = visitor.go("/jobs?q=workflow:flaky")
+    page.locator(f'tr[data-key="{outside}"]').wait_for()
+    page.get_by_role("button", name="Area").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Draw a box").click()
+    box = dialog.locator(".map-canvas").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.45, box["y"] + box["height"] * 0.4)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.55, box["y"] + box["height"] * 0.6, steps=4)
+    page.mouse.up()
+    expect(dialog.get_by_label("West")).not_to_have_value("")
+    assert visitor.serious_findings() == []
+    dialog.get_by_role("button", name="Filter by this area").click()
+    expect(page.locator(f'tr[data-key="{outside}"]')).to_have_count(0)
+    page.locator(f'tr[data-key="{inside}"]').wait_for()
+    assert "area%3A" in page.url
+    page.get_by_role("button", name="Remove this filter").last.click()
+    page.locator(f'tr[data-key="{outside}"]').wait_for()
+    up.cluster.conn.execute("DELETE FROM dag_catalogue_entries WHERE collection_id = 'drawn'")

@@ -58,7 +58,7 @@ def read_children(
         started_ms=started,
         duration_ms=durations,
         keys=keys if with_keys else None,
-        places=places if with_places else None,
+        places=places if any(place is not None for place in places) else None,
     )
 
 

@@ -34,13 +34,15 @@ SELECT = sql.SQL(
 FAILURE = sql.SQL(
     "left(md5(regexp_replace(left(COALESCE(error_message, ''), 500), '[0-9a-f]{{8,}}|[0-9]+', '#', 'g')), 12)"
 ).format()
-# Items of a revision that a job has published, where they touch an area; both may cross the antimeridian.
+# Items that a job has published, for an asset or by itself, where they touch an area; both may cross the antimeridian.
 WITHIN = sql.SQL(
-    "EXISTS (SELECT 1 FROM dag_revision_items AS item CROSS JOIN LATERAL (SELECT"
+    "EXISTS (SELECT 1 FROM (SELECT body FROM dag_revision_items WHERE job_id = dag_jobs.job_id UNION ALL"
+    " SELECT body FROM dag_catalogue_entries WHERE job_id = dag_jobs.job_id AND asset_id IS NULL AND item_id <> ''"
+    " AND NOT removed) AS item CROSS JOIN LATERAL (SELECT"
     " (item.body#>>'{{bbox,0}}')::float8 AS west, (item.body#>>'{{bbox,1}}')::float8 AS south,"
     " (item.body#>>ARRAY['bbox', (jsonb_array_length(item.body->'bbox') / 2)::text])::float8 AS east,"
     " (item.body#>>ARRAY['bbox', (jsonb_array_length(item.body->'bbox') / 2 + 1)::text])::float8 AS north"
-    " ) AS box WHERE item.job_id = dag_jobs.job_id AND jsonb_typeof(item.body->'bbox') = 'array'"
+    " ) AS box WHERE jsonb_typeof(item.body->'bbox') = 'array'"
     " AND box.south <= %(north)s AND box.north >= %(south)s AND CASE"
     " WHEN box.west > box.east AND %(west)s > %(east)s THEN true"
     " WHEN box.west > box.east OR %(west)s > %(east)s THEN box.west <= %(east)s OR box.east >= %(west)s"

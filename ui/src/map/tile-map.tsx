@@ -94,6 +94,8 @@ export default function TileMap({ tiles, grid, ranges, label, chosen, onChoose, 
   const drawn = useRef(new Map<number, { feature: Feature; tone: MapTone }>());
   const chosenNow = useRef<number | undefined>(undefined);
   const [pointed, setPointed] = useState<number>();
+  // Counted after they were drawn: while they are not, none has a place yet.
+  const [unplaced, setUnplaced] = useState(0);
   chosenNow.current = chosen ?? pointed;
   const act = useRef(onChoose);
   act.current = onChoose;
@@ -128,6 +130,7 @@ export default function TileMap({ tiles, grid, ranges, label, chosen, onChoose, 
       source.current.addFeatures(added);
       if (isFirst) fit();
     }
+    setUnplaced(tiles.filter((one) => !drawn.current.has(one.index)).length);
   }, [tiles, grid, ranges]);
   // the layer reads what is chosen by itself
   useEffect(() => source.current.changed(), [chosen, pointed]);
@@ -161,7 +164,6 @@ export default function TileMap({ tiles, grid, ranges, label, chosen, onChoose, 
   const tile = tiles.find((one) => one.index === (chosen ?? pointed));
   const counts = new Map<string, { count: number; tone: MapTone }>();
   for (const one of tiles) counts.set(one.state, { count: (counts.get(one.state)?.count ?? 0) + 1, tone: one.tone });
-  const unplaced = tiles.filter((one) => !drawn.current.has(one.index)).length;
   return (
     <MapFrame
       label={label}
@@ -190,7 +192,7 @@ export default function TileMap({ tiles, grid, ranges, label, chosen, onChoose, 
             {count} {state}
           </li>
         ))}
-        {unplaced > 0 && tiles.length > 0 ? <li class="faint">{unplaced} without a known place</li> : null}
+        {unplaced > 0 ? <li class="faint">{unplaced} without a known place</li> : null}
       </ul>
     </MapFrame>
   );

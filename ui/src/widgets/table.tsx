@@ -59,7 +59,16 @@ export function Table<Row>(props: TableProps<Row>): JSX.Element {
     measure();
     window.addEventListener("scroll", measure, { passive: true, capture: true });
     window.addEventListener("resize", measure);
+    // What is above may become larger or smaller, and with it other rows come in sight.
+    let frame = 0;
+    const moves = new ResizeObserver(() => {
+      window.cancelAnimationFrame(frame);
+      frame = window.requestAnimationFrame(measure);
+    });
+    moves.observe(document.body);
     return () => {
+      moves.disconnect();
+      window.cancelAnimationFrame(frame);
       window.removeEventListener("scroll", measure, { capture: true });
       window.removeEventListener("resize", measure);
     };

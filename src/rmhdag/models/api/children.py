@@ -27,6 +27,6 @@ class FanOutChildren(ApiModel):
     keys: list[str | None] | None = Field(default=None, description="The key of each child's item, if asked for")
     places: list[list[float] | None] | None = Field(
         default=None,
-        description="Where each child lies, if asked for: `[west, south, east, north]` from `bbox` in its parameters "
-        "(or in their `item` or `tile`), or `[first, count]` of the tiles of its `scheme`",
+        description="Where each child lies, if asked for and if any of them says so: `[west, south, east, north]` "
+        "from `bbox` in its parameters (or in their `item` or `tile`), or `[first, count]` of the tiles of `scheme`",
     )

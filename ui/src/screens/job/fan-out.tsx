@@ -1,7 +1,7 @@
 /** The children of a fan-out: all of them at a glance, the failed ones first, how long they took, and where they lie. */
 import { batch, useSignal } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import {
   type ApiError,
   api,
@@ -42,9 +42,11 @@ import { Squares } from "./squares-view";
 import { hasEnded, type JobStore, type NodeOverview, statusOfEvent } from "./store";
 
 type Children = Model<"FanOutChildren">;
-type NodeSummary = Model<"NodeSummary">;
 
 const REREAD_MS = 4_000;
+
+type Places = NonNullable<Children["places"]>;
+const padded = (places: Places | null | undefined, count: number): Places => places ?? Array(count).fill(null);
 
 /** All pages of the columns, as one. */
 async function readColumns(jobId: string, node: string): Promise<Children> {
@@ -63,7 +65,9 @@ async function readColumns(jobId: string, node: string): Promise<Children> {
     whole.started_ms.push(...page.started_ms);
     whole.duration_ms.push(...page.duration_ms);
     whole.keys?.push(...(page.keys ?? []));
-    whole.places?.push(...(page.places ?? []));
+    // A page on which no child lies anywhere has no column of places.
+    if (whole.places || page.places)
+      whole.places = [...padded(whole.places, page.first), ...padded(page.places, page.statuses.length)];
     next = page.next_first;
   }
   return whole;
@@ -299,7 +303,7 @@ function Panel({ store, fanOut, columns, statuses, chosen }: PanelProps): JSX.El
             },
           ]}
         />
-        <ChildTable store={store} name={name} states={states} text={low} failed={failed} />
+        <ChildTable store={store} name={name} columns={columns} statuses={statuses} isShown={isShown} failed={failed} />
       </div>
     </section>
   );
@@ -428,66 +432,59 @@ function Durations({
 const childPath = (store: JobStore, node: string): string =>
   `/jobs/${store.jobId}?tab=fan-out&node=${encodeURIComponent(node)}`;
 
-/** Failed ones first; then by index. */
+const ERRORS = 200;
+
+/** Failed ones first; then by index. All but the errors is in the columns, so every child is found by its item. */
 function ChildTable({
   store,
   name,
-  states,
-  text,
+  columns,
+  statuses,
+  isShown,
   failed,
 }: {
   store: JobStore;
   name: string;
-  states: readonly string[];
-  text: string;
+  columns: Children;
+  statuses: PanelProps["statuses"];
+  isShown: (index: number) => boolean;
   failed: number;
 }): JSX.Element {
-  const [limit, setLimit] = useState(200);
-  const rows = useResource(
+  const details = useResource(
     async (signal) => {
       const path = { job_id: store.jobId };
-      const read = async (status: string[]): Promise<NodeSummary[]> => {
-        const query = { parent: name, limit, ...(status.length ? { status: status as NodeSummary["status"][] } : {}) };
-        return (await ok(api.GET("/api/v1/jobs/{job_id}/nodes", { params: { path, query }, signal }))).nodes;
-      };
-      if (states.length) return read([...states]);
-      const bad = failed > 0 ? await read(["failed"]) : [];
-      const rest = (await read([])).filter((node) => node.status !== "failed");
-      return [...bad, ...rest].slice(0, Math.max(limit, bad.length));
+      // Of those that failed their errors, else of one how often it may be tried.
+      const query = { parent: name, ...(failed > 0 ? { status: ["failed" as const], limit: ERRORS } : { limit: 1 }) };
+      const read = await ok(api.GET("/api/v1/jobs/{job_id}/nodes", { params: { path, query }, signal }));
+      return new Map(read.nodes.map((node) => [node.fan_out_index, node]));
     },
-    [store.jobId, name, states.join(), limit, failed],
+    [store.jobId, name, failed],
     { live: store.isOpen.value ? [`job:${store.jobId}`] : [], clears: false },
   );
-  const all = rows.data.value;
-  if (!all)
-    return rows.error.value ? (
-      <ErrorBox error={rows.error.value} what="the children" retry={rows.reload} />
-    ) : (
-      <Loading what="the children" />
-    );
-  const shown = text
-    ? all.filter((node) => `${node.fan_out_item_key ?? ""} ${node.fan_out_index}`.toLowerCase().includes(text))
-    : all;
+  const known = details.data.value;
+  const most = known?.values().next().value?.max_retries;
+  const digits = statuses.value;
+  const bad = String((columns.legend as string[]).indexOf("failed"));
+  const shown = Array.from({ length: digits.length }, (_, index) => index).filter(isShown);
+  const rows = [...shown.filter((index) => digits[index] === bad), ...shown.filter((index) => digits[index] !== bad)];
+  const stateOf = (index: number) => (columns.legend as string[])[Number(digits[index])] ?? "pending";
+  const origin = columns.origin_at ? Date.parse(columns.origin_at) : 0;
   return (
     <>
-      <Table<NodeSummary>
+      <Table<number>
         label={`Children of ${name}`}
-        rows={shown}
-        rowKey={(node) => node.node_id}
-        rowTo={(node) => childPath(store, node.node_id)}
+        rows={rows}
+        rowKey={(index) => `${name}__${index}`}
+        rowTo={(index) => childPath(store, `${name}__${index}`)}
         columns={[
-          { id: "status", title: "State", width: "8rem", cell: (node) => <Status status={node.status} /> },
-          {
-            id: "index",
-            title: "Index",
-            width: "5rem",
-            align: "right",
-            cell: (node) => countText(node.fan_out_index ?? 0),
-          },
+          { id: "status", title: "State", width: "8rem", cell: (index) => <Status status={stateOf(index)} /> },
+          { id: "index", title: "Index", width: "5rem", align: "right", cell: (index) => countText(index) },
           {
             id: "item",
             title: "Item",
-            cell: (node) => <Link to={childPath(store, node.node_id)}>{node.fan_out_item_key ?? node.node_id}</Link>,
+            cell: (index) => (
+              <Link to={childPath(store, `${name}__${index}`)}>{columns.keys?.[index] ?? `${name}__${index}`}</Link>
+            ),
           },
           {
             id: "attempt",
@@ -495,32 +492,45 @@ function ChildTable({
             width: "5rem",
             align: "right",
             hide: "narrow",
-            cell: (node) => `${node.attempt} of ${node.max_retries + 1}`,
+            cell: (index) =>
+              most === undefined ? columns.attempts[index] : `${columns.attempts[index]} of ${most + 1}`,
           },
           {
             id: "duration",
             title: "Duration",
             width: "6.5rem",
             align: "right",
-            cell: (node) => (node.started_at ? <Duration seconds={node.duration_seconds} /> : "–"),
+            cell: (index) => {
+              const [started, took] = [columns.started_ms[index] ?? null, columns.duration_ms[index] ?? null];
+              if (took !== null) return <Duration seconds={took / 1000} />;
+              return started === null || stateOf(index) !== "running" ? (
+                "–"
+              ) : (
+                <Duration since={new Date(origin + started).toISOString()} />
+              );
+            },
           },
           {
             id: "error",
             title: "Error",
             hide: "narrow",
-            cell: (node) => (
-              <span class="cut" title={node.error_message ?? ""}>
-                {node.error_message ?? ""}
-              </span>
-            ),
+            cell: (index) => {
+              const error = digits[index] === bad ? (known?.get(index)?.error_message ?? "") : "";
+              return (
+                <span class="cut" title={error}>
+                  {error}
+                </span>
+              );
+            },
           },
         ]}
       />
-      {all.length >= limit ? (
-        <p class="pane-note">
-          <Button look="quiet" onClick={() => setLimit(limit === 200 ? 1_000 : limit)} disabled={limit >= 1_000}>
-            {limit >= 1_000 ? "The first 1,000 are listed; filter by state to see others" : "List more"}
-          </Button>
+      {details.error.value ? (
+        <ErrorBox error={details.error.value} what="the errors" retry={details.reload} />
+      ) : failed > ERRORS ? (
+        <p class="pane-note small faint">
+          Errors are listed for {countText(ERRORS)} of the {countText(failed)} that failed; open another one to read its
+          own.
         </p>
       ) : null}
     </>

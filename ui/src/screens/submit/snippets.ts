@@ -34,7 +34,7 @@ export function curlText(order: Order): string {
     `curl -sS "$RMHDAG_URL${path}" \\`,
     '  -H "Authorization: Bearer $RMHDAG_KEY" \\',
     '  -H "Content-Type: application/json" \\',
-    `  -H "Idempotency-Key: $(uuidgen)" \\`,
+    `  -H "Idempotency-Key: $(date +%s)-$$" \\`,
     `  -d ${quoted(JSON.stringify(bodyOf(order)))}`,
   ].join("\n");
 }
