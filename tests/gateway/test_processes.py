@@ -113,6 +113,10 @@ def test_core_a_job_from_execution_to_results(gateway: Served, platform: Platfor
     assert (info["status"], info["type"], info["processID"]) == ("accepted", "process", "make_raster")
     job = begun.headers["location"]
     assert job == f"/ogc/jobs/{info['jobID']}"
+    path, headers = "/ogc/processes/make_raster/execution", {"Idempotency-Key": "k"}
+    again = [client.post(path, json={"inputs": INPUTS}, headers=headers) for _ in range(2)]
+    assert [answer.headers.get("idempotency-replayed") for answer in again] == [None, "true"]
+    assert len({answer.headers["location"] for answer in again}) == 1
     early = client.get(f"{job}/results")
     assert early.status_code == 404
     assert early.json()["type"] == f"{EXCEPTIONS}/result-not-ready"

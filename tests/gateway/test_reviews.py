@@ -7,10 +7,12 @@ from typing import Any
 import httpx
 import pytest
 
+from rmhdag.gateway.schemas import SCHEMAS
+from rmhdag.models.assets import ApprovalState
 from rmhdag.models.scopes import Scope
 from tests.gateway.orders import REFS, order
 from tests.gateway.serving import Served
-from tests.lifecycle.reviewing import content, reviewed_workflow
+from tests.lifecycle.reviewing import content, gated_workflow, reviewed_workflow
 from tests.orchestrator.platform import Platform
 from tests.orchestrator.test_publishing import report
 
@@ -67,7 +69,7 @@ def test_an_approval_lets_the_partner_see_the_data(
     assert (moved.status_code, moved.json()["code"]) == (409, "content_moved")
     decided = reviewer.post("/platform/approve", json=decision)
     assert decided.status_code == 200, decided.text
-    assert decided.json()["version"]["clearance"] == "restricted"
+    assert (decided.json()["version"]["clearance"], decided.json()["version"]["is_served"]) == ("restricted", True)
     done = status(partner, request_id)
     assert (done["status"], done["versions"][0]["is_served"]) == ("completed", True)
     assert done["services"]["stac_item"].startswith("https://stac.example.org/")
@@ -100,6 +102,104 @@ def test_an_older_version_is_served_until_the_new_one_is_approved(
     revoked = {"request_id": first, "content_hash": review["content_hash"], "reason": "licence"}
     reviewer.post("/platform/revoke", json=revoked).raise_for_status()
     assert (status(partner, first)["error"] or {})["code"] == "REVOKED"
+
+
+def test_restricted_content_is_made_public(partner: httpx.Client, reviewer: httpx.Client, platform: Platform) -> None:
+    request_id = make(partner, platform)
+    (review,) = waiting(reviewer)
+    body = {"request_id": request_id, "content_hash": review["content_hash"]}
+    early = reviewer.post("/platform/clear", json=body)
+    assert (early.status_code, early.json()["code"]) == (409, "illegal_review_step")
+    reviewer.post("/platform/approve", json={**body, "clearance": "restricted"}).raise_for_status()
+    assert partner.post("/platform/clear", json=body).status_code == 403
+    cleared = reviewer.post("/platform/clear", json=body)
+    assert cleared.status_code == 200, cleared.text
+    assert (cleared.json()["version"]["clearance"], cleared.json()["version"]["is_served"]) == ("public", True)
+
+
+def test_only_what_can_be_decided_is_listed(partner: httpx.Client, reviewer: httpx.Client, platform: Platform) -> None:
+    """Not what is still made, and not what has failed: nobody could ever decide about it."""
+    refs = {**REFS, "version_id": "1"}
+    order(partner, platform_refs=refs)
+    seat = platform.seat()
+    seat.work()
+    assert waiting(reviewer) == []
+    platform.fail(*platform.claim())
+    seat.work()
+    assert waiting(reviewer) == []
+    make(partner, platform, 2)
+    make(partner, platform, 3)
+    assert [line["version"] for line in waiting(reviewer)] == ["3"]
+    versions = partner.get("/platform/assets/ddh", params=REFS).json()["versions"]
+    assert [line["review"] for line in versions] == ["pending_review", "superseded", "superseded"]
+    known = SCHEMAS["Version"]["properties"]["review"]["enum"]
+    assert {state.value for state in ApprovalState} == set(known)
+    superseded = reviewer.get("/platform/approvals", params={"status": "superseded"}).json()["reviews"]
+    assert {line["version"] for line in superseded} == {"1", "2"}
+
+
+def at_the_gate(partner: httpx.Client, platform: Platform) -> str:
+    """An order whose job waits at its approval node."""
+    platform.register(gated_workflow(message="Fit to print?", approvers=("rita",)))
+    refs = {**REFS, "version_id": "1"}
+    request_id: str = order(partner, workflow_id="gated", platform_refs=refs).json()["request_id"]
+    seat = platform.seat()
+    seat.work()
+    (claimed,) = platform.claim()
+    report(platform, claimed, content(1))
+    seat.work()
+    return request_id
+
+
+def test_a_job_that_waits_at_its_gate_is_approved(
+    gateway: Served, partner: httpx.Client, reviewer: httpx.Client, platform: Platform
+) -> None:
+    request_id = at_the_gate(partner, platform)
+    assert status(partner, request_id)["status"] == "awaiting_approval"
+    (review,) = waiting(reviewer)
+    assert review["content_hash"] is None
+    (gate,) = review["gates"]
+    assert (gate["gate"], gate["message"], gate["approvers"]) == ("ask", "Fit to print?", ["rita"])
+
+    body = {"request_id": request_id, "clearance": "public"}
+    without = reviewer.post("/platform/approve", json=body)
+    assert (without.status_code, without.json()["errors"][0]["pointer"]) == (422, "/gate")
+    both = reviewer.post("/platform/approve", json={**body, "gate": "ask", "content_hash": "0" * 64})
+    assert (both.status_code, both.json()["errors"][0]["pointer"]) == (422, "/content_hash")
+    unnamed = {"platform_id": "ddh", "platform_refs": REFS, "clearance": "public", "gate": "ask"}
+    assert reviewer.post("/platform/approve", json=unnamed).json()["errors"][0]["pointer"] == "/revision"
+    other = reviewer.post("/platform/approve", json={**body, "gate": "other"})
+    assert (other.status_code, other.json()["code"]) == (409, "gate_not_waiting")
+    assert partner.post("/platform/approve", json={**body, "gate": "ask"}).status_code == 403
+    assert reviewer.post("/platform/revoke", json={**body, "reason": "no", "gate": "ask"}).status_code == 422
+
+    decided = reviewer.post("/platform/approve", json={**body, "gate": "ask"})
+    assert (decided.status_code, decided.json()["decision"]) == (202, "approve"), decided.text
+    platform.seats[0].work()
+    (claimed,) = platform.claim()
+    report(platform, claimed, ())
+    platform.seats[0].work()
+    done = status(partner, request_id)
+    assert (done["status"], done["versions"][0]["is_served"]) == ("completed", True)
+    again = reviewer.post("/platform/approve", json={**body, "gate": "ask"})
+    assert (again.status_code, again.json()["code"]) == (409, "gate_not_waiting")
+
+
+def test_a_job_that_waits_at_its_gate_is_rejected_by_those_who_may(
+    gateway: Served, partner: httpx.Client, reviewer: httpx.Client, platform: Platform
+) -> None:
+    request_id = at_the_gate(partner, platform)
+    body = {"platform_id": "ddh", "platform_refs": REFS, "revision": 1, "gate": "ask"}
+    assert reviewer.post("/platform/reject", json=body).json()["errors"][0]["pointer"] == "/reason"
+    stranger = gateway.client(Scope.REVIEWER, name="bob")
+    stranger.post("/platform/reject", json={**body, "reason": "ugly"})
+    platform.seats[0].work()
+    assert status(partner, request_id)["status"] == "awaiting_approval"
+    reviewer.post("/platform/reject", json={**body, "reason": "clouds"}).raise_for_status()
+    platform.seats[0].work()
+    failed = status(partner, request_id)
+    assert (failed["status"], failed["error"]["code"], failed["error"]["message"]) == ("failed", "REJECTED", "clouds")
+    assert waiting(reviewer) == []
 
 
 def test_only_the_named_version_is_unpublished(

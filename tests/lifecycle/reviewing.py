@@ -149,13 +149,22 @@ DISAGREEMENTS = {
         WHERE v.review_state IN ('approved', 'rejected', 'revoked') AND v.source = 'processed' AND NOT EXISTS (
             SELECT FROM dag_audit AS d
             WHERE d.subject = concat('asset ', v.asset_id, ', revision ', v.revision)
-                AND d.after->>'review_state' = v.review_state::text)""",
+                AND d.after->>'review_state' = v.review_state::text
+                OR d.subject = concat('asset ', v.asset_id) AND d.action = 'asset.unpublish'
+                AND d.before->>'revision' = v.revision::text)""",
     "the files of a completed revision are gone": """
         SELECT v.revision FROM dag_asset_revisions AS v
-        WHERE v.status = 'completed' AND NOT EXISTS (
+        WHERE v.status = 'completed' AND v.unpublished_at IS NULL AND NOT EXISTS (
             SELECT FROM dag_blob_assets AS b
             WHERE b.namespace = v.namespace AND b.asset_id = v.asset_id AND b.revision = v.revision
                 AND b.state = 'present')""",
+    "what is unpublished is served, or its files are recorded as present": """
+        SELECT v.revision FROM dag_asset_revisions AS v
+        JOIN dag_geospatial_assets AS a ON a.namespace = v.namespace AND a.asset_id = v.asset_id
+        WHERE v.unpublished_at IS NOT NULL AND (a.current_revision = v.revision OR EXISTS (
+            SELECT FROM dag_blob_assets AS b
+            WHERE b.namespace = v.namespace AND b.asset_id = v.asset_id AND b.revision = v.revision
+                AND b.state = 'present'))""",
     "an asset says something else about its review than its revision": """
         SELECT a.asset_id FROM dag_geospatial_assets AS a
         JOIN LATERAL (

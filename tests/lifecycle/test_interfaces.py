@@ -65,7 +65,8 @@ def test_a_review_over_http(api: ServedHere, platform: Platform) -> None:
     operator = api.client(Scope.READ, Scope.SUBMIT, Scope.OPERATE, name="otto")
     problem(operator.post(path, json=body), 403, "scope_missing")
     problem(reviewer.post(path, json={"content_hash": content_hash}), 422, "invalid_request")
-    problem(reviewer.post(path, json=body | {"clearance": "cleared"}), 422, "invalid_request")
+    refused = problem(reviewer.post(path, json=body | {"clearance": "cleared"}), 422, "invalid_request")
+    assert refused["detail"].startswith("'cleared' is no clearance")
     problem(reviewer.post(path, json=body | {"content_hash": "f" * 64}), 409, "content_moved")
     answer = reviewer.post(path, json=body)
     assert answer.json() == {

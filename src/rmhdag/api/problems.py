@@ -76,7 +76,10 @@ def problem_of(refusal: Refusal) -> Problem:
 
 def invalid(errors: Sequence[Mapping[str, Any]], what: str) -> Problem:
     """What a model refuses; the first of many are named."""
-    places = [(pointer_of(error["loc"]), str(error["msg"])) for error in errors[:MOST_ERRORS]]
+    # Pydantic names the class of an exception before its sentence, which says all there is to say.
+    places = [
+        (pointer_of(error["loc"]), str(error["msg"]).removeprefix("Value error, ")) for error in errors[:MOST_ERRORS]
+    ]
     detail = places[0][1] if len(errors) == 1 else f"{len(errors)} things are wrong with {what}"
     return Problem(422, "invalid_request", detail, places=places)
 

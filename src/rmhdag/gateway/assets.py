@@ -17,8 +17,9 @@ from rmhdag.gateway.reads import Place
 from rmhdag.models.partner_orders import moment, segment, shown_text, shown_value, shown_version, state_of
 from rmhdag.models.scopes import Scope
 
-REVIEW_STATES = ("pending_review", "approved", "rejected", "revoked")
-DECISIONS = ("approve", "reject", "revoke")
+REVIEW_STATES = ("pending_review", "approved", "rejected", "revoked", "superseded")
+# Decisions about a job that waits at an approval node.
+AT_GATES = ("approve", "reject")
 ADDRESS = frozenset({"request_id", "platform_id", "platform_refs", "revision"})
 
 
@@ -112,7 +113,7 @@ async def list_workflows(call: Call) -> Response:
 
 
 async def list_reviews(call: Call) -> Response:
-    """Content in a state of review, newest first. A decision names its revision and its content hash."""
+    """Content in a state of review, newest first. A decision names its revision, and its content hash or its gate."""
     call.allow("status", "limit", "cursor")
     text = call.query("status")
     state = "pending_review" if text is None else text
@@ -139,11 +140,22 @@ async def revoke(call: Call) -> Response:
     return await decide(call, "revoke")
 
 
+async def clear(call: Call) -> Response:
+    """Make approved content public that was restricted."""
+    return await decide(call, "clear")
+
+
 async def decide(call: Call, verb: str) -> Response:
     call.allow()
     body = await call.body()
     asset_id, revision = await address_of(call, body)
     content_hash = body.get("content_hash")
+    if verb in AT_GATES and (gates := await call.gateway.reads.find_gates(call.holder, asset_id, revision)):
+        return await decide_at_gate(call, verb, body, asset_id, revision, gates)
+    if body.get("gate") is not None:
+        if verb in AT_GATES:
+            raise no_gate()
+        raise invalid("gates are approved or rejected", "/gate")
     if not isinstance(content_hash, str):
         raise invalid(
             "name the content_hash of what was reviewed, as GET /platform/approvals shows it", "/content_hash"
@@ -153,10 +165,50 @@ async def decide(call: Call, verb: str) -> Response:
     await call.gateway.forwarder.send(
         call.holder, "POST", path, scopes=(Scope.READ, Scope.REVIEWER), body=decision, own=call.own
     )
+    return await show_decision(call, verb, asset_id, revision)
+
+
+async def decide_at_gate(
+    call: Call, verb: str, body: dict[str, Any], asset_id: str, revision: int, gates: list[Row]
+) -> Response:
+    """The decision is about the job and its revision: the content is not complete, so nothing names it yet."""
+    name = body.get("gate")
+    if not isinstance(name, str):
+        raise invalid("name the gate at which the order waits, as GET /platform/approvals shows it", "/gate")
+    if body.get("content_hash") is not None:
+        raise invalid("what waits at a gate has no content_hash yet: leave it out", "/content_hash")
+    if body.get("request_id") is None and body.get("revision") is None:
+        raise invalid("name the revision that waits at the gate, or its request_id", "/revision")
+    job_id = next((gate["job_id"] for gate in gates if gate["node_id"] == name), None)
+    if job_id is None:
+        raise no_gate()
+    decision = {key: value for key, value in body.items() if key not in {*ADDRESS, "gate", "content_hash"}}
+    answer = await call.gateway.forwarder.send(
+        call.holder,
+        "POST",
+        f"/api/v1/jobs/{segment(job_id)}/nodes/{segment(name)}/decide",
+        scopes=(Scope.READ, Scope.REVIEWER),
+        body={**decision, "decision": verb},
+        own=call.own,
+    )
+    return await show_decision(call, verb, asset_id, revision, answer.status_code)
+
+
+def no_gate() -> Problem:
+    return Problem(
+        409,
+        "gate_not_waiting",
+        "the order does not wait at this gate",
+        remedy="GET /platform/approvals shows what waits.",
+    )
+
+
+async def show_decision(call: Call, verb: str, asset_id: str, revision: int, status: int = 200) -> Response:
     version = await call.gateway.reads.find_version(call.holder, asset_id, revision)
     if version is None:
         raise not_found("version")
-    return call.answer({"decision": verb, "version": shown_version(version, None) | {"content_hash": content_hash}})
+    line = {**shown_version(version, version["current_revision"]), "content_hash": version["content_hash"]}
+    return call.answer({"decision": verb, "version": line}, status)
 
 
 async def rollback(call: Call) -> Response:
@@ -289,6 +341,17 @@ def shown_review(row: Row) -> dict[str, Any]:
         "created_at": moment(row["created_at"]),
         "decided_at": moment(row["decided_at"]),
         "reason": None if row["decision_reason"] is None else shown_text(row["decision_reason"]),
+        "gates": [shown_gate(gate) for gate in row["gates"] or []],
+    }
+
+
+def shown_gate(gate: Row) -> dict[str, Any]:
+    return {
+        "gate": gate["node_id"],
+        "message": None if gate["message"] is None else shown_text(gate["message"]),
+        "approvers": gate["approvers"],
+        "waiting_since": moment(gate["requested_at"]),
+        "deadline_at": moment(gate["deadline_at"]),
     }
 
 

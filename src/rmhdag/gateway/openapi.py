@@ -79,6 +79,11 @@ def _operation(operation: Operation, path: str) -> dict[str, Any]:
         described["parameters"].append(
             {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "minLength": 1, "maxLength": 128}}
         )
+    if operation.answer == "Decided":
+        described["responses"]["202"] = {
+            "description": "Taken: the order that waits at a gate follows within seconds",
+            "content": {"application/json": _content(operation.answer)},
+        }
     if operation.has_references:
         described["parameters"].append(
             {
@@ -91,7 +96,7 @@ def _operation(operation: Operation, path: str) -> dict[str, Any]:
             }
         )
     if operation.body is not None:
-        is_needed = bool(SCHEMAS[operation.body].get("required"))
+        is_needed = bool({"required", "anyOf"} & SCHEMAS[operation.body].keys())
         described["requestBody"] = {"required": is_needed, "content": {"application/json": _content(operation.body)}}
     if is_alias:
         described["deprecated"] = True

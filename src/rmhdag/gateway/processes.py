@@ -125,7 +125,7 @@ async def execute(call: Call) -> Response:
     order = order_of(row, body)
     subscriber = subscriber_of(body.get("subscriber"))
     with orders.places_as_given(GIVEN):
-        answer, _ = await orders.place(call, order, call.request.headers.get(orders.KEY_HEADER), subscriber)
+        answer, is_repeat = await orders.place(call, order, call.request.headers.get(orders.KEY_HEADER), subscriber)
     if "request_id" not in answer:
         return call.answer(answer)
     request_id = answer["request_id"]
@@ -133,10 +133,12 @@ async def execute(call: Call) -> Response:
     if job is None:
         raise not_found()
     status = current_info(job[0], call.link(""), job[1])
-    applied = {"Preference-Applied": "respond-async"}
     headers = {"Location": call.link(f"{BASE}/jobs/{segment(request_id)}"), "Retry-After": str(orders.POLL_SECONDS)}
-    is_asked = "respond-async" in call.request.headers.get("prefer", "")
-    return call.answer(status, 201, {**headers, **(applied if is_asked else {})})
+    if "respond-async" in call.request.headers.get("prefer", ""):
+        headers["Preference-Applied"] = "respond-async"
+    if is_repeat:
+        headers[orders.REPLAYED] = "true"
+    return call.answer(status, 201, headers)
 
 
 async def list_jobs(call: Call) -> Response:

@@ -39,6 +39,13 @@ VERSIONS = """(
         LIMIT 20
     ) AS v
 ) AS versions"""
+GATES = """(
+    SELECT jsonb_agg(to_jsonb(w) ORDER BY w.requested_at, w.node_id) FROM (
+        SELECT w.node_id, w.message, w.approvers, w.requested_at, w.deadline_at
+        FROM {schema}.dag_gateway_gates AS w
+        WHERE w.namespace = v.namespace AND w.asset_id = v.asset_id AND w.revision = v.revision
+    ) AS w
+) AS gates"""
 OUTPUTS = """(
     SELECT jsonb_agg(to_jsonb(o)) FROM (
         SELECT o.collection_id, o.item_id, o.table_name, o.container, o.path FROM {schema}.dag_gateway_outputs AS o
@@ -189,14 +196,20 @@ class Reads:
         return await self._database.read(query, parameters)
 
     async def list_reviews(self, holder: Holder, *, state: str, before: Place | None, limit: int) -> list[Row]:
-        """Versions in this state of review, newest first."""
-        conditions = ["v.namespace = %(namespace)s", "v.review_state = %(state)s"]
+        """Versions in this state of review, newest first; of those that wait, only what can be decided now."""
+        in_state = "v.review_state = %(state)s"
+        if state == "pending_review":
+            in_state = (
+                f"({in_state} AND v.status = 'completed' OR (v.asset_id, v.revision) IN ("
+                "SELECT w.asset_id, w.revision FROM {schema}.dag_gateway_gates AS w WHERE w.namespace = %(namespace)s))"
+            )
+        conditions = ["v.namespace = %(namespace)s", in_state]
         if before is not None:
             conditions.append("(v.created_at, v.asset_id) < (%(at)s, %(before)s)")
         query = self._text(
             "SELECT v.asset_id, v.revision, v.version_label, v.status, v.review_state, v.clearance, v.content_hash,"
             " v.created_by, v.created_at, v.completed_at, v.decided_at, v.decision_reason, a.platform_id,"
-            " a.platform_refs, a.kind"
+            f" a.platform_refs, a.kind, {GATES}"
             " FROM {schema}.dag_gateway_versions AS v JOIN LATERAL ("
             "SELECT a.platform_id, a.platform_refs, a.kind FROM {schema}.dag_gateway_assets AS a"
             " WHERE a.namespace = v.namespace AND a.asset_id = v.asset_id LIMIT 1"
@@ -207,12 +220,23 @@ class Reads:
         return await self._database.read(query, _given(holder, state=state, at=at, before=last, limit=limit))
 
     async def find_version(self, holder: Holder, asset_id: str, revision: int) -> Row | None:
+        """With `current_revision`, which its asset serves."""
         query = self._text(
-            "SELECT v.* FROM {schema}.dag_gateway_versions AS v WHERE v.namespace = %(namespace)s"
+            "SELECT v.*, (SELECT a.current_revision FROM {schema}.dag_gateway_assets AS a"
+            " WHERE a.namespace = v.namespace AND a.asset_id = v.asset_id LIMIT 1) AS current_revision"
+            " FROM {schema}.dag_gateway_versions AS v WHERE v.namespace = %(namespace)s"
             " AND v.asset_id = %(asset_id)s AND v.revision = %(revision)s"
         )
         rows = await self._database.read(query, _given(holder, asset_id=asset_id, revision=revision))
         return rows[0] if rows else None
+
+    async def find_gates(self, holder: Holder, asset_id: str, revision: int) -> list[Row]:
+        """The approval nodes at which the job of a revision waits now."""
+        query = self._text(
+            "SELECT w.job_id, w.node_id FROM {schema}.dag_gateway_gates AS w WHERE w.namespace = %(namespace)s"
+            " AND w.asset_id = %(asset_id)s AND w.revision = %(revision)s ORDER BY w.requested_at, w.node_id"
+        )
+        return await self._database.read(query, _given(holder, asset_id=asset_id, revision=revision))
 
     async def list_platforms(self, holder: Holder) -> list[Row]:
         """Those of the namespace before those of all."""
@@ -236,6 +260,7 @@ class Reads:
             "SELECT (SELECT count((is_cancelling, is_unpublished)) FROM {schema}.dag_gateway_requests WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_keys WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_outputs WHERE false)"
+            " + (SELECT count(*) FROM {schema}.dag_gateway_gates WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_files WHERE false) AS rows, EXISTS ("
             "SELECT FROM pg_class AS c WHERE c.relnamespace = %(schema)s::regnamespace AND c.relkind IN ('r', 'p', 'v')"
             " AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')) AS can_write"

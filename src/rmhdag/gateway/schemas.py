@@ -93,6 +93,8 @@ DECISION_FIELDS: dict[str, Schema] = {
     "content_hash": text("Of the content that was reviewed", minLength=1, maxLength=64),
     "reason": text("Required to reject and to revoke", maxLength=2000),
 }
+GATE = text("Where the order waits, as GET /platform/approvals shows it", minLength=1, maxLength=200)
+CLEARANCE = text("Who may see it; needed to approve", enum=["restricted", "public"])
 
 SCHEMAS: dict[str, Schema] = {
     "Order": {"type": "object", "properties": ORDER_FIELDS, "required": ["workflow_id"]},
@@ -136,7 +138,7 @@ SCHEMAS: dict[str, Schema] = {
         number=NUMBER,
         version=optional(text("What your platform calls it")),
         status=text(),
-        review=text(enum=["none", "pending_review", "approved", "rejected", "revoked"]),
+        review=text(enum=["none", "pending_review", "approved", "rejected", "revoked", "superseded"]),
         clearance=text(enum=["undecided", "restricted", "public"]),
         is_served=FLAG,
         created_at=MOMENT,
@@ -245,6 +247,13 @@ SCHEMAS: dict[str, Schema] = {
             )
         )
     ),
+    "Gate": closed(
+        gate=text("Name it in the decision, instead of a content_hash"),
+        message=optional(text("What reviewers are asked")),
+        approvers=listed(text("Who may decide; nobody named: all reviewers")),
+        waiting_since=MOMENT,
+        deadline_at=optional(MOMENT),
+    ),
     "Review": closed(
         platform_id=text(),
         platform_refs=REFS,
@@ -258,14 +267,21 @@ SCHEMAS: dict[str, Schema] = {
         created_at=MOMENT,
         decided_at=optional(MOMENT),
         reason=optional(text()),
+        gates={**listed(ref("Gate")), "description": "Where the order waits in its middle; decide each by its name"},
     ),
     "ReviewPage": page("reviews", "Review"),
     "Decision": {
         "type": "object",
-        "properties": {**DECISION_FIELDS, "clearance": text(enum=["restricted", "public"])},
+        "properties": {**DECISION_FIELDS, "gate": GATE, "clearance": CLEARANCE},
+        "anyOf": [{"required": ["content_hash"]}, {"required": ["gate"]}],
+    },
+    "Revocation": {"type": "object", "properties": DECISION_FIELDS, "required": ["content_hash", "reason"]},
+    "ClearanceChange": {
+        "type": "object",
+        "properties": {**DECISION_FIELDS, "clearance": text(enum=["public"])},
         "required": ["content_hash"],
     },
-    "Decided": closed(decision=text(enum=["approve", "reject", "revoke"]), version=ANYTHING),
+    "Decided": closed(decision=text(enum=["approve", "reject", "revoke", "clear"]), version=ANYTHING),
     "Address": {"type": "object", "properties": ADDRESS_FIELDS},
     "Unpublishing": {
         "type": "object",

@@ -77,6 +77,13 @@ SELECT
     clearance::text AS clearance, content_hash, created_by, created_at, completed_at, decided_at, decision_reason
 FROM dag_asset_revisions
 
+-- name: dag_gateway_gates
+-- Approval nodes of jobs that make a revision, and that wait for a reviewer now.
+SELECT j.namespace, j.asset_id, j.revision, w.job_id, w.node_id, w.message, w.approvers, w.requested_at, w.deadline_at
+FROM dag_waiting_approvals AS w
+JOIN dag_jobs AS j ON j.job_id = w.job_id
+WHERE j.asset_id IS NOT NULL
+
 -- name: dag_gateway_outputs
 -- What addresses of services are made of: the items, the tables and the data files of a revision.
 SELECT
