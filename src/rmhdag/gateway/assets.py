@@ -18,7 +18,6 @@ from rmhdag.models.partner_orders import moment, segment, shown_text, shown_valu
 from rmhdag.models.scopes import Scope
 
 REVIEW_STATES = ("pending_review", "approved", "rejected", "revoked")
-DECISIONS = ("approve", "reject", "revoke")
 ADDRESS = frozenset({"request_id", "platform_id", "platform_refs", "revision"})
 
 
