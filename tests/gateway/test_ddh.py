@@ -209,7 +209,7 @@ WRONG: list[tuple[dict[str, Any], dict[str, str]]] = [
     ({"file_name": "x.xlsx"}, {"/file_name": "accepted are .csv"}),
     ({"file_name": None, "source_url": "abfs://c/x.zarr"}, {"/source_url": "Zarr"}),
     ({"access_level": "restricted"}, {"/access_level": "not accepted over this interface"}),
-    ({"access_level": "cleared"}, {"/access_level": "is no access level"}),
+    ({"access_level": "cleared"}, {"/access_level": "is not an access level"}),
     ({"client_id": "other"}, {"/client_id": "'ddh'"}),
     ({"title": "a\x1b[2J"}, {"/title": "invisible character"}),
     ({"colour": "red"}, {"/colour": "there is no such field"}),
@@ -242,7 +242,7 @@ WRONG: list[tuple[dict[str, Any], dict[str, str]]] = [
         {
             "/dataset_id": "begins with",
             "/container_name": "",
-            "/access_level": "is no access level",
+            "/access_level": "is not an access level",
             "/extra": "there is no such field",
             "/file_name": "shapefile",
             "/processing_options/overwrite": "boolean",

@@ -24,7 +24,6 @@ from rmhdag.api.check_process import HEAD, LENGTH
 from rmhdag.api.check_process import check as check_here
 from rmhdag.api.problems import Problem
 from rmhdag.api.processor_time import charge
-from rmhdag.observability.logs import get_logger
 
 # With what the call needs otherwise, an answer within a second.
 CPU_SECONDS = 0.6
@@ -40,8 +39,6 @@ NICENESS = 10
 READ_BYTES = 1024 * 1024
 # What a process needs to start; it checks what others have written, and has no business with our secrets.
 KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
-
-log = get_logger(__name__)
 
 
 class CheckTooExpensive(Exception):

@@ -120,7 +120,7 @@ def read_refs(words: list[str]) -> dict[str, str]:
     for text in words:
         name, sign, value = text.partition("=")
         if not sign or not name or not value:
-            raise CommandFailed(f"{text!r} is no reference", remedy="Write NAME=VALUE.", code=ExitCode.USAGE)
+            raise CommandFailed(f"{text!r} is not a reference", remedy="Write NAME=VALUE.", code=ExitCode.USAGE)
         refs[name] = value
     return refs
 

@@ -87,7 +87,7 @@ def migrate(
         if plan.refusals:
             refuse(plan, name, as_json=as_json)
         if dry_run or not plan.steps:
-            show_plan(plan, name, as_json=as_json, dry_run=dry_run)
+            show_plan(plan, name, as_json=as_json)
             return
         if not as_json:
             say(f"{name}, schema {plan.schema}: {len(plan.steps)} steps")
@@ -112,7 +112,7 @@ def show_step(step: Step, number: int, total: int) -> None:
     emit(f"{paint(f'[{number}/{total}]', '2', sys.stdout)} {step.title}\n")
 
 
-def show_plan(plan: MigrationSteps, name: str, *, as_json: bool, dry_run: bool) -> None:
+def show_plan(plan: MigrationSteps, name: str, *, as_json: bool) -> None:
     if as_json:
         emit_json(as_object(plan, name, applied=False))
     elif plan.steps:

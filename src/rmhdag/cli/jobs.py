@@ -129,5 +129,5 @@ def read_statuses(words: list[str]) -> list[str]:
 def read_since(text: str) -> datetime:
     units = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
     if not text[:-1].isdecimal() or text[-1:] not in units or len(text) > 8:
-        raise CommandFailed(f"{text!r} is no age", remedy="Write 30m, 12h or 7d.", code=ExitCode.USAGE)
+        raise CommandFailed(f"{text!r} is not an age", remedy="Write 30m, 12h or 7d.", code=ExitCode.USAGE)
     return datetime.now(UTC) - timedelta(seconds=int(text[:-1]) * units[text[-1]])

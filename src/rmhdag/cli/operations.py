@@ -234,7 +234,9 @@ class Operations:
             except InvalidRequest as error:
                 if error.code == "invalid_cursor":
                     raise CommandFailed(
-                        f"{query.after!r} is no cursor", remedy="Give what the page before named.", code=ExitCode.USAGE
+                        f"{query.after!r} is not a cursor",
+                        remedy="Give what the page before named.",
+                        code=ExitCode.USAGE,
                     ) from None
                 raise
             items += things(page)

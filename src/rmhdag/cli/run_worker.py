@@ -104,7 +104,7 @@ def worker(
     if parent is not None:
         die_with(parent)
     if via_http is not None and not via_http.startswith(("http://", "https://")):
-        raise CommandFailed(f"{via_http!r} is no URL of an API", remedy="Begin with https://", code=ExitCode.USAGE)
+        raise CommandFailed(f"{via_http!r} is not the URL of an API", remedy="Begin with https://", code=ExitCode.USAGE)
     flags = {
         "url": via_http,
         "database_url": database_url,
@@ -240,7 +240,7 @@ def find_queues(settings: Settings, given: list[str]) -> tuple[str, ...]:
             TypeAdapter(QueueName).validate_python(name)
         except ValidationError:
             raise CommandFailed(
-                f"{name!r} is no name of a queue", remedy="Use letters, digits, . _ and -.", code=ExitCode.USAGE
+                f"{name!r} is not a valid queue name", remedy="Use letters, digits, . _ and -.", code=ExitCode.USAGE
             ) from None
     found = given or [name for name in (settings.worker_queue, settings.dag_worker_queue) if name]
     if not found:

@@ -316,7 +316,7 @@ def configuration(url: str | None, key: str | None, timeout_seconds: float) -> d
     if not re.fullmatch(r"https?://[^\s?#]+", address):
         raise InvalidRequest(
             "no_url",
-            "no server is named" if not address else f"{address!r} is no URL",
+            "no server is named" if not address else f"{address!r} is not a URL",
             "Give `url`, or set RMHDAG_URL.",
         )
     secret = (key or os.environ.get("RMHDAG_KEY") or "").strip()

@@ -111,7 +111,7 @@ def read(call: Call[M], answer: Answer) -> M:
             raise refusal_of(answer) from None
         raise ServerError(
             "unreadable_answer",
-            f"{call.method} {call.path} was answered with something that is no {call.model.__name__}",
+            f"{call.method} {call.path} was answered with something that is not a {call.model.__name__}",
             remedy="Check that the URL is that of an rmhdag server, of about this version.",
             status=answer.status,
         ) from error

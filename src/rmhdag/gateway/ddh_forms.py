@@ -53,7 +53,7 @@ def _access_level(value: Any) -> Any:
     if word == "restricted":
         raise ValueError("restricted data is not accepted over this interface: use public or OUO")
     if word not in ACCESS_LEVELS:
-        raise ValueError(f"{value[:40]!r} is no access level: use public or OUO (Official Use Only)")
+        raise ValueError(f"{value[:40]!r} is not an access level: use public or OUO (Official Use Only)")
     return ACCESS_LEVELS[word]
 
 

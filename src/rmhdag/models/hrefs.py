@@ -52,7 +52,7 @@ def _fault_of(href: str, is_ours: Callable[[str], bool], is_structural: bool) ->
         parts = urlsplit(href)
         host = parts.hostname
     except ValueError:
-        return "it is no URL; write https://…"
+        return "it is not a URL; write https://…"
     if parts.scheme not in ("http", "https"):
         if is_ours(href):
             return None

@@ -55,7 +55,9 @@ def read_clearance(text: str) -> Classification:
     word = " ".join(text.replace("_", " ").lower().split())
     clearance = _SYNONYMS.get(word) or next((level for level in CLEARANCES if level == word), None)
     if clearance is None:
-        raise ValueError(f"{text[:40]!r} is no clearance: write `public` or `restricted` (or `OUO`, which means that)")
+        raise ValueError(
+            f"{text[:40]!r} is not a clearance: write `public` or `restricted` (or `OUO`, which means that)"
+        )
     return clearance
 
 

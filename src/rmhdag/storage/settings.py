@@ -15,7 +15,6 @@ ROOT_VARIABLE = "RMHDAG_STORAGE"
 OPTIONS_VARIABLE = "RMHDAG_STORAGE_OPTIONS"
 SHARES_VARIABLE = "RMHDAG_STORAGE_SHARES"
 ZONE_VARIABLES = {zone: f"{ROOT_VARIABLE}_{zone.name}" for zone in Zone}
-VARIABLES = frozenset({ROOT_VARIABLE, OPTIONS_VARIABLE, SHARES_VARIABLE, *ZONE_VARIABLES.values()})
 
 # Names of options; those that are not secret may be shown. Options of one zone begin with its name and a dot.
 OPEN_OPTIONS = frozenset({"azure_endpoint", "azure_client_id", "azure_tenant_id", "aws_endpoint", "aws_region"})

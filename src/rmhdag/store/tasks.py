@@ -203,10 +203,6 @@ def read_records(conn: Conn, task_id: str, lease_epoch: int) -> Any:
     return None if row is None else row[0]
 
 
-def tasks_told_to_stop(conn: Conn, worker_id: str) -> list[tuple[str, int]]:
-    return conn.execute(SQL["tasks_told_to_stop"], {"worker_id": worker_id}, prepare=True).fetchall()
-
-
 def current_leases(conn: Conn, task_ids: Sequence[str]) -> dict[str, tuple[int, bool]]:
     """(lease epoch, whether it has started) of those tasks that are still queued or held."""
     rows = conn.execute(SQL["current_leases"], {"tasks": list(task_ids)}, prepare=True).fetchall()

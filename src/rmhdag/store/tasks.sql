@@ -422,9 +422,6 @@ SELECT (SELECT count(*) FROM lost), (
         FROM (SELECT DISTINCT owner_id FROM told) AS owners
     )
 
--- name: tasks_told_to_stop
-SELECT task_id, lease_epoch FROM dag_queue_messages WHERE worker_id = %(worker_id)s AND cancel_requested
-
 -- name: current_leases
 SELECT task_id, lease_epoch, started_at IS NOT NULL FROM dag_queue_messages WHERE task_id = ANY(%(tasks)s)
 

@@ -144,10 +144,6 @@ def _change(conn: Conn, action: str, namespace: str, workflow_id: str, by: str) 
     return is_there
 
 
-def list_workflows(conn: Conn, namespace: str) -> list[tuple[Any, ...]]:
-    return conn.execute(SQL["list_workflows"], {"namespace": namespace}).fetchall()
-
-
 def read_layout(conn: Conn, namespace: str, workflow_id: str, version: int, content_hash: str) -> dict[str, Any] | None:
     """Where the nodes of a definition lie in its picture; None if it is not stored."""
     parameters = {"namespace": namespace, "workflow_id": workflow_id, "version": version, "hash": content_hash}

@@ -25,12 +25,6 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS w
 
--- name: list_workflows
-SELECT DISTINCT ON (workflow_id) workflow_id, version, hash, registered_by, registered_at
-FROM dag_workflows
-WHERE namespace = %(namespace)s AND superseded_at IS NULL
-ORDER BY workflow_id, version DESC
-
 -- name: supersede_workflow
 UPDATE dag_workflows SET superseded_at = clock_timestamp()
 WHERE namespace = %(namespace)s AND workflow_id = %(workflow_id)s AND version = %(version)s AND hash <> %(hash)s

@@ -61,14 +61,6 @@ class InputDefinition(LanguageModel):
     additionalProperties: bool | None = None  # noqa: N815
 
 
-class Defaults(LanguageModel):
-    """Values for nodes that do not set their own."""
-
-    queue: QueueName | None = None
-    timeout_seconds: TimeoutSeconds | None = None
-    retry: RetryRule | None = None
-
-
 class DependsOn(LanguageModel):
     all_of: tuple[NodeId, ...] = ()
     any_of: tuple[NodeId, ...] = ()

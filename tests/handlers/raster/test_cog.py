@@ -145,8 +145,8 @@ def test_alpha_becomes_the_mask_of_a_jpeg(bench: Bench) -> None:
     [
         (hills(64, 64), {"profile": "jpeg"}, "profile jpeg is for 8-bit pictures of 1 or 3 bands"),
         (hills(64, 64, dtype="uint8", bands=2), {"profile": "webp"}, "this raster has 2 of uint8: choose deflate"),
-        (hills(64, 64, dtype="uint8"), {"nodata": 300}, "nodata 300 is no value of uint8 pixels"),
-        (hills(64, 64, dtype="int16"), {"nodata": "nan"}, "nodata nan is no value of int16"),
+        (hills(64, 64, dtype="uint8"), {"nodata": 300}, "nodata 300 is not a value of uint8 pixels"),
+        (hills(64, 64, dtype="int16"), {"nodata": "nan"}, "nodata nan is not a value of int16"),
     ],
 )
 def test_what_cannot_be_is_said(bench: Bench, pixels: Any, params: dict[str, Any], sentence: str) -> None:

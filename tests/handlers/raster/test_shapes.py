@@ -63,7 +63,7 @@ def test_shapes_become_one_area() -> None:
         ({"type": "MultiPolygon", "coordinates": []}, "is empty: it has no corners"),
         ({"type": "FeatureCollection", "features": []}, "the shape is empty"),
         (polygon((0, 0), (1, 1), (2, 2), (0, 0)), "is empty: it covers no area"),
-        (polygon((0, 0), (1, 1)), "is no proper GeoJSON"),
+        (polygon((0, 0), (1, 1)), "is not valid GeoJSON"),
         (polygon((0, 0), (4, 0), (4, 95), (0, 0)), "a corner at latitude 95, beyond the pole"),
         (polygon((170, 0), (190, 0), (190, 9), (170, 0)), "a corner at longitude 190"),
         (polygon((0, 0), (4, 0), (4, NAN), (0, 0)), "which is nowhere"),

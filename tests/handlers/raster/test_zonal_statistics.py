@@ -141,7 +141,7 @@ def test_zones_may_be_a_file_and_long_results_become_one(bench: Bench) -> None:
         ({"zones": {"type": "Point", "coordinates": [0, 0]}}, "zone 0: .*give a Polygon"),
         ({}, "give the zones once"),
         ({"zones": collection((0, 0, 1, 1)), "statistics": ["mean; drop"]}, "/statistics/0"),
-        ({"zones_source": {"container": "in", "path": "in.tif"}}, "is no GeoJSON"),
+        ({"zones_source": {"container": "in", "path": "in.tif"}}, "is not GeoJSON"),
         ({"zones_source": {"container": "in", "path": "no.json"}}, "there is no file .*no.json: check its name"),
     ],
 )

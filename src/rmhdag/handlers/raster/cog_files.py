@@ -241,7 +241,8 @@ def require_fitting(nodata: float, dtype: str) -> None:
     limits = np.iinfo(dtype) if kind in "iu" else None
     if limits is not None and not (nodata.is_integer() and limits.min <= nodata <= limits.max):
         raise NonRetryableError(
-            f"nodata {nodata:g} is no value of {dtype} pixels: give a whole number from {limits.min} to {limits.max}",
+            f"nodata {nodata:g} is not a value of {dtype} pixels: "
+            f"give a whole number from {limits.min} to {limits.max}",
             code="INVALID_PARAMETER",
         )
 
@@ -266,7 +267,7 @@ def require_valid_cog(faults: CogFaults) -> None:
     """Refuse to publish an invalid COG. The file is complete: writing it again would change nothing."""
     if any(faults):
         raise NonRetryableError(
-            f"the file that was written is no valid COG: {'; '.join([*faults.errors, *faults.warnings])}. "
+            f"the file that was written is not a valid COG: {'; '.join([*faults.errors, *faults.warnings])}. "
             "Choose another `blocksize`, and report this",
             code="COG_TRANSLATE_FAILED",
         )

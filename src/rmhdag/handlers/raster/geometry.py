@@ -97,7 +97,7 @@ def _checked(value: dict[str, Any], *, is_geographic: bool) -> BaseGeometry:
     try:
         geometry = shape(value)
     except (ShapelyError, ValueError, TypeError, IndexError) as error:
-        raise GeometryRefused(f"the shape is no proper GeoJSON ({error}): rings have at least four positions") from None
+        raise GeometryRefused(f"the shape is not valid GeoJSON ({error}): rings have at least four positions") from None
     # The area of a shape that crosses itself may cancel out.
     if geometry.is_empty or geometry.convex_hull.area == 0:
         raise GeometryRefused("the shape is empty: it covers no area; give a Polygon or MultiPolygon with an inside")
@@ -120,4 +120,4 @@ def _positions(value: Any, depth: int) -> Iterator[tuple[float, float]]:
             for member in value:
                 yield from _positions(member, depth + 1)
             return
-    raise GeometryRefused("the shape is no proper GeoJSON: its coordinates are not lists of [longitude, latitude]")
+    raise GeometryRefused("the shape is not valid GeoJSON: its coordinates are not lists of [longitude, latitude]")

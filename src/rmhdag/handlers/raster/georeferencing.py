@@ -50,7 +50,8 @@ def georeference_of(dataset: rasterio.DatasetReader) -> Georeference:
     transform = dataset.transform
     if not all(math.isfinite(value) for value in transform):
         raise NotOnEarth(
-            "has a position that is no number (NaN or infinite): set it anew, as with `gdal_edit.py -a_ullr`"
+            "has a position that is not a number (NaN or infinite): "
+            "set it again, for example with `gdal_edit.py -a_ullr`"
         )
     if transform.is_identity:
         beside = "; its ground control points must be applied first, as with `gdalwarp`" if dataset.gcps[0] else ""
@@ -58,7 +59,7 @@ def georeference_of(dataset: rasterio.DatasetReader) -> Georeference:
             f"says nothing about where it lies: give it a position, as with `gdal_edit.py -a_ullr`{beside}"
         )
     if transform.is_degenerate:
-        raise NotOnEarth("has pixels without size: set its position anew, as with `gdal_edit.py -a_ullr`")
+        raise NotOnEarth("has pixels without size: set its position again, for example with `gdal_edit.py -a_ullr`")
     if dataset.crs is None:
         raise NotOnEarth(
             "has no coordinate system: set the right one, as with `gdal_edit.py -a_srs EPSG:32633 in.tif`",
@@ -78,7 +79,9 @@ def georeference_of(dataset: rasterio.DatasetReader) -> Georeference:
         )
     bounds = bounds_of(dataset)
     if not all(math.isfinite(value) for value in bounds):
-        raise NotOnEarth("has bounds that are no numbers: set its position anew, as with `gdal_edit.py -a_ullr`")
+        raise NotOnEarth(
+            "has bounds that are not numbers: set its position again, for example with `gdal_edit.py -a_ullr`"
+        )
     warnings = crs_warnings(dataset.crs)
     if transform.b or transform.d:
         text = "the raster is rotated: it is straightened when it is made a COG in another coordinate system"

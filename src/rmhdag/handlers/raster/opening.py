@@ -200,7 +200,7 @@ def _opened(path: str, name: str, header: TiffHeader) -> Iterator[rasterio.Datas
         if pointing is not None:
             raise RasterRefused(
                 f"{name} points to other files (metadata {pointing}), and only the file itself is read. "
-                "Write it anew with `gdal_translate -co COPY_SRC_MDD=NO in.tif out.tif`.",
+                "Rewrite it with `gdal_translate -co COPY_SRC_MDD=NO in.tif out.tif`.",
                 code="INVALID_FORMAT",
             )
         _require_same_image(dataset, header.directories[0], name)

@@ -266,7 +266,7 @@ class _Reader:
                 # Of repeated tags, other readers use the first, the last, or both: perhaps not the one that we check.
                 raise BadTiff(
                     f"names its properties {'twice' if name in tags else 'out of order'} (tag {name}), which readers "
-                    "understand differently: write it anew with `gdal_translate in.tif out.tif`"
+                    "understand differently: rewrite it with `gdal_translate in.tif out.tif`"
                 )
             before = name
             values = self._offset(data, at + 4)
@@ -381,19 +381,19 @@ def _check_limits(directory: Directory, limits: RasterLimits) -> None:
     if directory.compression not in COMPRESSIONS:
         raise BadTiff(
             f"is compressed in a way that is not accepted (number {directory.compression}): "
-            "write it anew with `gdal_translate -co COMPRESS=DEFLATE -co TILED=YES in.tif out.tif`",
+            "rewrite it with `gdal_translate -co COMPRESS=DEFLATE -co TILED=YES in.tif out.tif`",
             code="INVALID_FORMAT",
         )
     if directory.blocks > MOST_BLOCKS:
         raise BadTiff(
             f"is cut into {directory.blocks:,} blocks, the most is {MOST_BLOCKS:,}: "
-            "write it anew with `gdal_translate -co TILED=YES in.tif out.tif`",
+            "rewrite it with `gdal_translate -co TILED=YES in.tif out.tif`",
             code="INVALID_FORMAT",
         )
     if directory.block_bytes > limits.raster_max_block_mb * MEGABYTE and not directory.is_plain_strip:
         raise BadTiff(
             f"has blocks of {directory.block_bytes // MEGABYTE:,} MB, the most is {limits.raster_max_block_mb:,} MB "
-            "(RMHDAG_RASTER_MAX_BLOCK_MB): write it anew with `gdal_translate -co TILED=YES in.tif out.tif`",
+            "(RMHDAG_RASTER_MAX_BLOCK_MB): rewrite it with `gdal_translate -co TILED=YES in.tif out.tif`",
             code="INVALID_FORMAT",
         )
 
@@ -405,7 +405,7 @@ def _check_geo_texts(reader: _Reader, tags: dict[int, _Tag]) -> None:
         return
     if tag.type != ASCII or tag.length > MOST_GEO_TEXT_BYTES:
         raise BadTiff(
-            f"has names in its coordinate system that are no texts, or very long: {PLAIN_SYSTEM}",
+            f"has names in its coordinate system that are not text, or very long: {PLAIN_SYSTEM}",
             code="VALIDATION_ERROR",
         )
     pointer = find_pointer(reader.bytes_at(tag.offset, tag.length).replace(b"\0", b" ").decode("utf-8", "replace"))

@@ -191,7 +191,7 @@ def check_nodata(nodata: float | str, dtype: str, name: object, code: str = "VAL
         value = float(nodata)
     except ValueError:
         raise RasterRefused(
-            f"{name} says that {str(nodata)[:40]!r} means no data, which is no number: {REMEDY}.", code=code
+            f"{name} says that {str(nodata)[:40]!r} means no data, which is not a number: {REMEDY}.", code=code
         ) from None
     if np.dtype(dtype).kind == "f":
         return

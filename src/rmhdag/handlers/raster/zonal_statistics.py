@@ -97,7 +97,7 @@ def given_zones(ctx: HandlerContext[ZonalStatisticsParams]) -> Any:
             f"there is no file {address}: check its name, its container and its zone", code="FILE_NOT_FOUND"
         ) from error
     except ValueError as error:
-        raise NonRetryableError(f"{address} is no GeoJSON: {error}", code="INVALID_FORMAT") from error
+        raise NonRetryableError(f"{address} is not GeoJSON: {error}", code="INVALID_FORMAT") from error
 
 
 def read_zones(geojson: Any, id_property: str | None, crs: CRS) -> Iterator[Zone]:

@@ -77,7 +77,7 @@ def open_csv(path: Path, name: str, wish: GeometryColumns, limits: VectorLimits)
         suspicious,
     )
     places = [_find_column(text.header, column, name) for column in wish if column is not None]
-    _check_first_rows(path, name, text, wish, places, findings)
+    _check_first_rows(path, name, text, wish, places)
     others = [index for index in range(len(text.header)) if index not in places or wish.wkt is None]
     types, count, empty_rows = _find_types(path, name, text, others)
     if count == 0:
@@ -140,9 +140,7 @@ def _find_column(header: Sequence[str], column: str, name: str) -> int:
     raise VectorRefused(f"{name} has no column {column[:60]!r}; it has {columns}.", code="INVALID_PARAMETER")
 
 
-def _check_first_rows(
-    path: Path, name: str, text: _Text, wish: GeometryColumns, places: Sequence[int], findings: Findings
-) -> None:
+def _check_first_rows(path: Path, name: str, text: _Text, wish: GeometryColumns, places: Sequence[int]) -> None:
     """Before the whole file is read."""
     with path.open(encoding=text.encoding, errors="replace", newline="") as file:
         rows = list(islice(csv.reader(file, delimiter=text.delimiter), 1, CHECKED_ROWS + 1))
@@ -153,7 +151,7 @@ def _check_first_rows(
         elif any(not _is_number(value) for value in values):
             quoted = ", ".join(repr(value[:40]) for value in values[:QUOTED_VALUES])
             raise VectorRefused(
-                f"column {column!r} of {name} has values that are no numbers: {quoted}. Name the column with the "
+                f"column {column!r} of {name} has values that are not numbers: {quoted}. Name the column with the "
                 "coordinates, with a point as decimal mark.",
                 code="VECTOR_COORDINATE_ERROR",
             )
@@ -290,7 +288,7 @@ def _numbers(values: pa.Array, numbers: np.ndarray, name: str) -> np.ndarray:
             index for index, value in enumerate(values.to_pylist()) if value is not None and not _is_number(value)
         )
         raise VectorRefused(
-            f"line {numbers[place]} of {name}: the coordinate {values[place].as_py()[:40]!r} is no number.",
+            f"line {numbers[place]} of {name}: the coordinate {values[place].as_py()[:40]!r} is not a number.",
             code="VECTOR_COORDINATE_ERROR",
         ) from None
     return np.asarray(plain.to_numpy(zero_copy_only=False), dtype=float)

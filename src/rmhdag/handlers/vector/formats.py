@@ -69,7 +69,6 @@ MAGIC = (
     (b"\xff\xd8\xff", "a JPEG image"),
     (b"\x00\x00\x27\x0a", "a bare shapefile"),
 )
-ZIPPED = frozenset({Format.ZIP, Format.KMZ})
 
 
 def named_format(name: str, extension: str | None) -> Format:

@@ -14,7 +14,6 @@ TYPES = frozenset(
 )
 # Larger files are read by GDAL alone.
 MOST_BYTES = 64 * 1024 * 1024
-TYPE = re.compile(rb'"type"\s*:\s*"([^"\\]{0,64})"')
 EMPTY = re.compile(rb'"features"\s*:\s*\[\s*\]')
 HEAD_BYTES = 1024 * 1024
 

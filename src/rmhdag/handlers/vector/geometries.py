@@ -191,7 +191,7 @@ class GeometryCleaner:
             place = bounds[int(np.argmax(outside))]
             if self._to_degrees.is_assumed:
                 raise VectorRefused(
-                    f"{self._name} names no coordinate system, and its coordinates are no degrees ({place[0]:g}, "
+                    f"{self._name} names no coordinate system, and its coordinates are not degrees ({place[0]:g}, "
                     f"{place[1]:g}): name the system in crs.",
                     code="CRS_MISSING",
                 )

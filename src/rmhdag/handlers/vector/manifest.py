@@ -52,9 +52,6 @@ class PreparedTable(Stored):
             f"table {self.table_name} has no column {name[:60]!r}; it has {columns}.", code="INVALID_PARAMETER"
         )
 
-    def has_column(self, name: str) -> bool:
-        return any(name in (column.name, column.source_name) for column in self.columns)
-
 
 class PreparedPart(Stored):
     """A GeoParquet file with rows of one table; their ids follow each other from `first_id`."""

@@ -58,7 +58,7 @@ class ToDegrees:
     def _choose(crs: str | None, wish: str | None, name: str, is_required: bool, findings: Findings) -> str | None:
         if wish is not None and not CODE.fullmatch(wish.strip()):
             raise VectorRefused(
-                f"crs {wish[:60]!r} is no code: write EPSG:n, such as EPSG:32633.", code="INVALID_PARAMETER"
+                f"crs {wish[:60]!r} is not a code: write EPSG:n, such as EPSG:32633.", code="INVALID_PARAMETER"
             )
         if crs is None and wish is not None:
             findings.add(Finding.CRS_OVERRIDE, f"the file names no coordinate system; {wish} of the order is used")

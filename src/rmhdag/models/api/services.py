@@ -12,8 +12,6 @@ from rmhdag.models.api.jobs import RequestBody
 from rmhdag.models.columns import JsonObject, Url
 from rmhdag.models.service_calls import CallStatus, ServiceAction, ServiceKind
 
-ServiceName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
-
 
 class ServiceRequest(RequestBody):
     """A service that is notified of approved public content."""
