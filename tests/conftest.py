@@ -221,5 +221,5 @@ def postgis_dsn(postgis_server: EmbeddedPostgres) -> Iterator[str]:
     with databases(postgis_server).another("with_postgis") as dsn:
         parts = psycopg.conninfo.conninfo_to_dict(dsn)
         with psycopg.connect(dsn, autocommit=True) as conn:
-            conn.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO geo").format(sql.Identifier(parts["dbname"])))
+            conn.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO geo").format(sql.Identifier(str(parts["dbname"]))))
         yield f"postgresql://geo:geo@127.0.0.1:{parts['port']}/{parts['dbname']}"

@@ -388,7 +388,7 @@ def tell_secret_with_code(ctx: Context) -> HandlerResult:
         remediation=f"use another than {token}",
         details={"sent": [{token: token}]},
     )
-    return HandlerResult(success=False, error=error, warnings=[DataWarning(code="MY_CODE", message=f"sent {token}")])
+    return HandlerResult(success=False, error=error, warnings=(DataWarning(code="MY_CODE", message=f"sent {token}"),))
 
 
 @handler("test.save_secret_as_phase")
