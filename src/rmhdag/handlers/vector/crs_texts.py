@@ -98,8 +98,8 @@ def geopackage_texts(path: Path, name: str) -> Iterator[str]:
             if len(tables) > 1 or tables[0][0] != "table" or not tables[0][1] or any(column[6] for column in columns):
                 raise _unreadable(name, "its table of coordinate systems is not a plain table")
             names = [str(column[1]).replace('"', '""') for column in columns]
-            wanted = ", ".join(f'substr(CAST("{column}" AS TEXT), 1, {MOST_CHARACTERS + 1})' for column in names)
-            rows = conn.execute(f"SELECT {wanted} FROM gpkg_spatial_ref_sys LIMIT {MOST_SYSTEMS + 1}").fetchall()
+            values = ", ".join(f'substr(CAST("{column}" AS TEXT), 1, {MOST_CHARACTERS + 1})' for column in names)
+            rows = conn.execute(f"SELECT {values} FROM gpkg_spatial_ref_sys LIMIT {MOST_SYSTEMS + 1}").fetchall()
     except sqlite3.Error as error:
         raise _unreadable(name, str(error)) from None
     if len(rows) > MOST_SYSTEMS:
