@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rmhdag.store.secret_inputs import seal_inputs
 from tests.worker.conftest import Desk, StartWorker
 
@@ -54,6 +56,17 @@ def test_errors_with_a_code_and_warnings_are_masked(desk: Desk, start_worker: St
     assert (error["message"], error["remediation"]) == ("refused ***", "use another than ***")
     assert error["details"] == {"sent": [{"***": "***"}]}
     assert [warning["message"] for warning in warnings] == ["sent ***"]
+
+
+@pytest.mark.parametrize("handler", ["test.tell_secret", "test.tell_secret_with_code"])
+def test_the_workers_own_log_is_masked(desk: Desk, start_worker: StartWorker, handler: str) -> None:
+    worker = start_worker()
+    desk.result(desk.add(handler, sealed(desk)))
+    worker.end()
+    log = worker.said()
+    assert "task_failed" in log
+    assert "refused ***" in log
+    assert SECRET not in log
 
 
 def test_a_checkpoint_that_holds_it_is_refused(desk: Desk, start_worker: StartWorker) -> None:
