@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from pathlib import Path
 
@@ -15,9 +16,9 @@ from rmhdag.sampledata.files import write_sample
 from rmhdag.sampledata.kinds import SAMPLES, Kind
 from rmhdag.serving.announcement import announced, running_url
 from rmhdag.serving.environment import find_python
-from rmhdag.serving.published import namespace_of
+from rmhdag.serving.published import MOST_STORAGES, PublishedFiles, namespace_of
 from rmhdag.serving.service_kinds import Service
-from rmhdag.storage import StorageSettings, open_storage
+from rmhdag.storage import Storage, StorageSettings, open_storage
 from tests.cli.conftest import RunCli
 from tests.conftest import require, required_binaries
 from tests.serving.conftest import find_url, item, serving, store
@@ -82,6 +83,14 @@ def test_an_announcement_of_a_killed_process_counts_for_nothing(tmp_path: Path) 
         (tmp_path / "services.json").write_text('{"url": "http://127.0.0.1:1", "process_id": 4194305}')
         assert running_url(tmp_path) is None
     assert not (tmp_path / "services.json").exists()
+
+
+def test_names_that_callers_invent_are_not_kept(tmp_path: Path) -> None:
+    files = PublishedFiles(StorageSettings(str(tmp_path), {}, {}, {}))
+    for number in range(3 * MOST_STORAGES):
+        assert files.find(f"namespace-n{number}:rasters", "item", "data") is None
+    gc.collect()
+    assert sum(isinstance(each, Storage) for each in gc.get_objects()) <= MOST_STORAGES + 10
 
 
 def test_collections_say_whose_they_are() -> None:

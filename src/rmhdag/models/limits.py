@@ -161,7 +161,8 @@ def render_page() -> str:
     lines = [
         "# Limits",
         "",
-        "This page lists all limits and what happens above them. Sizes are those of compact JSON in UTF-8.",
+        "This page lists the limits of workflows, jobs, tasks and the API, and what happens above them.",
+        "Sizes are those of compact JSON in UTF-8.",
         "",
         "Made from `src/rmhdag/models/limits.py` by `python -m rmhdag.models.limits > docs/limits.md`.",
         "`tests/limits` goes just below and just above each.",

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from psycopg_pool import ConnectionPool
@@ -19,6 +20,8 @@ from rmhdag.storage.media_types import media_type_of
 # So long an item that was unpublished may still be given out.
 KEEP_SECONDS = 2.0
 MOST_KEPT = 512
+# Namespaces are in the names that anybody may ask for, so any number of them.
+MOST_STORAGES = 64
 CONNECT_SECONDS = 5.0
 FIND_ITEM = "SELECT pgstac.get_item(%s, %s)"
 
@@ -39,7 +42,7 @@ class PublishedFiles:
     def __init__(self, settings: StorageSettings, find_item: FindItem | None = None) -> None:
         self._settings = settings
         self._find_item = find_item or self._find_in_files
-        self._storages: dict[str, Storage] = {}
+        self._storage = lru_cache(MOST_STORAGES)(self._open_storage)
         self._kept: OrderedDict[tuple[str, str, str], tuple[float, PublishedFile | None]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -83,13 +86,10 @@ class PublishedFiles:
         plain = collection_id.removeprefix(f"{home_of(namespace)}:") if namespace != DEFAULT else collection_id
         return StaticCatalogue(self._storage(namespace)).find_item(plain, item_id)
 
-    def _storage(self, namespace: str) -> Storage:
-        with self._lock:
-            if namespace not in self._storages:
-                if not self._settings.is_given:
-                    raise StorageError("no blob storage is configured: set RMHDAG_STORAGE")
-                self._storages[namespace] = open_storage(self._settings, namespace)
-            return self._storages[namespace]
+    def _open_storage(self, namespace: str) -> Storage:
+        if not self._settings.is_given:
+            raise StorageError("no blob storage is configured: set RMHDAG_STORAGE")
+        return open_storage(self._settings, namespace)
 
 
 def namespace_of(collection_id: str) -> str | None:
