@@ -233,7 +233,7 @@ def test_what_does_not_exist_is_not_found(ready: Platform, unknown: str) -> None
 def test_of_two_who_decide_at_once_one_wins(ready: Platform, first: str, second: str) -> None:
     key = key_of(make_revision(ready, ready.seat()))
     content = hash_of(ready, key)
-    start, outcomes = Barrier(2), []
+    start, outcomes = Barrier(2, timeout=60), []
 
     def run(step: str) -> None:
         conn = open_connection(ready.dsn)

@@ -170,10 +170,10 @@ def test_a_setting_that_would_lose_assets_is_ignored(ready: Platform) -> None:
 
 
 def test_twenty_starts_at_once_write_the_seeds_once(ready: Platform) -> None:
-    at_once = threading.Barrier(20)
+    at_once, conns = threading.Barrier(20, timeout=60), [open_connection(ready.dsn) for _ in range(20)]
 
-    def start(_: int) -> list[str]:
-        conn = open_connection(ready.dsn)
+    def start(number: int) -> list[str]:
+        conn = conns[number]
         try:
             at_once.wait()
             return registry.seed_platforms(conn, Platforms())

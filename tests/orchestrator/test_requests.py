@@ -268,10 +268,10 @@ def test_a_rerun_makes_the_next_revision_and_requests_follow(ready: Platform) ->
 
 
 def test_twenty_at_once_make_one_asset_and_revisions_without_gaps(ready: Platform) -> None:
-    at_once = threading.Barrier(20)
+    at_once, conns = threading.Barrier(20, timeout=60), [open_connection(ready.dsn) for _ in range(20)]
 
     def call(number: int) -> int | str:
-        conn = open_connection(ready.dsn)
+        conn = conns[number]
         try:
             at_once.wait()
             # Half of them ask for the same, half each for something else.
@@ -295,10 +295,10 @@ def test_twenty_at_once_make_one_asset_and_revisions_without_gaps(ready: Platfor
 
 
 def test_twenty_at_once_with_one_request_id_are_one_order(ready: Platform) -> None:
-    at_once = threading.Barrier(20)
+    at_once, conns = threading.Barrier(20, timeout=60), [open_connection(ready.dsn) for _ in range(20)]
 
     def call(number: int) -> tuple[str, bool]:
-        conn = open_connection(ready.dsn)
+        conn = conns[number]
         try:
             at_once.wait()
             # Every other one repeats it for another asset, so that not even the asset's lock orders them.

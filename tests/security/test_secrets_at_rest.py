@@ -73,7 +73,7 @@ def test_without_a_passphrase_a_random_key_file_seals(key_file: KeyFile) -> None
 
 
 def test_a_key_file_is_made_once_whoever_comes_at_the_same_time(key_file: KeyFile) -> None:
-    start, made = threading.Barrier(8), []
+    start, made = threading.Barrier(8, timeout=60), []
 
     def make() -> None:
         start.wait()

@@ -113,7 +113,7 @@ def test_conditions(storage: Storage) -> None:
 
 
 def test_one_of_two_writers_is_first(storage: Storage) -> None:
-    barrier, won, lost = threading.Barrier(6), [], []
+    barrier, won, lost = threading.Barrier(6, timeout=60), [], []
 
     def write(number: int) -> None:
         barrier.wait()

@@ -69,7 +69,7 @@ def test_a_new_day_does_not_wait_for_a_transaction_that_writes_today(migrated_da
 
 def test_two_processes_may_make_the_same_days(migrated_database: str) -> None:
     made: list[str] = []
-    start = Barrier(2)
+    start = Barrier(2, timeout=60)
 
     def make() -> None:
         with connect(migrated_database, "test", autocommit=True) as conn:
