@@ -103,6 +103,16 @@ def test_processes_are_listed(api: Served, platform: Platform) -> None:
     assert (workers["w1"]["alive"], workers["w1"]["queues"], workers["w1"]["tasks_held"]) == (True, ["heavy"], 0)
     (only,) = client.get("/api/v1/orchestrators").json()["orchestrators"]
     assert (only["owner_id"], only["jobs_owned"], only["alive"]) == (seat.me, 0, True)
+    assert client.get("/api/v1/workers").json()["tasks"] is None
+    platform.submit(workflow(only=task()))
+    seat.work()
+    assert client.get("/api/v1/workers?tasks=true").json()["tasks"] == [], "what waits is with no worker"
+    platform.claim()
+    held = client.get("/api/v1/workers?tasks=true").json()["tasks"]
+    assert [(one["node_id"], one["status"]) for one in held] == [("only", "received")]
+    assert held == client.get("/api/v1/tasks?status=received").json()["tasks"]
+    south = api.client(Scope.READ, namespace="south")
+    assert south.get("/api/v1/workers?tasks=true").json()["tasks"] == []
 
 
 def test_the_dashboard_is_one_answer_with_what_its_parts_say(api: Served, platform: Platform) -> None:
