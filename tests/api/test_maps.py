@@ -15,7 +15,8 @@ import pytest
 from rmhdag.models.assets import AssetKind, AssetRevision, BlobAsset, BlobState, GeospatialAsset, ProcessingStatus
 from rmhdag.models.blobs import BlobAddress
 from rmhdag.models.catalogue import CatalogueEntry, RevisionItem
-from rmhdag.models.records import Zone
+from rmhdag.models.data_tables import DataTable
+from rmhdag.models.records import TableRole, Zone
 from rmhdag.models.scopes import Scope
 from rmhdag.models.table import Row
 from rmhdag.storage import StorageSettings
@@ -67,7 +68,7 @@ def add_file(platform: Platform, storage: Storage, path: str, content: bytes = C
     return blob_id
 
 
-def add_asset(platform: Platform, name: str, geometry: Any, **more: Any) -> str:
+def add_asset(platform: Platform, name: str, geometry: Any, output_bbox: Any = None, **more: Any) -> str:
     asset_id = sha256(name.encode()).hexdigest()[:32]
     times: dict[str, Any] = {"created_at": NOW, "updated_at": NOW, "created_by": "ann"}
     put(
@@ -86,6 +87,7 @@ def add_asset(platform: Platform, name: str, geometry: Any, **more: Any) -> str:
             status=ProcessingStatus.COMPLETED,
             completed_at=NOW,
             footprint=geometry,
+            outputs={} if output_bbox is None else {"bbox": output_bbox},
             **times,
         ),
     )
@@ -192,6 +194,41 @@ def test_items_come_with_the_files_of_their_links(
     reviewer = api.client(Scope.REVIEWER)
     assert reviewer.get(f"/api/v1/assets/{asset_id}/revisions/1/items").json() == page
     assert http.get(f"/api/v1/assets/{asset_id}/revisions/2/items").status_code == 404
+
+
+def add_table(platform: Platform, asset_id: str, name: str, bbox: Any, **more: Any) -> None:
+    row: dict[str, Any] = {"table_name": name, "stored_name": f"{name}_1", "geometry_type": "Polygon"}
+    times: dict[str, Any] = {"created_at": NOW, "next_attempt_at": NOW}
+    table_id = sha256(name.encode()).hexdigest()
+    owner: dict[str, Any] = {"asset_id": asset_id, "revision": 1}
+    put(
+        platform, DataTable(table_id=table_id, feature_count=9, details={"bbox": bbox}, **row, **times, **owner, **more)
+    )
+
+
+def test_vector_data_without_items_lie_where_their_tables_or_outputs_are(
+    http: httpx.Client, platform: Platform
+) -> None:
+    def shown(asset_id: str) -> tuple[Any, list[Any]]:
+        footprint = http.get(f"/api/v1/assets/{asset_id}/revisions/1").json()["footprint"]
+        features = http.get("/api/v1/footprints").json()["features"]
+        on_map = [one["geometry"] for one in features if one["id"] == asset_id]
+        return footprint, on_map
+
+    oslo = {"type": "MultiPolygon", "coordinates": [OSLO]}
+    tables = add_asset(platform, "tables", None, output_bbox=[0, 0, 1, 1])
+    add_table(platform, tables, "roads", [10.0, 59.0, 11.0, 60.0])
+    # A view lies within its table, and a handler may write down anything.
+    add_table(platform, tables, "roads_by_kind", [10.2, 59.2, 10.4, 59.4], role=TableRole.VIEW)
+    add_table(platform, tables, "remarks", "everywhere")
+    assert shown(tables) == (oslo, [oslo])
+    files = add_asset(platform, "files", None, output_bbox=[10.0, 59.0, 11.0, 60.0])
+    assert shown(files) == (oslo, [oslo])
+    assert shown(add_asset(platform, "nowhere", None, output_bbox="everywhere")) == (None, [])
+    # What the items say goes before all of it.
+    items = add_asset(platform, "items", {"type": "Polygon", "coordinates": OSLO}, output_bbox=[0, 0, 1, 1])
+    add_table(platform, items, "paths", [20.0, 59.0, 21.0, 60.0])
+    assert shown(items) == ({"type": "Polygon", "coordinates": OSLO}, [oslo])
 
 
 def test_a_job_without_an_asset_has_items_and_files(http: httpx.Client, platform: Platform, storage: Storage) -> None:

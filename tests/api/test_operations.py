@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+import rmhdag
+from rmhdag import Client
+from rmhdag.models.chaos_results import read_results
 from rmhdag.models.scopes import Scope
 from rmhdag.store.workers import register_handlers, register_worker
 from rmhdag.views import processes
@@ -103,6 +106,29 @@ def test_processes_are_listed(api: Served, platform: Platform) -> None:
     assert (workers["w1"]["alive"], workers["w1"]["queues"], workers["w1"]["tasks_held"]) == (True, ["heavy"], 0)
     (only,) = client.get("/api/v1/orchestrators").json()["orchestrators"]
     assert (only["owner_id"], only["jobs_owned"], only["alive"]) == (seat.me, 0, True)
+    assert client.get("/api/v1/workers").json()["tasks"] is None
+    platform.submit(workflow(only=task()))
+    seat.work()
+    assert client.get("/api/v1/workers?tasks=true").json()["tasks"] == [], "what waits is with no worker"
+    platform.claim()
+    held = client.get("/api/v1/workers?tasks=true").json()["tasks"]
+    assert [(one["node_id"], one["status"]) for one in held] == [("only", "received")]
+    assert held == client.get("/api/v1/tasks?status=received").json()["tasks"]
+    south = api.client(Scope.READ, namespace="south")
+    assert south.get("/api/v1/workers?tasks=true").json()["tasks"] == []
+
+
+def test_about_has_the_versions_and_the_campaigns_that_ship_with_the_program(api: Served, platform: Platform) -> None:
+    seat = platform.seat()
+    register_worker(platform.conn, "w1", "here", 7, "0.0.9", 3, ["heavy"])
+    with Client(api.url, key=api.key(Scope.READ)) as client:
+        about = client.about()
+        (orchestrator,) = client.orchestrators()
+    assert orchestrator.owner_id == seat.me
+    assert about.version == rmhdag.__version__
+    assert about.process_versions == sorted({"0.0.9", orchestrator.version})
+    assert about.chaos == read_results()
+    assert about.chaos.campaigns
 
 
 def test_the_dashboard_is_one_answer_with_what_its_parts_say(api: Served, platform: Platform) -> None:

@@ -26,6 +26,7 @@ from rmhdag.models.assets import (
 )
 from rmhdag.models.blobs import BlobAddress
 from rmhdag.models.catalogue import RevisionItem
+from rmhdag.models.data_tables import DataTable
 from rmhdag.models.records import Zone
 from rmhdag.models.table import Row
 from rmhdag.storage.zones import Storage
@@ -83,14 +84,13 @@ class MapData:
         refs = {"dataset_id": title}
         row = GeospatialAsset(
             asset_id=asset_id,
-            kind=AssetKind.RASTER,
             platform_refs=refs,
             latest_revision=revisions,
             processing_status=ProcessingStatus.COMPLETED,
             created_by="ann",
             created_at=NOW,
             updated_at=NOW,
-            **{"platform_id": "ddh", **more},
+            **{"platform_id": "ddh", "kind": AssetKind.RASTER, **more},
         )
         self._put(row)
         return asset_id
@@ -150,6 +150,20 @@ class MapData:
         made: dict[str, Any] = {"created_by": "ann", "created_at": NOW, "updated_at": NOW, "completed_at": NOW}
         done: dict[str, Any] = {"status": ProcessingStatus.COMPLETED, "footprint": ring_of(bbox)}
         self._put(AssetRevision(asset_id=asset_id, revision=1, **done, **made))
+
+    def add_vector(self, asset_id: str, bbox: list[float] | None) -> None:
+        """A revision that waits for its review, with a table and without an item."""
+        content = sha256(asset_id.encode()).hexdigest()
+        key: dict[str, Any] = {"asset_id": asset_id, "revision": 1}
+        made: dict[str, Any] = {"created_by": "ann", "created_at": NOW, "updated_at": NOW, "completed_at": NOW}
+        done: dict[str, Any] = {"status": ProcessingStatus.COMPLETED, "content_hash": content}
+        table: dict[str, Any] = {"geometry_type": "Polygon", "feature_count": 9, "details": {"bbox": bbox}}
+        names: dict[str, Any] = {"table_name": f"t_{asset_id[:8]}", "stored_name": f"t_{asset_id[:8]}_1"}
+        self._put(
+            AssetRevision(**key, **done, **made, review_state=ApprovalState.PENDING_REVIEW),
+            DataTable(table_id=content, **key, **names, **table, created_at=NOW, next_attempt_at=NOW),
+            Approval(approval_id=new_id(), **key, content_hash=content, requested_by="ann", requested_at=NOW),
+        )
 
     def review_of(self, asset_id: str, revision: int) -> tuple[Any, ...]:
         query = """SELECT v.review_state::text, v.clearance::text, v.decided_by, a.current_revision

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from rmhdag.models.assets import ApprovalState
+from rmhdag.models.assets import ApprovalState, AssetKind
 from rmhdag.models.catalogue import CatalogueEntry
 from rmhdag.models.scopes import Scope
 from rmhdag.storage import StorageSettings
@@ -175,6 +175,22 @@ def test_two_revisions_are_compared_with_a_slider(visit: Arrive, data: MapData) 
         page.get_by_role("tab", name=tab).click()
         expect(page.get_by_role("tabpanel").get_by_text(text).first).to_be_visible()
     assert visitor.serious_findings() == []
+
+
+def test_vector_data_without_an_item_are_shown_where_they_lie(visit: Arrive, data: MapData) -> None:
+    asset_id = data.add_asset("districts", 1, kind=AssetKind.VECTOR, approval_state=ApprovalState.PENDING_REVIEW)
+    data.add_vector(asset_id, [10.0, 59.0, 11.0, 60.0])
+    visitor = visit(Scope.READ, Scope.REVIEWER)
+    for path in (f"/approvals?at={asset_id}:1", f"/assets/{asset_id}"):
+        page = visitor.go(path)
+        expect(page.get_by_text("This is where its data lie.")).to_be_visible()
+        expect(page.locator(".map-canvas")).to_be_visible()
+        expect(page.get_by_text("1 feature", exact=True)).to_be_visible()
+        assert visitor.serious_findings() == []
+    nowhere = data.add_asset("a table without a place", 1, kind=AssetKind.VECTOR)
+    data.add_vector(nowhere, None)
+    visitor.go(f"/assets/{nowhere}")
+    expect(page.get_by_text("Nothing to show on a map")).to_be_visible()
 
 
 def test_a_box_is_drawn_checked_and_submitted(visit: Arrive, up: Running) -> None:

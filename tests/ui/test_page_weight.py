@@ -16,8 +16,9 @@ MOST_REQUESTS = 10
 MOST_FILES = 5
 # The map of footprints, what all maps share (two files), and the outlines of countries.
 MOST_FILES_OF_A_MAP = 4
-# Not /nodes, which asks five questions about processes: 11 requests.
-SCREENS = "/jobs /workflows /workflows/flaky /submit /submit/flaky /queues /health /settings /tasks /about".split()
+SCREENS = (
+    "/jobs /workflows /workflows/flaky /submit /submit/flaky /queues /nodes /health /settings /tasks /about".split()
+)
 # These show what was published, which other tests do meanwhile: they are opened where nobody has published anything.
 SCREENS_OF_CONTENT = ("/", "/approvals", "/assets")
 PANES = ("graph", "fan-out", "timeline", "tasks", "logs", "outputs", "events", "definition")

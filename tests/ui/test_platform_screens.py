@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import expect
 
+from rmhdag.models.chaos_results import read_results
 from rmhdag.models.scopes import Scope
 from rmhdag.store.identity import new_id
 from tests.api.running import Running
@@ -217,4 +218,19 @@ def test_about_tells_versions_and_invents_nothing(visitor: Visitor) -> None:
     visitor.expected = {503}
     page = visitor.go("/about")
     expect(page.get_by_role("region", name="This installation")).to_contain_text("version 14")
-    expect(page.get_by_role("region", name="Does it lose work?")).to_contain_text("none are shown here")
+    trust = page.get_by_role("region", name="Does it lose work?")
+    rows = trust.get_by_role("table", name="Chaos campaigns").locator("tbody tr[data-row]")
+    campaigns = read_results().campaigns
+    expect(rows).to_have_count(len(campaigns))
+    for row, campaign in zip(rows.all(), campaigns, strict=True):
+        cells = [text.strip() for text in row.locator("td").all_inner_texts()]
+        assert cells[0] == campaign.command.removeprefix("rmhdag chaos ")
+        assert cells[2] == f"{campaign.jobs:,}"
+        assert cells[-4:] == [
+            str(number) for number in (campaign.lost, campaign.doubled, campaign.stuck, campaign.late)
+        ]
+    trust.get_by_text("What the columns mean").click()
+    expect(trust).to_contain_text("Jobs that did not end within two minutes after the last fault.")
+    expect(trust).to_contain_text("a dead worker's tasks run again")
+    expect(trust).to_contain_text("not on this platform")
+    assert visitor.serious_findings() == []

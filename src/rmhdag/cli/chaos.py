@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -96,6 +97,12 @@ def chaos(
         ),
     ] = False,
     small: Annotated[bool, typer.Option("--small", help="Use no large values.")] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            "--record", metavar="FILE", help="Add the campaign to this file, as the one that the page “About” shows."
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not report each fault as it happens.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -109,6 +116,7 @@ def chaos(
       rmhdag chaos --minutes 10 --seed 1 --json
       rmhdag chaos --minutes 1 --lease 3
       rmhdag chaos --minutes 10 --no-faults
+      rmhdag chaos --minutes 10 --seed 2 --record results.json
       rmhdag chaos --minutes 2 --outage 60
       rmhdag chaos --outage-grid long --task 8/10,2/3
       rmhdag chaos --minutes 5 --one-by-one
@@ -116,7 +124,7 @@ def chaos(
       rmhdag chaos --minutes 60 --soak
       rmhdag chaos --tenants
     """
-    from rmhdag.lab.chaos.campaign import CampaignOptions, Drill, run_campaign
+    from rmhdag.lab.chaos.campaign import CampaignOptions, Drill, can_take_record, run_campaign
     from rmhdag.lab.chaos.outages import Timing
 
     # SIGTERM clears everything away, as Ctrl-C does.
@@ -141,6 +149,18 @@ def chaos(
     if len(drills) > 1:
         options = " and ".join(f"--{drill.replace('_', '-')}" for drill in drills)
         raise CommandFailed(f"{options} exclude each other", code=ExitCode.USAGE)
+    if record is not None and set(drills) - {Drill.NO_FAULTS}:
+        raise CommandFailed(
+            "--record is for campaigns with all faults or with --no-faults",
+            remedy="Leave --record out.",
+            code=ExitCode.USAGE,
+        )
+    if record is not None and not can_take_record(record):
+        raise CommandFailed(
+            f"{record} cannot take the figures of a campaign",
+            remedy="Name a new file in a folder that there is, or one that --record has written.",
+            code=ExitCode.USAGE,
+        )
     if outage is not None and outage >= minutes * 60:
         raise CommandFailed("--outage is as long as all of it", remedy="Give more --minutes.", code=ExitCode.USAGE)
     if tenants:
@@ -162,7 +182,7 @@ def chaos(
         retention_seconds=max(20.0, minutes * 60 / 12),
         small=small,
     )
-    show(run_campaign(campaign, tell), as_json=as_json)
+    show(run_campaign(campaign, tell, record), as_json=as_json)
 
 
 def show(report: dict[str, Any], *, as_json: bool) -> None:

@@ -13,6 +13,7 @@ from rmhdag.client.call import get as _get
 from rmhdag.client.call import post as _post
 from rmhdag.client.call import put as _put
 from rmhdag.client.call import segment as _part
+from rmhdag.models.api.about import About
 from rmhdag.models.api.approvals import ApprovalPage
 from rmhdag.models.api.assets import (
     AssetPage,
@@ -99,6 +100,10 @@ def me() -> Call[Me]:
 
 def health() -> Call[Health]:
     return Call("GET", "/api/v1/health", Health, accepts=frozenset({503}))
+
+
+def about() -> Call[About]:
+    return _get("about", About)
 
 
 def submit(body: JobSubmission) -> Call[JobView]:

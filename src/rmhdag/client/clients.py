@@ -28,6 +28,7 @@ from rmhdag.client.maps import MapOperations
 from rmhdag.client.outside import OutsideOperations
 from rmhdag.client.sides import AsyncSide, Iteration, Operation, SyncSide
 from rmhdag.client.steps import Items, Steps, ask, pages
+from rmhdag.models.api.about import About
 from rmhdag.models.api.approvals import WaitingApproval
 from rmhdag.models.api.attention import Attention, Pulse
 from rmhdag.models.api.dashboard import Dashboard
@@ -255,6 +256,11 @@ class ClientOperations(AdministrationOperations, AssetOperations, MapOperations,
     def health(self) -> Steps[Health]:
         """The health of the platform; UNHEALTHY is an answer, not an error."""
         return (yield from ask(calls.health()))
+
+    @Operation
+    def about(self) -> Steps[About]:
+        """The versions of the platform, and the last chaos campaigns of the program."""
+        return (yield from ask(calls.about()))
 
 
 class Client(ClientOperations[Job], SyncSide):

@@ -152,6 +152,11 @@ def list_tables(conn: Conn, key: RevisionKey, *, limit: int = 1_000) -> list[Dat
     return read_all(conn, DataTableView, SQL["list_tables"], key._asdict() | {"limit": limit})
 
 
+def table_boxes(conn: Conn, key: RevisionKey, *, limit: int = 100) -> list[Any]:
+    """As the handler has written them down, which need not be boxes."""
+    return [row[0] for row in conn.execute(SQL["table_boxes"], key._asdict() | {"limit": limit}).fetchall()]
+
+
 def drop_tables(conn: Conn, key: RevisionKey, unpublishing_id: str) -> None:
     conn.execute(SQL["drop_tables_of_revision"], key._asdict() | {"unpublishing_id": unpublishing_id})
 

@@ -157,6 +157,14 @@ WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(rev
 ORDER BY table_name
 LIMIT %(limit)s
 
+-- name: table_boxes
+-- Where its data lie, as far as the catalogue was told; a view has nothing that its table has not.
+SELECT details->'bbox'
+FROM dag_data_tables
+WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND revision = %(revision)s AND role <> 'view'
+ORDER BY table_name
+LIMIT %(limit)s
+
 -- name: find_place
 SELECT p.asset_id, p.revision, p.table_id
 FROM dag_table_places AS p

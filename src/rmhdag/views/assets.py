@@ -19,11 +19,12 @@ from rmhdag.store import assets
 from rmhdag.store.assets import RevisionLine, StoredRequest
 from rmhdag.store.batch_rows import RevisionKey
 from rmhdag.store.connection import Conn
-from rmhdag.store.data_tables import list_tables
+from rmhdag.store.data_tables import list_tables, table_boxes
 from rmhdag.store.unpublishing import list_unpublishings
 from rmhdag.views.jobs import JobRow, find_job
 from rmhdag.views.progress import job_progress
 from rmhdag.views.reading import shown_as
+from rmhdag.views.shapes import shape_of, shape_of_boxes
 
 UNPUBLISHINGS_SHOWN = 10
 SUMMARY = frozenset(RevisionSummary.model_fields)
@@ -148,7 +149,13 @@ def read_revision(conn: Conn, key: RevisionKey) -> RevisionView | None:
     line = assets.find_revision(conn, key)
     if line is None:
         return None
-    return RevisionView(asset_id=key.asset_id, tables=list_tables(conn, key), **line._asdict())
+    view = RevisionView(asset_id=key.asset_id, tables=list_tables(conn, key), **line._asdict())
+    if view.footprint is None:
+        # Stored is only where the items are. Vector data may have none, and yet be somewhere.
+        boxes = table_boxes(conn, key) if view.tables else ()
+        shape = shape_of_boxes(boxes) or shape_of(None, view.outputs.get("bbox"))
+        view.footprint = None if shape is None else shape.geometry()
+    return view
 
 
 def page_of_revisions(

@@ -84,7 +84,7 @@ def _read(conn: Conn, query: str, namespace: str, filters: FootprintFilters, key
 
 
 def _of_asset(row: dict[str, Any], boxes: tuple[Box, ...]) -> Footprint | None:
-    shape = shape_of(row["geometry"]) or shape_of_boxes(row["boxes"] or ())
+    shape = shape_of(row["geometry"]) or shape_of_boxes(row["boxes"] or ()) or shape_of(None, row["output_box"])
     picture = f"/api/v1/assets/{row['asset_id']}/revisions/{row['revision']}/thumbnail"
     title = ", ".join(str(value) for value in row["platform_refs"].values())
     facts = {

@@ -1,6 +1,7 @@
 -- name: asset_footprints
 -- Newest first, of the newest revision that has a place and files. An area without assets costs no more than one with
--- many: a page reads this many. Footprints that are too large to be drawn are not read; the boxes of items are.
+-- many: a page reads this many. Footprints that are too large to be drawn are not read; the boxes of items are. Without
+-- a footprint, tables say where they are, else the output `bbox`.
 WITH page AS (
     SELECT a.asset_id, a.platform_id, a.platform_refs, a.kind, a.approval_state, a.created_at, a.latest_revision
     FROM dag_geospatial_assets AS a
@@ -16,11 +17,17 @@ SELECT
     CASE WHEN pg_column_size(v.footprint) < %(most_bytes)s THEN v.footprint END AS geometry,
     CASE WHEN v.footprint IS NULL OR pg_column_size(v.footprint) >= %(most_bytes)s THEN (
         SELECT jsonb_agg(i.bbox) FROM (
-            SELECT r.body->'bbox' AS bbox FROM dag_revision_items AS r
-            WHERE r.namespace = %(namespace)s AND r.asset_id = p.asset_id AND r.revision = v.revision
-            LIMIT %(most_items)s
+            (SELECT r.body->'bbox' AS bbox FROM dag_revision_items AS r
+             WHERE r.namespace = %(namespace)s AND r.asset_id = p.asset_id AND r.revision = v.revision
+             LIMIT %(most_items)s)
+            UNION ALL
+            (SELECT t.details->'bbox' FROM dag_data_tables AS t
+             WHERE t.namespace = %(namespace)s AND t.asset_id = p.asset_id AND t.revision = v.revision
+                AND v.footprint IS NULL AND t.role <> 'view'
+             LIMIT %(most_items)s)
         ) AS i
     ) END AS boxes,
+    CASE WHEN v.footprint IS NULL AND pg_column_size(v.outputs) < %(most_bytes)s THEN v.outputs->'bbox' END AS output_box,
     EXISTS (
         SELECT 1 FROM dag_blob_assets AS b
         WHERE b.namespace = %(namespace)s AND b.asset_id = p.asset_id AND b.revision = v.revision
@@ -28,7 +35,7 @@ SELECT
     ) AS has_thumbnail
 FROM page AS p
 LEFT JOIN LATERAL (
-    SELECT r.revision, r.status, r.job_id, r.footprint FROM dag_asset_revisions AS r
+    SELECT r.revision, r.status, r.job_id, r.footprint, r.outputs FROM dag_asset_revisions AS r
     WHERE r.namespace = %(namespace)s AND r.asset_id = p.asset_id AND r.status = 'completed' AND r.unpublished_at IS NULL
     ORDER BY r.revision DESC
     LIMIT 1

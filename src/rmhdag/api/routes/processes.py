@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 
 from rmhdag.api.context import ApiContext
 from rmhdag.api.identity import NamespaceOrPlatform, PlatformOperator, Reader
 from rmhdag.api.problems import not_found
 from rmhdag.models.api.processes import DrainAnswer, HandlerList, HandlerSummary, OrchestratorList, WorkerList
 from rmhdag.models.api.queues import QueueStatusList
+from rmhdag.models.api.tasks import TaskState
 from rmhdag.store import processes as store
 from rmhdag.views import processes
+from rmhdag.views.tasks import list_tasks
 
 router = APIRouter(prefix="/api/v1", tags=["processes"])
 ProcessId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
+
+# Of all workers together, in one answer with them.
+MOST_TASKS = 200
+HELD = (TaskState.RUNNING, TaskState.RECEIVED)
 
 
 @router.get("/queues/status")
@@ -28,12 +34,19 @@ def queue_status(caller: Reader, api: ApiContext) -> QueueStatusList:
 
 
 @router.get("/workers")
-def list_workers(caller: Reader, api: ApiContext) -> WorkerList:
+def list_workers(
+    caller: Reader,
+    api: ApiContext,
+    tasks: Annotated[bool, Query(description="Also the tasks of the namespace that they run")] = False,
+) -> WorkerList:
     """Workers that serve the namespace, with their queues, what they hold of it and when they were last heard. With the
     scope `platform`, all workers.
     """
     with api.connection() as conn:
-        return processes.workers(conn, api.settings.orphan_seconds, caller.sees)
+        page = processes.workers(conn, api.settings.orphan_seconds, caller.sees)
+        if tasks:
+            page.tasks, _ = list_tasks(conn, caller.namespace, statuses=HELD, limit=MOST_TASKS)
+    return page
 
 
 @router.get("/orchestrators")

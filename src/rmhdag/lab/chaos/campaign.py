@@ -16,6 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import rmhdag
 from rmhdag.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from rmhdag.lab.bench.measures import percentile
 from rmhdag.lab.bench.rig import DISK
@@ -27,8 +28,10 @@ from rmhdag.lab.chaos.large_workflows import all_kinds
 from rmhdag.lab.chaos.nemesis import Nemesis, port_of
 from rmhdag.lab.chaos.outages import Timing, definition, run_grid
 from rmhdag.lab.chaos.proxy import Proxy
+from rmhdag.lab.chaos.records import campaign_record
 from rmhdag.lab.chaos.workflows import QUEUE, Kind, small_kinds
 from rmhdag.lab.chaos.workload import CROWDED, STEADY, Habits, Workload
+from rmhdag.models.chaos_results import add_campaign, read_results
 from rmhdag.store import migration
 from rmhdag.store.connection import Conn, connect
 from rmhdag.workflow.edges import definition_edges
@@ -95,12 +98,26 @@ class CampaignOptions:
         return small_kinds() if self.small or self.drill is Drill.BROKEN_ADVANCE else all_kinds()
 
     @property
+    def command(self) -> str:
+        """What repeats the campaign."""
+        usual = CampaignOptions()
+        words = [f"rmhdag chaos --minutes {self.minutes:g} --seed {self.seed}"]
+        words += [f"--lease {self.lease_seconds:g}"] * (self.lease_seconds != usual.lease_seconds)
+        words += [f"--orchestrators {self.orchestrators}"] * (self.orchestrators != usual.orchestrators)
+        words += [f"--workers {self.workers}"] * (self.workers != usual.workers)
+        words += [f"--{self.drill.replace('_', '-')}"] * (self.drill is not usual.drill)
+        words += ["--small"] * self.small
+        return " ".join(words)
+
+    @property
     def habits(self) -> Habits:
         return {Drill.NO_FAULTS: CROWDED, Drill.SOAK: STEADY}.get(self.drill, Habits())
 
 
-def run_campaign(options: CampaignOptions, say: Callable[[str], None]) -> dict[str, Any]:
-    """The report. `ok` is false if anything that must hold did not; then `evidence` names a folder that is kept."""
+def run_campaign(options: CampaignOptions, say: Callable[[str], None], record: Path | None = None) -> dict[str, Any]:
+    """The report. `ok` is false if anything that must hold did not; then `evidence` names a folder that is kept. Its
+    figures are added to the file `record`.
+    """
     folder = Path(tempfile.mkdtemp(prefix=f"rmhdag-chaos-{os.getpid()}-", dir=DISK if DISK.is_dir() else None))
     folder.chmod(0o711)
     try:
@@ -113,7 +130,18 @@ def run_campaign(options: CampaignOptions, say: Callable[[str], None]) -> dict[s
         shutil.rmtree(folder, ignore_errors=True)
     else:
         (folder / "report.json").write_text(json.dumps(report, indent=2, default=str), encoding="utf-8")
+    if record is not None:
+        today = datetime.now(UTC).date()
+        add_campaign(record, campaign_record(report, command=options.command, version=rmhdag.__version__, day=today))
     return report
+
+
+def can_take_record(file: Path) -> bool:
+    """Asked before a campaign rather than after it."""
+    try:
+        return bool(read_results(file).campaigns) if file.exists() else file.absolute().parent.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 class DsnOfTheMoment:

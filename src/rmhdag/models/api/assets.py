@@ -205,7 +205,9 @@ class RevisionView(RevisionSummary):
     error: ErrorView | None = None
     warnings: list[WarningView] = Field(default_factory=list, description="Of its job, summed by code")
     outputs: dict[str, Any]
-    footprint: Any = Field(description="GeoJSON, or null")
+    footprint: Any = Field(
+        description="GeoJSON: where its items are, else the boxes of its tables, else the output `bbox`; or null"
+    )
     made_by: MadeBy | None = Field(
         default=None, description="How it was made; kept when the job is deleted. Null for a rollback"
     )

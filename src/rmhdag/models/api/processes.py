@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field
 
 from rmhdag.models.api.api_model import ApiModel
 from rmhdag.models.api.data_errors import ErrorView, WarningView
+from rmhdag.models.api.tasks import TaskSummary
 from rmhdag.models.limits import BODY_BYTES
 
 
@@ -28,6 +29,9 @@ class WorkerSummary(ApiModel):
 
 class WorkerList(ApiModel):
     workers: list[WorkerSummary]
+    tasks: list[TaskSummary] | None = Field(
+        default=None, description="What they run of the namespace, the first 200: only if asked for"
+    )
 
 
 class OrchestratorSummary(ApiModel):

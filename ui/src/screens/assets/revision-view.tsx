@@ -38,11 +38,7 @@ export function RevisionView({ asset_id, revision, against, height = "30rem" }: 
       resource={items}
       what="what the revision shows"
       isEmpty={(list) => list.length === 0}
-      empty={
-        <Empty title="Nothing to show on a map" icon="map">
-          This revision has published no STAC item. Its page lists its files and outputs.
-        </Empty>
-      }
+      empty={<WhereItLies asset_id={asset_id} revision={revision} height={height} />}
     >
       {(list) => (
         <ItemsView
@@ -53,6 +49,34 @@ export function RevisionView({ asset_id, revision, against, height = "30rem" }: 
           height={height}
         />
       )}
+    </Resolved>
+  );
+}
+
+/** Without items, as vector data may be: where the data lie, as far as that is known. */
+function WhereItLies({ asset_id, revision, height }: RevisionViewProps): JSX.Element {
+  const whole = useResource(
+    (signal) =>
+      ok(
+        api.GET("/api/v1/assets/{asset_id}/revisions/{revision}", { params: { path: { asset_id, revision } }, signal }),
+      ),
+    [asset_id, revision],
+  );
+  return (
+    <Resolved resource={whole} what="where the revision lies">
+      {({ footprint }) =>
+        footprint ? (
+          <div class="items-view">
+            <p class="soft">This is where its data lie. It has published no STAC item that shows more.</p>
+            <GeoJsonMap data={footprint} label="Where the data lie" height={height} />
+          </div>
+        ) : (
+          <Empty title="Nothing to show on a map" icon="map">
+            This revision has published no STAC item, and neither its tables nor its output “bbox” say where it lies.
+            Its page lists its files and outputs.
+          </Empty>
+        )
+      }
     </Resolved>
   );
 }

@@ -27,16 +27,13 @@ type Worker = Model<"WorkerSummary">;
 type Orchestrator = Model<"OrchestratorSummary">;
 type Task = Model<"TaskSummary">;
 
-const MOST_TASKS = 200;
-
 async function readAll(signal: AbortSignal) {
-  const [workers, orchestrators, running] = await Promise.all([
-    ok(api.GET("/api/v1/workers", { signal })),
+  const [workers, orchestrators] = await Promise.all([
+    ok(api.GET("/api/v1/workers", { params: { query: { tasks: true } }, signal })),
     ok(api.GET("/api/v1/orchestrators", { signal })),
-    ok(api.GET("/api/v1/tasks", { params: { query: { status: ["running", "received"], limit: MOST_TASKS } }, signal })),
   ]);
   const tasks = new Map<string, Task[]>();
-  for (const task of running.tasks) {
+  for (const task of workers.tasks ?? []) {
     if (task.worker_id) tasks.set(task.worker_id, [...(tasks.get(task.worker_id) ?? []), task]);
   }
   return { workers: workers.workers, orchestrators: orchestrators.orchestrators, tasks };
