@@ -167,6 +167,29 @@ def test_dates_that_no_calendar_has_become_null() -> None:
     assert findings.counts[Finding.DATES_RESET] == 1
 
 
+def test_kml_without_dates_has_nulls(bench: HandlerBench) -> None:
+    """An empty date must not become a year that nobody wrote."""
+    times = ["<TimeStamp><when>2020-01-02</when></TimeStamp>", "<TimeStamp><when></when></TimeStamp>", ""]
+    places = [
+        f"<Placemark><name>a</name>{time}<Point><coordinates>7,50</coordinates></Point></Placemark>" for time in times
+    ]
+    document = f'<kml xmlns="http://www.opengis.net/kml/2.2"><Document>{"".join(places)}</Document></kml>'
+    run = prepare(bench, document, "a.kml")
+    moments = [row["f_timestamp"] for row in rows_of(bench, run)]
+    assert moments == [datetime(2020, 1, 2, tzinfo=UTC), None, None]
+
+
+def test_rows_of_csv_that_are_left_out_are_counted(bench: HandlerBench) -> None:
+    words = {"lat_name": "lat", "lon_name": "lon"}
+    run = prepare(bench, "1.5;lat;lon\nKöln;50.5;7\n;;\nNA;-;NULL\nx;;7\n".encode("latin-1"), "a.csv", **words)
+    [row] = rows_of(bench, run)
+    assert row["col_1_5"] == "Köln", "not UTF-8, so Latin-1"
+    codes = codes_of(run)
+    assert (codes["HEADER_SUSPICIOUS"], codes["EMPTY_ROWS_DROPPED"], codes["NULL_GEOMETRY_DROPPED"]) == (1, 2, 1)
+    run = prepare(bench, "g,n\nPOINT (1 2),1\nfoo,2\n", "b.csv", wkt_column="g")
+    assert (codes_of(run)["GEOMETRY_UNREADABLE_DROPPED"], run.output["rows_removed"]) == (1, 1)
+
+
 def test_simplification_is_reported(bench: HandlerBench) -> None:
     circle = shapely.Point(0, 0).buffer(1, quad_segs=64)
     params = {"simplify": {"tolerance": 0.01}, "quantize": {"snap_to_grid": 0.001}}

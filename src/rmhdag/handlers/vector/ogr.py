@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from rmhdag.handlers.vector.crs_texts import require_no_pointers
+from rmhdag.handlers.vector.damage import require_all_rows
 from rmhdag.handlers.vector.formats import Format
 from rmhdag.handlers.vector.layers import Batch, Layer, batch_rows
 from rmhdag.handlers.vector.refusals import Finding, Findings, VectorRefused
@@ -160,13 +161,16 @@ def _open_layer(path: Path, name: str, driver: str, layer: str, limits: VectorLi
         schema, geometry_name = _split_schema(reader.schema, meta)
 
     def batches() -> Iterator[Batch]:
+        rows_read = 0
         with stream() as (_, batches_of_file):
             for batch in batches_of_file:
+                rows_read += batch.num_rows
                 place = batch.schema.get_field_index(geometry_name)
                 attributes = pa.RecordBatch.from_arrays(
                     [column for index, column in enumerate(batch.columns) if index != place], schema=schema
                 )
                 yield Batch(attributes, batch.column(place))
+        require_all_rows(path, name, driver, layer, rows_read, count)
 
     return Layer(
         layer,
@@ -241,6 +245,14 @@ def reading(name: str) -> Iterator[None]:
         raise VectorRefused(
             f"{name} cannot be read ({' '.join(words)[:300]}): check it with ogrinfo, and export it again.",
             code="VECTOR_UNREADABLE",
+        ) from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        # Arrow's, about what GDAL has read.
+        raise VectorRefused(
+            f"{name} is damaged or incomplete ({str(error)[:200]}): compare its size, and upload it again.",
+            code="CORRUPTED_FILE",
         ) from None
     except (UnicodeDecodeError, pa.ArrowInvalid) as error:
         is_text = isinstance(error, UnicodeDecodeError) or "UTF8" in str(error).upper().replace("-", "")
