@@ -167,6 +167,17 @@ def test_dates_that_no_calendar_has_become_null() -> None:
     assert findings.counts[Finding.DATES_RESET] == 1
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_of_every_unit_are_the_same(unit: str) -> None:
+    """Nanoseconds are what pandas, and so most GeoParquet files, have."""
+    moments = [datetime(1700, 3, 4, 5, 6, 7, tzinfo=UTC), datetime(2261, 1, 2, tzinfo=UTC), None]
+    batch = pa.RecordBatch.from_arrays([pa.array(moments, type=pa.timestamp(unit))], names=["seen"])
+    findings = Findings()
+    [column] = Attributes(batch.schema, {}, "a.parquet", findings).convert(batch)
+    assert column.to_pylist() == moments
+    assert not findings.counts.get(Finding.DATES_RESET)
+
+
 def test_kml_without_dates_has_nulls(bench: HandlerBench) -> None:
     """An empty date must not become a year that nobody wrote."""
     times = ["<TimeStamp><when>2020-01-02</when></TimeStamp>", "<TimeStamp><when></when></TimeStamp>", ""]
