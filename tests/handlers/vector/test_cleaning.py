@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from rmhdag.handlers.vector.antimeridian import crossing, cut
 from rmhdag.handlers.vector.attributes import Attributes
+from rmhdag.handlers.vector.moments import moments_of
 from rmhdag.handlers.vector.refusals import Finding, Findings
 from rmhdag.models.table_names import COLUMN_WORDS, MOST_TABLE_CHARACTERS, OWN_COLUMNS, TABLE_NAME, column_names
 from rmhdag.testing.bench import HandlerBench
@@ -176,6 +177,15 @@ def test_times_of_every_unit_are_the_same(unit: str) -> None:
     [column] = Attributes(batch.schema, {}, "a.parquet", findings).convert(batch)
     assert column.to_pylist() == moments
     assert not findings.counts.get(Finding.DATES_RESET)
+
+
+def test_text_that_is_no_time_becomes_null() -> None:
+    """FlatGeobuf has times as text."""
+    findings = Findings()
+    texts = ["2020-01-02 03:04:05.123456789", "2020-01-02T03:04:05+02:00", None, "soon", "12020-01-01T00:00:00"]
+    moments = moments_of(pa.array(texts), "seen", findings).to_pylist()
+    assert [moment and moment.hour for moment in moments] == [3, 1, None, None, None]
+    assert findings.counts == {Finding.DATES_RESET: 2}
 
 
 def test_kml_without_dates_has_nulls(bench: HandlerBench) -> None:
