@@ -64,3 +64,25 @@ def test_a_subject_is_named_in_one_way(handler_bench: HandlerBench, params: dict
 def test_a_promotion_is_asked_for_as_a_record(handler_bench: HandlerBench, name: str) -> None:
     run = handler_bench.run(name, {"asset_id": ASSET, "service": "adf"})
     assert list(run.records) == [ExternalPromotionRecord(asset_id=ASSET, service="adf")]
+
+
+@pytest.mark.parametrize("name", ["maintenance.unpublish_vector", "maintenance_unpublish_vector", "unpublish_vector"])
+def test_a_table_is_taken_back_by_its_name(handler_bench: HandlerBench, name: str) -> None:
+    preview = handler_bench.run(name, {"table_name": "wells", "schema_name": "geo"})
+    assert list(preview.records) == [UnpublishRecord(table_name="wells")]
+    assert preview.output["dry_run"] is True
+    done = handler_bench.run(name, {"table_name": "wells", "dry_run": False, "force_approved": True})
+    assert list(done.records) == [UnpublishRecord(table_name="wells", dry_run=False, force=True)]
+
+
+def test_tables_of_the_system_are_dropped_by_force_only(handler_bench: HandlerBench) -> None:
+    with pytest.raises(ParamsRefused, match="force_curated"):
+        handler_bench.run("unpublish_vector", {"table_name": "curated_borders"})
+    run = handler_bench.run("unpublish_vector", {"table_name": "curated_borders", "force_curated": True})
+    assert list(run.records) == [UnpublishRecord(table_name="curated_borders")]
+
+
+@pytest.mark.parametrize("params", [{}, {"table_name": "wells", "asset_id": ASSET}, {"table_name": "public.wells"}])
+def test_a_table_is_named_in_one_way(handler_bench: HandlerBench, params: dict[str, object]) -> None:
+    with pytest.raises(ParamsRefused):
+        handler_bench.run("maintenance.unpublish_vector", params)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from rmhdag.handlers.vector.antimeridian import crossing, cut
 from rmhdag.handlers.vector.attributes import Attributes
+from rmhdag.handlers.vector.moments import moments_of
 from rmhdag.handlers.vector.refusals import Finding, Findings
 from rmhdag.models.table_names import COLUMN_WORDS, MOST_TABLE_CHARACTERS, OWN_COLUMNS, TABLE_NAME, column_names
 from rmhdag.testing.bench import HandlerBench
@@ -165,6 +166,49 @@ def test_dates_that_no_calendar_has_become_null() -> None:
     [moments] = Attributes(batch.schema, {}, "a.kml", findings).convert(batch)
     assert [moment and moment.year for moment in moments.to_pylist()] == [2020, None, None]
     assert findings.counts[Finding.DATES_RESET] == 1
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_of_every_unit_are_the_same(unit: str) -> None:
+    """Nanoseconds are what pandas, and so most GeoParquet files, have."""
+    moments = [datetime(1700, 3, 4, 5, 6, 7, tzinfo=UTC), datetime(2261, 1, 2, tzinfo=UTC), None]
+    batch = pa.RecordBatch.from_arrays([pa.array(moments, type=pa.timestamp(unit))], names=["seen"])
+    findings = Findings()
+    [column] = Attributes(batch.schema, {}, "a.parquet", findings).convert(batch)
+    assert column.to_pylist() == moments
+    assert not findings.counts.get(Finding.DATES_RESET)
+
+
+def test_text_that_is_no_time_becomes_null() -> None:
+    """FlatGeobuf has times as text."""
+    findings = Findings()
+    texts = ["2020-01-02 03:04:05.123456789", "2020-01-02T03:04:05+02:00", None, "soon", "12020-01-01T00:00:00"]
+    moments = moments_of(pa.array(texts), "seen", findings).to_pylist()
+    assert [moment and moment.hour for moment in moments] == [3, 1, None, None, None]
+    assert findings.counts == {Finding.DATES_RESET: 2}
+
+
+def test_kml_without_dates_has_nulls(bench: HandlerBench) -> None:
+    """An empty date must not become a year that nobody wrote."""
+    times = ["<TimeStamp><when>2020-01-02</when></TimeStamp>", "<TimeStamp><when></when></TimeStamp>", ""]
+    places = [
+        f"<Placemark><name>a</name>{time}<Point><coordinates>7,50</coordinates></Point></Placemark>" for time in times
+    ]
+    document = f'<kml xmlns="http://www.opengis.net/kml/2.2"><Document>{"".join(places)}</Document></kml>'
+    run = prepare(bench, document, "a.kml")
+    moments = [row["f_timestamp"] for row in rows_of(bench, run)]
+    assert moments == [datetime(2020, 1, 2, tzinfo=UTC), None, None]
+
+
+def test_rows_of_csv_that_are_left_out_are_counted(bench: HandlerBench) -> None:
+    words = {"lat_name": "lat", "lon_name": "lon"}
+    run = prepare(bench, "1.5;lat;lon\nKöln;50.5;7\n;;\nNA;-;NULL\nx;;7\n".encode("latin-1"), "a.csv", **words)
+    [row] = rows_of(bench, run)
+    assert row["col_1_5"] == "Köln", "not UTF-8, so Latin-1"
+    codes = codes_of(run)
+    assert (codes["HEADER_SUSPICIOUS"], codes["EMPTY_ROWS_DROPPED"], codes["NULL_GEOMETRY_DROPPED"]) == (1, 2, 1)
+    run = prepare(bench, "g,n\nPOINT (1 2),1\nfoo,2\n", "b.csv", wkt_column="g")
+    assert (codes_of(run)["GEOMETRY_UNREADABLE_DROPPED"], run.output["rows_removed"]) == (1, 1)
 
 
 def test_simplification_is_reported(bench: HandlerBench) -> None:

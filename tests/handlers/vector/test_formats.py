@@ -17,6 +17,7 @@ import shapely
 
 from rmhdag.handlers.contract import NonRetryableError
 from rmhdag.handlers.vector.geoparquet import geo_metadata
+from rmhdag.handlers.vector.ogr import pyogrio, quiet
 from rmhdag.testing.bench import HandlerBench
 from tests.handlers.vector.files import (
     SHAPEFILE_PARTS,
@@ -161,6 +162,27 @@ def test_types_of_csv_are_those_that_every_row_fits(bench: HandlerBench) -> None
     )
     assert (second["i"], second["s"], second["b"]) == (None, None, False)
     assert codes_of(run)["EMPTY_COLUMNS_DROPPED"] == 1
+
+
+TIMES = ["2020-01-02T00:00:00+05:45", "2021-01-01T12:30:00.250Z", "2020-01-01T18:15:00"]
+
+
+@pytest.mark.parametrize("ending", ["fgb", "gpkg", "geojson"])
+def test_times_keep_their_zones_in_every_format(bench: HandlerBench, tmp_path: Path, ending: str) -> None:
+    times = pa.table({"geometry": shapely.to_wkb(np.array([POINTS[0]] * 3)), "seen": TIMES, "n": [0, 1, 2]})
+    times = times.replace_schema_metadata(None).set_column(
+        1, pa.field("seen", pa.string(), metadata={"GDAL:OGR:type": "DateTime"}), times["seen"]
+    )
+    drivers = {"fgb": "FlatGeobuf", "gpkg": "GPKG", "geojson": "GeoJSON"}
+    path = tmp_path / f"t.{ending}"
+    with quiet():
+        pyogrio.raw.write_arrow(
+            times, path, geometry_name="geometry", geometry_type="Point", crs="EPSG:4326", driver=drivers[ending]
+        )
+    rows = {row["n"]: row["seen"].isoformat() for row in rows_of(bench, prepare(bench, path, f"t.{ending}"))}
+    assert rows[0] == "2020-01-01T18:15:00+00:00"
+    assert rows[1].startswith("2021-01-01T12:30:00.25")
+    assert rows[2] == "2020-01-01T18:15:00+00:00"
 
 
 def packaged_files() -> dict[str, Path]:

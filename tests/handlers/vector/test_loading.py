@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 import shapely
 
 from rmhdag.handlers.contract import NonRetryableError
+from rmhdag.handlers.vector.refusals import VectorRefused
 from rmhdag.models.blobs import BlobRef
 from rmhdag.models.records import TableRecord
 from rmhdag.postgis.database import DataDatabase, schemas_of
@@ -58,9 +59,11 @@ def upload_all(loading: HandlerBench, run: HandlerRun) -> int:
     return sum(chunk.output["rows_inserted"] for chunk in chunks)
 
 
-def finish(loading: HandlerBench, run: HandlerRun, rows: int, **words: Any) -> list[TableRecord]:
+def finish(
+    loading: HandlerBench, run: HandlerRun, rows: int, indexes: Sequence[str] = ("Kind",), **words: Any
+) -> list[TableRecord]:
     manifest = run.output["manifest"]
-    index = loading.run("vector.index_tables", {"manifest": manifest, "loaded_rows": rows, "indexes": ["Kind"]})
+    index = loading.run("vector.index_tables", {"manifest": manifest, "loaded_rows": rows, "indexes": list(indexes)})
     params = {"manifest": manifest, "tables": index.output["tables"], **words}
     return [
         record for record in loading.run("vector.catalogue_tables", params).records if isinstance(record, TableRecord)
@@ -146,6 +149,20 @@ def test_revisions_replace_each_other_and_come_back(
     assert conn.execute("SELECT count(*) FROM geo.table_catalog WHERE table_name = 'sites'").fetchone() == (0,)
     with pytest.raises(SwitchRefused, match="load it again"):
         switch_places(database, conn, changes(second_name, 5))
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [("many", "more than 20 values"), ("share", "whole numbers or true and false"), ("nothing", "has no column")],
+)
+def test_a_column_that_makes_no_views_is_refused_once(loading: HandlerBench, column: str, words: str) -> None:
+    features = [(shapely.Point(n, n), {"many": n, "share": n / 7}) for n in range(21)]
+    name = f"split_{column}"
+    run = prepare(loading, collection(*features), "a.geojson", job_id=name, table_name=name, target="postgis")
+    with pytest.raises(VectorRefused, match=words) as refusal:
+        finish(loading, run, upload_all(loading, run), indexes=[], split_column=column)
+    assert refusal.value.error is not None
+    assert refusal.value.error.code == "INVALID_PARAMETER"
 
 
 def finish_small(bench: HandlerBench, run: HandlerRun) -> list[TableRecord]:

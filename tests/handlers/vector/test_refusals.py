@@ -172,7 +172,7 @@ CASES = {
         "a.geojson", collection((POINT, {"a": 1})), "CRS_MISMATCH", "EPSG:32633", {"crs": "EPSG:32633"}
     ),
     "a system that is a file": Case(
-        "a.geojson", collection((POINT, {"a": 1})), "INVALID_PARAMETER", "no code", {"crs": "/etc/passwd"}
+        "a.geojson", collection((POINT, {"a": 1})), "INVALID_PARAMETER", "not a code", {"crs": "/etc/passwd"}
     ),
     "rename of nothing": Case(
         "a.geojson",

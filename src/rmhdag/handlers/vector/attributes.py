@@ -116,11 +116,12 @@ class Attributes:
         """Times without a zone are UTC. Years that no calendar of ours has become null."""
         factor = UNITS[array.type.unit]
         numbers = array.cast(pa.int64())
+        if factor > 10**6:
+            # The limits have no 64 bits in nanoseconds.
+            numbers, factor = pc.divide(numbers, factor // 10**6), 10**6
         outside = pc.or_(pc.less(numbers, FIRST_MOMENT * factor), pc.greater(numbers, LAST_MOMENT * factor))
         numbers = self._reset(numbers, outside, numbers, column)
-        if factor > 10**6:
-            numbers = pc.divide(numbers, factor // 10**6)
-        elif factor < 10**6:
+        if factor < 10**6:
             numbers = pc.multiply(numbers, 10**6 // factor)
         return numbers.cast(pa.timestamp("us", tz="UTC"))
 

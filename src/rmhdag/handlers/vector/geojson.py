@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
 
 from rmhdag.handlers.vector.refusals import VectorRefused
+from rmhdag.handlers.vector_limits import MEGABYTE
 
 TYPES = frozenset(
     "FeatureCollection Feature Point MultiPoint LineString MultiLineString Polygon MultiPolygon "
     "GeometryCollection".split()
 )
-# Larger files are read by GDAL alone.
-MOST_BYTES = 64 * 1024 * 1024
+# As objects of Python a file takes five times as much memory. Larger ones are read by GDAL alone.
+MOST_BYTES = 16 * MEGABYTE
 EMPTY = re.compile(rb'"features"\s*:\s*\[\s*\]')
-HEAD_BYTES = 1024 * 1024
+HEAD_BYTES = MEGABYTE
+# Before each record of a sequence, whose text may then have several lines (RFC 8142).
+SEPARATOR = b"\x1e"
+PIECE_BYTES = 8 * MEGABYTE
+# GDAL leaves larger ones out; see OGR_GEOJSON_MAX_OBJ_SIZE.
+MOST_RECORD_MB = 200
 
 
 def check_geojson(path: Path, name: str) -> None:
@@ -46,8 +56,77 @@ def check_geojson(path: Path, name: str) -> None:
             f"{name} is not GeoJSON: its type is {str(kind)[:60]!r}, and GeoJSON has {', '.join(sorted(TYPES))}.",
             code="VECTOR_FORMAT_MISMATCH",
         )
-    if kind == "FeatureCollection" and not document.get("features"):
+    if kind == "FeatureCollection":
+        _check_features(document.get("features"), name)
+
+
+def check_geojson_sequence(path: Path, name: str) -> None:
+    """Raises VectorRefused for a record that is not a feature: GDAL would leave it out without a word."""
+    with path.open("rb") as file:
+        for place, text in _records(file):
+            if len(text) > MOST_RECORD_MB * MEGABYTE:
+                raise VectorRefused(
+                    f"{place} of {name} has more than {MOST_RECORD_MB} MB: split its geometry.", code="FILE_TOO_LARGE"
+                )
+            if text.isspace():
+                continue
+            try:
+                record = _parsed(text)
+            except UnicodeDecodeError:
+                raise VectorRefused(
+                    f"{place} of {name} is not UTF-8: export it as UTF-8.", code="VECTOR_ENCODING_ERROR"
+                ) from None
+            except (ValueError, RecursionError) as error:
+                raise VectorRefused(
+                    f"{place} of {name} is not valid JSON ({getattr(error, 'msg', error)}): is the file complete? Each "
+                    "line has one feature.",
+                    code="VECTOR_UNREADABLE",
+                ) from None
+            kind = record.get("type") if isinstance(record, dict) else None
+            if kind not in TYPES or kind == "FeatureCollection":
+                raise VectorRefused(
+                    f"{place} of {name} is not a feature: its type is {str(kind)[:60]!r}.",
+                    code="VECTOR_FORMAT_MISMATCH",
+                )
+
+
+def _records(file: BinaryIO) -> Iterator[tuple[str, bytes]]:
+    """Where each is, and its text."""
+    number = 0
+    if file.read(1) != SEPARATOR:
+        file.seek(0)
+        while line := file.readline(MOST_RECORD_MB * MEGABYTE + 1):
+            number += 1
+            yield f"line {number:,}", line
+        return
+    rest = b""
+    while piece := file.read(PIECE_BYTES):
+        *texts, rest = (rest + piece).split(SEPARATOR)
+        for text in [*texts, rest] if len(rest) > MOST_RECORD_MB * MEGABYTE else texts:
+            number += 1
+            yield f"record {number:,}", text
+    yield f"record {number + 1:,}", rest
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        # As GDAL, it takes NaN for a number.
+        return json.loads(text.decode())
+
+
+def _check_features(features: Any, name: str) -> None:
+    if not features:
         raise _empty(name)
+    for number, feature in enumerate(features if isinstance(features, list) else [features], 1):
+        kind = feature.get("type") if isinstance(feature, dict) else None
+        if str(kind).lower() != "feature":
+            raise VectorRefused(
+                f"{name} is not GeoJSON: number {number:,} of its features has the type {str(kind)[:60]!r}, and "
+                "'Feature' is expected.",
+                code="VECTOR_FORMAT_MISMATCH",
+            )
 
 
 def _empty(name: str) -> VectorRefused:

@@ -16,8 +16,10 @@ from typing import Any
 import pyarrow as pa
 
 from rmhdag.handlers.vector.crs_texts import require_no_pointers
+from rmhdag.handlers.vector.damage import require_all_rows
 from rmhdag.handlers.vector.formats import Format
 from rmhdag.handlers.vector.layers import Batch, Layer, batch_rows
+from rmhdag.handlers.vector.moments import MOMENT, is_moment, moments_of
 from rmhdag.handlers.vector.refusals import Finding, Findings, VectorRefused
 from rmhdag.handlers.vector_limits import VectorLimits
 from rmhdag.storage.gdal import CLOSED
@@ -49,6 +51,8 @@ EXPECTED_DRIVER = {
     Format.FLATGEOBUF: "FlatGeobuf",
     Format.KML: "LIBKML",
 }
+# GDAL would give the time of the clock without its zone: always, or where only some times have one.
+TIMES_AS_TEXT = frozenset({"FlatGeobuf", "GeoJSON", "GeoJSONSeq", "LIBKML"})
 SHAPEFILE, GEODATABASE = "ESRI Shapefile", "OpenFileGDB"
 # A layer with two of these holds styles of a QGIS project, not data.
 QGIS_COLUMNS = frozenset(
@@ -152,21 +156,39 @@ def _open_layer(path: Path, name: str, driver: str, layer: str, limits: VectorLi
     def stream() -> Iterator[tuple[dict[str, Any], Any]]:
         with reading(name), ExitStack() as stack:
             with quiet():
-                arrow = pyogrio.raw.open_arrow(path, layer=layer, batch_size=rows, use_pyarrow=True)
+                arrow = pyogrio.raw.open_arrow(
+                    path,
+                    layer=layer,
+                    batch_size=rows,
+                    use_pyarrow=True,
+                    datetime_as_string=driver in TIMES_AS_TEXT,
+                )
                 opened = stack.enter_context(arrow)
             yield opened
 
     with stream() as (meta, reader):
-        schema, geometry_name = _split_schema(reader.schema, meta)
+        read_schema, geometry_name = _split_schema(reader.schema, meta)
+    moments = [is_moment(field) for field in read_schema]
+    schema = pa.schema(
+        [
+            pa.field(field.name, MOMENT) if is_text else field
+            for field, is_text in zip(read_schema, moments, strict=True)
+        ]
+    )
 
     def batches() -> Iterator[Batch]:
+        rows_read = 0
         with stream() as (_, batches_of_file):
             for batch in batches_of_file:
+                rows_read += batch.num_rows
                 place = batch.schema.get_field_index(geometry_name)
-                attributes = pa.RecordBatch.from_arrays(
-                    [column for index, column in enumerate(batch.columns) if index != place], schema=schema
-                )
-                yield Batch(attributes, batch.column(place))
+                columns = [column for index, column in enumerate(batch.columns) if index != place]
+                columns = [
+                    moments_of(column, field.name, findings) if is_text else column
+                    for column, field, is_text in zip(columns, schema, moments, strict=True)
+                ]
+                yield Batch(pa.RecordBatch.from_arrays(columns, schema=schema), batch.column(place))
+        require_all_rows(path, name, driver, layer, rows_read, count)
 
     return Layer(
         layer,
@@ -241,6 +263,14 @@ def reading(name: str) -> Iterator[None]:
         raise VectorRefused(
             f"{name} cannot be read ({' '.join(words)[:300]}): check it with ogrinfo, and export it again.",
             code="VECTOR_UNREADABLE",
+        ) from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        # Arrow's, about what GDAL has read.
+        raise VectorRefused(
+            f"{name} is damaged or incomplete ({str(error)[:200]}): compare its size, and upload it again.",
+            code="CORRUPTED_FILE",
         ) from None
     except (UnicodeDecodeError, pa.ArrowInvalid) as error:
         is_text = isinstance(error, UnicodeDecodeError) or "UTF8" in str(error).upper().replace("-", "")

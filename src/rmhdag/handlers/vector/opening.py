@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from rmhdag.handlers.contract import HandlerContext
 from rmhdag.handlers.vector.archives import Archive
 from rmhdag.handlers.vector.csv_files import GeometryColumns, open_csv
+from rmhdag.handlers.vector.damage import require_whole_shapefile
 from rmhdag.handlers.vector.formats import Format, check_content, named_format
-from rmhdag.handlers.vector.geojson import check_geojson
+from rmhdag.handlers.vector.geojson import check_geojson, check_geojson_sequence
 from rmhdag.handlers.vector.geoparquet import open_geoparquet
 from rmhdag.handlers.vector.kml import check_kml
 from rmhdag.handlers.vector.layers import Layer
@@ -104,6 +105,8 @@ def _open(
             check_kml(local, name)
         case Format.GEOJSON:
             check_geojson(local, name)
+        case Format.GEOJSONSEQ:
+            check_geojson_sequence(local, name)
         case _:
             pass
     named = local.with_suffix(f".{file_format}" if file_format is not Format.GEOJSONSEQ else ".geojsonl")
@@ -168,4 +171,6 @@ def _open_shapefile(
     plain = PurePosixPath(shape).stem
     plain = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in plain)[:100] or "layer"
     archive.unpack(list(parts.values()), folder / "shapefile", [plain + suffix for suffix in parts])
-    return open_layers(folder / "shapefile" / f"{plain}.shp", name, SHAPEFILE, wish.layer_names, limits)
+    path = folder / "shapefile" / f"{plain}.shp"
+    require_whole_shapefile(path, name)
+    return open_layers(path, name, SHAPEFILE, wish.layer_names, limits)

@@ -206,7 +206,11 @@ def table_records(
             )
         )
         if params.split_column is not None:
-            views = make_split_views(ctx.postgis, conn, table.stored_name, _split_column(table, params.split_column))
+            column_name = _split_column(table, params.split_column)
+            try:
+                views = make_split_views(ctx.postgis, conn, table.stored_name, column_name)
+            except LoadingError as error:
+                raise VectorRefused(f"{error}: choose another split_column.", code="INVALID_PARAMETER") from None
             records += [_view_record(table, view, details, params) for view in views]
     return records
 
