@@ -13,7 +13,7 @@ from rmhdag.api.application import COMMAND_ROUTES
 from rmhdag.client import calls
 
 # Calls of the client that no command makes.
-OF_PROGRAMS = {"events", "files", "health", "requests", "storage"}
+OF_PROGRAMS = {"about", "events", "files", "health", "requests", "storage"}
 
 
 def test_every_kind_of_call_is_served() -> None:

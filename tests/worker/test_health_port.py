@@ -124,5 +124,6 @@ def test_a_real_worker_tells_of_itself(desk: Desk, start_worker: Start) -> None:
         "lives",
         "loops",
         "threads",
+        "sizes",
     }
     assert worker.end(signal.SIGTERM) == 0
