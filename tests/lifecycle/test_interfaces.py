@@ -66,7 +66,7 @@ def test_a_review_over_http(api: ServedHere, platform: Platform) -> None:
     problem(operator.post(path, json=body), 403, "scope_missing")
     problem(reviewer.post(path, json={"content_hash": content_hash}), 422, "invalid_request")
     refused = problem(reviewer.post(path, json=body | {"clearance": "cleared"}), 422, "invalid_request")
-    assert refused["detail"].startswith("'cleared' is no clearance")
+    assert refused["detail"].startswith("'cleared' is not a clearance")
     problem(reviewer.post(path, json=body | {"content_hash": "f" * 64}), 409, "content_moved")
     answer = reviewer.post(path, json=body)
     assert answer.json() == {
@@ -158,7 +158,7 @@ def test_both_clients(api: ServedHere, platform: Platform) -> None:
         [waiting] = client.reviews()
         assert [line.asset_id for line in client.approvals()] == [first.asset_id]
         bound = {"content_hash": waiting.content_hash}
-        with pytest.raises(InvalidRequest, match="no clearance"):
+        with pytest.raises(InvalidRequest, match="not a clearance"):
             client.approve(first.asset_id, 1, **bound, clearance="secret")
         assert client.approve(first.asset_id, 1, **bound, clearance="ouo").clearance == "restricted"
         with pytest.raises(Conflict, match="needs `pending_review`"):
@@ -205,7 +205,7 @@ def test_the_command_line(cli: RunCli, platform: Platform) -> None:
 
     target = (key.asset_id, "--revision", "1")
     usage = cli("asset", "approve", *target, "--clearance", "secret")
-    assert (usage.returncode, "no clearance" in usage.stderr) == (ExitCode.USAGE, True)
+    assert (usage.returncode, "not a clearance" in usage.stderr) == (ExitCode.USAGE, True)
     moved = cli("asset", "approve", *target, "--clearance", "public", "--content", "ffffffff")
     assert (moved.returncode, "is not ffffffff" in moved.stderr) == (ExitCode.CONFLICT, True)
     approval = ("asset", "approve", *target, "--clearance", "OUO", "--content", content_hash[:16])
