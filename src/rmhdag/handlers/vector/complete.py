@@ -11,10 +11,11 @@ from rmhdag.handlers.contract import HandlerContext
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.sources import is_unchanged
 from rmhdag.handlers.vector.manifest import read_manifest
-from rmhdag.handlers.vector.prepare import FileParams, prepare
+from rmhdag.handlers.vector.prepare import FileParams, PrepareOutput, prepare
 from rmhdag.handlers.vector.tables import (
     CatalogueParams,
     Indexes,
+    ShownTable,
     TableSummary,
     TableWords,
     index_all,
@@ -37,7 +38,14 @@ class CompleteParams(FileParams, TableWords):
     split_column: str | None = Field(None, description="Make a view for each value of this column, at most 20")
 
 
-@handler("vector.docker_complete", aliases=["vector_docker_complete", "vector_docker_etl"])
+class CompleteOutput(PrepareOutput):
+    """What the file was, the tables that were loaded, and the names that show them."""
+
+    tables_created: list[TableSummary]
+    shown: list[ShownTable]
+
+
+@handler("vector.docker_complete", aliases=["vector_docker_complete", "vector_docker_etl"], output=CompleteOutput)
 async def docker_complete(ctx: HandlerContext[CompleteParams]) -> AsyncGenerator[Any, None]:
     """Prepares a vector file, loads it, indexes the tables and hands them over, in one task; continues after the last
     file that was loaded.
