@@ -59,6 +59,9 @@ def write(
     path: Path, shapes: list[Any], columns: Mapping[str, list[Any]], *, crs: str | None = "EPSG:4326", **options: Any
 ) -> Path:
     """By GDAL; the driver follows from the name."""
+    # Unless somebody in this process has left its drivers out, GPSBabel has this ending too.
+    if path.suffix == ".gdb":
+        options.setdefault("driver", "OpenFileGDB")
     fields = list(columns)
     arrays = [np.array(values) for values in columns.values()]
     kind = options.pop("geometry_type", shapes[0].geom_type)
