@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -166,9 +165,7 @@ def test_a_command_says_what_it_waits_for_and_gives_up(migrated_database: str, r
         conn.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false'.encode())
         try:
             conn.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
-            began = time.monotonic()
             away = run_cli("jobs", **server)
-            took = time.monotonic() - began
         finally:
             conn.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true'.encode())
     assert away.returncode == ExitCode.UNAVAILABLE
@@ -176,7 +173,6 @@ def test_a_command_says_what_it_waits_for_and_gives_up(migrated_database: str, r
     assert notice == f"{api.url}: the database does not answer; waiting (at most {MOST_SECONDS:.0f} s)"
     assert error == f"error: {api.url}: the database does not answer"
     assert "no job is lost" in away.stderr
-    assert took < MOST_SECONDS + 5
 
 
 def test_a_database_that_accepts_and_does_not_answer_is_named(call_cli: RunCli) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.documentation.fences import ROOT, fences_of
 from tests.documentation.terminal import open_terminal
 
 PAGE = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+# Some twenty processes, one after the other: on a busy machine each takes seconds to start.
+@pytest.mark.timeout(600)
 def test_its_commands_run_as_they_are_printed() -> None:
     """`./run` itself installs packages and is tried on fresh machines; its platform is that of `rmhdag up`."""
     _, while_it_runs, first_workflow, from_another_machine = fences_of("README.md", "sh")
