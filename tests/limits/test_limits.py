@@ -1,4 +1,4 @@
-"""Each limit of the table, tried just below and just above, end to end where that does not take minutes."""
+"""Each limit of the table, tried just below and just above. For what handlers return, see test_on_processes.py too."""
 
 from __future__ import annotations
 

@@ -19,9 +19,13 @@ class FaultyConnection(ImpatientConnection):
         """Raise at the statement of this number, counted from now on."""
 
         def fail() -> None:
-            raise fault
+            raise fault.with_traceback(None)
 
         self.action, self.statements_left, self.words = fail, statement, b""
+
+    def break_at(self, statement: int) -> None:
+        """Lose the line to the server at the statement of this number, counted from now on."""
+        self.action, self.statements_left, self.words = self.close, statement, b""
 
     def before(self, words: bytes, action: Callable[[], Any]) -> None:
         """Act before the next statement with these words in it."""

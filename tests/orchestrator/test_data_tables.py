@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -15,6 +16,8 @@ from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.models.assets import Classification
 from rmhdag.models.records import TableClaimRecord, TableRecord, UnpublishRecord
 from rmhdag.models.refusals import Refusal
+from rmhdag.observability import supervision
+from rmhdag.orchestrator.context import OrchestratorSettings
 from rmhdag.orchestrator.duties.data_tables import LEASE_SECONDS, Shower, run_once
 from rmhdag.postgis.database import DataDatabase
 from rmhdag.postgis.loading import create_table
@@ -29,6 +32,7 @@ from rmhdag.store.unpublishing import Unpublish, unpublish
 from tests.conftest import required_postgis
 from tests.orchestrator.assets import raster_workflow, revisions_of
 from tests.orchestrator.platform import Platform, Seat, open_connection
+from tests.orchestrator.relays import POLL_SECONDS, Leases, fail_at_every_statement
 from tests.orchestrator.test_publishing import blob, one_task
 from tests.orchestrator.test_shown_revisions import begin, publish
 from tests.store.waiting import is_held, wait_until
@@ -533,3 +537,28 @@ def test_a_claim_shows_the_table_of_the_version_that_it_claims(platform: Platfor
         gate.execute("SELECT pg_advisory_unlock(7)")
         places = claiming.result()
     assert [(place.version, place.stored_name) for place in places] in ([], [(2, "roads_2")])
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("once"), None], ids=["ours", "line"])
+def test_an_error_at_any_statement_of_the_relay_costs_no_table(
+    platform: Platform, fault: Exception | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "FIRST_PAUSE_SECONDS", 0.0)
+    seat, data, leases = platform.seat(), Data(platform), Leases(platform, "dag_table_places")
+    platform.register(raster_workflow())
+    numbers, newest = count(1), 0
+
+    def prepare() -> None:
+        nonlocal newest
+        newest = next(numbers)
+        revision(platform, seat, data, newest)
+
+    def is_done() -> bool:
+        leases.end()
+        settled = "SELECT bool_and(status = 'shown') FROM dag_table_places"
+        return platform.conn.execute(settled.encode()).fetchone() == (True,) and data.count("geo.roads") == newest
+
+    settings = OrchestratorSettings(poll_seconds=POLL_SECONDS, postgis_dsn=data.dsn, table_revisions=100)
+    statements = fail_at_every_statement(platform, seat, "update_catalogue", settings, fault, prepare, is_done)
+    assert statements > 3
+    assert [data.count(f"geo_work.roads_r{number}") for number in range(1, newest)] == list(range(1, newest))
