@@ -25,7 +25,7 @@ from tests.orchestrator.assets import raster_workflow
 from tests.orchestrator.callbacks.sink import Sink
 from tests.orchestrator.outside.calling import put
 from tests.orchestrator.platform import Platform
-from tests.orchestrator.relays import POLL_SECONDS, Leases, fail_at_every_statement
+from tests.orchestrator.relays import POLL_SECONDS, Leases, do_undisturbed, fail_at_every_statement
 from tests.orchestrator.test_published_revisions import make
 from tests.orchestrator.test_publishing import item, rows
 
@@ -167,3 +167,20 @@ def test_old_jobs_are_deleted(platform: Platform, fault: Exception | None, monke
     statements = fail_at_every_statement(platform, seat, "keep_tables_small", settings, fault, prepare, is_done)
     assert statements > 10
     assert platform.count("dag_node_states") == 0
+
+
+def test_tables_that_cannot_be_shown_hold_up_neither_items_nor_files(platform: Platform, tmp_path: Path) -> None:
+    storage_settings = StorageSettings(str(tmp_path / "blobs"))
+    blob = open_storage(storage_settings, "default").write(BlobAddress(Zone.SILVER, "cogs", "a.tif"), b"pixels")
+    platform.register(raster_workflow())
+    seat = platform.seat()
+    ordered = make(platform, seat, (blob.record("data"), item("i", n=1)))
+    unpublish(platform.conn, Unpublish("default", str(ordered.request.asset_id), None, "ann", True, "wrong area"))
+    platform.conn.execute("ALTER TABLE dag_table_places RENAME TO dag_table_places_elsewhere")
+    settings = OrchestratorSettings(poll_seconds=POLL_SECONDS, storage=storage_settings)
+    do_undisturbed(platform, seat, "update_catalogue", settings, lambda: file_is_deleted(platform))
+    assert list(tmp_path.rglob("*.tif")) == []
+
+
+def file_is_deleted(platform: Platform) -> bool:
+    return rows(platform, "SELECT status::text FROM dag_file_deletions") == [("deleted",)]

@@ -5,7 +5,7 @@ Each has a connection of its own.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
 from types import ModuleType
@@ -29,6 +29,22 @@ from rmhdag.store.connection import Conn
 log = get_logger(__name__)
 # After a failure, before the next try.
 PAUSE_SECONDS = 0.3
+
+
+def run_all(parts: Sequence[Callable[[Conn], int]], conn: Conn) -> int:
+    """What the parts have done together. One that fails keeps none of the others from its turn."""
+    errors: list[Exception] = []
+    done = 0
+    for part in parts:
+        try:
+            done += part(conn)
+        except Exception as error:
+            if conn.closed:
+                raise
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return done
 
 
 class LifeThreads:
@@ -170,10 +186,15 @@ class LifeThreads:
             self._settings.postgis_dsn, self._settings.table_revisions, self._settings.retention_days
         )
 
+        parts: tuple[Callable[[Conn], int], ...] = (
+            lambda conn: data_tables.run_once(conn, shower),
+            lambda conn: catalogue.run_once(conn, relay),
+            lambda conn: file_deletions.run_once(conn, remover),
+        )
+
         def step(conn: Conn) -> None:
             woken.clear()
-            tables = data_tables.run_once(conn, shower)
-            if not tables + catalogue.run_once(conn, relay) + file_deletions.run_once(conn, remover):
+            if not run_all(parts, conn):
                 woken.wait(self._settings.poll_seconds)
 
         self._repeat(loop, "catalogue", step)
