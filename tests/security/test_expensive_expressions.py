@@ -60,6 +60,33 @@ def test_work_is_counted(expression: str) -> None:
     assert data.work > MAX_WORK
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "inputs.part in inputs.text",
+        "inputs.text | replace(inputs.part, '')",
+        "inputs.text | split(inputs.part) | length",
+    ],
+)
+@pytest.mark.parametrize(("letters", "part_letters"), [(2_499, 1_201), (29_999, 99)])
+def test_texts_that_nearly_fit_everywhere_count(expression: str, letters: int, part_letters: int) -> None:
+    """Each such search takes a quarter of a millisecond, thirty times as much as reading the text."""
+    half = "a" * (part_letters // 2)
+    data = Data(text="a" * letters, part=f"{half}b{half}")
+    with pytest.raises(ExpressionError, match="takes too long: more than 50 ms"):
+        compile_value(["{{ " + expression + " }}"] * 200).evaluate(data)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [("inputs.value | join", [0.1 + n for n in range(9_000)]), ("inputs.value | upper", "ß" * 100_000)],
+)
+def test_numbers_as_text_and_letters_that_become_several_count(expression: str, value: Any) -> None:
+    """3 ms and 1.6 ms each."""
+    with pytest.raises(ExpressionError, match="takes too long: more than 50 ms"):
+        compile_value(["{{ " + expression + " }}"] * 28).evaluate(Data(value=value))
+
+
 def test_ordinary_expressions_are_far_below_the_limit() -> None:
     data = Data(files=[f"folder/tile_{n}.tif" for n in range(1_000)], name="Große Straße")
     for expression in ("inputs.files | sort | first", "inputs.files | join(',')", "inputs.files | unique | length"):
