@@ -10,6 +10,7 @@ import time
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -62,13 +63,13 @@ def reachable_database(environment: Mapping[str, str], cache: Path) -> tuple[Dat
     candidates = [Database(f"the index {shown(url)}", _index_service(url, cache)) for url in indexes(environment)]
     osv_url = environment.get("PIP_AUDIT_OSV_URL", OsvService.DEFAULT_OSV_URL)
     candidates.append(Database(f"OSV at {shown(osv_url)}", OsvService(cache, PROBE_SECONDS, osv_url)))
-    answers = [Answer(lambda database=database: _knows_canary(database)) for database in candidates]
-    reasons = []
+    answers = [Answer(partial(_knows_canary, database)) for database in candidates]
+    reasons: list[str] = []
     end = time.monotonic() + PROBE_SECONDS
     for database, answer in zip(candidates, answers, strict=True):
         reason = answer.within(max(0, end - time.monotonic()), otherwise=f"no answer in {PROBE_SECONDS} s")
         if reason == "":
-            database.service.timeout = REQUEST_SECONDS  # type: ignore[attr-defined]
+            database.service.timeout = REQUEST_SECONDS
             return database, "; ".join(reasons)
         reasons.append(f"{database.name}: {reason}")
     return None, "; ".join(reasons)
