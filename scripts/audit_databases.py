@@ -16,13 +16,14 @@ from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from packaging.version import Version
+from pip_audit._dependency_source.interface import PYPI_URL
 from pip_audit._service import OsvService, PyPIService, ResolvedDependency, ServiceError, VulnerabilityService
 from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
 from requests.auth import HTTPBasicAuth
 
 # What pip and uv use if nothing else is configured; pip-audit knows no other.
-PYPI = "https://pypi.org"
+PYPI = PYPI_URL.removesuffix("/simple/")
 # Vulnerable for as long as there are such databases. One that does not know it knows nothing: an index that is a mirror
 # may answer for packages and leave out what is known against them, and all of them would count as harmless.
 CANARY = ("jinja2", "2.4.1")

@@ -183,11 +183,11 @@ def test_a_server_that_never_answers_does_not_hold_up(tmp_path: Path) -> None:
 
 
 def test_the_login_of_an_index_is_used_and_not_shown(tmp_path: Path) -> None:
-    with database({"/root/pypi/jinja2/2.4.1/json": {"vulnerabilities": [KNOWN]}}) as (host, asked):
-        code, text = audit(tmp_path, index=f"ada:s%20cret@{host}/root")
+    with database({"/team/pypi/jinja2/2.4.1/json": {"vulnerabilities": [KNOWN]}}) as (host, asked):
+        code, text = audit(tmp_path, index=f"ada:s%20cret@{host}/team")
     assert code == 0
     assert "0 of 0 packages audited" in text
-    assert asked == [f"Basic {base64.b64encode(b'ada:s cret').decode()}/root/pypi/jinja2/2.4.1/json"]
+    assert asked == [f"Basic {base64.b64encode(b'ada:s cret').decode()}/team/pypi/jinja2/2.4.1/json"]
     assert "cret" not in text
 
 

@@ -12,6 +12,7 @@ from rmhdag.engine.inputs import Continue, Input, Start
 from rmhdag.engine.plan import Plan
 from rmhdag.engine.run import JobFacts, JobRun
 from rmhdag.orchestrator import advance
+from rmhdag.orchestrator.duties import claim_submissions
 from rmhdag.workflow.definition import FanOutNode, InputDefinition, WorkflowDefinition
 from rmhdag.workflow.expressions import ExpressionError, compile_template, compile_value, resolve_path
 from rmhdag.workflow.expressions.budget import CONSTANT_WORK, MAX_WORK, STEP_WORK
@@ -182,6 +183,30 @@ def test_one_job_leaves_the_turn_to_others(platform: Platform, monkeypatch: pyte
     job_id = platform.submit(with_inputs(workflow(**nodes), "texts"), {"texts": ["b", "a"]})
     platform.finish(seat)
     assert platform.job(job_id)["status"] == "completed"
+
+
+def test_many_jobs_of_one_namespace_leave_the_turn_to_others(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each alone keeps to its budget. Together they took a turn of many seconds, in which no other was looked at."""
+    monkeypatch.setattr(advance, "TURN_WORK", 0)
+    seat = platform.seat()
+    costly = with_inputs(workflow(a=task(params={"x": "{{ inputs.texts | sort | first }}"})), "texts")
+    theirs = [platform.submit(costly, {"texts": ["b", "a"]}, namespace="alpha") for _ in range(12)]
+    ours = platform.submit(workflow(a=task()), namespace="beta")
+    while claim_submissions.run_once(seat.context):
+        pass
+
+    def begun(jobs: list[str]) -> int:
+        return sum(platform.job(job_id)["status"] == "running" for job_id in jobs)
+
+    assert seat.advance.run_once(whole_inbox=True)
+    assert (begun(theirs), begun([ours])) == (1, 1)
+    for count in range(2, 13):
+        assert seat.advance.run_once(whole_inbox=True)
+        assert begun(theirs) == count, "those that were put off come first"
+    platform.finish(seat)
+    assert {platform.job(job_id)["status"] for job_id in (*theirs, ours)} == {"completed"}
 
 
 def test_too_expensive_parameters_fail_the_node(platform: Platform) -> None:

@@ -239,8 +239,8 @@ def _outcome_of_error(ctx: HandlerContext[Any], error: BaseException) -> Outcome
         return _failed(ErrorKind.OUTPUT_REFUSED, str(error))
     if isinstance(error, NonRetryableError) and error.error is not None:
         # From its own text, which was not cut yet.
-        known = error.error.model_copy(update={"message": _masked(str(error)) or error.error.code})
-        return _with_error(ErrorKind.NON_RETRYABLE, known)
+        failure = error.error.model_copy(update={"message": _masked(str(error)) or error.error.code})
+        return _with_error(ErrorKind.NON_RETRYABLE, failure)
     if isinstance(error, NonRetryableError):
         return _failed(ErrorKind.NON_RETRYABLE, _told(error, with_name=False))
     if isinstance(error, NotJsonError | ValidationError) and not isinstance(error, ArtifactError):
