@@ -137,6 +137,17 @@ def test_a_name_and_its_secret_may_be_printed_one_after_the_other(pieces: tuple[
     assert printed(*pieces) == told
 
 
+def test_a_line_of_the_log_comes_behind_what_was_printed_before_it() -> None:
+    ours, theirs = socket.socketpair()
+    with closing(theirs):
+        link = TaskLink(Channel(ours.detach()), 7)
+        link.write("half a line")
+        link.log("INFO a record\n")
+        link.channel.socket.close()
+        lines = theirs.recv(1 << 20).splitlines()
+    assert [orjson.loads(line)[2] for line in lines] == ["half a line", "INFO a record\n"]
+
+
 def test_flushed_text_is_told_at_once() -> None:
     assert printed("50 %", "100 %", flush=True) == "50 %100 %"
 

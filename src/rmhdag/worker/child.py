@@ -112,6 +112,11 @@ class TaskLink:
         return None
 
     def log(self, text: str) -> None:
+        """Whole lines. What was printed before them comes first."""
+        self.end_line()
+        self._tell(text)
+
+    def _tell(self, text: str) -> None:
         if self._log_left <= 0 or not text:
             return
         # Also in threads of the handler, which know nothing of its context.
@@ -126,13 +131,13 @@ class TaskLink:
         """Printed text, of any thread, in pieces of any size."""
         with self._printing:
             whole = self._printed.add(text)
-        self.log(whole)
+        self._tell(whole)
 
     def end_line(self) -> None:
         """Pass on what was printed, although its line has not ended."""
         with self._printing:
             rest = self._printed.rest()
-        self.log(rest)
+        self._tell(rest)
 
     def shown_message(self, message: str | None) -> str | None:
         return None if message is None else mask_and_cut(hide(clean_text(message), self.secrets), MESSAGE_CHARACTERS)
