@@ -101,7 +101,7 @@ def test_a_secret_that_was_quoted_in_part_is_hidden() -> None:
 
 
 def test_the_message_of_a_coded_error_is_masked_before_it_is_cut() -> None:
-    error = NonRetryableError("x " * 990 + "at postgresql://me:hunter2hunter2@host/db", code="CRS_MISSING").error
+    error = NonRetryableError("x " * 985 + "at postgresql://me:hunter2hunter2@host/db", code="CRS_MISSING").error
     assert error is not None
     assert "hunter2" not in error.message
 
