@@ -1,9 +1,7 @@
 """What comes with rmhdag: under which licences, from where, and written down."""
 
 import json
-import os
 import subprocess
-import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -84,42 +82,6 @@ def test_the_environment_has_no_old_installers() -> None:
     assert metadata.version("pip") == pins["pip"]
     with pytest.raises(metadata.PackageNotFoundError):
         metadata.version("setuptools")
-
-
-AUDITS = {
-    "vulnerable": (
-        '{"dependencies": [{"name": "x", "version": "1", "vulns": [{"id": "CVE-1", "fix_versions": []}]}]}',
-        1,
-        "1 packages, 1 known vulnerabilities",
-    ),
-    "clean": ('{"dependencies": [{"name": "x", "version": "1", "vulns": []}]}', 0, "1 packages, 0 known"),
-    "unreachable": ("", 0, "nothing was audited"),
-    # What a mirror without such a database answers.
-    "all skipped": ('{"dependencies": [{"name": "x", "skip_reason": "not found"}]}', 0, "nothing was audited"),
-    "some skipped": (
-        '{"dependencies": [{"name": "x", "skip_reason": "not found"}, {"name": "y", "version": "1", "vulns": []}]}',
-        0,
-        "not audited: x",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", AUDITS)
-def test_an_audit_fails_for_vulnerabilities_only(tmp_path: Path, name: str) -> None:
-    answer, code, words = AUDITS[name]
-    program = tmp_path / "pip-audit"
-    program.write_text(f"#!/bin/sh\necho asked >>{tmp_path}/calls\necho '{answer}'\necho 'no route' >&2\nexit 1\n")
-    program.chmod(0o755)
-    environment = {"PATH": os.environ["PATH"], "PIP_AUDIT": str(program)}
-    command = [sys.executable, "-m", "scripts.audit"]
-    quiet = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert quiet.returncode == 0
-    assert not (tmp_path / "calls").exists(), "nobody is asked unless AUDIT=1 is set"
-    done = subprocess.run(command, cwd=ROOT, env=environment | {"AUDIT": "1"}, capture_output=True, text=True)
-    assert done.returncode == code, done.stdout + done.stderr
-    assert (tmp_path / "calls").exists()
-    assert words in done.stdout
-    assert ("0 known" in done.stdout) == (name in ("clean", "some skipped"))
 
 
 def test_every_check_that_bandit_leaves_out_has_a_reason() -> None:

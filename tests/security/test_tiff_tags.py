@@ -20,7 +20,7 @@ from tests.handlers.raster.rasters import hills, write_raster
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES = 256, 257, 258, 259, 262, 277
-TILE_WIDTH, TILE_HEIGHT, TILE_OFFSETS, TILE_BYTES = 322, 323, 324, 325
+TILE_WIDTH, TILE_HEIGHT, TILE_OFFSETS, TILE_BYTES, NESTED = 322, 323, 324, 325, 330
 LZMA = 34925
 
 Tags = list[tuple[int, int]]
@@ -109,6 +109,56 @@ def test_what_gdal_finds_must_be_what_was_checked(
         open_local(path),
     ):
         pass
+
+
+def nested(directory: Callable[[int], bytes], tag_type: int = 4, many: int = 1) -> bytes:
+    """A sound image with another one inside it, which is no member of the file's list of images."""
+    content = zlib.compress(bytes(256 * 256))
+    tags = inserted(plain(), len(plain()), (NESTED, 0))
+    inner = 8 + 2 + 12 * len(tags) + 4 + len(content)
+    data = tiff(tags, content)
+    entry = struct.pack("<HHI", NESTED, 4, 1)
+    given = struct.pack("<HHI", NESTED, tag_type, many)
+    return data.replace(entry + bytes(4), given + struct.pack("<I", inner)) + directory(inner)
+
+
+def image(size: int, block: int, compression: int, following: int | None = None) -> Callable[[int], bytes]:
+    """Half as wide as the outer one, as overviews are."""
+
+    def directory(at: int) -> bytes:
+        given = {WIDTH: size, HEIGHT: size, TILE_WIDTH: block, TILE_HEIGHT: block, TILE_OFFSETS: 8, TILE_BYTES: 8}
+        tags = [(tag, given.get(tag, value)) for tag, value in [(254, 1), *plain(128, compression)]]
+        entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags)
+        return struct.pack("<H", len(tags)) + entries + struct.pack("<I", at if following is None else following)
+
+    return directory
+
+
+@pytest.mark.parametrize("tag_type", [4, 13])
+@pytest.mark.parametrize(
+    ("directory", "sentence"),
+    [
+        (image(128, 32768, 8, 0), "has blocks of 1,024 MB"),
+        (image(128, 128, LZMA, 0), "compressed in a way that is not accepted (number 34925)"),
+        (image(4_000_000, 128, 8, 0), "pixels, the most is"),
+        (image(128, 128, 8), "runs in a circle"),
+        (lambda at: b"", "cut off"),
+    ],
+)
+def test_images_within_an_image_are_checked_too(
+    directory: Callable[[int], bytes], sentence: str, tag_type: int
+) -> None:
+    """GDAL reads them as overviews."""
+    with pytest.raises(BadTiff, match=re.escape(sentence)):
+        header_of(nested(directory, tag_type))
+
+
+def test_sound_images_within_an_image_pass(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    path.write_bytes(nested(image(128, 128, 8, 0)))
+    with open_local(path) as dataset:
+        assert dataset.overviews(1) == [2], "so GDAL does read them"
+    assert len(header_of(path.read_bytes()).directories) == 2
 
 
 @pytest.mark.parametrize("tiled", [True, False])

@@ -11,9 +11,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from rmhdag.handlers import (
     DataWarning,
@@ -21,6 +24,7 @@ from rmhdag.handlers import (
     HandlerError,
     HandlerResult,
     LeaseLost,
+    NonRetryableError,
     RetryLater,
     TaskInterrupted,
     handler,
@@ -399,3 +403,45 @@ def save_secret_as_phase(ctx: Context) -> None:
 @handler("test.save_secret")
 def save_secret(ctx: Context) -> None:
     ctx.checkpoint("signed-in", {"token": ctx.params["token"]})
+
+
+@handler("test.tell_secret_across")
+def tell_secret_across(ctx: Context) -> HandlerResult:
+    """The secret lies across the place where the text is cut: `before` letters come first."""
+    token = ctx.params["token"]
+    text = "x" * ctx.params["before"] + token
+    if ctx.params["how"] == "message":
+        raise RuntimeError(text)
+    if ctx.params["how"] == "code":
+        raise NonRetryableError(text, code="CRS_MISSING")
+    if ctx.params["how"] == "code from a thread":
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(_refuse, text).result()
+    if ctx.params["how"] == "output":
+        return [text]  # type: ignore[return-value]
+    if ctx.params["how"] == "model":
+        _Numbers.model_validate({"number": token})
+    if ctx.params["how"] == "progress":
+        ctx.progress(1, 2, text)
+        Path(ctx.params["gate"]).read_text()
+    if ctx.params["how"] == "log":
+        print(text)
+    if ctx.params["how"] == "log in pieces":
+        print(text[:-5], end="")
+        print(text[-5:])
+    if ctx.params["how"] == "log without an end":
+        print(text, end="")
+    if ctx.params["how"] == "past Python":
+        os.write(1, text[:-5].encode())
+        os.write(1, text[-5:].encode() + b"\n")
+    if ctx.params["how"] == "warning":
+        return HandlerResult(warnings=(DataWarning(code="MY_CODE", message=text),))
+    return HandlerResult()
+
+
+def _refuse(text: str) -> None:
+    raise NonRetryableError(text, code="CRS_MISSING")
+
+
+class _Numbers(BaseModel):
+    number: int

@@ -33,8 +33,8 @@ def task(lease_epoch: int = 1, lease_losses: int = 0) -> ClaimedTask:
 
 def test_values_of_a_task_stand_in_the_fields_of_their_names() -> None:
     values: dict[str, Any] = {name: name for name in ClaimedTask._fields}
-    frame = task_frame(ClaimedTask(**values), 7, "trace_parent")
-    assert frame._asdict() == {name: name for name in frame._fields} | {"name": "task", "key": 7}
+    frame = task_frame(ClaimedTask(**values), 7, "trace_parent", ("***",))
+    assert frame._asdict() == {name: name for name in frame._fields} | {"name": "task", "key": 7, "secrets": ["***"]}
 
 
 @given(st.lists(st.lists(JSON, min_size=1, max_size=3), max_size=5), st.lists(st.integers(0, 200), max_size=10))

@@ -17,6 +17,7 @@ from jwt.types import Options
 
 from rmhdag.models.scopes import Scope
 from rmhdag.observability.logs import get_logger
+from rmhdag.observability.secrets import mask_and_cut
 
 # Asymmetric ones alone: with any other, everybody who can check a token can make one.
 ALGORITHMS = frozenset("RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split())
@@ -192,7 +193,10 @@ class IssuerKeys:
             self._fetched_at = now
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             log.warning(
-                "issuer_unavailable", issuer=self.settings.issuer, error=type(error).__name__, why=str(error)[:200]
+                "issuer_unavailable",
+                issuer=self.settings.issuer,
+                error=type(error).__name__,
+                why=mask_and_cut(str(error), 200),
             )
         finally:
             self._lock.release()

@@ -19,6 +19,7 @@ from rmhdag.models.error_codes import ErrorCategory
 from rmhdag.models.handler_result import HandlerError
 from rmhdag.models.json_values import check_json
 from rmhdag.models.limits import CHECKPOINT_BYTES, MESSAGE_CHARACTERS
+from rmhdag.observability.secrets import mask_and_cut
 
 if TYPE_CHECKING:
     from rmhdag.postgis.database import DataDatabase
@@ -60,7 +61,7 @@ class NonRetryableError(Exception):
                 code=code,
                 category=category,
                 # It may quote a hostile file.
-                message=clean_text(message)[:MESSAGE_CHARACTERS] or code,
+                message=mask_and_cut(clean_text(message), MESSAGE_CHARACTERS) or code,
                 remediation=remediation,
                 user_fixable=user_fixable,
                 retryable=False,

@@ -238,7 +238,9 @@ def _outcome_of_error(ctx: HandlerContext[Any], error: BaseException) -> Outcome
     if isinstance(error, OutputRefused):
         return _failed(ErrorKind.OUTPUT_REFUSED, str(error))
     if isinstance(error, NonRetryableError) and error.error is not None:
-        return _with_error(ErrorKind.NON_RETRYABLE, error.error)
+        # From its own text, which was not cut yet.
+        failure = error.error.model_copy(update={"message": _masked(str(error)) or error.error.code})
+        return _with_error(ErrorKind.NON_RETRYABLE, failure)
     if isinstance(error, NonRetryableError):
         return _failed(ErrorKind.NON_RETRYABLE, _told(error, with_name=False))
     if isinstance(error, NotJsonError | ValidationError) and not isinstance(error, ArtifactError):
@@ -257,7 +259,7 @@ def _code_of(error: BaseException) -> str | None:
 
 
 def _known_error(code: str, message: str) -> HandlerError:
-    return HandlerError(code=code, message=clean_text(message)[:MESSAGE_LENGTH] or code)
+    return HandlerError(code=code, message=_masked(message) or code)
 
 
 def _told(error: BaseException, *, with_name: bool = True) -> str:
@@ -280,17 +282,21 @@ def _told(error: BaseException, *, with_name: bool = True) -> str:
 
 def _failed(kind: ErrorKind, message: str) -> Outcome:
     """Libraries may quote their arguments, including connection strings, and events are kept for long."""
-    return Outcome(error_kind=kind, error_message=mask_and_cut(clean_text(message), MESSAGE_LENGTH))
+    return Outcome(error_kind=kind, error_message=_masked(message))
+
+
+def _masked(message: str) -> str:
+    return mask_and_cut(clean_text(message), MESSAGE_LENGTH)
 
 
 def _with_error(kind: ErrorKind, error: HandlerError, message: str | None = None) -> Outcome:
     """A failure that has a code. Its texts are masked like any other."""
     failed = _failed(kind, message or error.message)
     report = mask_value(error.model_dump(mode="json"))
-    report["message"] = _failed(kind, error.message).error_message
+    report["message"] = _masked(error.message)
     return failed._replace(error=orjson.dumps(report))
 
 
 def _shown(value: Any) -> str:
     text = repr(value)
-    return f"{type(value).__name__} {text[:200]}{'…' if len(text) > 200 else ''}"
+    return f"{type(value).__name__} {mask_and_cut(text, 200)}{'…' if len(text) > 200 else ''}"

@@ -6,13 +6,18 @@ It rather masks too much than too little. All patterns take time proportional to
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 MASK = "***"
 MOST_DEPTH = 8
 # Kept unchanged; everything else that is not a text, list or mapping is shown as text.
 PLAIN = (bool, int, float, type(None))
+# Of a secret this long, a beginning or an end is hidden too: libraries quote long values without their middle.
+PART_CHARACTERS = 12
+# The secrets that the code which runs now was given, in the forms of `hidden_forms`.
+known_secrets: ContextVar[tuple[str, ...]] = ContextVar("known_secrets", default=())
 
 _NAMES = (
     r"passw(?:or)?d|passphrase|secret|token|authorization|credential|api[_-]?key|account[_-]?key"
@@ -54,17 +59,53 @@ def looks_secret(name: str) -> bool:
     return _NAMED.search(name) is not None
 
 
+def hidden_forms(values: Iterable[str]) -> tuple[str, ...]:
+    """How secrets may appear in texts, longest first: as they are, quoted by Python, in part."""
+    forms: set[str] = set()
+    for value in values:
+        forms.update((value, repr(value)[1:-1]))
+        if len(value) >= 2 * PART_CHARACTERS:
+            forms.update((value[:PART_CHARACTERS], value[-PART_CHARACTERS:]))
+    return tuple(sorted(forms, key=len, reverse=True))
+
+
+def hide(text: str, forms: Iterable[str]) -> str:
+    for form in forms:
+        text = text.replace(form, MASK)
+    return text
+
+
 def mask_text(text: str) -> str:
-    """The text with everything masked that looks like a secret."""
+    """The text with everything masked that looks like a secret, or is known as one."""
+    text = hide(text, known_secrets.get())
     for pattern, instead in _PATTERNS:
         text = pattern.sub(instead, text)
     return text
 
 
+def _window(text: str, most: int) -> str:
+    """The text itself, or its beginning, in which known secrets are whole, so hidden, wherever it ends."""
+    forms = known_secrets.get()
+    wide = most + len(forms[0]) if forms else most
+    if len(text) <= wide:
+        return text
+    return hide(text[:wide], forms)[:most]
+
+
+def unfinished(text: str, forms: Iterable[str]) -> int:
+    """How many letters at the end of the text may be the beginning of a secret."""
+    return max((_overlap(text, form) for form in forms), default=0)
+
+
+def _overlap(text: str, form: str) -> int:
+    most = min(len(form) - 1, len(text))
+    return next((length for length in range(most, 0, -1) if text.endswith(form[:length])), 0)
+
+
 def mask_and_cut(text: str, most: int) -> str:
     """The first letters of the masked text, in time that does not depend on what follows them."""
-    head = text[: 4 * most]
-    if len(head) < len(text):
+    head = _window(text, 4 * most)
+    if head is not text:
         end = max(head.rfind(blank, most) for blank in " \n\t")
         # A secret that is cut off is not recognised any more: it is dropped, or ended like the password of a URL.
         head = head[:end] if end > 0 else f"{head}@"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from functools import partial
@@ -83,6 +83,9 @@ class Advance(LoopRequests):
         self._decisions = Decisions(self._put_back)
         self._batch_size = BATCH
         self._crowded_until = 0.0
+        # What the expressions of each namespace took in this turn; the jobs that therefore wait for the next one.
+        self._spent: Counter[str] = Counter()
+        self._put_off: set[str] = set()
         # Jobs of a transaction of which nobody knows whether it was committed.
         self._in_doubt: set[str] = set()
         self.fan_ins = FanInLine()
@@ -115,6 +118,7 @@ class Advance(LoopRequests):
             "turns": len(self._turns),
             "fan_ins": len(self.fan_ins),
             "handled_jobs": len(self.handled_jobs),
+            "put_off": len(self._put_off),
             "aggregates": len(self.owned),
         }
 
@@ -170,6 +174,10 @@ class Advance(LoopRequests):
             items[item.job_id].append(item)
         if len(items) > 1:
             self._crowded_until = monotonic() + CROWDED_SECONDS
+        self._spent.clear()
+        if self._put_off:
+            items = defaultdict(list, sorted(items.items(), key=lambda pair: pair[0] not in self._put_off))
+            self._put_off.clear()
         work = deque([items])
         try:
             work = deque(self._parts(items))
@@ -254,6 +262,9 @@ class Advance(LoopRequests):
         """Decide and write; what is left of the part, if it has to be split."""
         rest: Part = {}
         touched: set[str] = set()
+        self._put_off_spenders(part)
+        if not part:
+            return []
         try:
             self.figures.phase = "deciding"
             batch = Batch(self._turns, self._catalogue, partial(store_large_objects, self._conn), self._own_files)
@@ -266,7 +277,9 @@ class Advance(LoopRequests):
                     rest[job_id] = items
                 elif (job := present.get(job_id)) is not None:
                     touched.add(job_id)
-                    expression_work += self._decide(job, items, now, batch, held, large)
+                    work = self._decide(job, items, now, batch, held, large)
+                    expression_work += work
+                    self._spent[job.namespace] += work
                     if job_id not in held:
                         touched.discard(job_id)  # it is to blame itself, and has no part in what the others suffer
             if held:
@@ -278,6 +291,14 @@ class Advance(LoopRequests):
             split = self._unpublish if isinstance(error, PublishFailed) else self._split_or_blame
             return [*split(guilty, error), *([rest] if rest else [])]
         return [rest] if rest else []
+
+    def _put_off_spenders(self, part: Part) -> None:
+        """Jobs of a namespace whose expressions have taken their time wait for the next turn, before which all others
+        are looked at."""
+        late = {job_id for job_id in part if self._spent[self._namespaces.get(job_id, "")] > TURN_WORK}
+        if late:
+            self._put_off |= late
+            self._put_back({job_id: part.pop(job_id) for job_id in list(part) if job_id in late})
 
     def _split_or_blame(self, part: Part, error: Exception) -> list[Part]:
         """A batch that the data spoils is split until the job to blame stands alone."""

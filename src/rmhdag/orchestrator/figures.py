@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import psycopg
 
+from rmhdag.observability.secrets import mask_and_cut
+
 Phase = Literal["idle", "inbox", "deciding", "writing"]
 REMEMBERED_CYCLES = 1_000
 COUNTED_DUTIES = {"claim_submissions": "jobs_claimed", "orphans": "jobs_reclaimed"}
@@ -78,4 +80,4 @@ class Figures:
 def in_short(error: Exception) -> str:
     """Never the whole: the database quotes rows in its details, and rows hold what users gave us."""
     text = error.diag.message_primary if isinstance(error, psycopg.Error) else str(error)
-    return f"{type(error).__name__}: {text}"[:500]
+    return mask_and_cut(f"{type(error).__name__}: {text}", 500)

@@ -11,16 +11,16 @@ from typing import Any
 
 from rmhdag.handlers.contract import HandlerContext, StopReason, TaskInterrupted
 from rmhdag.handlers.registry import HandlerSpec, Registry
-from rmhdag.handlers.running import Outcome, clean_text, run_async, run_plain
+from rmhdag.handlers.running import Outcome, run_async, run_plain
 from rmhdag.worker.board import Board
-from rmhdag.worker.child import Channel, TaskLink, clean_up, context_of, running, send_outcome, span_of
+from rmhdag.worker.child import Channel, TaskLink, begin_run, clean_up, context_of, end_run, send_outcome, span_of
 from rmhdag.worker.frames import TaskFrame
 from rmhdag.worker.trust import LeaseGuard
 
 
 class _Link(TaskLink):
-    def __init__(self, runner: _Runner, key: int) -> None:
-        super().__init__(runner.channel, key)
+    def __init__(self, runner: _Runner, task: TaskFrame) -> None:
+        super().__init__(runner.channel, task.key, task.secrets)
         self._runner = runner
 
     def stop_reason(self) -> StopReason | None:
@@ -28,7 +28,7 @@ class _Link(TaskLink):
 
     def progress(self, current: float, total: float | None, message: str | None) -> None:
         """Written to the board, which the parent reads when it needs to: cheap enough to be called often."""
-        text = None if message is None else clean_text(message)
+        text = self.shown_message(message)
         self._unsaid = ("progress", self.key, current, total, text)
         self._runner.board.show(self.key, current, total, text)
 
@@ -85,9 +85,9 @@ class _Runner:
         self.board.begin(0, 0)
 
     def _execute(self, task: TaskFrame, began_ns: int) -> None:
-        link = _Link(self, task.key)
+        link = _Link(self, task)
         ctx = context_of(task, link, self._scratch, self._guard)
-        running.set(link)
+        begin_run(link)
         self._ctx = ctx
         spec = self._registry.find(task.handler)
         assert spec is not None, task.handler
@@ -105,7 +105,7 @@ class _Runner:
             self._plain_key = 0
             outcome = Outcome(stopped=True)
         clean_up(ctx)
-        running.set(None)
+        end_run()
         link.say_the_rest()
         send_outcome(self.channel, task.key, outcome, began_ns)
 

@@ -18,7 +18,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache, lru_cache, partial
 from pathlib import Path
@@ -31,11 +31,12 @@ from rmhdag.handlers.contract import LOG_FORMAT, Checkpoint, HandlerContext, Lin
 from rmhdag.handlers.raster_limits import is_news
 from rmhdag.handlers.registry import RegistrationError, Registry, load_handlers
 from rmhdag.handlers.running import Outcome, clean_text
-from rmhdag.models.limits import TASK_LOG_BYTES
+from rmhdag.models.limits import MESSAGE_CHARACTERS, TASK_LOG_BYTES
 from rmhdag.observability import traces
-from rmhdag.observability.secrets import mask_text
+from rmhdag.observability.secrets import hide, known_secrets, mask_and_cut, mask_text
 from rmhdag.storage import Storage, StorageSettings, open_storage
 from rmhdag.worker.frames import RECEIVE_BYTES, DoneFrame, Frame, FrameReader, TaskFrame, encode
+from rmhdag.worker.printed import PrintedLines
 from rmhdag.worker.settings import POSTGIS_VARIABLE
 from rmhdag.worker.trust import LeaseGuard, TrustPage
 
@@ -95,9 +96,12 @@ class Channel:
 class TaskLink:
     """The log, progress and checkpoints of a task: the part that all kinds of children share."""
 
-    def __init__(self, channel: Channel, key: int) -> None:
+    def __init__(self, channel: Channel, key: int, secrets: Sequence[str] = ()) -> None:
         self.channel = channel
         self.key = key
+        self.secrets = tuple(secrets)
+        self._printed = PrintedLines(self.secrets)
+        self._printing = threading.Lock()
         self._log_left = LOG_BYTES
         self._progress_left = float(PROGRESS_BURST)
         self._progress_at = 0.0
@@ -108,20 +112,41 @@ class TaskLink:
         return None
 
     def log(self, text: str) -> None:
+        """Whole lines. What was printed before them comes first."""
+        self.end_line()
+        self._tell(text)
+
+    def _tell(self, text: str) -> None:
         if self._log_left <= 0 or not text:
             return
-        text = mask_text(clean_text(text))
+        # Also in threads of the handler, which know nothing of its context.
+        text = mask_text(hide(clean_text(text), self.secrets))
         size = len(text.encode())
         if size > self._log_left:
             text = text.encode()[: self._log_left].decode(errors="ignore")
         self._log_left -= size
         self.channel.send("log", self.key, text, self._log_left <= 0)
 
+    def write(self, text: str) -> None:
+        """Printed text, of any thread, in pieces of any size."""
+        with self._printing:
+            whole = self._printed.add(text)
+        self._tell(whole)
+
+    def end_line(self) -> None:
+        """Pass on what was printed, although its line has not ended."""
+        with self._printing:
+            rest = self._printed.rest()
+        self._tell(rest)
+
+    def shown_message(self, message: str | None) -> str | None:
+        return None if message is None else mask_and_cut(hide(clean_text(message), self.secrets), MESSAGE_CHARACTERS)
+
     def progress(self, current: float, total: float | None, message: str | None) -> None:
         now = time.monotonic()
         self._progress_left = min(PROGRESS_BURST, self._progress_left + (now - self._progress_at) * PROGRESS_PER_SECOND)
         self._progress_at = now
-        frame = ("progress", self.key, current, total, None if message is None else clean_text(message))
+        frame = ("progress", self.key, current, total, self.shown_message(message))
         if self._progress_left >= 1:
             self._progress_left -= 1
             self._unsaid = None
@@ -130,7 +155,8 @@ class TaskLink:
             self._unsaid = frame
 
     def say_the_rest(self) -> None:
-        """At the end: send the last progress if it was not sent yet."""
+        """At the end: send the last line and the last progress if they were not sent yet."""
+        self.end_line()
         if self._unsaid is not None:
             self.channel.send(*self._unsaid)
 
@@ -219,6 +245,17 @@ def span_of(task: TaskFrame) -> AbstractContextManager[None]:
 running: contextvars.ContextVar[TaskLink | None] = contextvars.ContextVar("running", default=None)
 
 
+def begin_run(link: TaskLink) -> None:
+    """What is printed, logged and raised from now on is this task's."""
+    running.set(link)
+    known_secrets.set(link.secrets)
+
+
+def end_run() -> None:
+    running.set(None)
+    known_secrets.set(())
+
+
 class TaskStream(io.TextIOBase):
     """Output of print: goes to the log of the task that prints, otherwise to the parent's own output."""
 
@@ -230,10 +267,13 @@ class TaskStream(io.TextIOBase):
         if link is None:
             self._raw.write(text)
         else:
-            link.log(text)
+            link.write(text)
         return len(text)
 
     def flush(self) -> None:
+        link = running.get()
+        if link is not None:
+            link.end_line()
         self._raw.flush()
 
     def fileno(self) -> int:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -56,7 +57,7 @@ class Ending(NamedTuple):
         return f"the process that ran the task {how} (peak memory {self.peak_mb} MB)"
 
 
-def task_frame(task: ClaimedTask, key: int, trace_parent: str | None) -> TaskFrame:
+def task_frame(task: ClaimedTask, key: int, trace_parent: str | None, secrets: Sequence[str] = ()) -> TaskFrame:
     """By position, because every task needs one (see orchestrator/batch.py); a test compares the order."""
     return TaskFrame(
         "task",
@@ -73,6 +74,7 @@ def task_frame(task: ClaimedTask, key: int, trace_parent: str | None) -> TaskFra
         task.checkpoint_phase,
         task.checkpoint_data,
         task.params,
+        list(secrets),
     )
 
 
@@ -168,7 +170,7 @@ class ChildProcess:
         return bool(self._out) and not self.waits_to_write
 
     def send_task(self, lease: Lease, key: int) -> None:
-        data = encode(*task_frame(lease.task, key, lease.trace_parent))
+        data = encode(*task_frame(lease.task, key, lease.trace_parent, lease.secrets))
         # Only now: a task that cannot be encoded never reaches the child.
         lease.key, lease.child, lease.began_ns = key, self, 0
         self.leases[key] = lease

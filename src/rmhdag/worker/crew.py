@@ -14,9 +14,11 @@ from rmhdag.handlers.contract import StopReason
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.handler_result import HandlerError
 from rmhdag.models.leases import CheckpointToSave, ClaimedTask, Pair, ReturnedLease, ReturnReason
+from rmhdag.models.limits import MESSAGE_CHARACTERS
 from rmhdag.models.states import TaskStatus
 from rmhdag.observability import traces
 from rmhdag.observability.logs import get_logger
+from rmhdag.observability.secrets import mask_and_cut
 from rmhdag.worker.child_process import OUT_OF_MEMORY, ChildKind, ChildProcess, Ending
 from rmhdag.worker.exchange import Exchange
 from rmhdag.worker.frames import DoneFrame, Frame, FrameError
@@ -72,7 +74,7 @@ class Crew:
     def take(self, tasks: Iterable[ClaimedTask]) -> None:
         """A task that cannot be accepted is released, so that the others are not lost with it."""
         for task in tasks:
-            lease = Lease(task)
+            lease = Lease(task, secrets=self._exchange.secrets_of(task.task_id))
             try:
                 self._take_one(lease)
             except Exception as error:
@@ -108,7 +110,8 @@ class Crew:
         if lease.troubles < MOST_TROUBLES:
             self._put_back(lease)
         else:
-            message = f"the worker could not hand the task to a process: {type(error).__name__}: {error}"[:2000]
+            cause = f"{type(error).__name__}: {error}"
+            message = mask_and_cut(f"the worker could not hand the task to a process: {cause}", MESSAGE_CHARACTERS)
             self._finish(lease, TaskStatus.FAILED, ErrorKind.HANDLER_ERROR, message)
 
     def refuse(self, task: ClaimedTask, why: str) -> None:
@@ -157,7 +160,7 @@ class Crew:
         elif text:
             lease = next(iter(child.leases.values()), None) if child.kind is ChildKind.ALONE else None
             if lease is not None:
-                lease.write_log(text)
+                lease.write_output(text)
             else:
                 child.last_words = (child.last_words + text)[-4000:]
         return bool(text)
@@ -334,6 +337,8 @@ class Crew:
         self.by_pair.pop(lease.pair, None)
         if lease.progress is not None and lease.has_shown_progress:
             self._exchange.tell_progress(lease.progress)
+        if lease.output is not None:
+            lease.write_output("", is_end=True)
         if lease.log is not None:
             self._exchange.keep_logs(lease.log.take_chunks())
 

@@ -181,6 +181,10 @@ class Exchange:
         self._notes.add_logs(map(self._secrets.masked_log, chunks) if self._secrets else chunks)
         self._is_unheard = True
 
+    def secrets_of(self, task_id: str) -> tuple[str, ...]:
+        """Forms of the task's secret inputs."""
+        return self._secrets.forms(task_id) if self._secrets else ()
+
     def wake(self) -> None:
         self._wake.ring()
 

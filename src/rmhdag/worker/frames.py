@@ -34,6 +34,8 @@ class TaskFrame(NamedTuple):
     checkpoint_phase: str | None
     checkpoint_data: Any
     params: Any
+    # Forms of its secret inputs, for the masking of its texts.
+    secrets: list[str]
 
 
 class DoneFrame(NamedTuple):

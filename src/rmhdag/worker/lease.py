@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from rmhdag.handlers.contract import StopReason
 from rmhdag.models.leases import ClaimedTask, LogChunk, TaskProgress, percent_of
-from rmhdag.models.limits import LOG_CHUNK_BYTES, TASK_LOG_BYTES
+from rmhdag.models.limits import LOG_CHUNK_BYTES, MESSAGE_CHARACTERS, TASK_LOG_BYTES
+from rmhdag.observability.secrets import hide, mask_and_cut, mask_text
+from rmhdag.worker.printed import PrintedLines
 
 if TYPE_CHECKING:
     from rmhdag.worker.child_process import ChildProcess
@@ -42,6 +44,9 @@ class Lease:
     # Id of the span that the handler runs in.
     trace_parent: str | None = None
     has_shown_progress: bool = False
+    # Forms of its secret inputs.
+    secrets: tuple[str, ...] = ()
+    output: PrintedLines | None = None
 
     @property
     def pair(self) -> tuple[str, int]:
@@ -79,9 +84,17 @@ class Lease:
             self.log = TaskLog(self.task)
         self.log.write(text, is_last)
 
+    def write_output(self, text: str, *, is_end: bool = False) -> None:
+        """What was written past Python, by whole lines."""
+        if self.output is None:
+            self.output = PrintedLines(self.secrets)
+        whole = self.output.add(text) + (self.output.rest() if is_end else "")
+        if whole:
+            self.write_log(mask_text(hide(whole, self.secrets)))
+
     def note_progress(self, current: float, total: float | None, message: str | None) -> None:
         whole = None if total is None else min(round(total), LARGEST)
-        text = None if message is None else message[:2000]
+        text = None if message is None else mask_and_cut(hide(message, self.secrets), MESSAGE_CHARACTERS)
         self.progress = TaskProgress(*self.pair, min(round(current), LARGEST), whole, percent_of(current, total), text)
 
 

@@ -10,9 +10,10 @@ import orjson
 
 from rmhdag.models.events import ErrorKind
 from rmhdag.models.leases import ClaimedTask, TaskReport
-from rmhdag.models.limits import INLINE_BYTES
+from rmhdag.models.limits import INLINE_BYTES, MESSAGE_CHARACTERS
 from rmhdag.models.states import TaskStatus
 from rmhdag.observability.logs import get_logger
+from rmhdag.observability.secrets import mask_and_cut
 from rmhdag.worker.transport import NotAllowed, Refused, Transport, TransportError
 
 log = get_logger(__name__)
@@ -76,7 +77,7 @@ def _report_refused(transport: Transport, worker_id: str, result: Finished, erro
         result.task,
         TaskStatus.FAILED,
         ErrorKind.OUTPUT_REFUSED,
-        f"{transport.name} refused the output: {error}"[:2000],
+        mask_and_cut(f"{transport.name} refused the output: {error}", MESSAGE_CHARACTERS),
         result.began_ns,
         result.duration_ms,
     )

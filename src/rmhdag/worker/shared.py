@@ -13,9 +13,9 @@ from rmhdag.worker.child import (
     Channel,
     ParentGone,
     TaskLink,
+    begin_run,
     clean_up,
     context_of,
-    running,
     send_outcome,
     span_of,
 )
@@ -26,8 +26,8 @@ from rmhdag.worker.trust import LeaseGuard
 class _Link(TaskLink):
     """`saved` waits for checkpoints: blocking here would delay the other tasks."""
 
-    def __init__(self, channel: Channel, key: int) -> None:
-        super().__init__(channel, key)
+    def __init__(self, channel: Channel, task: TaskFrame) -> None:
+        super().__init__(channel, task.key, task.secrets)
         self.told: StopReason | None = None
         self.coroutine: asyncio.Task[None] | None = None
         self.ctx: HandlerContext[Any] | None = None
@@ -76,7 +76,7 @@ class _Runner:
     def _handle(self, frame: list[Any]) -> None:
         if frame[0] == "task":
             task = TaskFrame(*frame)
-            started = self.links[task.key] = _Link(self._channel, task.key)
+            started = self.links[task.key] = _Link(self._channel, task)
             started.coroutine = asyncio.get_running_loop().create_task(self._execute(task, started))
         elif (link := self.links.get(frame[1])) is not None:
             if frame[0] == "saved":
@@ -89,7 +89,7 @@ class _Runner:
                 link.coroutine.cancel()
 
     async def _execute(self, task: TaskFrame, link: _Link) -> None:
-        running.set(link)
+        begin_run(link)
         began_ns = time.monotonic_ns()
         ctx = link.ctx = context_of(task, link, self._scratch, self._guard)
         spec = self._registry.find(task.handler)

@@ -17,6 +17,7 @@ from rmhdag.models.leases import CheckpointToSave, LogChunk, TaskProgress
 from rmhdag.models.limits import SECRET_CHARACTERS
 from rmhdag.models.references import HIDDEN
 from rmhdag.models.states import TaskStatus
+from rmhdag.observability.secrets import hidden_forms
 from rmhdag.worker.reports import Finished
 
 
@@ -36,6 +37,10 @@ class TaskSecrets:
         """Also the single lines of a secret: logs are stored line by line."""
         lines = (line for line in value.splitlines() if len(line) >= SECRET_CHARACTERS)
         self._values.setdefault(task_id, set()).update((value, *lines))
+
+    def forms(self, task_id: str) -> tuple[str, ...]:
+        """How they may appear in texts, for the process that runs the task: it masks before it cuts."""
+        return hidden_forms(self._values.get(task_id, ()))
 
     def forget(self, task_id: str) -> None:
         self._values.pop(task_id, None)

@@ -103,7 +103,9 @@ class NodeRules:
                 path,
                 "unknown-queue",
                 f"there is no queue `{shorten(queue)}`",
-                did_you_mean(queue, self.queues, "Configure it"),
+                did_you_mean(
+                    queue, self.queues, f"Start a worker that serves it first: `rmhdag worker --queue {queue}`"
+                ),
             )
 
     def _check_conditional(self, node: dict[str, Any], path: Path) -> None:

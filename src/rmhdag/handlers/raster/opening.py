@@ -26,6 +26,7 @@ from rmhdag.handlers.raster.crs import require_no_files
 from rmhdag.handlers.raster.tiff_header import COMPRESSIONS, BadTiff, Directory, ReadAt, TiffHeader, read_header
 from rmhdag.handlers.raster_limits import RasterLimits
 from rmhdag.models.blobs import BlobAddress, BlobRef
+from rmhdag.observability.secrets import mask_and_cut
 from rmhdag.storage import BlobNotFound, OutsideStorage, Storage
 
 DRIVER = "GTiff"
@@ -270,7 +271,7 @@ def _deepest(error: BaseException) -> BaseException:
 def _reason(error: BaseException) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "a text in it is not UTF-8"
-    return " ".join(str(error).split())[:300]
+    return mask_and_cut(" ".join(str(error).split()), 300)
 
 
 def _changed(address: BlobAddress) -> RasterChanged:

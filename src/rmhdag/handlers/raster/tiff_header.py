@@ -30,7 +30,7 @@ MOST_TIMES_LARGER = 64
 LEAST_TILED_BYTES = 512 * MEGABYTE
 
 WIDTH, HEIGHT, BITS, COMPRESSION, SAMPLES, ROWS, PLANAR = 256, 257, 258, 259, 277, 278, 284
-TILE_WIDTH, TILE_HEIGHT, NODATA, GEO_TEXTS = 322, 323, 42113, 34737
+TILE_WIDTH, TILE_HEIGHT, NESTED, NODATA, GEO_TEXTS = 322, 323, 330, 42113, 34737
 STRIP_OFFSETS, STRIP_BYTES, TILE_OFFSETS, TILE_BYTES = 273, 279, 324, 325
 ASCII = 2
 PLAIN_SYSTEM = "give it a plain one, as with `gdal_edit.py -a_srs EPSG:32633 in.tif`"
@@ -168,8 +168,11 @@ def read_header(read_at: ReadAt, size_bytes: int, limits: RasterLimits) -> TiffH
     reader = _Reader(read_at, size_bytes, order, is_big)
     directories: list[Directory] = []
     offsets: set[int] = set()
-    offset = reader.first_directory(start)
-    while offset:
+    pending = [reader.first_directory(start)]
+    while pending:
+        offset = pending.pop(0)
+        if offset == 0:
+            continue
         if offset in offsets:
             raise BadTiff("is damaged: its list of images runs in a circle; export it again from its source")
         if len(directories) >= MOST_DIRECTORIES:
@@ -177,7 +180,9 @@ def read_header(read_at: ReadAt, size_bytes: int, limits: RasterLimits) -> TiffH
                 f"has more than {MOST_DIRECTORIES} images in one file: upload them one by one", code="INVALID_FORMAT"
             )
         offsets.add(offset)
-        tags, offset = reader.read_directory(offset)
+        tags, following = reader.read_directory(offset)
+        # GDAL takes images within an image for overviews of it.
+        pending += [following, *reader.nested(tags)]
         directory = _directory_of(reader, tags)
         _check_limits(directory, limits)
         _check_blocks(reader, tags, directory)
@@ -274,6 +279,10 @@ class _Reader:
             fits = TYPES.get(kind, (1, ""))[0] * values <= self._offset_bytes
             tags[name] = _Tag(kind, values, offset + head + place if fits else self._offset(data, place))
         return tags, self._offset(data, count * tag_bytes)
+
+    def nested(self, tags: dict[int, _Tag]) -> list[int]:
+        """Where the images are that belong to one."""
+        return self.numbers(tags[NESTED], most=MOST_DIRECTORIES).tolist() if NESTED in tags else []
 
     def numbers(self, tag: _Tag, first: int = 0, most: int = MOST_VALUES_READ) -> np.ndarray[Any, np.dtype[Any]]:
         width, letter = TYPES.get(tag.type, (0, ""))

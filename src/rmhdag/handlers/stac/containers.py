@@ -24,6 +24,7 @@ from rmhdag.models.columns import LargeJsonObject
 from rmhdag.models.handler_result import HandlerResult
 from rmhdag.models.id_types import StacId
 from rmhdag.models.records import AnyRecord, StacCollectionRecord, Zone
+from rmhdag.observability.secrets import mask_and_cut
 from rmhdag.storage import BlobInfo, Storage
 from rmhdag.storage.media_types import media_type_of
 
@@ -108,7 +109,7 @@ def catalog_container(ctx: HandlerContext[CatalogParams]) -> HandlerResult:
             items.append(item)
         except NonRetryableError as error:
             ctx.logger.warning("%s: %s", info.address.path, error)
-            failures.append({"blob_name": info.address.path, "error": str(error)[:500]})
+            failures.append({"blob_name": info.address.path, "error": mask_and_cut(str(error), 500)})
     if files and 100 * len(failures) > params.most_failed_percent * len(files):
         raise NonRetryableError(
             f"{len(failures)} of {len(files)} files cannot be described, more than the "

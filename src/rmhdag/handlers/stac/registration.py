@@ -231,6 +231,6 @@ def _check_failures(params: RegisterItemsParams, failed: int, total: int) -> Non
         named = "; ".join(f"{failure.get('node_id')}: {failure.get('error')}" for failure in params.failures[:3])
         raise NonRetryableError(
             f"{failed} of {total} files failed, more than the {params.most_failed_percent:g} % that are accepted, so "
-            f"nothing was published. Fix them or accept more.{' ' + named if named else ''}"[:1900],
+            f"nothing was published. Fix them or accept more.{' ' + named if named else ''}",
             code="VALIDATION_ERROR",
         )

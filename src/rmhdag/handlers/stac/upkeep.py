@@ -24,6 +24,7 @@ from rmhdag.models.handler_result import HandlerResult
 from rmhdag.models.hrefs import find_href_fault
 from rmhdag.models.id_types import StacId
 from rmhdag.models.records import AnyRecord, StacItemRecord
+from rmhdag.observability.secrets import mask_and_cut
 from rmhdag.storage import Storage
 
 COGS = "cogs"
@@ -126,7 +127,7 @@ def repair_items(ctx: HandlerContext[RepairParams]) -> HandlerResult:
             repairs, new = _repair(ctx.storage, catalogue, params, path, item)
             records += [] if new is None else records_of(ctx.storage, new)
         except NonRetryableError as error:
-            unresolved.append({"item_id": name, "problem": str(error)[:1000]})
+            unresolved.append({"item_id": name, "problem": mask_and_cut(str(error), 1000)})
             continue
         if repairs:
             repaired.append({"item_id": name, "repairs": repairs})
@@ -173,7 +174,7 @@ def _broken(storage: Storage, item: Item) -> str | None:
     faults = [fault for fault in find_faults(item) if not fault.startswith(("/links", "/bbox", "/collection"))]
     faults = [fault for fault in faults if "'bbox' is a required" not in fault and "'links' is a required" not in fault]
     if faults:
-        return "; ".join(faults)[:300]
+        return mask_and_cut("; ".join(faults), 300)
     try:
         for role, asset in item["assets"].items():
             blob_of(storage, item["id"], role, asset)

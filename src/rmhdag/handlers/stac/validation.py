@@ -23,6 +23,7 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT7
 
 from rmhdag.models.json_values import json_pointer
+from rmhdag.observability.secrets import mask_and_cut
 
 STAC_VERSION = "1.1.0"
 PROJECTION = "https://stac-extensions.github.io/projection/v2.0.0/schema.json"
@@ -62,7 +63,7 @@ def _explain(uri: str, value: Any) -> list[str]:
 
 
 def _told(path: Iterable[str | int], message: str) -> str:
-    return f"{json_pointer(*path) or '/'}: {message[:300]}"
+    return f"{json_pointer(*path) or '/'}: {mask_and_cut(message, 300)}"
 
 
 @cache

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from rmhdag.handlers.vector.refusals import Finding, Findings, VectorRefused
 from rmhdag.models.table_names import OWN_COLUMNS, column_names
+from rmhdag.observability.secrets import mask_and_cut
 
 FIRST_DAY, LAST_DAY = date(1, 1, 1), date(9999, 12, 31)
 FIRST_MOMENT = int(datetime(1, 1, 1, tzinfo=UTC).timestamp())
@@ -97,7 +98,7 @@ class Attributes:
             return array.cast(target)
         except pa.ArrowInvalid as error:
             raise VectorRefused(
-                f"column {column.source_name[:60]!r} has a value that does not fit: {str(error)[:100]}.",
+                f"column {column.source_name[:60]!r} has a value that does not fit: {mask_and_cut(str(error), 100)}.",
                 code="VECTOR_ATTRIBUTE_ERROR",
             ) from None
 

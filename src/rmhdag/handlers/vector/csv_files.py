@@ -18,6 +18,7 @@ import shapely
 from rmhdag.handlers.vector.layers import Batch, Layer
 from rmhdag.handlers.vector.refusals import Finding, Findings, VectorRefused
 from rmhdag.handlers.vector_limits import MEGABYTE, VectorLimits
+from rmhdag.observability.secrets import mask_and_cut
 
 SAMPLE_BYTES = 8192
 CHECKED_ROWS = 100
@@ -200,7 +201,7 @@ def _strings(path: Path, name: str, text: _Text) -> Iterator[pa.RecordBatch]:
         raise VectorRefused(
             f"{name} has text that is not UTF-8: export it as UTF-8."
             if is_text
-            else f"{name} cannot be read as CSV: {reason[:200]}",
+            else f"{name} cannot be read as CSV: {mask_and_cut(reason, 200)}",
             code="VECTOR_ENCODING_ERROR" if is_text else "VECTOR_UNREADABLE",
         ) from None
 

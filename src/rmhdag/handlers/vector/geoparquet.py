@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from rmhdag.handlers.vector.layers import Batch, Layer, batch_rows
 from rmhdag.handlers.vector.refusals import VectorRefused
 from rmhdag.handlers.vector_limits import MEGABYTE, VectorLimits
+from rmhdag.observability.secrets import mask_and_cut
 
 GEO = b"geo"
 GEOMETRY = "geom"
@@ -23,7 +24,9 @@ def open_geoparquet(path: Path, name: str, limits: VectorLimits) -> Layer:
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        raise VectorRefused(f"{name} is a damaged Parquet file ({str(error)[:200]}).", code="CORRUPTED_FILE") from None
+        raise VectorRefused(
+            f"{name} is a damaged Parquet file ({mask_and_cut(str(error), 200)}).", code="CORRUPTED_FILE"
+        ) from None
     with file:
         metadata, schema = file.metadata, file.schema_arrow
         facts = _geo_facts(schema, name)
@@ -61,7 +64,7 @@ def open_geoparquet(path: Path, name: str, limits: VectorLimits) -> Layer:
                     yield Batch(pa.RecordBatch.from_arrays(columns, schema=attributes), batch.column(place))
         except (pa.ArrowException, OSError) as error:
             raise VectorRefused(
-                f"{name} is a damaged Parquet file ({str(error)[:200]}).", code="CORRUPTED_FILE"
+                f"{name} is a damaged Parquet file ({mask_and_cut(str(error), 200)}).", code="CORRUPTED_FILE"
             ) from None
 
     return Layer(Path(name).stem, attributes, _crs_of(geometry), batches, count)

@@ -22,6 +22,7 @@ from rmhdag.handlers.vector.layers import Batch, Layer, batch_rows
 from rmhdag.handlers.vector.moments import MOMENT, is_moment, moments_of
 from rmhdag.handlers.vector.refusals import Finding, Findings, VectorRefused
 from rmhdag.handlers.vector_limits import VectorLimits
+from rmhdag.observability.secrets import mask_and_cut
 from rmhdag.storage.gdal import CLOSED
 
 DRIVERS = frozenset({"GPKG", "GeoJSON", "GeoJSONSeq", "FlatGeobuf", "LIBKML", "ESRI Shapefile", "OpenFileGDB"})
@@ -260,16 +261,18 @@ def reading(name: str) -> Iterator[None]:
     except ERRORS as error:
         reason = " ".join(str(error).split())
         words = [word for word in reason.split() if "/" not in word]
+        quoted = mask_and_cut(" ".join(words), 300)
         raise VectorRefused(
-            f"{name} cannot be read ({' '.join(words)[:300]}): check it with ogrinfo, and export it again.",
+            f"{name} cannot be read ({quoted}): check it with ogrinfo, and export it again.",
             code="VECTOR_UNREADABLE",
         ) from None
     except OSError as error:
         if error.errno is not None:
             raise
         # Arrow's, about what GDAL has read.
+        quoted = mask_and_cut(str(error), 200)
         raise VectorRefused(
-            f"{name} is damaged or incomplete ({str(error)[:200]}): compare its size, and upload it again.",
+            f"{name} is damaged or incomplete ({quoted}): compare its size, and upload it again.",
             code="CORRUPTED_FILE",
         ) from None
     except (UnicodeDecodeError, pa.ArrowInvalid) as error:
@@ -277,7 +280,7 @@ def reading(name: str) -> Iterator[None]:
         raise VectorRefused(
             f"{name} has text that is not in its declared encoding: export it as UTF-8."
             if is_text
-            else f"{name} is damaged ({str(error)[:200]}): export it again.",
+            else f"{name} is damaged ({mask_and_cut(str(error), 200)}): export it again.",
             code="VECTOR_ENCODING_ERROR" if is_text else "CORRUPTED_FILE",
         ) from None
 

@@ -131,7 +131,9 @@ def _switch(conn: Conn, shower: Shower, dsn: str, namespace: str, places: Sequen
     owner = places[0]
     settle_places(conn, tries, asset_id=None if owner.revision is None else owner.owner, keep=shower.keep_revisions)
     if error is not None:
-        log.warning("data_tables_not_shown", tables=[place.table_name for place in places][:10], error=error[:500])
+        log.warning(
+            "data_tables_not_shown", tables=[place.table_name for place in places][:10], error=mask_and_cut(error, 500)
+        )
 
 
 def _change(place: ClaimedPlace) -> PlaceChange:

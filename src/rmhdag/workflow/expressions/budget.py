@@ -19,6 +19,9 @@ STEP_WORK = 10 * MAX_WORK
 # A character that is read or written, and an element of a list that is looked at.
 CHARACTER = 2
 ELEMENT = 100
+# Python compares short texts with a text that nearly fits at each position, up to this much; longer ones it searches
+# without going back.
+MOST_OF_A_SEARCH = 400_000
 
 Path = tuple[str | int, ...]
 Shared = dict[Any, tuple[Any, ExpressionError | None]]
@@ -79,6 +82,12 @@ def _too_much_at_once() -> ExpressionError:
         f"the expressions that were evaluated for one event of this job took more than {STEP_WORK // 1_000_000} ms. "
         "Do this in handlers instead of templates, or let fewer nodes start at once"
     )
+
+
+def search_work(text: str, part: str) -> int:
+    """To look for the part in the text, which takes longest where nearly the whole part fits everywhere."""
+    positions = max(len(text) - len(part), 0)
+    return CHARACTER * (len(text) + len(part)) + len(text) + min(positions * len(part) // 4, MOST_OF_A_SEARCH)
 
 
 def refuse_long_text(length: int) -> None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from rmhdag.workflow.expressions.budget import CHARACTER, ELEMENT, Run, refuse_long_text
+from rmhdag.workflow.expressions.budget import CHARACTER, ELEMENT, Run, refuse_long_text, search_work
 from rmhdag.workflow.expressions.errors import ExpressionError
 from rmhdag.workflow.expressions.operators import number
 from rmhdag.workflow.expressions.values import MAX_INTEGER, MAX_TEXT_CHARACTERS, MIN_INTEGER, kind, text_of
@@ -69,9 +69,9 @@ def _length(run: Run, value: Any) -> int:
 
 
 def _cased(run: Run, value: Any, name: str) -> str:
-    """Letters outside ASCII are looked up one by one."""
+    """Letters outside ASCII are looked up one by one, and some become several."""
     text = _text(run, value, name)
-    run.charge(0 if text.isascii() else 3 * CHARACTER * len(text), name)
+    run.charge(0 if text.isascii() else 8 * CHARACTER * len(text), name)
     return text
 
 
@@ -124,7 +124,9 @@ def _abs(run: Run, value: Any) -> int | float:
 
 
 def _join(run: Run, value: Any, separator: Any = "") -> str:
-    parts = [text_of(part) for part in _list(run, value, "join")]
+    values = _list(run, value, "join")
+    run.charge(4 * ELEMENT * sum(not isinstance(part, str) for part in values), "join")
+    parts = [text_of(part) for part in values]
     between = _text(run, separator, "join")
     length = sum(map(len, parts)) + len(between) * max(len(parts) - 1, 0)
     refuse_long_text(length)
@@ -207,9 +209,11 @@ def _replace(run: Run, value: Any, old: Any, new: Any) -> str:
     taken, search, put = (_text(run, part, "replace") for part in (value, old, new))
     if not search:
         raise ExpressionError("`replace` of an empty text has no meaning. Name the text to replace")
+    # Once to count, once to replace.
+    run.charge(2 * search_work(taken, search), "replace")
     length = len(taken) + taken.count(search) * (len(put) - len(search))
     refuse_long_text(length)
-    run.charge(CHARACTER * length + 10 * len(taken), "replace")
+    run.charge(CHARACTER * length + 4 * len(taken), "replace")
     return taken.replace(search, put)
 
 
@@ -221,6 +225,7 @@ def _split(run: Run, value: Any, separator: Any = None) -> list[str]:
         between = _text(run, separator, "split")
         if not between:
             raise ExpressionError("`split` by an empty text has no meaning. Name the separator")
+        run.charge(search_work(taken, between), "split")
         parts = taken.split(between, MAX_LIST_ITEMS)
     run.charge(ELEMENT * len(parts), "split")
     if len(parts) > MAX_LIST_ITEMS:

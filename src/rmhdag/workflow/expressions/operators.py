@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from rmhdag.workflow.expressions.budget import CHARACTER, Run, refuse_long_text
+from rmhdag.workflow.expressions.budget import CHARACTER, Run, refuse_long_text, search_work
 from rmhdag.workflow.expressions.errors import ExpressionError
 from rmhdag.workflow.expressions.values import COMPARISON, MAX_INTEGER, MIN_INTEGER, equal, kind
 
@@ -96,7 +96,7 @@ def _contains(run: Run, left: Any, right: Any) -> bool:
     if right_kind == "text":
         if not isinstance(left, str):
             raise _refuse_mixed(left, right)
-        run.charge(CHARACTER * (len(left) + len(right)), "in")
+        run.charge(search_work(right, left), "in")
         return left in right
     if right_kind == "object":
         if not isinstance(left, str):
