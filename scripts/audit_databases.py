@@ -1,4 +1,4 @@
-"""Which databases of known vulnerabilities pip-audit can ask from here: the package index's own, or that of OSV."""
+"""Which databases of known vulnerabilities pip-audit can ask from here: the package index's own; if wished, OSV's."""
 
 from __future__ import annotations
 
@@ -62,8 +62,9 @@ def _without_simple(path: str) -> str:
 def reachable_database(environment: Mapping[str, str], cache: Path) -> tuple[Database | None, str]:
     """The first that knows the canary, and what was wrong with those before it. Takes a few seconds at most."""
     candidates = [Database(f"the index {shown(url)}", _index_service(url, cache)) for url in indexes(environment)]
-    osv_url = environment.get("PIP_AUDIT_OSV_URL", OsvService.DEFAULT_OSV_URL)
-    candidates.append(Database(f"OSV at {shown(osv_url)}", OsvService(cache, PROBE_SECONDS, osv_url)))
+    # A check talks to nobody but the index that the packages come from, unless that is wished.
+    if osv_url := environment.get("PIP_AUDIT_OSV_URL") or (environment.get("AUDIT") and OsvService.DEFAULT_OSV_URL):
+        candidates.append(Database(f"OSV at {shown(osv_url)}", OsvService(cache, PROBE_SECONDS, osv_url)))
     answers = [Answer(partial(_knows_canary, database)) for database in candidates]
     reasons: list[str] = []
     end = time.monotonic() + PROBE_SECONDS

@@ -78,7 +78,7 @@ def audit(folder: Path, *pins: str, index: str = "", osv: str = "", allowed: str
         "HOME": str(folder),
         "PIP_CONFIG_FILE": os.devnull,
         "PIP_INDEX_URL": f"http://{index or nowhere}/simple",
-        "PIP_AUDIT_OSV_URL": f"http://{osv or nowhere}/v1/query",
+        **({"PIP_AUDIT_OSV_URL": f"http://{osv}/v1/query"} if osv else {}),
         "AUDIT_ALLOWED": str(folder / "allowed.toml"),
     }
     command = [sys.executable, "-m", "scripts.audit", str(folder / "some.txt")]
@@ -153,6 +153,13 @@ def test_osv_is_asked_where_the_index_has_none(tmp_path: Path) -> None:
     assert code == 1
     assert "bad 1.4 (some.txt): CVE-bad, fixed in 1.5: open" in text
     assert "2 of 2 packages audited at OSV" in text
+
+
+def test_nobody_but_the_index_is_asked_unless_that_is_wished(tmp_path: Path) -> None:
+    code, text = audit(tmp_path, "good==2")
+    assert code == 0
+    assert "no database of vulnerabilities is reachable (the index" in text
+    assert "OSV" not in text
 
 
 def test_a_database_that_goes_away_is_no_failure_unless_it_told_something(tmp_path: Path) -> None:
