@@ -54,7 +54,7 @@ WITH_ROWS |= {"orchestrators drain", "workers drain"}
 # Compared in test_runtime_jobs.
 ON_A_RUNNING_PLATFORM = {
     *("up", "submit", "submit --dry-run", "submit --wait", "jobs", "job", "job --node", "job --events", "logs"),
-    *("cancel", "cancel --dry-run", "decide", "retry", "retry --dry-run", "retry --node"),
+    *("label", "label --dry-run", "cancel", "cancel --dry-run", "decide", "retry", "retry --dry-run", "retry --node"),
     *("workflows", "workflows show", "workflows register", "queues", "orchestrators", "workers", "approvals"),
 }
 

@@ -204,6 +204,43 @@ def test_a_failure_is_told_with_the_next_command_and_retried(cli: RunCli) -> Non
     assert "--everything" in nothing.stderr
 
 
+def test_labels_are_given_found_and_changed(cli: RunCli, way: str) -> None:
+    job_id = submit(cli, "hello_world", "name=Ada", "--label", f"aoi=oslo {way}", "--label", "team=gis")
+    assert show(cli, job_id)["labels"] == {"aoi": f"oslo {way}", "team": "gis"}
+    assert re.search(rf"^labels +aoi=oslo {way} team=gis$", cli("job", job_id).stdout, re.M)
+    listed = cli("jobs", "--label", f"aoi=oslo {way}", "--label", "team", "--json")
+    assert [(line["job_id"], line["labels"]["team"]) for line in json.loads(listed.stdout)["jobs"]] == [(job_id, "gis")]
+    assert f"aoi=oslo {way} team=gis" in cli("jobs", "--label", f"aoi=oslo {way}").stdout
+    assert cli("label", job_id, "team-", "aoi=bergen", "--dry-run").stdout == "aoi=bergen\n"
+    assert cli("jobs", "--ids", "--label", "aoi=bergen").stdout == ""
+    done = cli("label", job_id, "team-", "aoi=bergen")
+    assert (done.returncode, done.stdout) == (0, "aoi=bergen\n")
+    assert done.stderr.startswith(f"job {job_id} has these labels now")
+    assert "has these labels already" in cli("label", job_id, "aoi=bergen").stderr
+    assert cli("jobs", "--ids", "--label", "aoi=bergen").stdout == f"{job_id}\n"
+    assert cli("label", job_id, "aoi-").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["submit", "hello_world", "--label", "aoi"], "'aoi' is not a label"),
+        (["submit", "hello_world", "--label", "Aoi=oslo"], "label 'Aoi': the key of a label has 1 to 63 characters"),
+        (["submit", "hello_world", "--label", "a=1", "--label", "a=2"], "the label 'a' is given twice"),
+        (["submit", "hello_world", *[f"--label=k{number}=" for number in range(17)]], "at most 16 labels"),
+        (["jobs", "--label", "a b"], "--label 'a b': the key of a label has"),
+        (["jobs", "--label", "aoi=\u202e"], "U+202E at position 1"),
+        (["label", "0198f3c2", "aoi"], "'aoi' is not a change of a label"),
+        (["label", "0198f3c2", "aoi=oslo", "aoi-"], "the label 'aoi' is put and removed"),
+        (["label", "0198f3c2", "aoi=" + "x" * 201], "at most 200 characters"),
+    ],
+)
+def test_bad_labels_are_told_before_anything_is_done(call_cli: RunCli, arguments: list[str], sentence: str) -> None:
+    done = call_cli(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert sentence in done.stderr
+
+
 def test_a_running_job_is_cancelled(cli: RunCli) -> None:
     job_id = submit(cli, "slow")
     wait_until_running(cli, job_id, "nap")
@@ -349,6 +386,8 @@ def test_json_objects_have_the_fields_of_the_reference(cli: RunCli, up: Up) -> N
         "job --node": f"job {done} --node greet",
         "job --events": f"job {done} --events",
         "logs": f"logs {done}",
+        "label": f"label {done} aoi=oslo",
+        "label --dry-run": f"label {done} aoi- --dry-run",
         "cancel --dry-run": f"cancel {open_job} --dry-run",
         "cancel": f"cancel {open_job}",
         "retry": f"retry {done} --everything",

@@ -261,6 +261,22 @@ def _(place: Place, levels: int) -> bool:
     return bool(place.platform.job(job_id)["status"] == "completed")
 
 
+@limit("Jobs", "labels of a job or an order")
+def _(place: Place, count: int) -> bool:
+    return answer_to(place, orjson.dumps(submission(labels={f"k{number}": "" for number in range(count)}))) == 201
+
+
+@limit("Jobs", "the key of a label")
+def _(place: Place, characters: int) -> bool:
+    return answer_to(place, orjson.dumps(submission(labels={"k" * characters: ""}))) == 201
+
+
+@limit("Jobs", "the value of a label")
+def _(place: Place, characters: int) -> bool:
+    """As long in bytes as characters can make it."""
+    return answer_to(place, orjson.dumps(submission(labels={"aoi": "🗺" * characters}))) == 201
+
+
 @limit("Jobs", "an error message")
 def _(place: Place, characters: int) -> bool:
     """Of a child job, with what its parent puts before it."""

@@ -48,6 +48,7 @@ INSERT INTO dag_callbacks (callback_id, job_id, url, endpoint_url, host, body, s
 INSERT INTO dag_queue_messages (task_id, job_id, node_id, queue, handler, order_key, fairness_key) VALUES (%(task)s, %(job)s, 'only', 'q', 'echo', 1, 'me')
 INSERT INTO dag_api_requests (request_id, client_id, workflow_id, job_id, submitted_by, digest) VALUES (%(task)s, 'c', 'w', %(job)s, 'me', repeat('0', 64))
 INSERT INTO dag_dataset_refs (ref_id, job_id, source_url) VALUES (%(task)s, %(job)s, 'u')
+INSERT INTO dag_job_labels (job_id, key, value) VALUES (%(job)s, 'aoi', 'oslo')
 INSERT INTO dag_payload_uses (sha256, holder) VALUES (repeat('0', 64), %(job)s)
 INSERT INTO dag_revision_items (asset_id, revision, collection_id, item_id, job_id, size_bytes, body) VALUES (repeat('a', 32), 1, 'c', %(task)s, %(job)s, 2, '{}')
 """  # noqa: E501

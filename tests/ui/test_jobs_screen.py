@@ -127,3 +127,40 @@ def test_any_id_is_found_from_anywhere(up: Running, visitor: Visitor) -> None:
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/ui/jobs/{job_id}")
     up.post(f"jobs/{job_id}/cancel")
+
+
+def test_jobs_get_labels_and_are_found_by_them(up: Running, visitor: Visitor) -> None:
+    """From the form of a workflow to the list: given, found, changed for several at once, and never markup."""
+    page = visitor.go("/submit/flaky")
+    page.get_by_label("One per line, as key=value").fill("Aoi=oslo")
+    expect(page.locator(".field-problem")).to_contain_text("A key has 1 to 63 lower-case letters")
+    page.get_by_label("One per line, as key=value").fill(f"aoi=oslo\nnote={HOSTILE}")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    page.wait_for_url("**/ui/jobs/*")
+    given = page.url.rpartition("/")[2]
+    expect(page.locator(".job-head .label")).to_have_text(["aoi=oslo", f"note={HOSTILE}"])
+    assert up.get(f"jobs/{given}")["labels"] == {"aoi": "oslo", "note": HOSTILE}
+    plain = up.submit("flaky")
+    page.locator(".job-head .label", has_text="aoi=oslo").click()
+    page.locator(rows(visitor, given)).wait_for()
+    assert "q=label%3Aaoi%3Doslo" in page.url
+    expect(page.locator(rows(visitor, plain))).to_have_count(0)
+    expect(page.locator(rows(visitor, given))).to_contain_text(HOSTILE)
+    page.get_by_label("Filter the jobs").fill("tag:aoi=nowhere")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("No job matches “tag:aoi=nowhere”")).to_be_visible()
+    page = visitor.go("/jobs?q=workflow:flaky")
+    for job_id in (given, plain):
+        page.locator(f"{rows(visitor, job_id)} input[type=checkbox]").check()
+    visitor.press("t")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("status")).to_have_text("0 jobs change; 2 stay as they are.")
+    dialog.get_by_label("Labels, one per line").fill("aoi=oslo")
+    expect(dialog.get_by_role("status")).to_have_text("1 job changes; 1 stays as it is.")
+    dialog.get_by_label("Labels, one per line").fill("aoi=oslo\nnote-\nteam=gis")
+    expect(dialog.get_by_role("status")).to_have_text("2 jobs change.")
+    assert visitor.serious_findings() == []
+    dialog.get_by_role("button", name="Label 2 jobs").click()
+    for job_id in (given, plain):
+        expect(page.locator(f"{rows(visitor, job_id)} .label")).to_have_text(["aoi=oslo", "team=gis"])
+        assert up.get(f"jobs/{job_id}")["labels"] == {"aoi": "oslo", "team": "gis"}

@@ -55,7 +55,7 @@ COMMAND_ROUTES = {
     "dashboard": "attention",
     "dead-letters": "dead_letters",
     "footprints": "footprints",
-    "jobs": "jobs nodes timeline job_payloads",
+    "jobs": "jobs job_labels nodes timeline job_payloads",
     "keys": "keys",
     "me": "me",
     "orchestrators": "processes",

@@ -22,6 +22,7 @@ COMMANDS = {
     "jobs": Command("jobs", "List jobs, newest first."),
     "job": Command("job", "Show a job: its nodes, and what they wait for."),
     "logs": Command("logs", "Show the logs of tasks; -f follows them."),
+    "label": Command("label", "Change the labels of a job."),
     "cancel": Command("cancel", "Cancel a job."),
     "retry": Command("retry", "Run the failed parts again; reuse finished results."),
     "attention": Command("attention", "Show what needs a person: failures, queues, decisions."),

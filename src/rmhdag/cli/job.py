@@ -9,6 +9,7 @@ import typer
 
 from rmhdag.cli.data_errors import describe_cause, describe_failed_children, describe_warnings
 from rmhdag.cli.doors import connected
+from rmhdag.cli.label import describe_labels
 from rmhdag.cli.live_view import describe_children
 from rmhdag.cli.next_steps import steps_after_failure
 from rmhdag.cli.operations import Operations
@@ -87,6 +88,7 @@ def describe(job: JobOverview, failed_children: Mapping[str, Sequence[tuple[str,
         ("submitted", f"{show_moment(job.created_at)} by {job.submitted_by}"),
         ("took", show_duration(job.duration_seconds) or None),
         ("parameters", cut(as_text(job.input_params), 200)),
+        ("labels", describe_labels(job.labels)),
         ("rerun of", job.rerun_of),
         ("reruns", ", ".join(f"{other.job_id} ({other.status})" for other in job.reruns) or None),
         ("parent", job.parent_job_id),

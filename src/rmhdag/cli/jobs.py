@@ -11,6 +11,7 @@ from rmhdag.cli.completion import complete_status, complete_workflow
 from rmhdag.cli.doors import connected
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.label import describe_labels, read_filters
 from rmhdag.cli.operations import JobQuery
 from rmhdag.cli.options import JsonOption, NamespaceOption, SchemaOption, ServerOption, UrlOption
 from rmhdag.cli.output import emit, emit_json, say
@@ -46,6 +47,10 @@ def jobs(
     since: Annotated[
         str | None, typer.Option("--since", metavar="AGE", help="Only jobs created in the last 30m, 12h or 7d.")
     ] = None,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="KEY[=VALUE]", help="Only jobs with this label, or this key; may be repeated."),
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Maximum number of entries.")] = 20,
     after: Annotated[
         str | None,
@@ -65,6 +70,7 @@ def jobs(
       rmhdag jobs
       rmhdag jobs --status failed --since 24h
       rmhdag jobs --workflow fan_out_test --json
+      rmhdag jobs --label aoi=oslo --label team
       rmhdag jobs --status active --ids | xargs -n1 rmhdag cancel
     """
     statuses = read_statuses(status or [])
@@ -74,6 +80,7 @@ def jobs(
         submitted_by=submitted_by,
         correlation_id=correlation_id,
         since=None if since is None else read_since(since),
+        labels=read_filters(labels or []),
         after=after,
         limit=limit,
     )
@@ -86,7 +93,7 @@ def jobs(
         emit("".join(f"{line.job_id}\n" for line in page))
     elif page:
         emit(describe(page))
-    filtered = statuses or workflow or submitted_by or correlation_id or since or after
+    filtered = statuses or workflow or submitted_by or correlation_id or since or labels or after
     if not page:
         say(
             "no job matches; `rmhdag jobs` lists all"
@@ -106,11 +113,12 @@ def describe(lines: list[JobSummary]) -> str:
             show_age(line.created_at),
             show_duration(line.duration_seconds),
             line.submitted_by,
+            describe_labels(line.labels),
             " ".join((line.error_message or "").split()),
         )
         for line in lines
     ]
-    return lay_out(("JOB", "STATUS", "WORKFLOW", "CREATED", "TOOK", "BY", "ERROR"), rows)
+    return lay_out(("JOB", "STATUS", "WORKFLOW", "CREATED", "TOOK", "BY", "LABELS", "ERROR"), rows)
 
 
 def read_statuses(words: list[str]) -> list[str]:

@@ -41,8 +41,10 @@ from rmhdag.models.api.assets import (
 from rmhdag.models.api.catalogue import CatalogueRemoval
 from rmhdag.models.api.jobs import (
     CommandAnswerBody,
+    JobLabels,
     JobSubmission,
     JobSummary,
+    LabelChanges,
     RerunAnswer,
     RerunRequest,
     SubmissionRequest,
@@ -98,6 +100,7 @@ class JobQuery:
     submitted_by: str | None = None
     correlation_id: str | None = None
     since: datetime | None = None
+    labels: Sequence[str] = ()
     after: str | None = None
     limit: int = 20
 
@@ -219,6 +222,7 @@ class Operations:
             "submitted_by": query.submitted_by,
             "correlation_id": query.correlation_id,
             "since": query.since,
+            "label": list(query.labels),
         }
         return self._pages(query, partial(calls.list_jobs, **filters), lambda page: page.jobs)
 
@@ -301,6 +305,9 @@ class Operations:
             return self.client.submit(
                 body.workflow_id, body.input_params, **body.model_dump(exclude={"workflow_id", "input_params"})
             ).job_id
+
+    def label(self, job_id: str, changes: LabelChanges) -> JobLabels:
+        return self._call(calls.label_job(job_id, changes))
 
     def cancel(self, job_id: str, reason: str | None) -> CommandAnswerBody:
         return self._command(job_id, calls.cancel(job_id, reason))

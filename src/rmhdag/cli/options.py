@@ -34,3 +34,7 @@ JobArgument = Annotated[
     str,
     typer.Argument(metavar="JOB", help="Job id, or its first 8 or more characters.", autocompletion=complete_job),
 ]
+LabelOption = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="KEY=VALUE", help="Label to find the job by; may be repeated."),
+]

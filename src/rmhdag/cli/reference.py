@@ -20,7 +20,7 @@ from rmhdag.models.api.assets import (
 )
 from rmhdag.models.api.attention import Attention
 from rmhdag.models.api.data_errors import WarningView
-from rmhdag.models.api.jobs import JobSummary
+from rmhdag.models.api.jobs import JobLabels, JobSummary
 from rmhdag.models.api.nodes import NodeView
 from rmhdag.models.api.overviews import JobOverview, NodeOverview
 from rmhdag.models.api.platforms import PlatformView
@@ -104,6 +104,8 @@ JSON_OBJECTS = {
     "job --events": "job_id, events [seq, created_at, event_type, event_status, node_id, task_id, duration_ms, "
     "source_app, error_message, event_data, message]",
     "logs": "node_id, task_id, lease_epoch, line",
+    "label": fields_of(JobLabels),
+    "label --dry-run": f"{fields_of(JobLabels)}, dry_run",
     "cancel": "job_id, command_id, outcome, reason",
     "cancel --dry-run": "job_id, status, under_way, finished, dry_run",
     "attention": fields_of(Attention),

@@ -13,12 +13,14 @@ from rmhdag.cli.completion import complete_workflow
 from rmhdag.cli.doors import connected
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
+from rmhdag.cli.label import read_labels
 from rmhdag.cli.observation import traced
 from rmhdag.cli.operations import WORKFLOW_RETIRED, Operations, WorkflowToRun
 from rmhdag.cli.options import (
     AsOption,
     DryRunOption,
     JsonOption,
+    LabelOption,
     NamespaceOption,
     SchemaOption,
     ServerOption,
@@ -69,6 +71,7 @@ def submit(
     correlation_id: Annotated[
         str | None, typer.Option("--correlation-id", metavar="ID", help="Your own id for the job.")
     ] = None,
+    labels: LabelOption = None,
     callback_url: Annotated[
         str | None, typer.Option("--callback-url", metavar="URL", help="URL to notify when the job finishes.")
     ] = None,
@@ -115,6 +118,7 @@ def submit(
       rmhdag submit hello_world name=Ada --wait
       rmhdag submit fan_out_test 'items=["a", "b"]' --wait
       rmhdag submit flow.yaml --params @params.json --priority 5
+      rmhdag submit echo_test count=3 --label aoi=oslo --label team=gis
       id=$(rmhdag submit echo_test count=3)
       rmhdag submit raster_processing --params @params.json --platform arcgis --ref item_id=a1
 
@@ -127,6 +131,7 @@ def submit(
         "idempotency_key": checked(idempotency_key, "--idempotency-key", 128),
         "correlation_id": checked(correlation_id, "--correlation-id", 64),
         "callback_url": checked(callback_url, "--callback-url", 512),
+        "labels": read_labels(labels or []),
     }
     of_order = {
         "supersede": supersede,

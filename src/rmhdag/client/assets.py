@@ -49,6 +49,7 @@ class AssetOperations:
         supersede: bool = False,
         previous_version: str | None = None,
         submitted_by: str | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> Steps[OrderAccepted]:
         """Order work for a platform. A request id is made if none is given, so that it may be sent again.
 
@@ -67,6 +68,7 @@ class AssetOperations:
             "supersede": supersede,
             "previous_version": previous_version,
             "submitted_by": submitted_by,
+            "labels": dict(labels or {}),
         }
         return (yield from ask(calls.submit_request(checked(WorkOrderBody, fields))))
 

@@ -44,9 +44,11 @@ from rmhdag.models.api.jobs import (
     CommandAnswerBody,
     JobBatch,
     JobCounts,
+    JobLabels,
     JobPage,
     JobSubmission,
     JobView,
+    LabelChanges,
     RerunAnswer,
     RerunRequest,
     SubmissionRequest,
@@ -183,6 +185,10 @@ def stream_job(job_id: str) -> Call[StreamedEvent]:
 
 def stream_all(since: datetime | None = None, event_types: Sequence[str] = ()) -> Call[StreamedEvent]:
     return _get("events/stream", StreamedEvent, since=since, event_types=list(event_types))
+
+
+def label_job(job_id: str, body: LabelChanges) -> Call[JobLabels]:
+    return _post(f"{_of(job_id)}/labels", JobLabels, body)
 
 
 def cancel(job_id: str, reason: str | None = None) -> Call[CommandAnswerBody]:

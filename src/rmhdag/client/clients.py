@@ -46,6 +46,8 @@ TIMEOUT_SECONDS = 30.0
 # A server takes 10 MB, and one job may have 8 MB of parameters.
 BATCH_BYTES = 4 * 1024 * 1024
 Source = str | bytes | Path | Mapping[str, Any]
+# Of lists: keys with their values, or keys.
+Labels = Mapping[str, str] | Sequence[str]
 
 
 class BatchRefused(InvalidRequest, Generic[J]):
@@ -78,6 +80,7 @@ class ClientOperations(AdministrationOperations, AssetOperations, MapOperations,
         callback_url: str | None = None,
         idempotency_key: str | None = None,
         submitted_by: str | None = None,
+        labels: Mapping[str, str] | None = None,
         **inputs: Any,
     ) -> Steps[J]:
         """Start a job. Inputs are given by name, or in `params` where a name is one of the options here.
@@ -95,6 +98,7 @@ class ClientOperations(AdministrationOperations, AssetOperations, MapOperations,
                 "callback_url": callback_url,
                 "idempotency_key": idempotency_key,
                 "submitted_by": submitted_by,
+                "labels": dict(labels or {}),
             }
         )
         view = yield from ask(calls.submit(body))
@@ -157,10 +161,11 @@ class ClientOperations(AdministrationOperations, AssetOperations, MapOperations,
         failure: str | None = None,
         bbox: Sequence[float] | None = None,
         text: str | None = None,
+        labels: Labels = (),
         page_size: int = 100,
     ) -> Items[JobSummary]:
         """Jobs, newest first, page after page. `failure` is that of a group of `attention()`; `bbox` is west, south,
-        east, north of what the jobs have published.
+        east, north of what the jobs have published. `labels` are those that they all have: `{"aoi": "oslo"}`, or keys.
         """
         filters = {
             "status": [status] if isinstance(status, str) else list(status or ()),
@@ -173,15 +178,17 @@ class ClientOperations(AdministrationOperations, AssetOperations, MapOperations,
             "failure": failure,
             "bbox": None if bbox is None else ",".join(format(float(edge), "f") for edge in bbox),
             "q": text,
+            "label": label_filters(labels),
         }
         yield from pages(lambda cursor: calls.list_jobs(cursor, page_size, **filters), lambda page: page.jobs)
 
     @Operation
     def count_jobs(
-        self, *, workflow_id: str | None = None, since: datetime | None = None
+        self, *, workflow_id: str | None = None, since: datetime | None = None, labels: Labels = ()
     ) -> Steps[dict[JobStatus, int]]:
         """How many jobs there are, by status; each is counted up to 10,000."""
-        answer = yield from ask(calls.count_jobs(workflow_id=workflow_id, since=since))
+        filters = {"workflow_id": workflow_id, "since": since, "label": label_filters(labels)}
+        answer = yield from ask(calls.count_jobs(**filters))
         return answer.counts
 
     @Operation
@@ -363,3 +370,10 @@ def written(source: Source) -> tuple[bytes, str]:
     if isinstance(source, str | bytes):
         return source.encode() if isinstance(source, str) else source, calls.YAML
     return orjson.dumps(source), JSON
+
+
+def label_filters(labels: Labels) -> list[str]:
+    """As the API takes them."""
+    if isinstance(labels, Mapping):
+        return [f"{key}={value}" for key, value in labels.items()]
+    return [labels] if isinstance(labels, str) else list(labels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
@@ -21,7 +21,7 @@ from rmhdag.client.sides import AsyncSide, Iteration, Operation, SyncSide
 from rmhdag.client.steps import Item, Items, Pause, Steps, ask, pages
 from rmhdag.models.api.children import FanOutChildren
 from rmhdag.models.api.data_errors import WarningView
-from rmhdag.models.api.jobs import CommandAnswerBody, JobView, RerunRequest
+from rmhdag.models.api.jobs import CommandAnswerBody, JobLabels, JobView, LabelChanges, RerunRequest
 from rmhdag.models.api.log_lines import LogLines, LogMatches
 from rmhdag.models.api.log_reading import LogLine, UnseenChunks, lines_of
 from rmhdag.models.api.nodes import Decision, JobGraph, NodeSummary, NodeView
@@ -215,6 +215,12 @@ class JobOperations(ABC, Generic[J]):
     def cancel(self, reason: str | None = None) -> Steps[CommandAnswerBody]:
         """Stop it: what waits never starts, what runs is told. Conflict if it has completed or failed."""
         return (yield from ask(calls.cancel(self.job_id, reason)))
+
+    @Operation
+    def label(self, put: Mapping[str, str] | None = None, *, remove: Sequence[str] = ()) -> Steps[JobLabels]:
+        """Put labels on it, which may replace values, and take off those that are named by their keys."""
+        changes = checked(LabelChanges, {"put": dict(put or {}), "remove": list(remove)})
+        return (yield from ask(calls.label_job(self.job_id, changes)))
 
     @Operation
     def retry_node(self, node_id: str) -> Steps[CommandAnswerBody]:

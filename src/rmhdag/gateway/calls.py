@@ -19,6 +19,8 @@ from starlette.responses import Response
 from rmhdag.gateway.keys import Holder
 from rmhdag.gateway.problems import Problem, invalid
 from rmhdag.gateway.reads import Place
+from rmhdag.models.labels import LabelFilter, read_filter
+from rmhdag.models.limits import LABELS_OF_A_JOB
 
 if TYPE_CHECKING:
     from rmhdag.gateway.application import Gateway
@@ -119,6 +121,19 @@ class Call:
         if len(refs) > 20:
             raise invalid("there are at most 20 references", "/query")
         return refs
+
+    def labels(self) -> list[LabelFilter]:
+        """`label=aoi=oslo` or `label=aoi`; may be repeated, and orders have them all."""
+        texts = self.request.query_params.getlist("label")
+        try:
+            filters = [read_filter(text) for text in texts]
+        except ValueError as error:
+            raise invalid(str(error), "/query/label") from None
+        if len(filters) > LABELS_OF_A_JOB:
+            raise invalid(f"there are at most {LABELS_OF_A_JOB} labels", "/query/label")
+        if len({label.key for label in filters}) < len(filters):
+            raise invalid("a label is given more than once", "/query/label")
+        return filters
 
     def cursor(self) -> Place | None:
         text = self.query("cursor")

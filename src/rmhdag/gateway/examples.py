@@ -14,6 +14,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "platform_refs": REFS,
         "input_params": {"container_name": "uploads", "blob_name": "flood_depth.tif", "item_id": "flood-depth"},
         "callback_url": "https://partner.example.org/hooks/rmhdag",
+        "labels": {"aoi": "oslo"},
     },
     "OrderAccepted": {
         "request_id": REQUEST_ID,
@@ -30,6 +31,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "workflow_id": "raster_processing",
         "platform_id": "ddh",
         "platform_refs": REFS,
+        "labels": {"aoi": "oslo"},
         "status": "failed",
         "submitted_at": "2026-01-31T12:00:00Z",
         "completed_at": "2026-01-31T12:00:09Z",

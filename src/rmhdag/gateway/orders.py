@@ -279,7 +279,7 @@ async def results(call: Call) -> Response:
 
 
 async def list_requests(call: Call) -> Response:
-    """The orders of this client, newest first; references narrow them down."""
+    """The orders of this client, newest first; references and labels narrow them down."""
     state = call.query("status")
     if state is not None and state not in STATES:
         raise invalid(f"status is one of {', '.join(STATES)}", "/query/status")
@@ -287,7 +287,8 @@ async def list_requests(call: Call) -> Response:
         call.holder,
         state=state,
         since=call.moment("since"),
-        refs=call.references("status", "since", "limit", "cursor"),
+        refs=call.references("status", "since", "label", "limit", "cursor"),
+        labels=call.labels(),
         before=call.cursor(),
         limit=call.limit() + 1,
     )
@@ -376,7 +377,7 @@ async def until_ended(call: Call, request_id: str, wait_seconds: float) -> dict[
             return None
         row, percent = sighting
         if state_of(row) in ENDED or time.monotonic() + pause > deadline:
-            return {**shown_status(row, percent), "services": services(call, row)}
+            return {**shown_status(row, percent), "labels": row["labels"], "services": services(call, row)}
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, 1.0)
 
@@ -438,6 +439,7 @@ def shown_line(row: Row) -> dict[str, Any]:
         "workflow_id": row["workflow_id"],
         "platform_id": row["platform_id"],
         "platform_refs": row["platform_refs"] or {},
+        "labels": row["labels"],
         "version": row["version_label"],
         "status": state,
         "submitted_at": moment(row["submitted_at"]),

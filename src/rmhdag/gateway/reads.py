@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ import orjson
 from rmhdag.gateway.database import Database, Row
 from rmhdag.gateway.keys import Holder
 from rmhdag.gateway.problems import Problem
+from rmhdag.models.labels import LabelFilter
 
 MOST_PERCENTS = 10_000
 # Counting nodes costs more than all the rest of a poll; nobody sees a difference within a second.
@@ -22,13 +23,13 @@ PERCENT_SECONDS = 1.0
 MOST_FILES = 1_000
 
 STATUS_COLUMNS = """
-    r.request_id, r.platform_request_id, r.workflow_id, r.platform_id, r.platform_refs, r.asset_id, r.revision,
-    r.job_id, r.submitted_at, r.client_id, r.job_status, r.completed_at, r.result_data, r.error, r.warnings,
+    r.request_id, r.platform_request_id, r.workflow_id, r.platform_id, r.platform_refs, r.labels, r.asset_id,
+    r.revision, r.job_id, r.submitted_at, r.client_id, r.job_status, r.completed_at, r.result_data, r.error, r.warnings,
     r.is_waiting, r.is_cancelling, r.revision_status, r.revision_completed_at, r.outputs, r.revision_error,
     r.revision_warnings, r.review_state, r.clearance, r.version_label, r.content_hash, r.decision_reason, r.kind,
     r.current_revision, r.is_deleted, r.is_unpublished"""
 LINE_COLUMNS = """
-    r.request_id, r.platform_request_id, r.workflow_id, r.platform_id, r.platform_refs, r.version_label,
+    r.request_id, r.platform_request_id, r.workflow_id, r.platform_id, r.platform_refs, r.labels, r.version_label,
     r.submitted_at, r.completed_at, r.job_status, r.is_waiting, r.is_cancelling, r.revision_status, r.review_state"""
 VERSIONS = """(
     SELECT jsonb_agg(to_jsonb(v) ORDER BY v.revision DESC) FROM (
@@ -119,12 +120,19 @@ class Reads:
         refs: Mapping[str, Any] | None,
         before: Place | None,
         limit: int,
+        labels: Sequence[LabelFilter] = (),
     ) -> list[Row]:
         conditions = [_scope(holder), *_state_condition(state)]
         if since is not None:
             conditions.append("r.submitted_at >= %(since)s")
         if refs:
             conditions.append("r.platform_refs @> %(refs)s::text::jsonb")
+        values = {label.key: label.value for label in labels if label.value is not None}
+        keys = [label.key for label in labels if label.value is None]
+        if values:
+            conditions.append("r.labels @> %(labels)s::text::jsonb")
+        if keys:
+            conditions.append("r.labels ?& %(label_keys)s")
         if before is not None:
             conditions.append("(r.submitted_at, r.request_id) < (%(at)s, %(before)s)")
         query = self._text(
@@ -133,6 +141,7 @@ class Reads:
         )
         at, last = before if before is not None else (None, None)
         parameters = _given(holder, since=since, refs=_json(refs), at=at, before=last, limit=limit)
+        parameters |= {"labels": _json(values), "label_keys": keys}
         return await self._database.read(query, parameters)
 
     async def shares_job(self, row: Row) -> bool:
@@ -257,7 +266,8 @@ class Reads:
     async def check(self) -> Row:
         """Whether every view is there, and whether this role could write."""
         query = self._text(
-            "SELECT (SELECT count((is_cancelling, is_unpublished)) FROM {schema}.dag_gateway_requests WHERE false)"
+            "SELECT (SELECT count((is_cancelling, is_unpublished, labels)) FROM {schema}.dag_gateway_requests"
+            " WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_keys WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_outputs WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_gates WHERE false)"

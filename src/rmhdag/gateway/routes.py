@@ -86,7 +86,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "/platform/requests",
         orders.list_requests,
         "RequestPage",
-        query={"status": STATE, "since": MOMENT, **PAGE},
+        query={"status": STATE, "since": MOMENT, "label": text("`aoi=oslo` or `aoi`; may be repeated"), **PAGE},
         has_references=True,
         aliases=("/platform/status",),
     ),

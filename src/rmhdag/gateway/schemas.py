@@ -50,6 +50,7 @@ def page(name: str, line: str) -> Schema:
 MOMENT = text(format="date-time")
 ANYTHING: Schema = {"type": "object", "additionalProperties": True}
 REFS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
+LABELS: Schema = {**REFS, "description": "The labels that you gave the order"}
 NUMBER: Schema = {"type": "integer"}
 FLAG: Schema = {"type": "boolean"}
 REQUEST_ID = text("The id of the order", example="5f0c6a52-8d0f-4c38-9a5e-0b1f7a3c2d1e")
@@ -67,6 +68,7 @@ ORDER_FIELDS: dict[str, Schema] = {
     "idempotency_key": optional(text("As the header Idempotency-Key", minLength=1, maxLength=128)),
     "supersede": {"type": "boolean", "description": "Replace an order with other parameters that is under way"},
     "previous_version": optional(text("Refused unless this is the version that is served now", maxLength=200)),
+    "labels": {**REFS, "description": "Keys and texts of your own, to find the order by", "maxProperties": 16},
     "dry_run": {"type": "boolean", "description": "Check everything, and order nothing"},
 }
 ADDRESS_FIELDS: dict[str, Schema] = {
@@ -149,6 +151,7 @@ SCHEMAS: dict[str, Schema] = {
         workflow_id=text(),
         platform_id=optional(text()),
         platform_refs=REFS,
+        labels=LABELS,
         status=STATE,
         submitted_at=MOMENT,
         completed_at=optional(MOMENT),
@@ -185,6 +188,7 @@ SCHEMAS: dict[str, Schema] = {
         workflow_id=text(),
         platform_id=optional(text()),
         platform_refs=REFS,
+        labels=LABELS,
         version=optional(text()),
         status=STATE,
         submitted_at=MOMENT,

@@ -259,6 +259,8 @@ class ApiRequest(Row):
     # Of an order over OGC API – Processes: addresses by the outcome that each is told, `success` always among them.
     subscriber: SmallJsonObject | None = None
     payload: InputJsonObject = Field(default_factory=dict)
+    # As the order gave them; those of its job may be changed later, and its client does not see that.
+    labels: JsonObject = Field(default_factory=dict)
 
 
 class BlobAsset(Row):

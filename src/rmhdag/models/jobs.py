@@ -28,6 +28,7 @@ from rmhdag.models.columns import (
     Timestamp,
     Url,
 )
+from rmhdag.models.labels import LabelKey, LabelValue
 from rmhdag.models.states import JOB_TERMINAL, NODE_TERMINAL, JobEnding, JobStatus, NodeStatus
 from rmhdag.models.table import Check, Index, Row, Table, one_of
 
@@ -122,6 +123,29 @@ class Job(Row):
     error: JsonObject | None = None
     # Of all results that the job uses, summed by code: see `models.data_warnings`.
     warnings: LargeJsonList | None = None
+
+
+class JobLabel(Row):
+    """A label of a job. Its owner neither reads nor writes it: to change labels never touches the job's own row, and
+    work goes on undisturbed.
+
+    `created_at` is the job's, so that each index has the jobs with a label in the order of lists.
+    """
+
+    table: ClassVar[Table] = Table(
+        name="dag_job_labels",
+        key=("job_id", "key"),
+        indexes=(
+            Index("value", ("namespace", "key", "value", "created_at", "job_id")),
+            Index("key", ("namespace", "key", "created_at", "job_id")),
+        ),
+    )
+
+    job_id: Id
+    key: LabelKey
+    namespace: Namespace = "default"
+    value: LabelValue
+    created_at: Stamped
 
 
 class PrunedJob(Row):

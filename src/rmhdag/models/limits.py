@@ -44,6 +44,9 @@ RESULT_BYTES = MB
 MAX_CHILDREN = 500_000
 NAMED_FAILURES = 100
 CHILD_DEPTH = 8
+LABELS_OF_A_JOB = 16
+LABEL_KEY_CHARACTERS = 63
+LABEL_VALUE_CHARACTERS = 200
 # What one step of an expansion may put into rows and payloads.
 EXPANSION_BYTES = 4 * MB
 INBOX_BYTES = 8 * KB
@@ -111,6 +114,9 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
         Limit("the output of a fan-in", PAYLOAD_BYTES, "bytes", "`aggregation_failed`: the fan-in fails"),
         Limit("failures that a fan-in names", NAMED_FAILURES, "", "the counts of the fan-out include the others"),
         Limit("child jobs in child jobs", CHILD_DEPTH, "levels", "the node fails"),
+        Limit("labels of a job or an order", LABELS_OF_A_JOB, "", "refused"),
+        Limit("the key of a label", LABEL_KEY_CHARACTERS, "characters", "refused"),
+        Limit("the value of a label", LABEL_VALUE_CHARACTERS, "characters", "refused"),
         Limit("an error message", MESSAGE_CHARACTERS, "characters", "the rest is cut off"),
     ),
     "Tasks": (

@@ -34,7 +34,7 @@ INSIDES = re.compile(
     re.DOTALL,
 )
 # Fields of an order that have parts.
-SENT = re.compile(r"/(?:input_params|platform_refs|subscriber)(?:/|$)")
+SENT = re.compile(r"/(?:input_params|labels|platform_refs|subscriber)(?:/|$)")
 HIDDEN = "…"
 MOST_CHARACTERS = 1_000
 # States of a review in which content is never served, and what its client can do.

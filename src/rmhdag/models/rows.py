@@ -18,7 +18,7 @@ from rmhdag.models.catalogue import CatalogueEntry, RevisionItem
 from rmhdag.models.clients import GatewayClient
 from rmhdag.models.data_tables import DataTable, TablePlace
 from rmhdag.models.history import JobEvent, OrchestratorEvent
-from rmhdag.models.jobs import Job, JobCommand, NodeState, PrunedJob, WaitingApproval
+from rmhdag.models.jobs import Job, JobCommand, JobLabel, NodeState, PrunedJob, WaitingApproval
 from rmhdag.models.promoted import PromotedEntry
 from rmhdag.models.queues import DeadLetter, InboxRow, OutboxRow, QueueMessage
 from rmhdag.models.quotas import NamespaceRow
@@ -31,7 +31,7 @@ from rmhdag.models.unpublishing import FileDeletion, Unpublishing
 
 # Grows with every change of a table. Code of a version below OLDEST_CODE_VERSION would damage such a database: before
 # version 13 it tells clients ids of orders that they do not know, at addresses that are meant for other messages.
-SCHEMA_VERSION = 14
+SCHEMA_VERSION = 15
 OLDEST_CODE_VERSION = 13
 
 ROWS: tuple[type[Row], ...] = (
@@ -45,6 +45,7 @@ ROWS: tuple[type[Row], ...] = (
     GatewayClient,
     NamespaceRow,
     Job,
+    JobLabel,
     PrunedJob,
     NodeState,
     WaitingApproval,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
@@ -84,14 +84,15 @@ class WorkOrder:
     supersede: bool = False
     # The version label that the submitter builds on: refused if another one is served by now.
     previous_version: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def digest(self) -> str:
         """Digest of the order's content, without its sender and its id."""
         apart = ("client_id", "is_client", "request_id", "idempotency_key")
         content = {name: getattr(self, name) for name in self.__slots__ if name not in apart}
         # Orders of versions of rmhdag that did not know these have the same digest as then.
-        for name in ("previous_version", "subscriber"):
-            if content[name] is None:
+        for name in ("previous_version", "subscriber", "labels"):
+            if not content[name]:
                 del content[name]
         return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
@@ -199,6 +200,7 @@ def _submission(work: WorkOrder, subscriber: Mapping[str, str] | None) -> Submis
         correlation_id=new_id() if work.is_client or work.request_id is None else work.request_id,
         # A job with an address says how it ended; the request knows who is told what.
         callback_url=work.callback_url if subscriber is None else subscriber["success"],
+        labels=work.labels,
     )
 
 
@@ -233,6 +235,7 @@ def _order(
             "platform_refs": dict(work.platform_refs or {}),
             "input_params": shown_inputs(definition, work.input_params),
         },
+        "labels": dict(work.labels),
     }
     if definition.produces is None:
         jobs.insert_jobs(conn, [row], source_app)

@@ -33,6 +33,7 @@ from rmhdag.store import assets, jobs, payloads, reruns, workflows
 from rmhdag.store.batch_rows import RevisionKey
 from rmhdag.store.connection import Conn
 from rmhdag.store.identity import new_id
+from rmhdag.store.job_labels import labels_of
 from rmhdag.workflow.definition import WorkflowDefinition
 
 
@@ -157,6 +158,7 @@ def rerun_job(
             "rerun": {"again": list(planned.scope.again), "keeps_children": list(planned.scope.keeps_children)},
             **({} if idempotency_key is None else {jobs.DIGEST: digest}),
         },
+        labels=labels_of(conn, old.namespace, old.job_id),
     )
     row |= {
         "rerun_of": old.job_id,

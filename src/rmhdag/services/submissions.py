@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
@@ -73,10 +73,14 @@ class Submission:
     idempotency_key: str | None = None
     correlation_id: str | None = None
     callback_url: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def digest(self) -> str:
         """Digest of the whole submission: a repeated key must come with the same content."""
         content = {name: getattr(self, name) for name in self.__slots__}
+        if not self.labels:
+            # As versions of rmhdag that knew no labels made it.
+            del content["labels"]
         return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
@@ -299,6 +303,7 @@ def _row_of(
         priority=submission.priority,
         fairness_key=submission.fairness_key,
         metadata=None if submission.idempotency_key is None else {jobs.DIGEST: submission.digest()},
+        labels=submission.labels,
     )
     return row | {
         **{name: getattr(submission, name) for name in STORED_AS_GIVEN},
@@ -344,6 +349,7 @@ def job_row(
     metadata: dict[str, Any] | None = None,
     trace_parent: str | None = None,
     payloads: Sequence[str] = (),
+    labels: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """A row for `insert_jobs`. It belongs to the current trace, unless another one is named. `payloads` are the hashes
     of what it needs besides its secrets."""
@@ -368,4 +374,5 @@ def job_row(
         # Parameters in the audit trail: without secrets, and short.
         "shown_params": summarise(params),
         **({"payloads": needed} if needed else {}),
+        **({"labels": dict(labels)} if labels else {}),
     }

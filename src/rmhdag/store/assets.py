@@ -75,6 +75,7 @@ class StoredRequest(NamedTuple):
     platform_id: str | None
     submitted_by: str
     callback_url: str | None
+    labels: dict[str, str]
 
 
 class RevisionLine(NamedTuple):
@@ -207,6 +208,7 @@ def insert_request(conn: Conn, row: Mapping[str, Any]) -> datetime:
         **row,
         "payload": orjson.dumps(row["payload"]).decode(),
         "subscriber": None if subscriber is None else orjson.dumps(subscriber).decode(),
+        "labels": orjson.dumps(row["labels"]).decode(),
     }
     made = conn.execute(SQL["insert_request"], given).fetchone()
     assert made is not None

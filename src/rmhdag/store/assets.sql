@@ -100,12 +100,12 @@ WHERE namespace = %(namespace)s AND asset_id = %(asset_id)s AND deleted_at IS NU
 -- name: insert_request
 INSERT INTO dag_api_requests (
     namespace, request_id, client_id, client_request_id, platform_id, workflow_id, asset_id, revision, job_id, joined,
-    submitted_by, idempotency_key, callback_url, digest, subscriber, payload
+    submitted_by, idempotency_key, callback_url, digest, subscriber, payload, labels
 )
 VALUES (
     %(namespace)s, %(request_id)s, %(client_id)s, %(client_request_id)s, %(platform_id)s, %(workflow_id)s, %(asset_id)s,
     %(revision)s, %(job_id)s, %(joined)s, %(submitted_by)s, %(idempotency_key)s, %(callback_url)s, %(digest)s,
-    %(subscriber)s::jsonb, %(payload)s::jsonb
+    %(subscriber)s::jsonb, %(payload)s::jsonb, %(labels)s::jsonb
 )
 RETURNING created_at
 
@@ -120,7 +120,7 @@ SELECT 1 FROM dag_waiting_approvals WHERE job_id = %(job_id)s LIMIT 1
 
 -- part: request
 SELECT request_id, COALESCE(client_request_id, request_id), client_id, workflow_id, asset_id, revision, job_id, joined,
-    created_at, digest, platform_id, submitted_by, callback_url
+    created_at, digest, platform_id, submitted_by, callback_url, labels
 FROM dag_api_requests
 
 -- name: find_request

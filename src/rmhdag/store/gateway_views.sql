@@ -3,7 +3,7 @@
 -- what its client calls it.
 SELECT
     r.namespace, COALESCE(r.client_request_id, r.request_id) AS request_id, r.request_id AS platform_request_id,
-    r.client_id, r.platform_id, r.payload->'platform_refs' AS platform_refs, r.workflow_id,
+    r.client_id, r.platform_id, r.payload->'platform_refs' AS platform_refs, r.labels, r.workflow_id,
     r.asset_id, r.revision, r.job_id, r.submitted_by, r.idempotency_key, r.created_at AS submitted_at,
     j.status::text AS job_status, j.completed_at, j.result_data, j.error, j.error_message, j.warnings,
     j.status = 'running' AND EXISTS (SELECT FROM dag_waiting_approvals AS w WHERE w.job_id = j.job_id) AS is_waiting,

@@ -15,6 +15,7 @@ from rmhdag.store.batch_rows import PieceOfFanOut, SubmissionKey, encode_rows
 from rmhdag.store.channels import NEW_JOBS
 from rmhdag.store.connection import Conn
 from rmhdag.store.crash_points import commit_site
+from rmhdag.store.job_labels import insert_labels
 from rmhdag.store.queries import load_queries
 
 SQL = load_queries(__file__)
@@ -41,8 +42,8 @@ class ClaimedJob(NamedTuple):
 
 def insert_jobs(conn: Conn, jobs: Sequence[dict[str, Any]], source_app: str) -> set[str]:
     """Insert submissions with their first event, and wake orchestrators; repeats are left out of the answer."""
-    if any("payloads" in job for job in jobs):
-        return _insert_with_payloads(conn, jobs, source_app)
+    if any("payloads" in job or "labels" in job for job in jobs):
+        return _insert_with_more(conn, jobs, source_app)
     return _insert_jobs(conn, jobs, source_app)
 
 
@@ -52,10 +53,13 @@ def _insert_jobs(conn: Conn, jobs: Sequence[dict[str, Any]], source_app: str) ->
     return set(row[0]) if row is not None and row[0] is not None else set()
 
 
-def _insert_with_payloads(conn: Conn, jobs: Sequence[dict[str, Any]], source_app: str) -> set[str]:
+def _insert_with_more(conn: Conn, jobs: Sequence[dict[str, Any]], source_app: str) -> set[str]:
+    """Most jobs have neither labels nor payloads, and cost one statement."""
     with conn.transaction():
         inserted = _insert_jobs(conn, jobs, source_app)
-        use_payloads(conn, [job for job in jobs if job["job_id"] in inserted])
+        new = [job for job in jobs if job["job_id"] in inserted]
+        use_payloads(conn, new)
+        insert_labels(conn, {job["job_id"]: job["labels"] for job in new if "labels" in job})
     return inserted
 
 

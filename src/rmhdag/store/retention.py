@@ -24,6 +24,7 @@ OF_JOBS = {
     "delete_results": "dag_task_results",
     "delete_checkpoints": "dag_checkpoints",
     "delete_commands": "dag_job_commands",
+    "delete_labels": "dag_job_labels",
     "delete_callbacks": "dag_callbacks",
     "delete_queued": "dag_queue_messages",
     "delete_requests": "dag_api_requests",

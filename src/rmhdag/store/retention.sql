@@ -132,6 +132,13 @@ USING (
 ) AS bite
 WHERE c.command_id = bite.command_id
 
+-- name: delete_labels
+DELETE FROM dag_job_labels AS l
+USING (
+    SELECT o.job_id, o.key FROM dag_job_labels AS o WHERE o.job_id = ANY(%(jobs)s) LIMIT %(limit)s
+) AS bite
+WHERE l.job_id = bite.job_id AND l.key = bite.key
+
 -- name: delete_callbacks
 DELETE FROM dag_callbacks AS c
 USING (

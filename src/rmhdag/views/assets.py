@@ -73,6 +73,7 @@ def read_request(conn: Conn, namespace: str, request_id: str) -> RequestView | N
         asset_id=request.asset_id,
         revision=request.revision,
         joined=request.joined,
+        labels=request.labels,
         **stands,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from psycopg import sql
 from psycopg.rows import class_row
 
 from rmhdag.models.api.jobs import JobCounts, JobSummary
+from rmhdag.models.labels import LabelFilter
 from rmhdag.models.states import JOB_TERMINAL, JobStatus
 from rmhdag.store.connection import Conn
 from rmhdag.store.queries import load_queries
@@ -26,10 +27,31 @@ LAST_LETTER = "\U0010ffff"
 ID_LETTERS = frozenset("0123456789abcdef")
 # Filters are added only where they are given: a plan for filters that may be there or not would fit none of them. One
 # moment for all lines, or the same line found in two ways would be two lines.
+COLUMNS = [name for name in JobSummary.model_fields if name not in ("duration_seconds", "labels")]
 SELECT = sql.SQL(
     "SELECT {}, EXTRACT(EPOCH FROM COALESCE(completed_at, statement_timestamp()) - started_at)::float8"
-    " AS duration_seconds FROM dag_jobs WHERE namespace = %(namespace)s"
-).format(sql.SQL(", ").join(sql.Identifier(name) for name in JobSummary.model_fields if name != "duration_seconds"))
+    " AS duration_seconds FROM dag_jobs"
+).format(sql.SQL(", ").join(map(sql.Identifier, COLUMNS)))
+OF_NAMESPACE = sql.SQL(" WHERE namespace = %(namespace)s")
+# Jobs with a label: an index has them in the order of lists. Columns are renamed, so that conditions on jobs need not
+# say whose columns they mean.
+OF_LABEL = sql.SQL(" FROM dag_job_labels AS {} WHERE namespace = %(namespace)s AND key = {}{}")
+LABELLED = sql.SQL(
+    " JOIN (SELECT job_id AS labelled_id, created_at AS labelled_at{}) AS labelled ON labelled_id = job_id"
+)
+# A subquery that the planner cannot make a join of: it takes keys and values for independent, expects few jobs, and
+# would read and sort all of them.
+HAS_TOO = sql.SQL("(SELECT true{} AND {}.job_id = l.job_id)")
+# No job with all labels is newer than the newest one with any of them: so a frequent label is not walked down to a
+# campaign of last year.
+NOT_NEWER = sql.SQL("created_at <= (SELECT max(created_at){})")
+# Entries of a label that are counted to find the rarest one of several.
+MOST_LABELLED = 2_000
+# Labels are read for the lines that are shown only.
+WITH_LABELS = sql.SQL(
+    "SELECT page.*, COALESCE((SELECT jsonb_object_agg(l.key, l.value) FROM dag_job_labels AS l"
+    " WHERE l.job_id = page.job_id), '{{}}') AS labels FROM ({}) AS page ORDER BY created_at DESC, job_id DESC"
+)
 # The same error but for numbers and ids in it is the same failure.
 FAILURE = sql.SQL(
     "left(md5(regexp_replace(left(COALESCE(error_message, ''), 500), '[0-9a-f]{{8,}}|[0-9]+', '#', 'g')), 12)"
@@ -51,6 +73,7 @@ WITHIN = sql.SQL(
 # Beyond that a list is long, and nobody wants to know how long.
 MOST_COUNTED = 10_000
 ORDER = sql.SQL(" ORDER BY created_at DESC, job_id DESC LIMIT %(limit)s")
+LABEL_ORDER = sql.SQL(" ORDER BY labelled_at DESC, labelled_id DESC LIMIT %(limit)s")
 
 
 class Cursor(NamedTuple):
@@ -87,6 +110,7 @@ class JobFilters:
     failure: str | None = None
     finished_since: datetime | None = None
     area: Area | None = None
+    labels: Sequence[LabelFilter] = ()
     text: str | None = None
     before: Cursor | None = None
     limit: int = 50
@@ -94,6 +118,7 @@ class JobFilters:
 
 def list_jobs(conn: Conn, namespace: str, filters: JobFilters) -> list[JobSummary]:
     query, parameters = compose(conn, namespace, replace(filters, limit=min(filters.limit, MOST_LINES)))
+    query = WITH_LABELS.format(query)
     with conn.cursor(row_factory=class_row(JobSummary)) as cursor:
         # Planned for what is given: whether a name is frequent or rare decides which index to walk.
         return cursor.execute(query, parameters, prepare=False).fetchall()
@@ -107,11 +132,14 @@ def count_jobs(conn: Conn, namespace: str, filters: JobFilters) -> JobCounts:
         query = sql.SQL("SELECT status, count(*) FROM ({}) AS matching GROUP BY status").format(query)
     else:
         parameters = {"namespace": namespace, "limit": MOST_COUNTED}
+        labelled = _labelled(conn, filters, parameters)
         parts = [
-            sql.SQL(
-                "SELECT {}, count(*) FROM"
-                " (SELECT 1 FROM dag_jobs WHERE namespace = %(namespace)s{} LIMIT %(limit)s) AS counted"
-            ).format(sql.Literal(str(status)), _narrowed(replace(filters, statuses=(status,)), parameters))
+            sql.SQL("SELECT {}, count(*) FROM (SELECT 1 FROM dag_jobs{}{}{} LIMIT %(limit)s) AS counted").format(
+                sql.Literal(str(status)),
+                labelled,
+                OF_NAMESPACE,
+                _narrowed(replace(filters, statuses=(status,)), parameters),
+            )
             for status in counts
         ]
         query = sql.SQL(" UNION ALL ").join(parts)
@@ -122,11 +150,11 @@ def count_jobs(conn: Conn, namespace: str, filters: JobFilters) -> JobCounts:
 
 def compose(conn: Conn, namespace: str, filters: JobFilters) -> tuple[sql.Composed, dict[str, Any]]:
     parameters: dict[str, Any] = {"namespace": namespace, "limit": min(filters.limit, MOST_COUNTED)}
-    head = SELECT + _narrowed(filters, parameters)
+    head = SELECT + _labelled(conn, filters, parameters) + OF_NAMESPACE + _narrowed(filters, parameters)
     if filters.text is None:
-        return head + ORDER, parameters
+        return head + _order(filters), parameters
     # Each way to match walks its own index in order; what they find is put together.
-    ways = [head + way + ORDER for way in _names(conn, namespace, filters.text, parameters)]
+    ways = [head + way + _order(filters) for way in _names(conn, namespace, filters.text, parameters)]
     job_ids = _named_jobs(conn, namespace, filters.text)
     if job_ids:
         parameters["named_jobs"] = job_ids
@@ -136,6 +164,52 @@ def compose(conn: Conn, namespace: str, filters: JobFilters) -> tuple[sql.Compos
         return head + sql.SQL(" AND false") + ORDER, parameters
     union = sql.SQL(" UNION ").join(sql.SQL("({})").format(way) for way in ways)
     return sql.SQL("SELECT * FROM ({}) AS found").format(union) + ORDER, parameters
+
+
+def _labelled(conn: Conn, filters: JobFilters, parameters: dict[str, Any]) -> sql.Composed:
+    """A join with the rarest of the labels that jobs must have, which also have the others. What is known of a job's
+    place in the list is said of its label, too: so far its index is walked.
+    """
+    if not filters.labels:
+        return sql.Composed([])
+    for number, label in enumerate(filters.labels):
+        parameters |= {f"label_key_{number}": label.key, f"label_value_{number}": label.value}
+    rarest, *others = _rarest_first(conn, filters.labels, parameters)
+    narrower = _places(filters, parameters)
+    for number in others:
+        narrower.append(NOT_NEWER.format(_of_label("o", number, filters.labels)))
+        narrower.append(HAS_TOO.format(_of_label("o", number, filters.labels), sql.Identifier("o")))
+    return LABELLED.format(_of_label("l", rarest, filters.labels) + _and(narrower))
+
+
+def _rarest_first(conn: Conn, labels: Sequence[LabelFilter], parameters: dict[str, Any]) -> list[int]:
+    numbers = list(range(len(labels)))
+    if len(labels) == 1:
+        return numbers
+    counts = [
+        sql.SQL("(SELECT count(*) FROM (SELECT 1{} LIMIT {}) AS counted)").format(
+            _of_label("l", number, labels), sql.Literal(MOST_LABELLED)
+        )
+        for number in numbers
+    ]
+    row = conn.execute(sql.SQL("SELECT ") + sql.SQL(", ").join(counts), parameters, prepare=False).fetchone()
+    assert row is not None
+    return sorted(numbers, key=lambda number: int(row[number]))
+
+
+def _of_label(name: str, number: int, labels: Sequence[LabelFilter]) -> sql.Composed:
+    value = sql.SQL(" AND value = {}").format(sql.Placeholder(f"label_value_{number}"))
+    return OF_LABEL.format(
+        sql.Identifier(name),
+        sql.Placeholder(f"label_key_{number}"),
+        sql.SQL("") if labels[number].value is None else value,
+    )
+
+
+def _order(filters: JobFilters) -> sql.Composable:
+    """The same moments and ids, by the table whose index has them so. Were both tables joined by the moment as well,
+    the planner would take the product of their probabilities, and expect one job where there are thousands."""
+    return LABEL_ORDER if filters.labels else ORDER
 
 
 def _narrowed(filters: JobFilters, parameters: dict[str, Any]) -> sql.Composed:
@@ -167,12 +241,6 @@ def _narrowed(filters: JobFilters, parameters: dict[str, Any]) -> sql.Composed:
                 "WHERE r.root_job_id = %(root_job_id)s AND r.rerun_of IS NOT NULL))"
             )
         )
-    if filters.since is not None:
-        parameters["since"] = filters.since
-        clauses.append(sql.SQL("created_at >= %(since)s"))
-    if filters.until is not None:
-        parameters["until"] = filters.until
-        clauses.append(sql.SQL("created_at < %(until)s"))
     if filters.finished_since is not None:
         parameters["finished_since"] = filters.finished_since
         clauses.append(sql.SQL("completed_at >= %(finished_since)s"))
@@ -182,9 +250,25 @@ def _narrowed(filters: JobFilters, parameters: dict[str, Any]) -> sql.Composed:
     if filters.area is not None:
         parameters |= filters.area._asdict()
         clauses.append(WITHIN)
+    return _and([*clauses, *_places(filters, parameters)])
+
+
+def _places(filters: JobFilters, parameters: dict[str, Any]) -> list[sql.Composable]:
+    """Where in the list."""
+    clauses: list[sql.Composable] = []
+    if filters.since is not None:
+        parameters["since"] = filters.since
+        clauses.append(sql.SQL("created_at >= %(since)s"))
+    if filters.until is not None:
+        parameters["until"] = filters.until
+        clauses.append(sql.SQL("created_at < %(until)s"))
     if filters.before is not None:
         parameters |= {"before_at": filters.before.created_at, "before_id": filters.before.job_id}
         clauses.append(sql.SQL("(created_at, job_id) < (%(before_at)s, %(before_id)s::text)"))
+    return clauses
+
+
+def _and(clauses: Sequence[sql.Composable]) -> sql.Composed:
     return sql.Composed([part for clause in clauses for part in (sql.SQL(" AND "), clause)])
 
 

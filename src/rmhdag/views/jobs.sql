@@ -10,6 +10,7 @@ SELECT
     EXTRACT(EPOCH FROM COALESCE(j.completed_at, clock_timestamp()) - j.started_at)::float8 AS duration_seconds,
     clock_timestamp() AS seen_at,
     j.metadata->'rerun' AS rerun,
+    COALESCE((SELECT jsonb_object_agg(l.key, l.value) FROM dag_job_labels AS l WHERE l.job_id = j.job_id), '{}') AS labels,
     CASE WHEN j.completed_at IS NULL THEN (
 -- include: handlers
     ) END AS handlers

@@ -71,6 +71,9 @@ PLANTED = {
     "payloads_are_there_for_their_jobs": """
         INSERT INTO dag_payload_uses (sha256, holder) SELECT repeat('a', 64), job_id FROM dag_jobs
     """,
+    "labels_go_with_their_jobs": """
+        INSERT INTO dag_job_labels (job_id, key, value, created_at) VALUES ('gone', 'aoi', 'oslo', '2000-01-01')
+    """,
     "uses_of_payloads_go_with_their_jobs": """
         INSERT INTO dag_payload_uses (sha256, holder, created_at) VALUES (repeat('a', 64), 'gone', '2000-01-01')
     """,

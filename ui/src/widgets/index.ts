@@ -6,6 +6,7 @@ export * from "./dialog";
 export * from "./filters";
 export * from "./icon";
 export * from "./json-tree";
+export * from "./labels";
 export * from "./layout";
 export * from "./progress";
 export * from "./split";

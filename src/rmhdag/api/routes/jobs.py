@@ -37,6 +37,8 @@ from rmhdag.models.api.previews import JobPreview
 from rmhdag.models.api.progress import JobProgressList
 from rmhdag.models.columns import Id, IdempotencyKey, Name
 from rmhdag.models.jobs import CommandOutcome
+from rmhdag.models.labels import GivenFilter, read_filter
+from rmhdag.models.limits import LABELS_OF_A_JOB
 from rmhdag.models.plain_text import refuse_deceiving
 from rmhdag.models.refusals import Kind, Refusal
 from rmhdag.models.scopes import Scope
@@ -156,6 +158,13 @@ def read_filters(
             description="Published something that touches this area: west,south,east,north in degrees",
         ),
     ] = None,
+    label: Annotated[
+        list[GivenFilter] | None,
+        Query(
+            max_length=LABELS_OF_A_JOB,
+            description="Has this label, as `aoi=oslo`, or one with this key, as `aoi`; several: has them all",
+        ),
+    ] = None,
     q: Annotated[
         Name | None,
         Query(description="The beginning of a job's id, workflow, submitter or correlation; plain characters"),
@@ -177,6 +186,7 @@ def read_filters(
         root_job_id=root_job_id,
         rerun_of=rerun_of,
         parent_job_id=parent_job_id,
+        labels=[read_filter(text) for text in label or ()],
         text=q,
     )
 

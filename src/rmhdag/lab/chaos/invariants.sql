@@ -144,6 +144,14 @@ FROM dag_payload_uses AS u
 WHERE u.created_at >= %(since)s
     AND NOT EXISTS (SELECT FROM dag_payloads AS p WHERE p.namespace = u.namespace AND p.sha256 = u.sha256)
 
+-- name: labels_go_with_their_jobs
+-- Their time is the job's, which was not deleted before its retention.
+SELECT l.job_id, format('label %%s is left', l.key)
+FROM dag_job_labels AS l
+WHERE l.created_at < now() - %(stale_seconds)s * interval '1 s'
+    AND NOT EXISTS (SELECT FROM dag_jobs AS j WHERE j.job_id = l.job_id)
+    AND NOT EXISTS (SELECT FROM dag_pruned_jobs AS p WHERE p.job_id = l.job_id)
+
 -- name: uses_of_payloads_go_with_their_jobs
 SELECT u.sha256, format('used by job %%s, which is not there', u.holder)
 FROM dag_payload_uses AS u

@@ -12,6 +12,7 @@ from rmhdag.models.assets import ApprovalState, AssetKind, BlobState, Classifica
 from rmhdag.models.columns import IdempotencyKey, InputJsonObject, Name, Priority, ShownObject, Url, varchar
 from rmhdag.models.data_tables import TableState
 from rmhdag.models.id_types import RequestId
+from rmhdag.models.labels import Labels
 from rmhdag.models.limits import BODY_BYTES
 from rmhdag.models.plain_text import refuse_deceiving
 from rmhdag.models.records import TableRole, Zone
@@ -78,6 +79,7 @@ class WorkOrderBody(RequestBody):
     previous_version: Annotated[str, varchar(128, min_length=1)] | None = Field(
         default=None, description="The version label that this builds on; 409 if another one is served by now"
     )
+    labels: Labels = Field(default_factory=dict, description="Keys and texts to find the order and its job by")
     dry_run: bool = Field(default=False, strict=True, description="Say what would happen, and create nothing")
 
 
@@ -121,6 +123,7 @@ class RequestView(ApiModel):
     asset_id: str | None
     revision: int | None
     joined: bool
+    labels: dict[str, str] = Field(default_factory=dict, description="As the order gave them")
 
 
 class AssetSummary(ApiModel):

@@ -11,7 +11,8 @@ from rmhdag.models.api.problems import ProblemBody
 from rmhdag.models.api.progress import JobProgress
 from rmhdag.models.columns import Id, IdempotencyKey, InputJsonObject, Name, Priority, ShownObject, Url, varchar
 from rmhdag.models.jobs import CommandOutcome
-from rmhdag.models.limits import BODY_BYTES, JOBS_IN_A_BATCH, REASON_CHARACTERS
+from rmhdag.models.labels import GivenKey, Labels
+from rmhdag.models.limits import BODY_BYTES, JOBS_IN_A_BATCH, LABELS_OF_A_JOB, REASON_CHARACTERS
 from rmhdag.models.plain_text import refuse_deceiving, refuse_deceiving_lines
 from rmhdag.models.states import JobEnding, JobStatus
 
@@ -54,6 +55,7 @@ class JobSubmission(RequestBody):
         default=None, description="The same key and content again answers with the same job; so does the header"
     )
     submitted_by: Name | None = Field(default=None, description="In whose name; only with the scope `admin`")
+    labels: Labels = Field(default_factory=dict, description="Keys and texts to find it by; reruns have the same")
 
 
 class SubmissionRequest(JobSubmission):
@@ -129,6 +131,7 @@ class JobSummary(ApiModel):
     completed_at: datetime | None = None
     error_message: str | None = None
     duration_seconds: float | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
 
 
 class JobPage(ApiModel):
@@ -203,6 +206,30 @@ class CommandAnswerBody(ApiModel):
     command_id: str
     outcome: CommandOutcome | None
     reason: str
+
+
+class LabelChanges(RequestBody):
+    """Other labels stay as they are."""
+
+    put: Labels = Field(default_factory=dict, description="Labels that the job gets, or that get another value")
+    remove: Annotated[list[GivenKey], FailFast()] = Field(
+        default_factory=list,
+        max_length=LABELS_OF_A_JOB,
+        description="Keys of labels that go, if the job has them",
+    )
+
+    @model_validator(mode="after")
+    def _check_keys(self) -> Self:
+        both = self.put.keys() & set(self.remove)
+        if both:
+            raise ValueError(f"the label {min(both)!r} is put and removed: leave one of the two out")
+        return self
+
+
+class JobLabels(ApiModel):
+    job_id: str
+    labels: dict[str, str] = Field(description="All that the job has now")
+    changed: bool = Field(description="Whether that is different from before")
 
 
 class RetryRequest(RequestBody):

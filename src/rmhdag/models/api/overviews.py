@@ -73,6 +73,7 @@ class JobOverview(ApiModel):
     started_at: datetime | None
     completed_at: datetime | None
     error_message: str | None
+    labels: dict[str, str] = Field(default_factory=dict)
     error: ErrorView | None = Field(description="The error of the node that failed the job, if it has a code")
     warnings: list[WarningView] = Field(description="Of all results that it uses, summed by code")
     input_params: ShownObject

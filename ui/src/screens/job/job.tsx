@@ -24,6 +24,7 @@ import {
   Facts,
   Icon,
   JsonTree,
+  LabelList,
   Loading,
   NoPermission,
   Page,
@@ -265,6 +266,7 @@ function Head({ store, job }: { store: JobStore; job: Overview }): JSX.Element {
               </span>
             ) : null,
           ],
+          ["Labels", <LabelList key="labels" labels={job.labels} />],
           ["Correlation", job.correlation_id ? <span class="mono">{job.correlation_id}</span> : null],
           [
             "Owner",

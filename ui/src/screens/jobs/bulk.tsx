@@ -8,7 +8,7 @@ const AT_ONCE = 4;
 const MOST_PREVIEWED = 20;
 
 /** All of them, a few at a time; what fails does not stop the others. */
-async function each<T>(items: readonly T[], run: (item: T) => Promise<void>): Promise<string[]> {
+export async function each<T>(items: readonly T[], run: (item: T) => Promise<void>): Promise<string[]> {
   const problems: string[] = [];
   const queue = [...items];
   const lane = async () => {
@@ -24,7 +24,7 @@ async function each<T>(items: readonly T[], run: (item: T) => Promise<void>): Pr
   return problems;
 }
 
-function report(done: number, what: string, problems: readonly string[], to?: string): void {
+export function report(done: number, what: string, problems: readonly string[], to?: string): void {
   if (problems.length === 0) toast({ kind: "done", text: `${what}: ${counted(done, "job")}.`, ...(to ? { to } : {}) });
   else {
     const text = `${what}: ${counted(done, "job")}. ${counted(problems.length, "was", "were")} refused: ${problems[0]}`;

@@ -1,6 +1,6 @@
 /** What the list shows of a job. */
 import { durationText, Link, type Model, persisted, shortId } from "~/core";
-import { type Column, Duration, ProgressBar, Status, sharesOf, Time } from "~/widgets";
+import { type Column, Duration, LabelList, ProgressBar, Status, sharesOf, Time } from "~/widgets";
 import type { Job } from "./rows";
 
 type Progress = Model<"JobProgress">;
@@ -11,6 +11,7 @@ export const OPTIONAL: readonly (readonly [string, string])[] = [
   ["created", "Submitted"],
   ["duration", "Duration"],
   ["by", "By"],
+  ["labels", "Labels"],
   ["correlation", "Correlation"],
   ["id", "Id"],
 ];
@@ -33,7 +34,12 @@ function Slowness({ job, usual }: { job: Job; usual: Usual | undefined }) {
   );
 }
 
-export function columnsOf(progress: ReadonlyMap<string, Progress>, usual: readonly Usual[]): Column<Job>[] {
+/** Labels have a column where some of the jobs have any. */
+export function columnsOf(
+  progress: ReadonlyMap<string, Progress>,
+  usual: readonly Usual[],
+  hasLabels: boolean,
+): Column<Job>[] {
   const byWorkflow = new Map(usual.map((one) => [one.workflow_id, one]));
   const all: Column<Job>[] = [
     {
@@ -105,6 +111,13 @@ export function columnsOf(progress: ReadonlyMap<string, Progress>, usual: readon
       cell: (job) => <span class="cut">{job.submitted_by}</span>,
     },
     {
+      id: "labels",
+      title: "Labels",
+      width: "11rem",
+      hide: "medium",
+      cell: (job) => <LabelList labels={job.labels} />,
+    },
+    {
       id: "correlation",
       title: "Correlation",
       width: "9rem",
@@ -123,7 +136,7 @@ export function columnsOf(progress: ReadonlyMap<string, Progress>, usual: readon
       ),
     },
   ];
-  return all.filter((column) => !hiddenColumns.value.includes(column.id));
+  return all.filter((column) => !hiddenColumns.value.includes(column.id) && (hasLabels || column.id !== "labels"));
 }
 
 const EMPTY = { total: 0, completed: 0, failed: 0, skipped: 0, cancelled: 0, running: 0 };

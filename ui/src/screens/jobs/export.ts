@@ -1,5 +1,5 @@
 /** The list as a file. */
-import { api, ok } from "~/core";
+import { api, labelTexts, ok } from "~/core";
 import type { JobQuery } from "./query";
 import type { Job } from "./rows";
 
@@ -16,6 +16,7 @@ const COLUMNS = [
   "completed_at",
   "duration_seconds",
   "error_message",
+  "labels",
 ] as const satisfies readonly (keyof Job)[];
 
 /** All jobs of a query, up to 10,000. */
@@ -40,7 +41,9 @@ function cell(value: unknown): string {
 }
 
 export function toCsv(jobs: readonly Job[]): string {
-  const lines = jobs.map((job) => COLUMNS.map((name) => cell(job[name])).join(","));
+  const lines = jobs.map((job) =>
+    COLUMNS.map((name) => cell(name === "labels" ? labelTexts(job.labels ?? {}).join(" ") : job[name])).join(","),
+  );
   return `${[COLUMNS.join(","), ...lines].join("\r\n")}\r\n`;
 }
 

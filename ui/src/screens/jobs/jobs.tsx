@@ -34,7 +34,8 @@ import { canCancel, cancelJobs, canRerun, canRetry, retryJobs } from "./bulk";
 import { columnsOf, hiddenColumns, OPTIONAL } from "./columns";
 import { JobDetailRow } from "./detail-row";
 import { readAll, saveFile, toCsv } from "./export";
-import { parseQuery, STATUSES, tokens, WORDS, withStatus, withWord } from "./query";
+import { LabelDialog } from "./label-dialog";
+import { parseQuery, STATUSES, tokens, WORDS, withoutToken, withStatus, withWord } from "./query";
 import { type Job, JobRows } from "./rows";
 
 interface SavedView {
@@ -79,6 +80,7 @@ export default function Jobs(): JSX.Element {
   );
   const chosen = list.rows.value.filter((job) => selected.has(job.job_id));
   const clear = () => setSelected(new Set());
+  const [labelling, setLabelling] = useState(false);
   useKeys(() => {
     if (chosen.length === 0 || !may("operate")) return [];
     return [
@@ -90,9 +92,11 @@ export default function Jobs(): JSX.Element {
         group: "List",
         run: () => retryJobs(chosen, true, clear),
       },
+      { keys: "t", label: "Label the selected jobs", group: "List", run: () => setLabelling(true) },
     ];
   }, [selected, list.rows.value]);
-  const columns = columnsOf(list.progress.value, usual.data.value?.workflows ?? []);
+  const hasLabels = list.rows.value.some((job) => Object.keys(job.labels ?? {}).length > 0);
+  const columns = columnsOf(list.progress.value, usual.data.value?.workflows ?? [], hasLabels);
   return (
     <Page
       title="Jobs"
@@ -110,7 +114,7 @@ export default function Jobs(): JSX.Element {
     >
       <FilterBar
         label="Filter the jobs"
-        placeholder="status:failed workflow:raster_processing since:2h, or the beginning of an id or name"
+        placeholder="status:failed workflow:raster_processing label:aoi=oslo since:2h, or the beginning of an id or name"
         text={text}
         onChange={(next) => setText(next.trim(), { replace: false })}
         problem={problem}
@@ -129,7 +133,7 @@ export default function Jobs(): JSX.Element {
         {tokens(text)
           .filter((token) => token.word !== undefined && token.word !== "status" && token.word !== "area")
           .map((token) => (
-            <Chip key={token.text} onRemove={() => setText(withWord(text, token.word ?? "", null), { replace: false })}>
+            <Chip key={token.text} onRemove={() => setText(withoutToken(text, token), { replace: false })}>
               {token.word}: {token.value}
             </Chip>
           ))}
@@ -141,7 +145,17 @@ export default function Jobs(): JSX.Element {
         <Views text={text} onChoose={(next) => setText(next, { replace: false })} />
         <ColumnPicker />
       </FilterBar>
-      {chosen.length > 0 ? <SelectionBar chosen={chosen} onClear={clear} /> : null}
+      {chosen.length > 0 ? <SelectionBar chosen={chosen} onClear={clear} onLabel={() => setLabelling(true)} /> : null}
+      {labelling && chosen.length > 0 ? (
+        <LabelDialog
+          jobs={chosen}
+          onClose={() => setLabelling(false)}
+          onDone={(labels) => {
+            list.relabel(labels);
+            clear();
+          }}
+        />
+      ) : null}
       {list.fresh.value.length > 0 ? (
         <button type="button" class="jobs-fresh" onClick={() => list.showFresh()}>
           {countText(list.fresh.value.length)} new
@@ -223,7 +237,13 @@ function List({ list, text, hasFilter, onClear, children }: ListProps): JSX.Elem
   );
 }
 
-function SelectionBar({ chosen, onClear }: { chosen: readonly Job[]; onClear: () => void }): JSX.Element {
+interface SelectionBarProps {
+  chosen: readonly Job[];
+  onClear: () => void;
+  onLabel: () => void;
+}
+
+function SelectionBar({ chosen, onClear, onLabel }: SelectionBarProps): JSX.Element {
   return (
     <div class="jobs-selection" role="toolbar" aria-label="Actions on the selected jobs">
       <strong>{counted(chosen.length, "job")} selected</strong>
@@ -237,6 +257,9 @@ function SelectionBar({ chosen, onClear }: { chosen: readonly Job[]; onClear: ()
           </Button>
           <Button icon="play" disabled={!canRerun(chosen)} onClick={() => retryJobs(chosen, true, onClear)}>
             Run again
+          </Button>
+          <Button icon="edit" onClick={onLabel}>
+            Label…
           </Button>
         </>
       ) : null}

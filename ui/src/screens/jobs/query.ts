@@ -1,4 +1,5 @@
 /** The query language of the list: `status:failed workflow:ndvi since:2h by:ada` and plain words. */
+import { labelProblem } from "~/core/labels";
 import { parseSince } from "~/core/time";
 
 export const STATUSES = ["pending", "running", "completed", "failed", "cancelled"] as const;
@@ -10,6 +11,7 @@ export const WORDS: Record<string, string> = {
   workflow: "id of a workflow",
   by: "who submitted it",
   correlation: "the caller's own name for it",
+  label: "a label such as aoi=oslo, or its key; tag: is the same",
   since: "created in the last 2h, 30m, 7d, or since 2026-11-01",
   until: "created before",
   finished: "finished in the last 24h, or since a date",
@@ -31,6 +33,7 @@ export interface JobQuery {
   bbox?: string;
   rerun_of?: string;
   parent_job_id?: string;
+  label?: string[];
   q?: string;
 }
 
@@ -69,6 +72,10 @@ export function parseQuery(text: string): { query: JobQuery; problem?: string } 
       const wrong = value.split(",").find((one) => !(STATUSES as readonly string[]).includes(one));
       if (wrong !== undefined) return { query, problem: `There is no status “${wrong}”: ${STATUSES.join(", ")}.` };
       query.status = [...(query.status ?? []), ...(value.split(",") as JobStatus[])];
+    } else if (word === "label" || word === "tag") {
+      const wrong = labelProblem(value);
+      if (wrong) return { query, problem: wrong };
+      query.label = [...(query.label ?? []), value];
     } else if (word in MOMENTS) {
       const moment = parseSince(value);
       if (!moment) return { query, problem: `“${value}” is no time: write 2h, 30m, 7d or a date such as 2026-11-01.` };
@@ -95,6 +102,14 @@ export function withWord(text: string, word: string, value: string | null): stri
   const rest = tokens(text).filter((token) => token.word !== word);
   const shown = value === null ? [] : [`${word}:${/\s/.test(value) ? `"${value}"` : value}`];
   return [...rest.map((token) => token.text), ...shown].join(" ");
+}
+
+/** The query without one of its parts; another one of the same word stays. */
+export function withoutToken(text: string, gone: Token): string {
+  return tokens(text)
+    .map((token) => token.text)
+    .filter((one) => one !== gone.text)
+    .join(" ");
 }
 
 /** `status:` with this status added or taken away. */

@@ -134,6 +134,14 @@ export class JobRows {
     );
   }
 
+  /** What was just changed; the stream of events has nothing about labels. */
+  relabel(labels: ReadonlyMap<string, Record<string, string>>): void {
+    this.rows.value = this.rows.peek().map((job) => {
+      const now = labels.get(job.job_id);
+      return now ? { ...job, labels: now } : job;
+    });
+  }
+
   showFresh(): void {
     batch(() => {
       this.rows.value = [...this.fresh.peek(), ...this.rows.peek()];

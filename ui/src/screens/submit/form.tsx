@@ -5,10 +5,12 @@ import {
   type ApiError,
   api,
   asApiError,
+  labelTexts,
   type Model,
   may,
   navigate,
   ok,
+  readLabels,
   to,
   toast,
   useQuery,
@@ -18,6 +20,7 @@ import { Button, Code, ErrorBox, Section, Tabs } from "~/widgets";
 import { Field } from "./field";
 import { FilePicker } from "./file-picker";
 import { fieldOf, type Input, inputsOf, sentValues, type Values, widgetOf } from "./inputs";
+import { LabelField } from "./label-field";
 import { Presets } from "./presets";
 import { DryRun } from "./preview";
 import { cliText, curlText, type Order, pythonText } from "./snippets";
@@ -33,6 +36,7 @@ export function SubmitForm({ workflow }: { workflow: Model<"WorkflowDetail"> }):
   const [touched, setTouched] = useState(false);
   const [platform_id, setPlatform] = useQuery("platform");
   const [refs, setRefs] = useState<Record<string, string>>({});
+  const [labelText, setLabelText] = useState("");
   const [picking, setPicking] = useState<Input>();
   const [preview, setPreview] = useState<Preview>();
   const [checkError, setCheckError] = useState<ApiError>();
@@ -47,7 +51,8 @@ export function SubmitForm({ workflow }: { workflow: Model<"WorkflowDetail"> }):
   );
   const platform = platforms.data.value?.find((one) => one.platform_id === platform_id);
   const sent = sentValues(inputs, values);
-  const order: Order = { workflow_id, values: sent, platform_id: platform ? platform_id : undefined, refs };
+  const { put: labels, problem: labelProblem } = readLabels(labelText, false);
+  const order: Order = { workflow_id, values: sent, platform_id: platform ? platform_id : undefined, refs, labels };
   const text = JSON.stringify(order);
 
   // A link such as ?from=JOB takes over the parameters of an earlier job.
@@ -56,6 +61,7 @@ export function SubmitForm({ workflow }: { workflow: Model<"WorkflowDetail"> }):
     ok(api.GET("/api/v1/jobs/{job_id}", { params: { path: { job_id: from } } })).then(
       (job) => {
         setValues(job.input_params as Values);
+        setLabelText(labelTexts(job.labels ?? {}).join("\n"));
         setTouched(true);
       },
       (problem: unknown) => setError(asApiError(problem)),
@@ -67,7 +73,7 @@ export function SubmitForm({ workflow }: { workflow: Model<"WorkflowDetail"> }):
     const control = new AbortController();
     const timer = window.setTimeout(async () => {
       try {
-        const body = { workflow_id, input_params: sent, dry_run: true, priority: 0 };
+        const body = { workflow_id, input_params: sent, labels, dry_run: true, priority: 0 };
         const answer = platform
           ? await ok(
               api.POST("/api/v1/submit", {
@@ -105,7 +111,10 @@ export function SubmitForm({ workflow }: { workflow: Model<"WorkflowDetail"> }):
     setBusy(true);
     setError(undefined);
     try {
-      const body = { workflow_id, input_params: sent, idempotency_key: key.current, dry_run: false, priority: 0 };
+      const body = {
+        ...{ workflow_id, input_params: sent, labels },
+        ...{ idempotency_key: key.current, dry_run: false, priority: 0 },
+      };
       const job_id = platform
         ? (
             (await ok(
@@ -138,7 +147,7 @@ export function SubmitForm({ workflow }: { workflow: Model<"WorkflowDetail"> }):
       noValidate
       onSubmit={(event) => {
         event.preventDefault();
-        if (preview?.valid) void send();
+        if (preview?.valid && !labelProblem) void send();
       }}
     >
       <div class="submit-main">
@@ -275,6 +284,7 @@ export function SubmitForm({ workflow }: { workflow: Model<"WorkflowDetail"> }):
             </div>
           </Section>
         ) : null}
+        <LabelField text={labelText} problem={labelProblem} onText={setLabelText} />
       </div>
       <aside class="submit-side">
         <DryRun workflow={workflow} preview={preview} error={checkError} others={others} touched={touched} />
@@ -285,7 +295,7 @@ export function SubmitForm({ workflow }: { workflow: Model<"WorkflowDetail"> }):
           type="submit"
           class="button-large"
           busy={busy}
-          disabled={!preview?.valid || !may("submit")}
+          disabled={!preview?.valid || labelProblem !== undefined || !may("submit")}
         >
           Submit
         </Button>

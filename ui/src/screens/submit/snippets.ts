@@ -1,4 +1,5 @@
 /** The same submission for a terminal and a program. */
+import { type Labels, labelTexts } from "~/core/labels";
 import type { Values } from "./inputs";
 
 export interface Order {
@@ -6,11 +7,12 @@ export interface Order {
   values: Values;
   platform_id?: string | undefined;
   refs?: Record<string, string> | undefined;
+  labels?: Labels;
 }
 
 const quoted = (text: string): string => (/^[\w./:,@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-export function cliText({ workflow_id, values, platform_id, refs }: Order): string {
+export function cliText({ workflow_id, values, platform_id, refs, labels }: Order): string {
   const params = Object.entries(values).map(([name, value]) =>
     quoted(`${name}=${typeof value === "string" ? value : JSON.stringify(value)}`),
   );
@@ -21,11 +23,19 @@ export function cliText({ workflow_id, values, platform_id, refs }: Order): stri
         ...Object.entries(refs ?? {}).flatMap(([name, value]) => ["--ref", quoted(`${name}=${value}`)]),
       ]
     : [];
-  return ["rmhdag submit", quoted(workflow_id), ...params, ...platform, "--wait"].join(" ");
+  const labelled = labelTexts(labels ?? {}).flatMap((text) => ["--label", quoted(text)]);
+  return ["rmhdag submit", quoted(workflow_id), ...params, ...platform, ...labelled, "--wait"].join(" ");
 }
 
-export function bodyOf({ workflow_id, values, platform_id, refs }: Order): Record<string, unknown> {
-  return { workflow_id, input_params: values, ...(platform_id ? { platform_id, platform_refs: refs ?? {} } : {}) };
+const hasLabels = (labels: Labels | undefined): labels is Labels => Object.keys(labels ?? {}).length > 0;
+
+export function bodyOf({ workflow_id, values, platform_id, refs, labels }: Order): Record<string, unknown> {
+  return {
+    workflow_id,
+    input_params: values,
+    ...(platform_id ? { platform_id, platform_refs: refs ?? {} } : {}),
+    ...(hasLabels(labels) ? { labels } : {}),
+  };
 }
 
 export function curlText(order: Order): string {
@@ -51,9 +61,10 @@ function python(value: unknown): string {
   return JSON.stringify(value);
 }
 
-export function pythonText({ workflow_id, values, platform_id, refs }: Order): string {
+export function pythonText({ workflow_id, values, platform_id, refs, labels }: Order): string {
   const head = "from rmhdag import Client\n\nwith Client() as client:\n";
   if (platform_id)
-    return `${head}    order = client.submit_request(\n        ${JSON.stringify(workflow_id)},\n        ${python(values)},\n        platform_id=${JSON.stringify(platform_id)},\n        platform_refs=${python(refs ?? {})},\n    )\n    print(order.job_id)\n`;
-  return `${head}    job = client.submit(${JSON.stringify(workflow_id)}, ${python(values)}).wait(progress=True)\n    print(job.outputs)\n`;
+    return `${head}    order = client.submit_request(\n        ${JSON.stringify(workflow_id)},\n        ${python(values)},\n        platform_id=${JSON.stringify(platform_id)},\n        platform_refs=${python(refs ?? {})},\n${hasLabels(labels) ? `        labels=${python(labels)},\n` : ""}    )\n    print(order.job_id)\n`;
+  const more = hasLabels(labels) ? `, labels=${python(labels)}` : "";
+  return `${head}    job = client.submit(${JSON.stringify(workflow_id)}, ${python(values)}${more}).wait(progress=True)\n    print(job.outputs)\n`;
 }
