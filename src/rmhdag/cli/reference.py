@@ -19,6 +19,7 @@ from rmhdag.models.api.assets import (
     VersionView,
 )
 from rmhdag.models.api.attention import Attention
+from rmhdag.models.api.clients import IdentityView
 from rmhdag.models.api.data_errors import WarningView
 from rmhdag.models.api.jobs import JobSummary
 from rmhdag.models.api.nodes import NodeView
@@ -160,6 +161,9 @@ JSON_OBJECTS = {
     "workers": f"workers [{fields_of(WorkerSummary)}]",
     "orchestrators drain": "process, draining, has_ended",
     "workers drain": "process, draining, has_ended",
+    "clients identities": f"identities [{fields_of(IdentityView)}]",
+    "clients bind": fields_of(IdentityView),
+    "clients unbind": fields_of(IdentityView),
     "keys create": f"{KEY}, key",
     "keys list": f"keys [{KEY}]",
     "keys rotate": f"{KEY}, key",

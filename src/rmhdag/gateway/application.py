@@ -25,12 +25,14 @@ from rmhdag.gateway.configuration import GatewayConfiguration
 from rmhdag.gateway.database import Database
 from rmhdag.gateway.files import Downloads
 from rmhdag.gateway.forwarding import Forwarder
+from rmhdag.gateway.key_uses import KeyUses
 from rmhdag.gateway.keys import Keys
 from rmhdag.gateway.problems import RETRY_SECONDS, Problem
 from rmhdag.gateway.rate_limits import RateLimits
 from rmhdag.gateway.readiness import Readiness
 from rmhdag.gateway.reads import Reads
 from rmhdag.gateway.routes import DEPRECATED_AT, Match, Routes
+from rmhdag.gateway.tokens import Tokens
 
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -55,7 +57,6 @@ class Gateway:
         self.templates: Mapping[str, Mapping[str, str]] = settings.service_templates()
         self._database = Database(settings.gateway_database_url or "", schema_name, pooled=pooled)
         self._limits = RateLimits()
-        self._keys = Keys(self._database, settings.client_quota_defaults(), self._limits)
         self._routes = Routes()
         self._delayed = 0
         self.reads = Reads(self._database, with_outputs=bool(self.templates))
@@ -64,6 +65,9 @@ class Gateway:
             "" if settings.gateway_key is None else settings.gateway_key.get_secret_value(),
             seconds=settings.gateway_forward_seconds,
         )
+        tokens = Tokens(self.forwarder.read_token)
+        self._keys = Keys(self._database, settings.client_quota_defaults(), self._limits, tokens)
+        self._uses = KeyUses(self.forwarder.note_uses)
         self.downloads = Downloads()
         self.readiness = Readiness(
             settings.missing_variables(),
@@ -80,6 +84,7 @@ class Gateway:
             await send({"type": "websocket.close", "code": 1003, "reason": ""})
 
     async def close(self) -> None:
+        await self._uses.close()
         await self._database.close()
         await self.forwarder.close()
 
@@ -144,6 +149,7 @@ class Gateway:
             return _describe(path, request.method)
         text = _presented(request)
         holder = await self._keys.holder_of(text, address_of(request, self.settings.gateway_trusted_proxies))
+        self._uses.note(holder)
         headers |= self._limits.take(holder.namespace, holder.client_id, holder.quotas)
         match = self._routes.find(request.method, path)
         if not holder.may(*match.operation.scopes):

@@ -259,6 +259,7 @@ class Reads:
         query = self._text(
             "SELECT (SELECT count((is_cancelling, is_unpublished)) FROM {schema}.dag_gateway_requests WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_keys WHERE false)"
+            " + (SELECT count(*) FROM {schema}.dag_gateway_identities WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_outputs WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_gates WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_files WHERE false) AS rows, EXISTS ("

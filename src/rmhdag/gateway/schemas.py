@@ -291,7 +291,7 @@ SCHEMAS: dict[str, Schema] = {
     "RolledBack": closed(rolled_back_to=NUMBER, number=NUMBER),
     "Me": closed(
         client_id=text(),
-        key=text("The beginning of the key"),
+        key=optional(text("The beginning of the key; null with a token")),
         scopes=listed(text()),
         sandbox={**FLAG, "description": "Every order is a dry run"},
         expires_at=optional(MOMENT),

@@ -15,7 +15,7 @@ from rmhdag.models.assets import (
 from rmhdag.models.audit import AuditRecord
 from rmhdag.models.callbacks import Callback, CallbackEndpoint
 from rmhdag.models.catalogue import CatalogueEntry, RevisionItem
-from rmhdag.models.clients import GatewayClient
+from rmhdag.models.clients import ClientIdentity, GatewayClient
 from rmhdag.models.data_tables import DataTable, TablePlace
 from rmhdag.models.history import JobEvent, OrchestratorEvent
 from rmhdag.models.jobs import Job, JobCommand, NodeState, PrunedJob, WaitingApproval
@@ -31,7 +31,7 @@ from rmhdag.models.unpublishing import FileDeletion, Unpublishing
 
 # Grows with every change of a table. Code of a version below OLDEST_CODE_VERSION would damage such a database: before
 # version 13 it tells clients ids of orders that they do not know, at addresses that are meant for other messages.
-SCHEMA_VERSION = 14
+SCHEMA_VERSION = 15
 OLDEST_CODE_VERSION = 13
 
 ROWS: tuple[type[Row], ...] = (
@@ -43,6 +43,7 @@ ROWS: tuple[type[Row], ...] = (
     Worker,
     ApiKey,
     GatewayClient,
+    ClientIdentity,
     NamespaceRow,
     Job,
     PrunedJob,

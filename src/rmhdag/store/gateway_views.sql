@@ -59,6 +59,14 @@ FROM dag_api_keys AS k
 LEFT JOIN dag_clients AS c ON c.namespace = k.namespace AND c.client_id = k.name
 WHERE k.kind = 'key' AND k.scopes ?| ARRAY['b2b', 'ops', 'reviewer', 'admin']
 
+-- name: dag_gateway_identities
+-- Whose tokens are those of a client, each with what its client may use.
+SELECT
+    i.identity_id, i.namespace, i.client_id, i.issuer, i.kind, i.value, i.scopes, i.expires_at,
+    COALESCE(c.active, true) AS is_active, COALESCE(c.quotas, '{}'::jsonb) AS quotas
+FROM dag_client_identities AS i
+LEFT JOIN dag_clients AS c ON c.namespace = i.namespace AND c.client_id = i.client_id
+
 -- name: dag_gateway_assets
 -- One row per client and asset that it has ordered.
 SELECT
