@@ -25,7 +25,7 @@ from rmhdag.models.api.jobs import JobSummary
 from rmhdag.models.api.nodes import NodeView
 from rmhdag.models.api.overviews import JobOverview, NodeOverview
 from rmhdag.models.api.platforms import PlatformView
-from rmhdag.models.api.previews import OrderPreview, PreviewProblem
+from rmhdag.models.api.previews import JobEstimate, OrderPreview, PreviewProblem
 from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
 from rmhdag.models.api.promoted import PromotedView
 from rmhdag.models.api.queues import QueueStatus
@@ -94,10 +94,11 @@ JSON_OBJECTS = {
     "demo": "job_id, cog, item, thumbnail, asset",
     "submit": "job_id, workflow_id, workflow_version",
     "submit --platform": "job_id, workflow_id, workflow_version, request_id, asset_id, revision, joined",
-    "submit --dry-run": "workflow_id, workflow_version, input_params, dry_run",
+    "submit --dry-run": f"workflow_id, workflow_version, input_params, estimate [{fields_of(JobEstimate)}], dry_run",
     "submit --dry-run --platform": fields_of(OrderPreview)
     .replace("problems", f"problems [{fields_of(PreviewProblem)}]")
-    .replace("warnings", "warnings [code, message]"),
+    .replace("warnings", "warnings [code, message]")
+    .replace("estimate", f"estimate [{fields_of(JobEstimate)}]"),
     "submit --wait": f"{JOB}, node_counts, nodes [{NODE}]",
     "jobs": f"jobs [{fields_of(JobSummary)}], next",
     "job": f"{JOB}, node_counts, nodes [{NODE}, reason], reruns [job_id, status]",
