@@ -58,6 +58,7 @@ def gateway(
     answer, /readyz says what is missing, and nothing else is served. It does not support TLS: keep it on loopback
     behind a proxy with TLS.
     """
+    from rmhdag.gateway.application import Gateway
     from rmhdag.gateway.server import serve
 
     if parent is not None:
@@ -71,7 +72,13 @@ def gateway(
             warn(f"{name} is not set: the gateway serves only /livez and /readyz")
         say(f"gateway (process {os.getpid()}) listens on {address_of(place)}")
         give_memory_back()
-        serve(settings, settings.schema_name, place, pooled=settings.database_pooled)
+        application = Gateway(
+            settings,
+            schema_name=settings.schema_name,
+            pooled=settings.database_pooled,
+            retention_days=settings.retention_days,
+        )
+        serve(application, place)
     say("stopped")
 
 

@@ -19,6 +19,8 @@ from rmhdag.gateway.forwarding import for_partners
 from rmhdag.gateway.problems import Problem, invalid, not_found
 from rmhdag.gateway.reads import STATES, Place
 from rmhdag.gateway.service_urls import facts_of, services_of
+from rmhdag.gateway.stac_links import with_links
+from rmhdag.gateway.standing import standing
 from rmhdag.models.partner_orders import (
     ENDED,
     moment,
@@ -40,6 +42,8 @@ KEY_HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
 MOST_KEY_CHARACTERS = 128
 # Only platforms' own callers say in whose name they act.
+# How many orders others have placed is not among them.
+ESTIMATE = ("tasks", "input_bytes", "p50_seconds", "p95_seconds")
 NOT_YOURS = ("submitted_by", "client_id", "namespace")
 # What the API says of jobs and nodes, in the words of those who place orders.
 WORDS_FOR_PARTNERS = {
@@ -222,6 +226,7 @@ def shown_plan(facts: dict[str, Any], own: str) -> dict[str, Any]:
         "version": facts["version_label"],
         "waits_for_review": facts["waits_for_review"],
         "served_version": facts["current_version"],
+        "estimate": None if facts["estimate"] is None else {name: facts["estimate"][name] for name in ESTIMATE},
         "problems": problems,
         "warnings": [{"code": line["code"], "message": shown_text(line["message"])} for line in facts["warnings"]],
     }
@@ -272,9 +277,11 @@ async def results(call: Call) -> Response:
     for rel, name in (("item", "stac_item"), ("collection", "stac_collection")):
         if services.get(name):
             links.append({"rel": rel, "href": services[name], "type": "application/json"})
-    names = ("request_id", "status", "completed_at", "result", "error", "warnings", "services", "version")
+    names = ("request_id", "status", "partial", "completed_at", "expires_at", "result", "error", "warnings")
+    names = (*names, "services", "version")
     headers = {} if order["status"] in ENDED else {"Retry-After": str(POLL_SECONDS)}
     files = [shown_file(call, order["request_id"], line) for line in lines]
+    order["result"] = with_links(order["result"], {file["sha256"]: file["href"] for file in files})
     return call.answer({**{name: order[name] for name in names}, "files": files, "links": links}, headers=headers)
 
 
@@ -376,7 +383,7 @@ async def until_ended(call: Call, request_id: str, wait_seconds: float) -> dict[
             return None
         row, percent = sighting
         if state_of(row) in ENDED or time.monotonic() + pause > deadline:
-            return {**shown_status(row, percent), "services": services(call, row)}
+            return {**shown_status(row, percent), **standing(call, row), "services": services(call, row)}
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, 1.0)
 

@@ -51,10 +51,14 @@ MOMENT = text(format="date-time")
 ANYTHING: Schema = {"type": "object", "additionalProperties": True}
 REFS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 NUMBER: Schema = {"type": "integer"}
+SECONDS: Schema = {"type": "number", "minimum": 0}
 FLAG: Schema = {"type": "boolean"}
 REQUEST_ID = text("The id of the order", example="5f0c6a52-8d0f-4c38-9a5e-0b1f7a3c2d1e")
 STATE = text("completed and failed are final", enum=["pending", "running", "awaiting_approval", "completed", "failed"])
 LINKS = closed(status=text(), results=text())
+
+PARTIAL = optional({**FLAG, "description": "Parts of it have failed; null if that is not known"})
+EXPIRY = optional({**MOMENT, "description": "Until then it is kept; null: until the data is unpublished or deleted"})
 
 ORDER_FIELDS: dict[str, Schema] = {
     "workflow_id": text("What to do: GET /platform/workflows lists them", minLength=1, maxLength=64),
@@ -114,12 +118,22 @@ SCHEMAS: dict[str, Schema] = {
         version=optional(text("What your platform would call it")),
         waits_for_review={**FLAG, "description": "The data would be seen only after an approval"},
         served_version=optional(text("The version that can be seen now")),
+        estimate=optional(ref("Estimate")),
         problems=listed(closed(code=text(), pointer=text("RFC 6901, into the order"), detail=text())),
         warnings=listed(closed(code=text(), message=text())),
     ),
+    "Estimate": closed(
+        tasks=optional({**NUMBER, "description": "Null if their number depends on what is found on the way"}),
+        input_bytes=optional({**NUMBER, "description": "Of the files that are named; null if that is not known"}),
+        p50_seconds=optional({**SECONDS, "description": "Half of such orders took no longer, in the last 30 days"}),
+        p95_seconds=optional({**SECONDS, "description": "95 of 100 such orders took no longer"}),
+    ),
     "DryRun": closed(dry_run={"type": "boolean", "enum": [True]}, plan=ref("Plan")),
     "BatchAnswer": closed(accepted=NUMBER, refused=NUMBER, orders=listed(ANYTHING)),
-    "Progress": closed(percent={"type": "number", "minimum": 0, "maximum": 100}),
+    "Progress": closed(
+        percent={"type": "number", "minimum": 0, "maximum": 100},
+        message=text("For people; its words may change"),
+    ),
     "Error": closed(
         code=text("Never changes its meaning"),
         category=text("Who can do something about it"),
@@ -152,7 +166,10 @@ SCHEMAS: dict[str, Schema] = {
         status=STATE,
         submitted_at=MOMENT,
         completed_at=optional(MOMENT),
+        updated_at={**MOMENT, "description": "When it last changed"},
+        expires_at=EXPIRY,
         progress=ref("Progress"),
+        partial=PARTIAL,
         result=optional(ANYTHING),
         error=optional(ref("Error")),
         warnings=listed(ref("Warning")),
@@ -163,7 +180,9 @@ SCHEMAS: dict[str, Schema] = {
     "Results": closed(
         request_id=REQUEST_ID,
         status=STATE,
+        partial=PARTIAL,
         completed_at=optional(MOMENT),
+        expires_at=EXPIRY,
         result=optional(ANYTHING),
         error=optional(ref("Error")),
         warnings=listed(ref("Warning")),

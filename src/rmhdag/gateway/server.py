@@ -12,7 +12,6 @@ from contextlib import contextmanager
 import uvicorn
 
 from rmhdag.gateway.application import Gateway
-from rmhdag.gateway.configuration import GatewayConfiguration
 
 GRACE_SECONDS = 5
 # Longer than partners pause between two polls, and longer than the proxies before us.
@@ -62,6 +61,6 @@ class GatewayServer(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def serve(settings: GatewayConfiguration, schema_name: str, listener: socket.socket, *, pooled: bool) -> None:
+def serve(gateway: Gateway, listener: socket.socket) -> None:
     """Until SIGTERM or Ctrl-C."""
-    GatewayServer(Gateway(settings, schema_name=schema_name, pooled=pooled)).run(sockets=[listener])
+    GatewayServer(gateway).run(sockets=[listener])
