@@ -202,6 +202,24 @@ def test_an_order_is_cancelled_and_retried_by_its_client(gateway: Served, platfo
     assert client.get(f"/platform/status/{request_id}").json()["status"] == "completed"
 
 
+def test_a_repeated_retry_is_one_retry(gateway: Served, platform: Platform) -> None:
+    client = gateway.client()
+    seat = platform.seat()
+    request_id = order(client).json()["request_id"]
+    assert client.post(f"/platform/requests/{request_id}/cancel").status_code == 202
+    seat.work()
+    path, key = f"/platform/requests/{request_id}/retry", {"Idempotency-Key": "again/1"}
+    first = client.post(path, headers=key)
+    assert first.status_code == 202, first.text
+    assert "idempotency-replayed" not in first.headers
+    for _ in range(2):
+        repeat = client.post(path, headers=key)
+        assert (repeat.status_code, repeat.json()) == (202, first.json())
+        assert repeat.headers["idempotency-replayed"] == "true"
+        platform.finish(seat)
+    assert platform.count("dag_jobs") == 2
+
+
 def test_an_order_may_be_cancelled_twice_while_its_work_stops(gateway: Served, platform: Platform) -> None:
     client = gateway.client()
     seat = platform.seat()

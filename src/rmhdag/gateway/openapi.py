@@ -92,6 +92,7 @@ def _operation(operation: Operation, path: str) -> dict[str, Any]:
             "description": "The status, if it was final in the time that `Prefer: wait=n` allows; or a dry run",
             "content": {"application/json": {"schema": {"anyOf": [ref("Status"), ref("DryRun")]}}},
         }
+    if operation.takes_key:
         described["parameters"].append(
             {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "minLength": 1, "maxLength": 128}}
         )

@@ -44,6 +44,8 @@ MOST_KEY_CHARACTERS = 128
 # Only platforms' own callers say in whose name they act.
 # How many orders others have placed is not among them.
 ESTIMATE = ("tasks", "input_bytes", "p50_seconds", "p95_seconds")
+# What a result has of a status.
+OF_RESULTS = "request_id status partial completed_at expires_at result error warnings services version".split()
 NOT_YOURS = ("submitted_by", "client_id", "namespace")
 # What the API says of jobs and nodes, in the words of those who place orders.
 WORDS_FOR_PARTNERS = {
@@ -277,12 +279,10 @@ async def results(call: Call) -> Response:
     for rel, name in (("item", "stac_item"), ("collection", "stac_collection")):
         if services.get(name):
             links.append({"rel": rel, "href": services[name], "type": "application/json"})
-    names = ("request_id", "status", "partial", "completed_at", "expires_at", "result", "error", "warnings")
-    names = (*names, "services", "version")
     headers = {} if order["status"] in ENDED else {"Retry-After": str(POLL_SECONDS)}
     files = [shown_file(call, order["request_id"], line) for line in lines]
     order["result"] = with_links(order["result"], {file["sha256"]: file["href"] for file in files})
-    return call.answer({**{name: order[name] for name in names}, "files": files, "links": links}, headers=headers)
+    return call.answer({**{name: order[name] for name in OF_RESULTS}, "files": files, "links": links}, headers=headers)
 
 
 async def list_requests(call: Call) -> Response:
@@ -323,8 +323,15 @@ async def retry(call: Call) -> Response:
     """Run the failed parts of an order again; what is done is kept."""
     call.allow()
     row = await find(call)
-    await forward_to_job(call, row, "retry", {}, call.request.headers.get(KEY_HEADER))
-    return call.answer({"request_id": row["request_id"], "status": "accepted"}, 202, locate(call, row))
+    key = call.request.headers.get(KEY_HEADER)
+    headers = locate(call, row)
+    # The order has moved on to the job that this key has made: the API would look at that job, and find nothing to do.
+    if key is not None and row["retry_key"] == key:
+        refuse_order_of_others(call, row)
+        headers[REPLAYED] = "true"
+    else:
+        await forward_to_job(call, row, "retry", {}, key)
+    return call.answer({"request_id": row["request_id"], "status": "accepted"}, 202, headers)
 
 
 async def list_deliveries(call: Call) -> Response:

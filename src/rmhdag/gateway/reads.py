@@ -26,7 +26,8 @@ STATUS_COLUMNS = """
     r.job_id, r.submitted_at, r.client_id, r.job_status, r.completed_at, r.result_data, r.error, r.warnings,
     r.is_waiting, r.is_cancelling, r.revision_status, r.revision_completed_at, r.outputs, r.revision_error,
     r.revision_warnings, r.review_state, r.clearance, r.version_label, r.content_hash, r.decision_reason, r.kind,
-    r.current_revision, r.is_deleted, r.is_unpublished, r.job_updated_at, r.decided_at"""
+    r.current_revision, r.is_deleted, r.is_unpublished, r.job_updated_at, r.decided_at,
+    r.retry_key"""
 LINE_COLUMNS = """
     r.request_id, r.platform_request_id, r.workflow_id, r.platform_id, r.platform_refs, r.version_label,
     r.submitted_at, r.completed_at, r.job_status, r.is_waiting, r.is_cancelling, r.revision_status, r.review_state"""
@@ -259,7 +260,7 @@ class Reads:
     async def check(self) -> Row:
         """Whether every view is there, and whether this role could write."""
         query = self._text(
-            "SELECT (SELECT count((is_unpublished, decided_at)) FROM {schema}.dag_gateway_requests WHERE false)"
+            "SELECT (SELECT count((is_unpublished, retry_key)) FROM {schema}.dag_gateway_requests WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_keys WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_identities WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_outputs WHERE false)"

@@ -5,7 +5,8 @@ SELECT
     r.namespace, COALESCE(r.client_request_id, r.request_id) AS request_id, r.request_id AS platform_request_id,
     r.client_id, r.platform_id, r.payload->'platform_refs' AS platform_refs, r.workflow_id,
     r.asset_id, r.revision, r.job_id, r.submitted_by, r.idempotency_key, r.created_at AS submitted_at,
-    j.status::text AS job_status, j.completed_at, j.updated_at AS job_updated_at, j.result_data, j.error, j.error_message, j.warnings,
+    j.status::text AS job_status, j.completed_at, j.updated_at AS job_updated_at,
+    CASE WHEN j.rerun_of IS NOT NULL THEN j.idempotency_key END AS retry_key, j.result_data, j.error, j.error_message, j.warnings,
     j.status = 'running' AND EXISTS (SELECT FROM dag_waiting_approvals AS w WHERE w.job_id = j.job_id) AS is_waiting,
     j.completed_at IS NULL AND (
         j.ending = 'cancelled' OR EXISTS (
