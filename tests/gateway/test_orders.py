@@ -202,6 +202,22 @@ def test_an_order_is_cancelled_and_retried_by_its_client(gateway: Served, platfo
     assert client.get(f"/platform/status/{request_id}").json()["status"] == "completed"
 
 
+def test_a_list_has_a_beginning_and_an_end(gateway: Served, platform: Platform) -> None:
+    client = gateway.client()
+    first, second = (
+        order(client, platform_refs={**REFS, "resource_id": name}).json()["submitted_at"] for name in ("r1", "r2")
+    )
+
+    def listed(**times: str) -> list[str]:
+        return [line["submitted_at"] for line in client.get("/platform/requests", params=times).json()["requests"]]
+
+    assert listed() == [second, first]
+    assert listed(since=second) == [second]
+    # The end is not part of it, so that two spans that touch have no order twice.
+    assert listed(until=second) == [first]
+    assert listed(since=first, until=second) == [first]
+
+
 def test_a_repeated_retry_is_one_retry(gateway: Served, platform: Platform) -> None:
     client = gateway.client()
     seat = platform.seat()
@@ -312,7 +328,16 @@ def test_pages_have_links_and_miss_nothing(gateway: Served, platform: Platform) 
 @pytest.mark.parametrize(
     "query",
     [
-        *("limit=0", "limit=501", "limit=x", "status=done", "since=yesterday", "cursor=x", "limit=1&limit=2"),
+        *(
+            "limit=0",
+            "limit=501",
+            "limit=x",
+            "status=done",
+            "since=yesterday",
+            "until=7",
+            "cursor=x",
+            "limit=1&limit=2",
+        ),
         *("cursor=W10", "limit=000005000000", f"limit={'9' * 5000}"),
     ],
 )

@@ -294,7 +294,8 @@ async def list_requests(call: Call) -> Response:
         call.holder,
         state=state,
         since=call.moment("since"),
-        refs=call.references("status", "since", "limit", "cursor"),
+        until=call.moment("until"),
+        refs=call.references("status", "since", "until", "limit", "cursor"),
         before=call.cursor(),
         limit=call.limit() + 1,
     )

@@ -32,6 +32,7 @@ CHANGES = (
         "A status has `updated_at`, `expires_at`, `partial` and `progress.message`; a result has `expires_at` and "
         "`partial`.",
     ),
+    Change("2026-11-19", "`GET /platform/requests` takes `until` beside `since`."),
     Change("2026-11-19", "A retry that is repeated with its Idempotency-Key gets the same answer."),
     Change("2026-11-19", "Answers of older names of routes carry `Sunset` beside `Deprecation`."),
     Change(

@@ -119,6 +119,7 @@ class Reads:
         *,
         state: str | None,
         since: datetime | None,
+        until: datetime | None = None,
         refs: Mapping[str, Any] | None,
         before: Place | None,
         limit: int,
@@ -126,6 +127,8 @@ class Reads:
         conditions = [_scope(holder), *_state_condition(state)]
         if since is not None:
             conditions.append("r.submitted_at >= %(since)s")
+        if until is not None:
+            conditions.append("r.submitted_at < %(until)s")
         if refs:
             conditions.append("r.platform_refs @> %(refs)s::text::jsonb")
         if before is not None:
@@ -135,7 +138,7 @@ class Reads:
             " ORDER BY r.submitted_at DESC, r.request_id DESC LIMIT %(limit)s"
         )
         at, last = before if before is not None else (None, None)
-        parameters = _given(holder, since=since, refs=_json(refs), at=at, before=last, limit=limit)
+        parameters = _given(holder, since=since, until=until, refs=_json(refs), at=at, before=last, limit=limit)
         return await self._database.read(query, parameters)
 
     async def shares_job(self, row: Row) -> bool:

@@ -90,7 +90,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "/platform/requests",
         orders.list_requests,
         "RequestPage",
-        query={"status": STATE, "since": MOMENT, **PAGE},
+        query={"status": STATE, "since": MOMENT, "until": MOMENT, **PAGE},
         has_references=True,
         aliases=("/platform/status",),
     ),
