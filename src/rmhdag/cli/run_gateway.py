@@ -58,7 +58,6 @@ def gateway(
     answer, /readyz says what is missing, and nothing else is served. It does not support TLS: keep it on loopback
     behind a proxy with TLS.
     """
-    from rmhdag.gateway.application import Gateway
     from rmhdag.gateway.server import serve
 
     if parent is not None:
@@ -72,13 +71,8 @@ def gateway(
             warn(f"{name} is not set: the gateway serves only /livez and /readyz")
         say(f"gateway (process {os.getpid()}) listens on {address_of(place)}")
         give_memory_back()
-        application = Gateway(
-            settings,
-            schema_name=settings.schema_name,
-            pooled=settings.database_pooled,
-            retention_days=settings.retention_days,
-        )
-        serve(application, place)
+        pooled, days = settings.database_pooled, settings.retention_days
+        serve(settings, settings.schema_name, place, pooled=pooled, retention_days=days)
     say("stopped")
 
 

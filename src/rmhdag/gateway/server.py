@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from rmhdag.gateway.application import Gateway
+from rmhdag.gateway.configuration import GatewayConfiguration
 
 GRACE_SECONDS = 5
 # Longer than partners pause between two polls, and longer than the proxies before us.
@@ -61,6 +62,14 @@ class GatewayServer(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def serve(gateway: Gateway, listener: socket.socket) -> None:
+def serve(
+    settings: GatewayConfiguration,
+    schema_name: str,
+    listener: socket.socket,
+    *,
+    pooled: bool,
+    retention_days: float = 30.0,
+) -> None:
     """Until SIGTERM or Ctrl-C."""
+    gateway = Gateway(settings, schema_name=schema_name, pooled=pooled, retention_days=retention_days)
     GatewayServer(gateway).run(sockets=[listener])

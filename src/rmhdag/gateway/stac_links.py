@@ -12,11 +12,11 @@ SHA256_PREFIX = "1220"
 def with_links(value: Any, hrefs: Mapping[str, str]) -> Any:
     """`hrefs` by the SHA-256 of a file."""
     if isinstance(value, dict):
-        shown = {key: with_links(inner, hrefs) for key, inner in value.items()}
+        copy = {key: with_links(inner, hrefs) for key, inner in value.items()}
         if is_item(value):
-            shown["assets"] = _assets(value["assets"], hrefs)
-            shown["links"] = [link for link in value.get("links", []) if _is_absolute(link)]
-        return shown
+            copy["assets"] = _assets(value["assets"], hrefs)
+            copy["links"] = [link for link in value.get("links", []) if _is_absolute(link)]
+        return copy
     return [with_links(inner, hrefs) for inner in value] if isinstance(value, list) else value
 
 
@@ -25,13 +25,13 @@ def is_item(value: Mapping[str, Any]) -> bool:
 
 
 def _assets(assets: Mapping[str, Any], hrefs: Mapping[str, str]) -> dict[str, Any]:
-    shown = {}
+    reachable = {}
     for name, asset in assets.items():
         checksum = asset.get("file:checksum") if isinstance(asset, dict) else None
         href = hrefs.get(checksum.removeprefix(SHA256_PREFIX)) if isinstance(checksum, str) else None
         if href is not None:
-            shown[name] = {**asset, "href": href}
-    return shown
+            reachable[name] = {**asset, "href": href}
+    return reachable
 
 
 def _is_absolute(link: Any) -> bool:

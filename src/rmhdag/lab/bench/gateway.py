@@ -19,7 +19,6 @@ import httpx
 import orjson
 from psycopg.conninfo import make_conninfo
 
-from rmhdag.gateway.application import Gateway
 from rmhdag.gateway.configuration import GatewayConfiguration
 from rmhdag.gateway.server import serve
 from rmhdag.lab.bench import workflows
@@ -105,7 +104,7 @@ class RunningGateway:
 def serve_gateway(port: int, **settings: Any) -> None:
     """What the process does."""
     with socket.create_server(("127.0.0.1", port)) as listener:
-        serve(Gateway(GatewayConfiguration.model_validate(settings), schema_name=SCHEMA), listener)
+        serve(GatewayConfiguration.model_validate(settings), SCHEMA, listener, pooled=False)
 
 
 class Caller:
