@@ -13,6 +13,7 @@ from rmhdag.api.identity import OPEN, is_open
 from rmhdag.models.assets import BlobAsset
 from rmhdag.models.callbacks import Callback
 from rmhdag.models.catalogue import CatalogueEntry
+from rmhdag.models.clients import ClientIdentity, IdentityKind
 from rmhdag.models.promoted import PromotedEntry
 from rmhdag.models.queues import DeadLetter
 from rmhdag.models.records import Zone
@@ -67,6 +68,7 @@ UNKNOWN = {
     "namespace": "nobodys",
     "platform_id": "nobodys",
     "client_id": "nobodys",
+    "identity_id": "0123456789abcdef",
     "name": "no-service",
     "call_id": "0190a0b0c0d07e0f8a0b0c0d0e0f0a13",
     "promoted_id": "not-promoted",
@@ -159,7 +161,16 @@ def things(api: Served) -> Iterator[dict[str, str]]:
             job_id=job_id,
             created_at=now,
         )
-        for row in (letter, callback, item, service, service_call, promoted, file):
+        identity = ClientIdentity(
+            identity_id="fedcba9876543210",
+            client_id=UNKNOWN["client_id"],
+            issuer="https://login.example.org",
+            kind=IdentityKind.SUBJECT,
+            value="somebody",
+            created_by="test",
+            created_at=now,
+        )
+        for row in (letter, callback, item, service, service_call, promoted, file, identity):
             insert_rows(platform.conn, "dagapp", [row])
         made = orjson.dumps({"one": stored.as_json()})
         platform.conn.execute("UPDATE dag_jobs SET result_data = %s WHERE job_id = %s", [made.decode(), job_id])
@@ -185,6 +196,7 @@ def things(api: Served) -> Iterator[dict[str, str]]:
             "call_id": service_call.call_id,
             "promoted_id": promoted.promoted_id,
             "blob_id": file.blob_id,
+            "identity_id": identity.identity_id,
         }
     finally:
         platform.close()

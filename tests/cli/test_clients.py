@@ -35,3 +35,40 @@ def test_quotas_are_set_shown_listed_and_reset(cli: Any) -> None:
     wrong = cli("set", "acme", "nothing=1")
     assert wrong.returncode == ExitCode.USAGE
     assert "there is no quota 'nothing'" in wrong.stderr
+
+
+ISSUER = "https://login.example.org/v2.0"
+
+
+def test_tokens_are_bound_to_a_client_listed_and_refused_again(cli: Any) -> None:
+    assert "rmhdag clients bind acme" in cli("identities", "acme").stderr
+    application = ("--issuer", ISSUER, "--application", "5d6f", "--scope", "b2b")
+    bound = cli("bind", "acme", *application, "--expires", "30")
+    assert bound.returncode == 0, bound.stderr
+    assert "application 5d6f" in bound.stderr
+    identity_id = bound.stdout.strip()
+    taken = cli("bind", "bolt", *application)
+    assert taken.returncode == ExitCode.CONFLICT
+    assert "bound to a client already" in taken.stderr
+    [line] = json.loads(cli("identities", "acme", "--json").stdout)["identities"]
+    assert (line["identity_id"], line["scopes"], line["last_used_at"]) == (identity_id, ["b2b"], None)
+    assert line["expires_at"] is not None
+    assert "5d6f" in cli("identities", "acme").stdout
+    assert cli("unbind", "bolt", identity_id).returncode == ExitCode.NOT_FOUND
+    assert "refuses tokens of application 5d6f" in cli("unbind", "acme", identity_id).stderr
+    assert json.loads(cli("identities", "acme", "--json").stdout)["identities"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--issuer", ISSUER, "--scope", "b2b"), "name --application or --subject"),
+        (("--issuer", ISSUER, "--scope", "b2b", "--application", "a", "--subject", "b"), "--application or --subject"),
+        (("--issuer", ISSUER, "--scope", "admin", "--subject", "b"), "tokens of partners have"),
+        (("--issuer", "nobody", "--scope", "b2b", "--subject", "b"), "issuer"),
+    ],
+)
+def test_what_cannot_be_bound(cli: Any, arguments: tuple[str, ...], words: str) -> None:
+    refused = cli("bind", "acme", *arguments)
+    assert refused.returncode == ExitCode.USAGE
+    assert words in refused.stderr

@@ -24,12 +24,13 @@ def test_an_order_is_accepted_followed_and_completed(gateway: Served, platform: 
     assert accepted.headers["location"] == f"/platform/status/{request_id}"
     assert accepted.headers["retry-after"] == "2"
     pending = client.get(accepted.headers["location"])
-    assert (pending.json()["status"], pending.json()["progress"]) == ("pending", {"percent": 0.0})
+    assert pending.json()["status"] == "pending"
+    assert pending.json()["progress"] == {"percent": 0.0, "message": "waits to be started"}
     assert pending.headers["retry-after"] == "2"
     platform.finish(platform.seat())
     done = client.get(accepted.headers["location"]).json()
     assert (done["status"], done["result"], done["error"]) == ("completed", {"n": 7}, None)
-    assert done["progress"] == {"percent": 100.0}
+    assert done["progress"] == {"percent": 100.0, "message": "completed"}
     assert done["platform_refs"] == REFS
     assert [(one["number"], one["status"], one["is_served"]) for one in done["versions"]] == [(1, "completed", True)]
     rows = platform.conn.execute("SELECT client_id, submitted_by FROM dag_api_requests").fetchall()
@@ -201,6 +202,40 @@ def test_an_order_is_cancelled_and_retried_by_its_client(gateway: Served, platfo
     assert client.get(f"/platform/status/{request_id}").json()["status"] == "completed"
 
 
+def test_a_list_has_a_beginning_and_an_end(gateway: Served, platform: Platform) -> None:
+    client = gateway.client()
+    first, second = (
+        order(client, platform_refs={**REFS, "resource_id": name}).json()["submitted_at"] for name in ("r1", "r2")
+    )
+
+    def listed(**times: str) -> list[str]:
+        return [line["submitted_at"] for line in client.get("/platform/requests", params=times).json()["requests"]]
+
+    assert listed() == [second, first]
+    assert listed(since=second) == [second]
+    # The end is not part of it, so that two spans that touch have no order twice.
+    assert listed(until=second) == [first]
+    assert listed(since=first, until=second) == [first]
+
+
+def test_a_repeated_retry_is_one_retry(gateway: Served, platform: Platform) -> None:
+    client = gateway.client()
+    seat = platform.seat()
+    request_id = order(client).json()["request_id"]
+    assert client.post(f"/platform/requests/{request_id}/cancel").status_code == 202
+    seat.work()
+    path, key = f"/platform/requests/{request_id}/retry", {"Idempotency-Key": "again/1"}
+    first = client.post(path, headers=key)
+    assert first.status_code == 202, first.text
+    assert "idempotency-replayed" not in first.headers
+    for _ in range(2):
+        repeat = client.post(path, headers=key)
+        assert (repeat.status_code, repeat.json()) == (202, first.json())
+        assert repeat.headers["idempotency-replayed"] == "true"
+        platform.finish(seat)
+    assert platform.count("dag_jobs") == 2
+
+
 def test_an_order_may_be_cancelled_twice_while_its_work_stops(gateway: Served, platform: Platform) -> None:
     client = gateway.client()
     seat = platform.seat()
@@ -293,7 +328,16 @@ def test_pages_have_links_and_miss_nothing(gateway: Served, platform: Platform) 
 @pytest.mark.parametrize(
     "query",
     [
-        *("limit=0", "limit=501", "limit=x", "status=done", "since=yesterday", "cursor=x", "limit=1&limit=2"),
+        *(
+            "limit=0",
+            "limit=501",
+            "limit=x",
+            "status=done",
+            "since=yesterday",
+            "until=7",
+            "cursor=x",
+            "limit=1&limit=2",
+        ),
         *("cursor=W10", "limit=000005000000", f"limit={'9' * 5000}"),
     ],
 )
@@ -308,11 +352,13 @@ def test_older_names_answer_and_say_that_they_are_old(gateway: Served, platform:
     accepted = client.post("/platform/submit_dag", json=ORDER)
     assert accepted.status_code == 202
     assert accepted.headers["deprecation"].startswith("@")
+    assert accepted.headers["sunset"] == "Mon, 01 Nov 2027 00:00:00 GMT"
     request_id = accepted.json()["request_id"]
     shown = client.get(f"/platform/dag_status/{request_id}")
     assert shown.json() == client.get(f"/platform/status/{request_id}").json()
     assert shown.headers["link"] == f'</platform/status/{request_id}>; rel="successor-version"'
-    assert "deprecation" not in client.get(f"/platform/status/{request_id}").headers
+    newer = client.get(f"/platform/status/{request_id}").headers
+    assert not {"deprecation", "sunset"} & set(newer)
 
 
 def test_a_sandbox_key_orders_nothing(gateway: Served, platform: Platform) -> None:
@@ -333,11 +379,15 @@ def test_a_dry_run_says_what_the_order_would_do_and_nothing_else(gateway: Served
     platform.seat().work()
     joined = order(client, 200, dry_run=True).json()["plan"]
     assert (joined["valid"], joined["outcome"], joined["waits_for_review"]) == (True, "join", False)
+    # Nothing more would be done.
+    assert joined["estimate"] is None
     conflict = order(client, 200, dry_run=True, input_params={"n": 8}).json()["plan"]
     assert (conflict["valid"], conflict["outcome"]) == (False, "conflict")
     assert conflict["problems"][0]["code"] == "asset_processing"
     replaced = order(client, 200, dry_run=True, input_params={"n": 8}, supersede=True)
     assert replaced.json()["plan"]["outcome"] == "create"
+    nothing_known = {"input_bytes": None, "p50_seconds": None, "p95_seconds": None}
+    assert replaced.json()["plan"]["estimate"] == {"tasks": 1, **nothing_known}
     jobs = [row[0] for row in platform.conn.execute("SELECT job_id FROM dag_jobs")]
     assert not [job for job in jobs if job in replaced.text]
     assert "job_id" not in replaced.text
@@ -364,7 +414,7 @@ def test_progress_grows_with_the_nodes(gateway: Served, platform: Platform, chai
     percents = []
     # The percentage may be a second old; each client of its own asks afresh.
     for _ in range(4):
-        gateway.gateway.reads._percents.clear()
+        gateway.gateway.reads._progress.clear()
         percents.append(client.get(path).json()["progress"]["percent"])
         platform.succeed(*platform.claim())
         seat.work()

@@ -59,7 +59,7 @@ def test_an_approval_lets_the_partner_see_the_data(
         None,
     )
     # Nothing is left to make, and the percentage never goes back.
-    assert status(partner, request_id)["progress"] == {"percent": 100.0}
+    assert status(partner, request_id)["progress"] == {"percent": 100.0, "message": "waits for a reviewer"}
     assert partner.get(f"/ogc/jobs/{request_id}").json()["progress"] == 100
     (review,) = waiting(reviewer)
     assert (review["platform_refs"], review["version"], review["submitted_by"]) == (REFS, "1", "acme")

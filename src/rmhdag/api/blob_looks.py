@@ -18,7 +18,7 @@ from rmhdag.storage.errors import BlobNotFound, OutsideStorage, StorageError
 from rmhdag.storage.settings import StorageSettings
 from rmhdag.storage.zones import Storage, open_storage
 from rmhdag.views.memory import Memory
-from rmhdag.workflow.preflight import BlobQuestion, CheckFault, blob_fault
+from rmhdag.workflow.preflight import BlobAnswer, BlobQuestion, CheckFault, blob_fault
 
 # All questions of one call together.
 LOOK_SECONDS = 5.0
@@ -27,7 +27,7 @@ LOOKERS = 8
 # them all from those who ask for something else.
 MOST_CALLS = 4
 
-Look = Callable[[], CheckFault | None]
+Look = Callable[[], BlobAnswer]
 
 log = get_logger(__name__)
 
@@ -48,21 +48,21 @@ class BlobLooks:
     def close(self) -> None:
         self._lookers.close()
 
-    def find_faults(self, namespace: str, questions: Sequence[BlobQuestion]) -> dict[BlobQuestion, CheckFault]:
-        """What is wrong, by question. Raises a Problem (503) if storage does not answer in time; that is never told
-        as a missing file.
+    def find(self, namespace: str, questions: Sequence[BlobQuestion]) -> dict[BlobQuestion, BlobAnswer]:
+        """What is wrong and how large the files are, by question. Raises a Problem (503) if storage does not answer in
+        time; that is never told as a missing file.
         """
         if not self._room.acquire(blocking=False):
             raise storage_unavailable("too many orders wait for storage")
         try:
-            return self._find_faults(self.storage_of(namespace), questions)
+            return self._find(self.storage_of(namespace), questions)
         except StorageError as error:
             log.warning("storage_unavailable", namespace=namespace, error=str(error))
             raise storage_unavailable("storage does not answer") from None
         finally:
             self._room.release()
 
-    def _find_faults(self, storage: Storage, questions: Sequence[BlobQuestion]) -> dict[BlobQuestion, CheckFault]:
+    def _find(self, storage: Storage, questions: Sequence[BlobQuestion]) -> dict[BlobQuestion, BlobAnswer]:
         deadline = time.monotonic() + LOOK_SECONDS
         looks = [self._lookers.submit(partial(look, storage, question)) for question in questions]
         try:
@@ -70,7 +70,7 @@ class BlobLooks:
         finally:
             for future in looks:
                 future.cancel()
-        return {question: fault for question, fault in zip(questions, answers, strict=True) if fault is not None}
+        return dict(zip(questions, answers, strict=True))
 
     def storage_of(self, namespace: str) -> Storage:
         storage = self._storages.recall(namespace)
@@ -83,16 +83,16 @@ class Lookers:
     """
 
     def __init__(self) -> None:
-        self._waiting: SimpleQueue[tuple[Future[CheckFault | None], Look] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[Future[BlobAnswer], Look] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._count = 0
 
-    def submit(self, action: Look) -> Future[CheckFault | None]:
+    def submit(self, action: Look) -> Future[BlobAnswer]:
         with self._lock:
             if self._count < LOOKERS:
                 self._count += 1
                 threading.Thread(target=self._work, name=f"blob-look-{self._count}", daemon=True).start()
-        future: Future[CheckFault | None] = Future()
+        future: Future[BlobAnswer] = Future()
         self._waiting.put((future, action))
         return future
 
@@ -111,21 +111,22 @@ class Lookers:
                     future.set_exception(error)
 
 
-def look(storage: Storage, question: BlobQuestion) -> CheckFault | None:
+def look(storage: Storage, question: BlobQuestion) -> BlobAnswer:
     """Raises StorageError if nobody can say."""
     try:
         zone = Zone(question.zone)
         if question.is_prefix:
             blob = next(iter(storage.list(zone, question.container, question.path)), None)
-            return blob_fault(question, None if blob is None else blob.size_bytes)
-        return blob_fault(question, storage.info(BlobAddress(zone, question.container, question.path)).size_bytes)
+            return BlobAnswer(blob_fault(question, None if blob is None else blob.size_bytes))
+        size_bytes = storage.info(BlobAddress(zone, question.container, question.path)).size_bytes
+        return BlobAnswer(blob_fault(question, size_bytes), size_bytes)
     except BlobNotFound:
-        return blob_fault(question, None)
+        return BlobAnswer(blob_fault(question, None))
     except OutsideStorage as error:
-        return CheckFault("INVALID_PARAMETER", question.pointer, str(error))
+        return BlobAnswer(CheckFault("INVALID_PARAMETER", question.pointer, str(error)))
 
 
-def _result(future: Future[CheckFault | None], deadline: float) -> CheckFault | None:
+def _result(future: Future[BlobAnswer], deadline: float) -> BlobAnswer:
     try:
         return future.result(max(0.0, deadline - time.monotonic()))
     except LookTimeout:

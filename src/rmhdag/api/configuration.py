@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints
 
 from rmhdag.models.scopes import Scope
 from rmhdag.models.setting_types import Interval, Name, SettingsGroup
@@ -22,6 +22,7 @@ def refuse_unsafe(url: str) -> str:
 
 
 SafeUrl = Annotated[str, AfterValidator(refuse_unsafe)]
+PartnerAudience = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")]
 # Only asymmetric ones: with a symmetric algorithm, a process that can check a token can also create one.
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
@@ -112,6 +113,13 @@ class OidcConfiguration(SettingsGroup):
         min_length=1,
         description="Accepted types of access tokens, as in their header `typ`; `none` stands for no type. ID "
         "tokens are always refused",
+    )
+    partner_issuers: dict[SafeUrl, PartnerAudience] = Field(
+        default_factory=dict,
+        max_length=20,
+        description="Issuers whose tokens the gateway accepts, each with the audience that they must name: "
+        '{"https://login.microsoftonline.com/<tenant id>/v2.0": "<client id of the gateway>"}. '
+        "`rmhdag clients bind` says whose tokens",
     )
     oidc_client_id: str | None = Field(
         default=None,

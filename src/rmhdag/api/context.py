@@ -43,6 +43,7 @@ from rmhdag.workflow.known_handlers import HandlerEntry
 if TYPE_CHECKING:
     from rmhdag.api.oidc import OidcSettings, TokenVerifier
     from rmhdag.api.oidc_sign_in import OidcSignIn
+    from rmhdag.api.partner_tokens import PartnerTokens
 
 # A connection that nobody has used for so long is looked at before it is used.
 RESTED_SECONDS = 1.0
@@ -89,6 +90,8 @@ class ApiSettings:
     # Handlers that no worker has registered yet, and will.
     own_handlers: Callable[[], Iterable[HandlerEntry]] = tuple
     oidc: OidcSettings | None = None
+    # The issuers whose tokens gateways accept.
+    partner_issuers: tuple[OidcSettings, ...] = ()
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
     # Those of the settings; rows of the registry replace them.
     platforms: Platforms = field(default_factory=Platforms)
@@ -134,6 +137,8 @@ class Api:
     tokens: TokenVerifier | None = field(init=False, default=None)
     # How browsers sign in at the issuer; None if they cannot.
     sign_in: OidcSignIn | None = field(init=False, default=None)
+    # None if gateways accept no tokens.
+    partner_tokens: PartnerTokens | None = field(init=False, default=None)
     streams: Hub = field(init=False)
     # Workers over HTTP have connections of their own: neither they nor people can keep the others waiting.
     worker_pool: ConnectionPool[Conn] = field(init=False)
@@ -166,10 +171,11 @@ class Api:
         self.platforms = PlatformCache(self.settings.platforms)
         self.blobs = BlobLooks(self.settings.storage)
         self.files = StoredFiles(self.blobs)
-        if self.settings.oidc is not None:
-            from rmhdag.api.oidc_sign_in import open_issuer
+        if self.settings.oidc is not None or self.settings.partner_issuers:
+            from rmhdag.api.issuers import open_issuers
 
-            self.tokens, self.sign_in = open_issuer(self.settings.oidc)
+            issuers = open_issuers(self.settings.oidc, self.settings.partner_issuers)
+            self.tokens, self.sign_in, self.partner_tokens = issuers
 
     @property
     def _notify(self) -> bool:

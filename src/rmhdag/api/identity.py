@@ -239,14 +239,23 @@ def by_token(api: Api, text: str) -> Caller:
     except TokenRefused as error:
         raise Problem(401, "token_refused", str(error), headers=CHALLENGE) from None
     except IssuerUnavailable as error:
-        raise Problem(
-            503,
-            "issuer_unavailable",
-            "the issuer of tokens does not answer, so that none can be checked",
-            remedy="Try again after the time in Retry-After, or use an API key.",
-            headers={"Retry-After": str(error.retry_seconds)},
-        ) from None
+        raise issuer_unavailable(error.retry_seconds) from None
     return Caller(holder.name, holder.namespace, holder.scopes, None, True, holder.expires_at)
+
+
+def token_refused(detail: str) -> Problem:
+    """Of a token that a gateway has sent in a body: its own key is in order."""
+    return Problem(422, "token_refused", detail, pointer="/token")
+
+
+def issuer_unavailable(retry_seconds: int) -> Problem:
+    return Problem(
+        503,
+        "issuer_unavailable",
+        "the issuer of tokens does not answer, so that none can be checked",
+        remedy="Try again after the time in Retry-After, or use an API key.",
+        headers={"Retry-After": str(retry_seconds)},
+    )
 
 
 def presented(connection: HTTPConnection) -> str | None:
@@ -387,4 +396,5 @@ PlatformOperator = Annotated[Caller, Depends(needs(Scope.PLATFORM))]
 # A key that is for the gateway may ask who it is, and take its own place by the next one.
 Partner = Annotated[Caller, Depends(needs(Scope.B2B, Scope.OPS, Scope.REVIEWER))]
 Holder = Annotated[Caller, Depends(needs(Scope.READ, Scope.B2B, Scope.OPS, Scope.REVIEWER, Scope.GATEWAY))]
+GatewayCaller = Annotated[Caller, Depends(needs(Scope.GATEWAY))]
 WorkerCaller = Annotated[Caller, Depends(needs(Scope.WORKER))]

@@ -18,7 +18,7 @@ from rmhdag.api.check_process import INPUTS
 from rmhdag.api.context import Api
 from rmhdag.api.problems import Problem
 from rmhdag.models.limits import BATCH_BYTES, MB
-from rmhdag.services.submissions import CheckNeeded, ChecksNeeded, Completion, complete_inputs
+from rmhdag.services.submissions import CheckNeeded, ChecksNeeded, complete_inputs
 from rmhdag.store.connection import Conn
 from rmhdag.views.memory import Memory
 from rmhdag.workflow import InvalidInputs
@@ -27,7 +27,14 @@ from rmhdag.workflow.definition import WorkflowDefinition
 from rmhdag.workflow.expressions.budget import MAX_WORK
 from rmhdag.workflow.inputs import Declared, complete_declared, declared_inputs
 from rmhdag.workflow.patterns import OutOfWork, PatternWork
-from rmhdag.workflow.preflight import MOST_QUESTIONS, BlobQuestion, CheckFault, ChecksFailed, examine, postgis_fault
+from rmhdag.workflow.preflight import (
+    MOST_QUESTIONS,
+    BlobAnswer,
+    BlobQuestion,
+    ChecksFailed,
+    examine,
+    postgis_fault,
+)
 from rmhdag.workflow.problems import MAX_PROBLEMS
 
 SMALL_PARAMS_BYTES = 16 * 1024
@@ -65,14 +72,14 @@ class _CallTooLarge(Exception):
     """No Refusal, because that would be the answer to one job of the call."""
 
 
-def with_checks(api: Api, namespace: str, action: Callable[[Conn, Completion], T]) -> T:
+def with_checks(api: Api, namespace: str, action: Callable[[Conn, Checks], T]) -> T:
     """Do what takes parameters; it is begun again if some of them have to be checked elsewhere first."""
-    checks = _Checks(api, namespace)
+    checks = Checks(api, namespace)
     for _ in range(MOST_ATTEMPTS):
         checks.begin()
         try:
             with api.connection() as conn:
-                return action(conn, checks.complete)
+                return action(conn, checks)
         except _CallTooLarge:
             raise Problem(
                 413,
@@ -87,14 +94,14 @@ def with_checks(api: Api, namespace: str, action: Callable[[Conn, Completion], T
     )
 
 
-class _Checks:
-    """What was checked for one call, by the digests of declarations and parameters."""
+class Checks:
+    """What was checked for one call, by the digests of declarations and parameters. Called, it completes parameters."""
 
     def __init__(self, api: Api, namespace: str) -> None:
         self._api = api
         self._namespace = namespace
         self._answers: dict[_Key, dict[str, Any]] = {}
-        self._looks: dict[tuple[BlobQuestion, ...], list[CheckFault]] = {}
+        self._looks: dict[tuple[BlobQuestion, ...], dict[BlobQuestion, BlobAnswer]] = {}
         self.begin()
 
     def begin(self) -> None:
@@ -105,7 +112,7 @@ class _Checks:
         self._stored_bytes = 0
         self._template_work = 0
 
-    def complete(
+    def __call__(
         self, definition: WorkflowDefinition, params: Mapping[str, Any], *, with_references: bool = False
     ) -> dict[str, Any]:
         """As `complete_inputs`. Raises CheckNeeded for what has to be checked elsewhere."""
@@ -143,9 +150,21 @@ class _Checks:
         if questions and self._api.blobs.is_possible:
             if questions not in self._looks:
                 raise CheckNeeded(_LooksNeeded(questions))
-            faults = [*faults, *self._looks[questions]]
+            answers = self._looks[questions].values()
+            faults = [*faults, *(answer.fault for answer in answers if answer.fault is not None)]
         if faults:
             raise ChecksFailed(definition.workflow_id, faults)
+
+    @property
+    def input_bytes(self) -> int | None:
+        """Of all files that were looked at; None if there were none, or if not all sizes are known."""
+        sizes = {
+            (question.zone, question.container, question.path): answer.size_bytes
+            for answers in self._looks.values()
+            for question, answer in answers.items()
+        }
+        bytes_of_files = [size for size in sizes.values() if size is not None]
+        return sum(bytes_of_files) if sizes and len(bytes_of_files) == len(sizes) else None
 
     def _complete(
         self, definition: WorkflowDefinition, params: Mapping[str, Any], text: bytes, with_references: bool
@@ -195,9 +214,9 @@ class _Checks:
                 f"the jobs of one call name {len(asked):,} files, and at most {MOST_QUESTIONS:,} are checked",
                 remedy="Submit fewer jobs at once.",
             )
-        answers = self._api.blobs.find_faults(self._namespace, list(asked))
+        answers = self._api.blobs.find(self._namespace, list(asked))
         for questions in looks:
-            self._looks[questions] = [answers[question] for question in questions if question in answers]
+            self._looks[questions] = {question: answers[question] for question in questions}
 
     def _run(self, needed: list[_Needed]) -> None:
         """All in one check, each declaration sent once."""

@@ -90,6 +90,10 @@ class TokenVerifier:
         self._keys = IssuerKeys(settings)
 
     def verify(self, text: str) -> TokenHolder:
+        return self._holder(self.read(text))
+
+    def read(self, text: str) -> dict[str, Any]:
+        """The claims of an access token that our issuer has made for our audience."""
         if len(text) > MOST_CHARACTERS:
             raise TokenRefused("the token is too long")
         try:
@@ -107,7 +111,7 @@ class TokenVerifier:
         claims = self._claims(text, algorithm, self._keys.find(key_id, algorithm))
         if is_id_token(kind, claims):
             raise TokenRefused("this is an ID token, which says who has signed in; send the access token")
-        return self._holder(claims)
+        return claims
 
     def _claims(self, text: str, algorithm: str, key: Any) -> dict[str, Any]:
         settings = self._settings

@@ -117,9 +117,3 @@ class OidcSignIn:
         endpoints = Endpoints(str(addresses[0]), str(addresses[1]))
         self._endpoints = (time.monotonic(), endpoints)
         return endpoints
-
-
-def open_issuer(settings: OidcSettings) -> tuple[TokenVerifier, OidcSignIn | None]:
-    """What checks the issuer's tokens, and how browsers sign in there, if a client is configured."""
-    tokens = TokenVerifier(settings)
-    return tokens, None if settings.client_id is None else OidcSignIn(settings, tokens)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
+from rmhdag.cli import client_identities
 from rmhdag.cli.doors import connected
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.failure import CommandFailed
@@ -27,6 +28,7 @@ def register(app: typer.Typer) -> None:
     group.command("list", short_help="List clients with quotas of their own.")(list_all)
     group.command("show", short_help="Show the quotas of a client.")(show)
     group.command("set", short_help="Change the quotas of a client, or disable it.")(change)
+    client_identities.register(group)
     app.add_typer(group, name="clients")
 
 

@@ -19,12 +19,13 @@ from rmhdag.models.api.assets import (
     VersionView,
 )
 from rmhdag.models.api.attention import Attention
+from rmhdag.models.api.clients import IdentityView
 from rmhdag.models.api.data_errors import WarningView
 from rmhdag.models.api.jobs import JobLabels, JobSummary
 from rmhdag.models.api.nodes import NodeView
 from rmhdag.models.api.overviews import JobOverview, NodeOverview
 from rmhdag.models.api.platforms import PlatformView
-from rmhdag.models.api.previews import OrderPreview, PreviewProblem
+from rmhdag.models.api.previews import JobEstimate, OrderPreview, PreviewProblem
 from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
 from rmhdag.models.api.promoted import PromotedView
 from rmhdag.models.api.queues import QueueStatus
@@ -93,10 +94,11 @@ JSON_OBJECTS = {
     "demo": "job_id, cog, item, thumbnail, asset",
     "submit": "job_id, workflow_id, workflow_version",
     "submit --platform": "job_id, workflow_id, workflow_version, request_id, asset_id, revision, joined",
-    "submit --dry-run": "workflow_id, workflow_version, input_params, dry_run",
+    "submit --dry-run": f"workflow_id, workflow_version, input_params, estimate [{fields_of(JobEstimate)}], dry_run",
     "submit --dry-run --platform": fields_of(OrderPreview)
     .replace("problems", f"problems [{fields_of(PreviewProblem)}]")
-    .replace("warnings", "warnings [code, message]"),
+    .replace("warnings", "warnings [code, message]")
+    .replace("estimate", f"estimate [{fields_of(JobEstimate)}]"),
     "submit --wait": f"{JOB}, node_counts, nodes [{NODE}]",
     "jobs": f"jobs [{fields_of(JobSummary)}], next",
     "job": f"{JOB}, node_counts, nodes [{NODE}, reason], reruns [job_id, status]",
@@ -162,6 +164,9 @@ JSON_OBJECTS = {
     "workers": f"workers [{fields_of(WorkerSummary)}]",
     "orchestrators drain": "process, draining, has_ended",
     "workers drain": "process, draining, has_ended",
+    "clients identities": f"identities [{fields_of(IdentityView)}]",
+    "clients bind": fields_of(IdentityView),
+    "clients unbind": fields_of(IdentityView),
     "keys create": f"{KEY}, key",
     "keys list": f"keys [{KEY}]",
     "keys rotate": f"{KEY}, key",

@@ -7,7 +7,7 @@ import socket
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
@@ -128,6 +128,7 @@ def api_settings(dsn: str, settings: Settings) -> ApiSettings:
         header_seconds=settings.api_header_seconds,
         body_seconds=settings.api_body_seconds,
         oidc=oidc_settings(settings),
+        partner_issuers=partner_issuers(settings),
         max_listeners=settings.api_listeners,
         max_listeners_per_key=settings.api_listeners_per_key,
         origins=frozenset(settings.api_origins.split()),
@@ -154,24 +155,41 @@ def oidc_settings(settings: Settings) -> OidcSettings | None:
             remedy="Set RMHDAG_OIDC_AUDIENCE and RMHDAG_OIDC_ROLE_SCOPES too, or unset RMHDAG_OIDC_ISSUER.",
             code=ExitCode.INVALID,
         )
-    from rmhdag.api.oidc import OidcSettings
-
-    return OidcSettings(
-        issuer=settings.oidc_issuer,
-        audience=settings.oidc_audience,
+    return issuer_settings(
+        settings,
+        settings.oidc_issuer,
+        settings.oidc_audience,
         jwks_url=settings.oidc_jwks_url,
         role_claim=settings.oidc_role_claim,
         role_scopes={role: frozenset(scopes) for role, scopes in settings.oidc_role_scopes.items()},
         name_claim=settings.oidc_name_claim,
         namespace=settings.oidc_namespace,
         namespace_claim=settings.oidc_namespace_claim,
-        algorithms=tuple(settings.oidc_algorithms),
-        token_types=tuple(settings.oidc_token_types),
         client_id=settings.oidc_client_id,
         client_secret=None if settings.oidc_client_secret is None else settings.oidc_client_secret.get_secret_value(),
         sign_in_scopes=settings.oidc_sign_in_scopes,
         sign_in_label=settings.oidc_sign_in_label,
         session_hours=settings.oidc_session_hours,
+    )
+
+
+def partner_issuers(settings: Settings) -> tuple[OidcSettings, ...]:
+    """What their tokens are worth, the clients of the gateway say and not their roles."""
+    return tuple(
+        issuer_settings(settings, issuer, audience, role_scopes={})
+        for issuer, audience in settings.partner_issuers.items()
+    )
+
+
+def issuer_settings(settings: Settings, issuer: str, audience: str, **more: Any) -> OidcSettings:
+    from rmhdag.api.oidc import OidcSettings
+
+    return OidcSettings(
+        issuer=issuer,
+        audience=audience,
+        algorithms=tuple(settings.oidc_algorithms),
+        token_types=tuple(settings.oidc_token_types),
+        **more,
     )
 
 

@@ -71,7 +71,8 @@ def gateway(
             warn(f"{name} is not set: the gateway serves only /livez and /readyz")
         say(f"gateway (process {os.getpid()}) listens on {address_of(place)}")
         give_memory_back()
-        serve(settings, settings.schema_name, place, pooled=settings.database_pooled)
+        pooled, days = settings.database_pooled, settings.retention_days
+        serve(settings, settings.schema_name, place, pooled=pooled, retention_days=days)
     say("stopped")
 
 

@@ -183,7 +183,7 @@ def list_calls(
     show_listing(
         "calls",
         lines,
-        ("CALL", "ASSET", "REVISION", "ACTION", "STATUS", "FAILED", "RUN", "SINCE", "ANSWER"),
+        ("CALL", "ASSET", "REVISION", "ACTION", "STATUS", "TRIES", "RUN", "SINCE", "ANSWER"),
         lambda line: (
             line.call_id,
             line.asset_id,
@@ -197,7 +197,7 @@ def list_calls(
         ),
         as_json=as_json,
         nothing=f"no calls to {name}",
-        right=("REVISION", "FAILED"),
+        right=("REVISION", "TRIES"),
     )
 
 

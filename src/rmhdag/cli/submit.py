@@ -28,11 +28,11 @@ from rmhdag.cli.options import (
 )
 from rmhdag.cli.output import emit, emit_json, say
 from rmhdag.cli.parameters import read_parameters, refuse, refuse_inputs
-from rmhdag.cli.tables import lay_out_facts
+from rmhdag.cli.tables import lay_out_facts, show_bytes, show_duration
 from rmhdag.cli.waiting import as_text, wait_for_job
 from rmhdag.models.api.assets import WorkOrderBody
 from rmhdag.models.api.jobs import JobSubmission, SubmissionRequest
-from rmhdag.models.api.previews import JobPreview, OrderPreview
+from rmhdag.models.api.previews import JobEstimate, JobPreview, OrderPreview
 from rmhdag.models.references import HIDDEN
 from rmhdag.observability.traces import span
 from rmhdag.workflow.problems import did_you_mean
@@ -160,10 +160,11 @@ def submit(
                 show_order_preview(preview, as_json=as_json)
             elif stored.is_registered:
                 body = SubmissionRequest.model_validate({**fields, "version": stored.version})
-                require_valid(platform.preview(body), stored.workflow_id)
-                show_dry_run(stored, input_params, as_json=as_json)
+                job_preview = platform.preview(body)
+                require_valid(job_preview, stored.workflow_id)
+                show_dry_run(stored, input_params, job_preview.estimate, as_json=as_json)
             else:
-                show_dry_run(stored, input_params, as_json=as_json)
+                show_dry_run(stored, input_params, None, as_json=as_json)
             return
         with span("submit", {"rmhdag.workflow_id": stored.workflow_id}):
             if platform_id is None:
@@ -236,6 +237,7 @@ def show_order_preview(preview: OrderPreview, *, as_json: bool) -> None:
             ("review", "waits for an approval before it is served" if preview.waits_for_review else None),
             ("joins", preview.job_id and f"job {preview.job_id}"),
             ("cancels", preview.supersedes_job_id and f"job {preview.supersedes_job_id}"),
+            *cost_lines(preview.estimate),
             ("served now", preview.current_revision and f"revision {preview.current_revision}"),
             ("", preview.current_version and f"version {preview.current_version}"),
             *[("problem", f"{problem.pointer or 'the order'}: {problem.detail}") for problem in preview.problems],
@@ -291,7 +293,24 @@ def unknown_workflow(platform: Operations, text: str, version: int | None) -> Co
     return CommandFailed(f"there is no workflow {name}", remedy=remedy, code=ExitCode.NOT_FOUND)
 
 
-def show_dry_run(stored: WorkflowToRun, input_params: dict[str, Any], *, as_json: bool) -> None:
+def cost_lines(estimate: JobEstimate | None) -> list[tuple[str, object]]:
+    """What is known of it before it runs."""
+    if estimate is None:
+        return []
+    usual = estimate.p50_seconds is not None and (
+        f"{show_duration(estimate.p50_seconds)} usually, 95 of 100 within {show_duration(estimate.p95_seconds)} "
+        f"({estimate.runs:,} runs in 30 days)"
+    )
+    return [
+        ("tasks", None if estimate.tasks is None else f"{estimate.tasks:,}"),
+        ("reads", None if estimate.input_bytes is None else show_bytes(estimate.input_bytes)),
+        ("takes", usual or None),
+    ]
+
+
+def show_dry_run(
+    stored: WorkflowToRun, input_params: dict[str, Any], estimate: JobEstimate | None, *, as_json: bool
+) -> None:
     from rmhdag.workflow import InvalidInputs, validate_inputs
     from rmhdag.workflow.definition import WorkflowDefinition
 
@@ -303,9 +322,12 @@ def show_dry_run(stored: WorkflowToRun, input_params: dict[str, Any], *, as_json
     params = {name: HIDDEN if declared.get(name, {}).get("secret") else value for name, value in params.items()}
     facts = {"workflow_id": stored.workflow_id, "workflow_version": stored.version, "input_params": params}
     if as_json:
-        emit_json({**facts, "dry_run": True})
+        emit_json({**facts, "estimate": estimate and estimate.model_dump(), "dry_run": True})
         return
     emit(as_text(params))
+    for name, value in cost_lines(estimate):
+        if value is not None:
+            say(f"{name} {value}")
     say(
         f"a job of {stored.workflow_id} v{stored.version} would get these parameters; "
         "nothing was registered or submitted (--dry-run)"

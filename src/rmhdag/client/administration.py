@@ -10,7 +10,7 @@ from rmhdag.client.sides import Iteration, Operation
 from rmhdag.client.steps import Items, Steps, ask, pages
 from rmhdag.models.api.audit import AuditView
 from rmhdag.models.api.callbacks import CallbackView
-from rmhdag.models.api.clients import ClientChanges, ClientView
+from rmhdag.models.api.clients import ClientChanges, ClientView, IdentityRequest, IdentityView
 from rmhdag.models.api.keys import KeyMade, KeyRequest, KeyView, RotationRequest
 from rmhdag.models.api.processes import DrainAnswer, OrchestratorSummary, WorkerSummary
 from rmhdag.models.api.queues import DeadLetterSummary, Discarded, QueueStatus, Requeued
@@ -57,6 +57,39 @@ class AdministrationOperations:
         """Set quotas of a client of the gateway, or disable it; None resets a quota."""
         fields = {"quotas": dict(quotas or {}), "active": active}
         return (yield from ask(calls.change_client(client_id, checked(ClientChanges, fields))))
+
+    @Operation
+    def client_identities(self, client_id: str) -> Steps[list[IdentityView]]:
+        """Whose tokens are those of a client of the gateway, beside its keys."""
+        return (yield from ask(calls.list_client_identities(client_id))).identities
+
+    @Operation
+    def bind_client(
+        self,
+        client_id: str,
+        issuer: str,
+        scopes: Iterable[Scope | str],
+        *,
+        application: str | None = None,
+        subject: str | None = None,
+        expires_days: float | None = None,
+    ) -> Steps[IdentityView]:
+        """Let a client of the gateway use tokens of an issuer: those of an application, or those with a subject."""
+        if (application is None) == (subject is None):
+            raise ValueError("name an application or a subject")
+        fields = {
+            "issuer": issuer,
+            "kind": "application" if subject is None else "subject",
+            "value": application if subject is None else subject,
+            "scopes": list(scopes),
+            "expires_days": expires_days,
+        }
+        return (yield from ask(calls.bind_client(client_id, checked(IdentityRequest, fields))))
+
+    @Operation
+    def unbind_client(self, client_id: str, identity_id: str) -> Steps[IdentityView]:
+        """Let the gateway refuse tokens of this identity from now on."""
+        return (yield from ask(calls.unbind_client(client_id, identity_id)))
 
     @Operation
     def queues(self) -> Steps[list[QueueStatus]]:

@@ -35,7 +35,14 @@ from rmhdag.models.api.audit import AuditPage
 from rmhdag.models.api.callbacks import CallbackPage, CallbackView
 from rmhdag.models.api.catalogue import CatalogueRemoval
 from rmhdag.models.api.children import FanOutChildren
-from rmhdag.models.api.clients import ClientChanges, ClientPage, ClientView
+from rmhdag.models.api.clients import (
+    ClientChanges,
+    ClientPage,
+    ClientView,
+    IdentityList,
+    IdentityRequest,
+    IdentityView,
+)
 from rmhdag.models.api.dashboard import Dashboard
 from rmhdag.models.api.health import Health
 from rmhdag.models.api.jobs import (
@@ -271,6 +278,19 @@ def get_client(client_id: str) -> Call[ClientView]:
 
 def change_client(client_id: str, body: ClientChanges) -> Call[ClientView]:
     return _post(f"clients/{_part(client_id)}", ClientView, body)
+
+
+def list_client_identities(client_id: str) -> Call[IdentityList]:
+    return _get(f"clients/{_part(client_id)}/identities", IdentityList)
+
+
+def bind_client(client_id: str, body: IdentityRequest) -> Call[IdentityView]:
+    return _post(f"clients/{_part(client_id)}/identities", IdentityView, body, repeatable=False)
+
+
+def unbind_client(client_id: str, identity_id: str) -> Call[IdentityView]:
+    path = f"/api/v1/clients/{_part(client_id)}/identities/{_part(identity_id)}"
+    return Call("DELETE", path, IdentityView, repeatable=False)
 
 
 def read_quotas() -> Call[QuotaList]:

@@ -11,6 +11,8 @@ import logging
 import re
 import uuid
 from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from email.utils import format_datetime
 from ipaddress import ip_address
 from typing import Any
 
@@ -25,12 +27,15 @@ from rmhdag.gateway.configuration import GatewayConfiguration
 from rmhdag.gateway.database import Database
 from rmhdag.gateway.files import Downloads
 from rmhdag.gateway.forwarding import Forwarder
+from rmhdag.gateway.key_uses import KeyUses
 from rmhdag.gateway.keys import Keys
 from rmhdag.gateway.problems import RETRY_SECONDS, Problem
+from rmhdag.gateway.public_pages import CHANGES_PATH, STATUS_PATH, changes_page, status_page
 from rmhdag.gateway.rate_limits import RateLimits
 from rmhdag.gateway.readiness import Readiness
 from rmhdag.gateway.reads import Reads
 from rmhdag.gateway.routes import DEPRECATED_AT, Match, Routes
+from rmhdag.gateway.tokens import Tokens
 
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -50,12 +55,20 @@ log = logging.getLogger(__name__)
 
 
 class Gateway:
-    def __init__(self, settings: GatewayConfiguration, *, schema_name: str = "dagapp", pooled: bool = False) -> None:
+    def __init__(
+        self,
+        settings: GatewayConfiguration,
+        *,
+        schema_name: str = "dagapp",
+        pooled: bool = False,
+        retention_days: float = 30.0,
+    ) -> None:
         self.settings = settings
+        # After this time the platform forgets an order that makes no asset.
+        self.retention_days = retention_days
         self.templates: Mapping[str, Mapping[str, str]] = settings.service_templates()
         self._database = Database(settings.gateway_database_url or "", schema_name, pooled=pooled)
         self._limits = RateLimits()
-        self._keys = Keys(self._database, settings.client_quota_defaults(), self._limits)
         self._routes = Routes()
         self._delayed = 0
         self.reads = Reads(self._database, with_outputs=bool(self.templates))
@@ -64,6 +77,9 @@ class Gateway:
             "" if settings.gateway_key is None else settings.gateway_key.get_secret_value(),
             seconds=settings.gateway_forward_seconds,
         )
+        tokens = Tokens(self.forwarder.read_token)
+        self._keys = Keys(self._database, settings.client_quota_defaults(), self._limits, tokens)
+        self._uses = KeyUses(self.forwarder.note_uses)
         self.downloads = Downloads()
         self.readiness = Readiness(
             settings.missing_variables(),
@@ -80,6 +96,7 @@ class Gateway:
             await send({"type": "websocket.close", "code": 1003, "reason": ""})
 
     async def close(self) -> None:
+        await self._uses.close()
         await self._database.close()
         await self.forwarder.close()
 
@@ -129,6 +146,8 @@ class Gateway:
             return _json({"alive": True})
         if path == "/readyz":
             return await self._ready()
+        if path == STATUS_PATH:
+            return await self._status_page(request.method)
         if not self.readiness.has_passed:
             checks = await self.readiness.check()
             if not self.readiness.has_passed:
@@ -140,21 +159,29 @@ class Gateway:
                     headers={"Retry-After": str(RETRY_SECONDS)},
                     checks=failed,
                 )
-        if path in ("/openapi.json", "/docs", "/"):
+        if path in ("/openapi.json", "/docs", "/", CHANGES_PATH):
             return _describe(path, request.method)
         text = _presented(request)
         holder = await self._keys.holder_of(text, address_of(request, self.settings.gateway_trusted_proxies))
+        self._uses.note(holder)
         headers |= self._limits.take(holder.namespace, holder.client_id, holder.quotas)
         match = self._routes.find(request.method, path)
         if not holder.may(*match.operation.scopes):
             needed = " or ".join(f"`{scope}`" for scope in match.operation.scopes)
             raise Problem(403, "scope_missing", f"this needs a key with the scope {needed}")
-        headers |= _succession(match)
+        headers |= _succession(match, self.settings.gateway_sunset)
         call = Call(self, request, holder, match.path, f"Bearer {text}")
         for value in match.path.values():
             if "\0" in value or len(value) > 512:
                 raise Problem(404, "not_found", "there is nothing at this path")
         return await match.operation.handler(call)
+
+    async def _status_page(self, method: str) -> Response:
+        """Also while nothing else is served."""
+        _refuse_changing(method)
+        checks = await self.readiness.check()
+        is_well = all(check["passed"] for check in checks.values())
+        return HTMLResponse(status_page(checks), 200 if is_well else 503)
 
     async def _ready(self) -> Response:
         checks = await self.readiness.check()
@@ -201,21 +228,28 @@ def _request_id(request: Request) -> str:
     return text if PLAIN_ID.fullmatch(text) else uuid.uuid4().hex
 
 
-def _succession(match: Match) -> dict[str, str]:
-    """RFC 9745: an older name still works, and says so."""
+def _succession(match: Match, sunset: date) -> dict[str, str]:
+    """RFC 9745 and 8594: an older name still works, and says since when it is old and from when it may be gone."""
     if match.successor is None:
         return {}
     path = match.successor
     for name, value in match.path.items():
         path = path.replace(f"{{{name}}}", value)
     link = f'<{path}>; rel="successor-version"' if path.isascii() and path.isprintable() else ""
-    return {"Deprecation": f"@{DEPRECATED_AT}", **({"Link": link} if link else {})}
+    ends = format_datetime(datetime.combine(sunset, datetime.min.time(), UTC), usegmt=True)
+    return {"Deprecation": f"@{DEPRECATED_AT}", "Sunset": ends, **({"Link": link} if link else {})}
 
 
 def _describe(path: str, method: str) -> Response:
+    _refuse_changing(method)
+    if path == "/openapi.json":
+        return _json(openapi.document())
+    return HTMLResponse(changes_page() if path == CHANGES_PATH else openapi.page())
+
+
+def _refuse_changing(method: str) -> None:
     if method not in ("GET", "HEAD"):
         raise Problem(405, "method_not_allowed", "this path has no such method", headers={"Allow": "GET, HEAD"})
-    return _json(openapi.document()) if path == "/openapi.json" else HTMLResponse(openapi.page())
 
 
 def _json(body: Any, status: int = 200) -> Response:

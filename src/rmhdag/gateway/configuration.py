@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import date
 from typing import Annotated, Any, Self
 
 import orjson
@@ -11,7 +12,7 @@ from pydantic import AfterValidator, AliasChoices, Field, SecretStr, StringConst
 
 from rmhdag.gateway.service_urls import check_templates
 from rmhdag.models.clients import ClientQuotas, read_client_quotas
-from rmhdag.models.setting_types import Interval, SettingsGroup, WebUrl
+from rmhdag.models.setting_types import Days, Interval, SettingsGroup, WebUrl
 
 
 def check_quotas(text: str) -> str:
@@ -62,6 +63,11 @@ class GatewayConfiguration(SettingsGroup):
     client_quotas: Annotated[str, AfterValidator(check_quotas)] = Field(
         default="", description="Quotas of gateway clients without quotas of their own, such as requests_per_second=20"
     )
+    gateway_sunset: date = Field(
+        default=date(2027, 11, 1),
+        description="Day from which older names of the gateway's routes may be gone, as YYYY-MM-DD: `Sunset` "
+        "(RFC 8594) in their answers",
+    )
     gateway_trusted_proxies: int = Field(
         default=0,
         ge=0,
@@ -106,6 +112,7 @@ class EnvironmentConfiguration(GatewayConfiguration):
         default="dagapp", validation_alias=AliasChoices("RMHDAG_SCHEMA", "RMHDAG_SCHEMA_NAME")
     )
     database_pooled: bool = Field(default=False)
+    retention_days: Days = Field(default=30.0)
 
     @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ) -> Self:

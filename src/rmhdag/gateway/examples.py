@@ -35,7 +35,10 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "status": "failed",
         "submitted_at": "2026-01-31T12:00:00Z",
         "completed_at": "2026-01-31T12:00:09Z",
-        "progress": {"percent": 25.0},
+        "updated_at": "2026-01-31T12:00:09Z",
+        "expires_at": None,
+        "progress": {"percent": 25.0, "message": "the raster has no coordinate reference system"},
+        "partial": False,
         "result": None,
         "error": {
             "code": "CRS_MISSING",

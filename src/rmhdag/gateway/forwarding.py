@@ -13,8 +13,9 @@ from typing import Any
 import httpx
 import orjson
 
-from rmhdag.gateway.keys import Holder
+from rmhdag.gateway.keys import CHALLENGE, Holder
 from rmhdag.gateway.problems import Problem, unavailable
+from rmhdag.models.api.clients import TokenIdentity, Uses
 from rmhdag.models.local_callers import SCOPES_HEADER, local_headers
 from rmhdag.models.partner_orders import shown_pointer, shown_text
 from rmhdag.models.scopes import Scope
@@ -105,6 +106,29 @@ class Forwarder:
         """With the key of the caller alone: what it allows, the API decides."""
         heads = {"Authorization": authorization, **(headers or {})}
         return await self._send(method, path, body, query, heads, method == "GET")
+
+    async def read_token(self, text: str) -> TokenIdentity:
+        """Whose token this is. Raises a 401 with the API's words, and a 503 if it cannot say now."""
+        answer = await self._send_own("POST", "/api/v1/gateway/token", {"token": text})
+        if answer.status_code == 200:
+            return TokenIdentity.model_validate_json(answer.content)
+        body = answer.json() if answer.status_code == 422 else {}
+        if body.get("code") == "token_refused":
+            raise Problem(401, "token_refused", str(body["detail"]), headers=CHALLENGE)
+        log.error("token_not_read: %d", answer.status_code)
+        raise unavailable("tokens cannot be checked at the moment")
+
+    async def note_uses(self, uses: Uses) -> bool:
+        """Whether the API has taken it."""
+        try:
+            answer = await self._send_own("POST", "/api/v1/gateway/uses", uses.model_dump())
+        except Problem:
+            return False
+        return answer.status_code == 200
+
+    async def _send_own(self, method: str, path: str, body: Any) -> httpx.Response:
+        """In the gateway's own name."""
+        return await self._send(method, path, body, None, {"Authorization": f"Bearer {self._key}"}, True)
 
     async def is_alive(self) -> bool:
         """Whether the API answers and takes our key."""

@@ -11,6 +11,8 @@ import orjson
 
 import rmhdag
 from rmhdag.gateway.examples import EXAMPLES
+from rmhdag.gateway.public_pages import CHANGES_PATH
+from rmhdag.gateway.public_pages import page as public_page
 from rmhdag.gateway.routes import OPERATIONS, Operation
 from rmhdag.gateway.schemas import SCHEMAS, ref
 from rmhdag.models.scopes import Scope
@@ -21,6 +23,11 @@ INTRODUCTION = (
     "Errors are application/problem+json (RFC 9457)."
 )
 PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+SUCCESSION = {
+    "Deprecation": "Since when this name is old (RFC 9745)",
+    "Sunset": "From when it may be gone (RFC 8594)",
+    "Link": "The newer name, as successor-version",
+}
 LIMITS = {
     "RateLimit-Policy": "What this client may send",
     "RateLimit": "What is left of it, and when all of it is back",
@@ -40,9 +47,18 @@ def document() -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": SCHEMAS,
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "Your API key"}},
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "Your API key"},
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "bearerFormat": "JWT",
+                    "description": "An access token of your organisation, if your operator has bound it to you",
+                },
+            },
         },
-        "security": [{"key": []}],
+        "security": [{"key": []}, {"token": []}],
+        "externalDocs": {"url": CHANGES_PATH, "description": "What has changed"},
     }
 
 
@@ -76,6 +92,7 @@ def _operation(operation: Operation, path: str) -> dict[str, Any]:
             "description": "The status, if it was final in the time that `Prefer: wait=n` allows; or a dry run",
             "content": {"application/json": {"schema": {"anyOf": [ref("Status"), ref("DryRun")]}}},
         }
+    if operation.takes_key:
         described["parameters"].append(
             {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "minLength": 1, "maxLength": 128}}
         )
@@ -100,6 +117,9 @@ def _operation(operation: Operation, path: str) -> dict[str, Any]:
         described["requestBody"] = {"required": is_needed, "content": {"application/json": _content(operation.body)}}
     if is_alias:
         described["deprecated"] = True
+        described["responses"][str(operation.status)]["headers"] |= {
+            name: {"description": text, "schema": {"type": "string"}} for name, text in SUCCESSION.items()
+        }
         described["description"] = f"An older name of {operation.path}."
     return described
 
@@ -125,9 +145,9 @@ def page() -> str:
         f"<h3>{name}</h3><pre>{html.escape(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())}</pre>"
         for name, value in EXAMPLES.items()
     )
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>rmhdag gateway</title></head><body>'
-        f"<h1>rmhdag gateway</h1><p>{html.escape(INTRODUCTION)}</p>"
+    return public_page(
+        "rmhdag gateway",
+        f"<p>{html.escape(INTRODUCTION)}</p>"
         '<p>The whole description for programs: <a href="/openapi.json">/openapi.json</a>.</p>'
-        f"<table>{rows}</table><h2>Examples</h2>{examples}</body></html>"
+        f"<table>{rows}</table><h2>Examples</h2>{examples}",
     )

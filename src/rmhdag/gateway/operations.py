@@ -103,14 +103,14 @@ async def gateway_health(call: Call) -> Response:
 
 
 async def me(call: Call) -> Response:
-    """Whose key this is, and what it may use."""
+    """Whose key or token this is, and what it may use."""
     call.allow()
     holder = call.holder
     quotas = holder.quotas
     return call.answer(
         {
             "client_id": holder.client_id,
-            "key": f"rmhdag_{holder.key_id}_…",
+            "key": None if holder.key_id is None else f"rmhdag_{holder.key_id}_…",
             "scopes": sorted(holder.scopes),
             "sandbox": holder.is_sandbox,
             "expires_at": None if holder.expires_at is None else holder.expires_at.isoformat(),
@@ -127,6 +127,8 @@ async def rotate_key(call: Call) -> Response:
     """The next key of this client; the one that calls works until the overlap ends."""
     call.allow()
     body = await call.body()
+    if call.holder.key_id is None:
+        raise Problem(409, "not_a_key", "only a caller with an API key has a key to rotate")
     answer = await call.gateway.forwarder.send_as_caller(call.authorization, "POST", "/api/v1/me/key/rotate", body=body)
     key = check(answer, call.own).json()
     return call.answer({"key": key["key"], "expires_at": key["expires_at"]}, 201)

@@ -19,6 +19,8 @@ from rmhdag.gateway.forwarding import for_partners
 from rmhdag.gateway.problems import Problem, invalid, not_found
 from rmhdag.gateway.reads import STATES, Place
 from rmhdag.gateway.service_urls import facts_of, services_of
+from rmhdag.gateway.stac_links import with_links
+from rmhdag.gateway.standing import standing
 from rmhdag.models.partner_orders import (
     ENDED,
     moment,
@@ -40,6 +42,10 @@ KEY_HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
 MOST_KEY_CHARACTERS = 128
 # Only platforms' own callers say in whose name they act.
+# How many orders others have placed is not among them.
+ESTIMATE = ("tasks", "input_bytes", "p50_seconds", "p95_seconds")
+# What a result has of a status.
+OF_RESULTS = "request_id status partial completed_at expires_at result error warnings services version".split()
 NOT_YOURS = ("submitted_by", "client_id", "namespace")
 # What the API says of jobs and nodes, in the words of those who place orders.
 WORDS_FOR_PARTNERS = {
@@ -222,6 +228,7 @@ def shown_plan(facts: dict[str, Any], own: str) -> dict[str, Any]:
         "version": facts["version_label"],
         "waits_for_review": facts["waits_for_review"],
         "served_version": facts["current_version"],
+        "estimate": None if facts["estimate"] is None else {name: facts["estimate"][name] for name in ESTIMATE},
         "problems": problems,
         "warnings": [{"code": line["code"], "message": shown_text(line["message"])} for line in facts["warnings"]],
     }
@@ -272,10 +279,10 @@ async def results(call: Call) -> Response:
     for rel, name in (("item", "stac_item"), ("collection", "stac_collection")):
         if services.get(name):
             links.append({"rel": rel, "href": services[name], "type": "application/json"})
-    names = ("request_id", "status", "completed_at", "result", "error", "warnings", "services", "version")
     headers = {} if order["status"] in ENDED else {"Retry-After": str(POLL_SECONDS)}
     files = [shown_file(call, order["request_id"], line) for line in lines]
-    return call.answer({**{name: order[name] for name in names}, "files": files, "links": links}, headers=headers)
+    order["result"] = with_links(order["result"], {file["sha256"]: file["href"] for file in files})
+    return call.answer({**{name: order[name] for name in OF_RESULTS}, "files": files, "links": links}, headers=headers)
 
 
 async def list_requests(call: Call) -> Response:
@@ -287,7 +294,8 @@ async def list_requests(call: Call) -> Response:
         call.holder,
         state=state,
         since=call.moment("since"),
-        refs=call.references("status", "since", "label", "limit", "cursor"),
+        until=call.moment("until"),
+        refs=call.references("status", "since", "until", "label", "limit", "cursor"),
         labels=call.labels(),
         before=call.cursor(),
         limit=call.limit() + 1,
@@ -317,8 +325,15 @@ async def retry(call: Call) -> Response:
     """Run the failed parts of an order again; what is done is kept."""
     call.allow()
     row = await find(call)
-    await forward_to_job(call, row, "retry", {}, call.request.headers.get(KEY_HEADER))
-    return call.answer({"request_id": row["request_id"], "status": "accepted"}, 202, locate(call, row))
+    key = call.request.headers.get(KEY_HEADER)
+    headers = locate(call, row)
+    # The order has moved on to the job that this key has made: the API would look at that job, and find nothing to do.
+    if key is not None and row["retry_key"] == key:
+        refuse_order_of_others(call, row)
+        headers[REPLAYED] = "true"
+    else:
+        await forward_to_job(call, row, "retry", {}, key)
+    return call.answer({"request_id": row["request_id"], "status": "accepted"}, 202, headers)
 
 
 async def list_deliveries(call: Call) -> Response:
@@ -377,7 +392,12 @@ async def until_ended(call: Call, request_id: str, wait_seconds: float) -> dict[
             return None
         row, percent = sighting
         if state_of(row) in ENDED or time.monotonic() + pause > deadline:
-            return {**shown_status(row, percent), "labels": row["labels"], "services": services(call, row)}
+            return {
+                **shown_status(row, percent),
+                **standing(call, row),
+                "labels": row["labels"],
+                "services": services(call, row),
+            }
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, 1.0)
 

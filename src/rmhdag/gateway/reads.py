@@ -15,9 +15,9 @@ from rmhdag.gateway.keys import Holder
 from rmhdag.gateway.problems import Problem
 from rmhdag.models.labels import LabelFilter
 
-MOST_PERCENTS = 10_000
+MOST_PROGRESS = 10_000
 # Counting nodes costs more than all the rest of a poll; nobody sees a difference within a second.
-PERCENT_SECONDS = 1.0
+PROGRESS_SECONDS = 1.0
 
 # Files that a result lists; each has 100,000 features of a vector file.
 MOST_FILES = 1_000
@@ -27,7 +27,8 @@ STATUS_COLUMNS = """
     r.revision, r.job_id, r.submitted_at, r.client_id, r.job_status, r.completed_at, r.result_data, r.error, r.warnings,
     r.is_waiting, r.is_cancelling, r.revision_status, r.revision_completed_at, r.outputs, r.revision_error,
     r.revision_warnings, r.review_state, r.clearance, r.version_label, r.content_hash, r.decision_reason, r.kind,
-    r.current_revision, r.is_deleted, r.is_unpublished"""
+    r.current_revision, r.is_deleted, r.is_unpublished, r.job_updated_at, r.decided_at,
+    r.retry_key"""
 LINE_COLUMNS = """
     r.request_id, r.platform_request_id, r.workflow_id, r.platform_id, r.platform_refs, r.labels, r.version_label,
     r.submitted_at, r.completed_at, r.job_status, r.is_waiting, r.is_cancelling, r.revision_status, r.review_state"""
@@ -54,9 +55,9 @@ OUTPUTS = """(
         LIMIT 50
     ) AS o
 ) AS service_outputs"""
-PERCENT = """CASE WHEN r.job_status IN ('running', 'failed', 'cancelled') THEN (
-    SELECT p.percent FROM {schema}.dag_gateway_progress AS p WHERE p.job_id = r.job_id
-) END AS percent"""
+PROGRESS = """CASE WHEN r.job_status <> 'pending' THEN (
+    SELECT to_jsonb(p) FROM {schema}.dag_gateway_progress AS p WHERE p.job_id = r.job_id
+) END AS progress"""
 # What a client calls an order is found among its own by an index of both: no row of another client is ever read.
 OWN = "r.namespace = %(namespace)s AND r.client_id = %(client_id)s"
 ALL = "r.namespace = %(namespace)s"
@@ -76,18 +77,20 @@ class Reads:
         self._database = database
         self._with_outputs = with_outputs
         self._clock = clock
-        self._percents: OrderedDict[tuple[str, str, str], tuple[float, float | None]] = OrderedDict()
+        self._progress: OrderedDict[tuple[str, str, str], tuple[float, Row]] = OrderedDict()
 
     async def find_request(self, holder: Holder, request_id: str) -> tuple[Row, float | None] | None:
-        """A request that the holder may see, and how far it is. Raises a 409 if several are called so."""
+        """A request that the holder may see, with its `progress`, and how far it is. Raises a 409 if several are called
+        so.
+        """
         key = (holder.namespace, "" if holder.sees_all else holder.client_id, request_id)
-        until, percent = self._percents.get(key, (0.0, None))
+        until, progress = self._progress.get(key, (0.0, {}))
         is_known = self._clock() < until
         parts = [STATUS_COLUMNS, VERSIONS]
         if self._with_outputs:
             parts.append(OUTPUTS)
         if not is_known:
-            parts.append(PERCENT)
+            parts.append(PROGRESS)
         query = self._text(
             f"SELECT {', '.join(parts)} FROM {{schema}}.dag_gateway_requests AS r"
             f" WHERE {_scope(holder)} AND {BY_EITHER_ID if holder.sees_all else 'r.request_id = %(request_id)s'}"
@@ -96,11 +99,11 @@ class Reads:
         if row is None:
             return None
         if not is_known:
-            percent = row["percent"]
-            self._percents[key] = (self._clock() + PERCENT_SECONDS, percent)
-            if len(self._percents) > MOST_PERCENTS:
-                self._percents.popitem(last=False)
-        return row, percent
+            progress = row["progress"] or {}
+            self._progress[key] = (self._clock() + PROGRESS_SECONDS, progress)
+            if len(self._progress) > MOST_PROGRESS:
+                self._progress.popitem(last=False)
+        return {**row, "progress": progress}, progress.get("percent")
 
     async def names_outputs(self, holder: Holder, platform_request_id: str) -> bool | None:
         """Whether the workflow of a request names its outputs; None if that is not known any more."""
@@ -117,6 +120,7 @@ class Reads:
         *,
         state: str | None,
         since: datetime | None,
+        until: datetime | None = None,
         refs: Mapping[str, Any] | None,
         before: Place | None,
         limit: int,
@@ -125,6 +129,8 @@ class Reads:
         conditions = [_scope(holder), *_state_condition(state)]
         if since is not None:
             conditions.append("r.submitted_at >= %(since)s")
+        if until is not None:
+            conditions.append("r.submitted_at < %(until)s")
         if refs:
             conditions.append("r.platform_refs @> %(refs)s::text::jsonb")
         values = {label.key: label.value for label in labels if label.value is not None}
@@ -140,7 +146,7 @@ class Reads:
             " ORDER BY r.submitted_at DESC, r.request_id DESC LIMIT %(limit)s"
         )
         at, last = before if before is not None else (None, None)
-        parameters = _given(holder, since=since, refs=_json(refs), at=at, before=last, limit=limit)
+        parameters = _given(holder, since=since, until=until, refs=_json(refs), at=at, before=last, limit=limit)
         parameters |= {"labels": _json(values), "label_keys": keys}
         return await self._database.read(query, parameters)
 
@@ -266,9 +272,9 @@ class Reads:
     async def check(self) -> Row:
         """Whether every view is there, and whether this role could write."""
         query = self._text(
-            "SELECT (SELECT count((is_cancelling, is_unpublished, labels)) FROM {schema}.dag_gateway_requests"
-            " WHERE false)"
+            "SELECT (SELECT count((is_unpublished, retry_key, labels)) FROM {schema}.dag_gateway_requests WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_keys WHERE false)"
+            " + (SELECT count(*) FROM {schema}.dag_gateway_identities WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_outputs WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_gates WHERE false)"
             " + (SELECT count(*) FROM {schema}.dag_gateway_files WHERE false) AS rows, EXISTS ("

@@ -42,6 +42,8 @@ class Operation:
     query: Mapping[str, Schema] = field(default_factory=dict)
     # Whether every other parameter of the query is a reference.
     has_references: bool = False
+    # Whether it may be repeated with an Idempotency-Key.
+    takes_key: bool = False
     aliases: tuple[str, ...] = ()
 
     @property
@@ -70,6 +72,7 @@ OPERATIONS: tuple[Operation, ...] = (
         body="Order",
         status=202,
         query={"dry_run": {"type": "boolean"}},
+        takes_key=True,
         aliases=("/platform/submit_dag", "/gateway/submit"),
     ),
     post(
@@ -77,6 +80,7 @@ OPERATIONS: tuple[Operation, ...] = (
         orders.submit_batch,
         "BatchAnswer",
         body="OrderBatch",
+        takes_key=True,
         aliases=("/platform/submit/batch",),
     ),
     get("/platform/status/{request_id}", orders.status, "Status", aliases=("/platform/dag_status/{request_id}",)),
@@ -86,12 +90,18 @@ OPERATIONS: tuple[Operation, ...] = (
         "/platform/requests",
         orders.list_requests,
         "RequestPage",
-        query={"status": STATE, "since": MOMENT, "label": text("`aoi=oslo` or `aoi`; may be repeated"), **PAGE},
+        query={
+            "status": STATE,
+            "since": MOMENT,
+            "until": MOMENT,
+            "label": text("`aoi=oslo` or `aoi`; may be repeated"),
+            **PAGE,
+        },
         has_references=True,
         aliases=("/platform/status",),
     ),
     post(f"{REQUEST}/cancel", orders.cancel, "Command", body="Reason", status=202),
-    post(f"{REQUEST}/retry", orders.retry, "Command", status=202),
+    post(f"{REQUEST}/retry", orders.retry, "Command", status=202, takes_key=True),
     get(f"{REQUEST}/deliveries", orders.list_deliveries, "DeliveryList"),
     post(f"{REQUEST}/deliveries/{{delivery_id}}/redeliver", orders.redeliver, "Delivery", status=202),
     get(
@@ -139,7 +149,14 @@ OPERATIONS: tuple[Operation, ...] = (
     get("/ogc/api", processes.api_definition, "Operators", media_type=processes.OPENAPI_TYPE),
     get("/ogc/processes", processes.list_processes, "OgcProcessList", query={"limit": LIMIT}),
     get("/ogc/processes/{processID}", processes.get_process, "OgcProcess"),
-    post("/ogc/processes/{processID}/execution", processes.execute, "OgcJob", body="OgcExecute", status=201),
+    post(
+        "/ogc/processes/{processID}/execution",
+        processes.execute,
+        "OgcJob",
+        body="OgcExecute",
+        status=201,
+        takes_key=True,
+    ),
     get(
         "/ogc/jobs",
         processes.list_jobs,

@@ -52,10 +52,14 @@ ANYTHING: Schema = {"type": "object", "additionalProperties": True}
 REFS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 LABELS: Schema = {**REFS, "description": "The labels that you gave the order"}
 NUMBER: Schema = {"type": "integer"}
+SECONDS: Schema = {"type": "number", "minimum": 0}
 FLAG: Schema = {"type": "boolean"}
 REQUEST_ID = text("The id of the order", example="5f0c6a52-8d0f-4c38-9a5e-0b1f7a3c2d1e")
 STATE = text("completed and failed are final", enum=["pending", "running", "awaiting_approval", "completed", "failed"])
 LINKS = closed(status=text(), results=text())
+
+PARTIAL = optional({**FLAG, "description": "Parts of it have failed; null if that is not known"})
+EXPIRY = optional({**MOMENT, "description": "Until then it is kept; null: until the data is unpublished or deleted"})
 
 ORDER_FIELDS: dict[str, Schema] = {
     "workflow_id": text("What to do: GET /platform/workflows lists them", minLength=1, maxLength=64),
@@ -116,12 +120,22 @@ SCHEMAS: dict[str, Schema] = {
         version=optional(text("What your platform would call it")),
         waits_for_review={**FLAG, "description": "The data would be seen only after an approval"},
         served_version=optional(text("The version that can be seen now")),
+        estimate=optional(ref("Estimate")),
         problems=listed(closed(code=text(), pointer=text("RFC 6901, into the order"), detail=text())),
         warnings=listed(closed(code=text(), message=text())),
     ),
+    "Estimate": closed(
+        tasks=optional({**NUMBER, "description": "Null if their number depends on what is found on the way"}),
+        input_bytes=optional({**NUMBER, "description": "Of the files that are named; null if that is not known"}),
+        p50_seconds=optional({**SECONDS, "description": "Half of such orders took no longer, in the last 30 days"}),
+        p95_seconds=optional({**SECONDS, "description": "95 of 100 such orders took no longer"}),
+    ),
     "DryRun": closed(dry_run={"type": "boolean", "enum": [True]}, plan=ref("Plan")),
     "BatchAnswer": closed(accepted=NUMBER, refused=NUMBER, orders=listed(ANYTHING)),
-    "Progress": closed(percent={"type": "number", "minimum": 0, "maximum": 100}),
+    "Progress": closed(
+        percent={"type": "number", "minimum": 0, "maximum": 100},
+        message=text("For people; its words may change"),
+    ),
     "Error": closed(
         code=text("Never changes its meaning"),
         category=text("Who can do something about it"),
@@ -155,7 +169,10 @@ SCHEMAS: dict[str, Schema] = {
         status=STATE,
         submitted_at=MOMENT,
         completed_at=optional(MOMENT),
+        updated_at={**MOMENT, "description": "When it last changed"},
+        expires_at=EXPIRY,
         progress=ref("Progress"),
+        partial=PARTIAL,
         result=optional(ANYTHING),
         error=optional(ref("Error")),
         warnings=listed(ref("Warning")),
@@ -166,7 +183,9 @@ SCHEMAS: dict[str, Schema] = {
     "Results": closed(
         request_id=REQUEST_ID,
         status=STATE,
+        partial=PARTIAL,
         completed_at=optional(MOMENT),
+        expires_at=EXPIRY,
         result=optional(ANYTHING),
         error=optional(ref("Error")),
         warnings=listed(ref("Warning")),
@@ -295,7 +314,7 @@ SCHEMAS: dict[str, Schema] = {
     "RolledBack": closed(rolled_back_to=NUMBER, number=NUMBER),
     "Me": closed(
         client_id=text(),
-        key=text("The beginning of the key"),
+        key=optional(text("The beginning of the key; null with a token")),
         scopes=listed(text()),
         sandbox={**FLAG, "description": "Every order is a dry run"},
         expires_at=optional(MOMENT),

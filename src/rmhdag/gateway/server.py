@@ -62,6 +62,14 @@ class GatewayServer(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def serve(settings: GatewayConfiguration, schema_name: str, listener: socket.socket, *, pooled: bool) -> None:
+def serve(
+    settings: GatewayConfiguration,
+    schema_name: str,
+    listener: socket.socket,
+    *,
+    pooled: bool,
+    retention_days: float = 30.0,
+) -> None:
     """Until SIGTERM or Ctrl-C."""
-    GatewayServer(Gateway(settings, schema_name=schema_name, pooled=pooled)).run(sockets=[listener])
+    gateway = Gateway(settings, schema_name=schema_name, pooled=pooled, retention_days=retention_days)
+    GatewayServer(gateway).run(sockets=[listener])

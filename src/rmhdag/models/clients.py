@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
-from rmhdag.models.columns import Flag, JsonObject, Name, Namespace, Stamped
-from rmhdag.models.table import Row, Table
+from rmhdag.models.columns import Flag, Id, JsonList, JsonObject, Name, Namespace, Stamped, Timestamp, Url
+from rmhdag.models.table import Index, Row, Table
 
 
 def quota(default: int, what: str, *, least: int = 0) -> Any:
@@ -71,3 +72,36 @@ class GatewayClient(Row):
     changed_by: Name
     created_at: Stamped
     updated_at: Stamped
+
+
+class IdentityKind(StrEnum):
+    """What of a token is compared: the application that asked for it (`azp`, `appid` or `client_id`), or its `sub`."""
+
+    APPLICATION = "application"
+    SUBJECT = "subject"
+
+
+class ClientIdentity(Row):
+    """Whose tokens are those of a client, and what they are worth. An identity of an issuer belongs to one client."""
+
+    table: ClassVar[Table] = Table(
+        name="dag_client_identities",
+        key=("identity_id",),
+        indexes=(
+            Index("who", ("issuer", "kind", "value"), unique=True),
+            Index("list", ("namespace", "client_id", "identity_id")),
+        ),
+        storage={"fillfactor": "70"},
+    )
+
+    identity_id: Id
+    namespace: Namespace = "default"
+    client_id: Name
+    issuer: Url
+    kind: IdentityKind
+    value: Url
+    scopes: JsonList = Field(default_factory=list)
+    created_by: Name
+    created_at: Stamped
+    expires_at: Timestamp | None = None
+    last_used_at: Timestamp | None = None

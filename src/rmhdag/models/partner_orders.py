@@ -35,6 +35,8 @@ INSIDES = re.compile(
 )
 # Fields of an order that have parts.
 SENT = re.compile(r"/(?:input_params|labels|platform_refs|subscriber)(?:/|$)")
+# Addresses that say what the data is written in, and nothing about where it lies.
+SPECIFICATIONS = ("https://stac-extensions.github.io/", "https://schemas.stacspec.org/")
 HIDDEN = "…"
 MOST_CHARACTERS = 1_000
 # States of a review in which content is never served, and what its client can do.
@@ -179,8 +181,12 @@ def shown_text(text: str, own: str = "", most: int = MOST_CHARACTERS) -> str:
     if INSIDES.search(text) and text not in own:
         return HIDDEN
     for pattern in (PLACE, IDENTIFIER):
-        text = pattern.sub(lambda match: match[0] if own and match[0] in own else HIDDEN, text)
+        text = pattern.sub(lambda match: match[0] if is_public(match[0], own) else HIDDEN, text)
     return text if len(text) <= most else text[:most] + HIDDEN
+
+
+def is_public(part: str, own: str) -> bool:
+    return (bool(own) and part in own) or part.startswith(SPECIFICATIONS)
 
 
 def shown_pointer(pointer: str, own: str = "") -> str:

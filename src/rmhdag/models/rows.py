@@ -15,7 +15,7 @@ from rmhdag.models.assets import (
 from rmhdag.models.audit import AuditRecord
 from rmhdag.models.callbacks import Callback, CallbackEndpoint
 from rmhdag.models.catalogue import CatalogueEntry, RevisionItem
-from rmhdag.models.clients import GatewayClient
+from rmhdag.models.clients import ClientIdentity, GatewayClient
 from rmhdag.models.data_tables import DataTable, TablePlace
 from rmhdag.models.history import JobEvent, OrchestratorEvent
 from rmhdag.models.jobs import Job, JobCommand, JobLabel, NodeState, PrunedJob, WaitingApproval
@@ -43,6 +43,7 @@ ROWS: tuple[type[Row], ...] = (
     Worker,
     ApiKey,
     GatewayClient,
+    ClientIdentity,
     NamespaceRow,
     Job,
     JobLabel,

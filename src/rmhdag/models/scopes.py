@@ -28,5 +28,7 @@ class Scope(StrEnum):
     GATEWAY = "gateway"
 
 
+# What tokens of partners may be worth at the gateway.
+PARTNER_SCOPES = frozenset({Scope.B2B, Scope.OPS, Scope.REVIEWER, Scope.SANDBOX})
 # What a gateway may do in the name of one of its callers.
 ACTED_SCOPES = frozenset({Scope.READ, Scope.SUBMIT, Scope.OPERATE, Scope.REVIEWER})

@@ -38,10 +38,13 @@ from rmhdag.services.submissions import (
 from rmhdag.store import assets
 from rmhdag.store.batch_rows import RevisionKey
 from rmhdag.store.connection import Conn
+from rmhdag.views.estimates import estimate_of
 from rmhdag.workflow.definition import WorkflowDefinition
 from rmhdag.workflow.preflight import examine
+from rmhdag.workflow.task_counts import count_tasks
 
 T = TypeVar("T")
+P = TypeVar("P", bound=JobPreview)
 CHECKS_SKIPPED = PreviewWarning(
     code="CHECKS_SKIPPED",
     message="this API has no storage (RMHDAG_STORAGE), so it could not be checked whether the files exist",
@@ -83,14 +86,31 @@ class _Findings:
 
 @dataclass(frozen=True, slots=True)
 class Previews:
-    """`looks_at_files`: whether the checks of workflows do."""
+    """`looks_at_files`: whether the checks of workflows do; `input_bytes`: what they have seen."""
 
     namespace: str
     rules: Rules
     complete: Completion
     looks_at_files: bool
+    input_bytes: Callable[[], int | None]
 
     def of_job(self, conn: Conn, submission: Submission) -> JobPreview:
+        preview, job = self._of_job(conn, submission)
+        return preview if preview.repeats_job_id else self._estimated(conn, preview, job)
+
+    def of_order(self, conn: Conn, work: WorkOrder, platforms: Platforms) -> OrderPreview:
+        preview, job = self._of_order(conn, work, platforms)
+        return preview if preview.outcome in ("repeat", "join") else self._estimated(conn, preview, job)
+
+    def _estimated(self, conn: Conn, preview: P, job: _PreviewedJob | None) -> P:
+        """In a transaction of its own, because it needs one snapshot."""
+        if job is None or job.definition is None:
+            return preview
+        input_bytes = None if job.params is None else self.input_bytes()
+        estimate = estimate_of(conn, self.namespace, job.workflow_id, tasks=job.tasks, input_bytes=input_bytes)
+        return preview.model_copy(update={"estimate": estimate})
+
+    def _of_job(self, conn: Conn, submission: Submission) -> tuple[JobPreview, _PreviewedJob]:
         with read_only(conn):
             findings = _Findings()
             earlier = find_repeat(conn, self.namespace, submission)
@@ -98,14 +118,14 @@ class Previews:
                 findings.add(earlier)
             job = self._job(conn, submission, findings)
             repeats = earlier.job_id if isinstance(earlier, Submitted) else None
-            return JobPreview(**job.facts, **findings.facts, repeats_job_id=repeats)
+            return JobPreview(**job.facts, **findings.facts, repeats_job_id=repeats), job
 
-    def of_order(self, conn: Conn, work: WorkOrder, platforms: Platforms) -> OrderPreview:
+    def _of_order(self, conn: Conn, work: WorkOrder, platforms: Platforms) -> tuple[OrderPreview, _PreviewedJob | None]:
         with read_only(conn):
             findings = _Findings()
             earlier = findings.attempt(lambda: find_repeated_order(conn, self.namespace, work))
             if earlier is not None:
-                return _repeated(earlier)
+                return _repeated(earlier), None
             submission = Submission(
                 workflow_id=work.workflow_id,
                 input_params=work.input_params,
@@ -120,7 +140,7 @@ class Previews:
             if job.definition is not None:
                 asset = self._asset(conn, work, platforms, job, findings)
             asset.setdefault("outcome", "invalid" if findings.problems else "create")
-            return OrderPreview(**job.facts, **findings.facts, **asset, platform_id=work.platform_id)
+            return OrderPreview(**job.facts, **findings.facts, **asset, platform_id=work.platform_id), job
 
     def _job(self, conn: Conn, submission: Submission, findings: _Findings) -> _PreviewedJob:
         if submission.callback_url is not None:
@@ -138,7 +158,8 @@ class Previews:
             return _PreviewedJob(submission.workflow_id, definition)
         if not self.looks_at_files and examine(definition, params).questions:
             findings.warnings.append(CHECKS_SKIPPED)
-        return _PreviewedJob(submission.workflow_id, definition, shown_inputs(definition, params))
+        tasks = count_tasks(definition, params)
+        return _PreviewedJob(submission.workflow_id, definition, shown_inputs(definition, params), tasks)
 
     def _asset(
         self, conn: Conn, work: WorkOrder, platforms: Platforms, job: _PreviewedJob, findings: _Findings
@@ -210,6 +231,7 @@ class _PreviewedJob:
     workflow_id: str
     definition: WorkflowDefinition | None = None
     params: dict[str, Any] | None = None
+    tasks: int | None = None
 
     @property
     def facts(self) -> dict[str, Any]:

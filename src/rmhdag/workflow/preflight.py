@@ -68,6 +68,13 @@ class BlobQuestion(NamedTuple):
     is_prefix: bool = False
 
 
+class BlobAnswer(NamedTuple):
+    """`size_bytes` is None if there is no such file, or if any file will do."""
+
+    fault: CheckFault | None
+    size_bytes: int | None = None
+
+
 class ChecksFailed(Refusal):
     """All that the checks of a workflow have found, with the places in the parameters."""
 
@@ -89,8 +96,8 @@ class Preflight:
     needs_postgis: str | None = None
 
 
-class _Inputs:
-    """The names that checks may read."""
+class InputScope:
+    """The names that can be read before there is a job."""
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         self._params = params
@@ -104,7 +111,7 @@ class _Inputs:
 
 def examine(definition: WorkflowDefinition, params: Mapping[str, Any]) -> Preflight:
     """`params` are complete: with their defaults. All templates together may take as long as one of a job."""
-    preflight, scope = Preflight(), _Inputs(params)
+    preflight, scope = Preflight(), InputScope(params)
     for check in definition.checks:
         if scope.work > MAX_WORK or len(preflight.faults) >= MOST_FAULTS:
             break
@@ -147,7 +154,7 @@ def postgis_fault(pointer: str) -> CheckFault:
     return CheckFault("POSTGIS_NOT_CONFIGURED", pointer, sentence)
 
 
-def _examine(check: Check, scope: _Inputs, preflight: Preflight) -> None:
+def _examine(check: Check, scope: InputScope, preflight: Preflight) -> None:
     match check:
         case BlobExists():
             path, pointer = _text(check.path, scope)
@@ -171,7 +178,7 @@ def _examine(check: Check, scope: _Inputs, preflight: Preflight) -> None:
                 preflight.faults.append(CheckFault("INVALID_PARAMETER", pointer, sentence))
 
 
-def _examine_list(check: BlobList, scope: _Inputs, preflight: Preflight) -> None:
+def _examine_list(check: BlobList, scope: InputScope, preflight: Preflight) -> None:
     paths, pointer = _value(check.paths, scope)
     if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
         sentence = "a list with the paths of the files is needed"
@@ -192,7 +199,7 @@ def _examine_list(check: BlobList, scope: _Inputs, preflight: Preflight) -> None
     ]
 
 
-def _examine_extension(check: ExtensionCheck, scope: _Inputs, preflight: Preflight) -> None:
+def _examine_extension(check: ExtensionCheck, scope: InputScope, preflight: Preflight) -> None:
     value, pointer = _value(check.path, scope)
     paths: Iterable[Any] = value if isinstance(value, list) else [value]
     for index, path in enumerate(paths):
@@ -208,7 +215,7 @@ def _examine_extension(check: ExtensionCheck, scope: _Inputs, preflight: Preflig
             preflight.faults.append(CheckFault("INVALID_FORMAT", place, sentence))
 
 
-def _place(check: BlobExists | BlobList | ContainerNotEmpty, scope: _Inputs) -> tuple[str, str]:
+def _place(check: BlobExists | BlobList | ContainerNotEmpty, scope: InputScope) -> tuple[str, str]:
     zone, _ = _text(check.zone, scope)
     container, _ = _text(check.container, scope)
     if zone not in set(Zone):
@@ -216,14 +223,14 @@ def _place(check: BlobExists | BlobList | ContainerNotEmpty, scope: _Inputs) -> 
     return zone, container
 
 
-def _text(template: str, scope: _Inputs) -> tuple[str, str]:
+def _text(template: str, scope: InputScope) -> tuple[str, str]:
     value, pointer = _value(template, scope)
     if not isinstance(value, str):
         raise ExpressionError(f"{shorten(template)} gives no text")
     return value, pointer
 
 
-def _value(template: str, scope: _Inputs) -> tuple[Any, str]:
+def _value(template: str, scope: InputScope) -> tuple[Any, str]:
     """Raises Missing if there is none: an input that may be left out is not checked then."""
     value = _template(template).evaluate(scope)
     if value is None:

@@ -10,14 +10,25 @@ from rmhdag.api.context import Api, ApiContext
 from rmhdag.api.identity import Administrator
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
 from rmhdag.api.routes.jobs import plain
-from rmhdag.models.api.clients import ClientChanges, ClientPage, ClientQuotaView, ClientView
+from rmhdag.api.routes.keys import check_scopes, default_days
+from rmhdag.models.api.clients import (
+    ClientChanges,
+    ClientPage,
+    ClientQuotaView,
+    ClientView,
+    IdentityList,
+    IdentityRequest,
+    IdentityView,
+)
 from rmhdag.models.clients import CLIENT_QUOTAS
-from rmhdag.store import clients
+from rmhdag.store import client_identities, clients
 from rmhdag.store.clients import ClientLine
 
 router = APIRouter(prefix="/api/v1/clients", tags=["keys"])
 
 ClientName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._@:+-]{0,63}$", description="The name of its keys")]
+
+IdentityId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-f]+$")]
 
 
 @router.get("")
@@ -49,6 +60,31 @@ def change_client(client_id: ClientName, body: ClientChanges, caller: Administra
             conn, caller.namespace, client_id, quotas=body.quotas, active=body.active, changed_by=caller.name
         )
     return view_of(api, client_id, line)
+
+
+@router.get("/{client_id}/identities")
+def list_identities(client_id: ClientName, caller: Administrator, api: ApiContext) -> IdentityList:
+    """Whose tokens are those of the client, beside its keys."""
+    with api.connection() as conn:
+        return IdentityList(identities=client_identities.list_identities(conn, caller.namespace, client_id))
+
+
+@router.post("/{client_id}/identities", status_code=201)
+def bind_identity(client_id: ClientName, body: IdentityRequest, caller: Administrator, api: ApiContext) -> IdentityView:
+    """Accept the tokens of an application or a person as those of the client. Gateways follow within seconds."""
+    check_scopes(caller, frozenset(body.scopes))
+    request = body.model_copy(update={"expires_days": body.expires_days or default_days(caller)})
+    with api.connection() as conn:
+        return client_identities.add_identity(conn, caller.namespace, client_id, request, created_by=caller.name)
+
+
+@router.delete("/{client_id}/identities/{identity_id}")
+def unbind_identity(
+    client_id: ClientName, identity_id: IdentityId, caller: Administrator, api: ApiContext
+) -> IdentityView:
+    """Refuse tokens of this identity from now on. Gateways follow within seconds."""
+    with api.connection() as conn:
+        return client_identities.remove_identity(conn, caller.namespace, client_id, identity_id, removed_by=caller.name)
 
 
 def view_of(api: Api, client_id: str, line: ClientLine | None) -> ClientView:

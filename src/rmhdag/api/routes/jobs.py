@@ -14,7 +14,7 @@ from pydantic import AfterValidator
 
 from rmhdag.api.context import Api, ApiContext
 from rmhdag.api.identity import Caller, Operator, Reader, Submitter
-from rmhdag.api.input_checks import with_checks
+from rmhdag.api.input_checks import Checks, with_checks
 from rmhdag.api.job_paths import is_id
 from rmhdag.api.moments import Moment
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
@@ -100,7 +100,7 @@ def submit_job(
         response.status_code = 200
         submission = submission_of(body, caller, key)
         return with_checks(
-            api, caller.namespace, lambda conn, complete: previews(api, caller, complete).of_job(conn, submission)
+            api, caller.namespace, lambda conn, checks: previews(api, caller, checks).of_job(conn, submission)
         )
     api.submit_rate.take(caller.rate_name, 1)
     api.quotas.admit_jobs(caller.namespace, [body.input_params], [body.priority], key_priority=caller.max_priority)
@@ -122,8 +122,10 @@ def submit_job(
     return view
 
 
-def previews(api: Api, caller: Caller, complete: Completion) -> Previews:
-    return Previews(caller.namespace, api.settings.callbacks.rules, complete, api.blobs.is_possible)
+def previews(api: Api, caller: Caller, checks: Checks) -> Previews:
+    return Previews(
+        caller.namespace, api.settings.callbacks.rules, checks, api.blobs.is_possible, lambda: checks.input_bytes
+    )
 
 
 def submit(

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Response
 
 from rmhdag.api.context import Api, ApiContext
 from rmhdag.api.identity import Caller, Reader, Submitter
-from rmhdag.api.input_checks import with_checks
+from rmhdag.api.input_checks import Checks, with_checks
 from rmhdag.api.job_paths import is_id
 from rmhdag.api.problems import not_found
 from rmhdag.api.routes.jobs import (
@@ -91,9 +91,9 @@ def _order_of(body: WorkOrderBody, caller: Caller, key: str | None) -> WorkOrder
 def _preview(body: WorkOrderBody, caller: Caller, api: Api, key: str | None) -> OrderPreview:
     work = _order_of(body, caller, key)
 
-    def look(conn: Conn, complete: Completion) -> OrderPreview:
+    def look(conn: Conn, checks: Checks) -> OrderPreview:
         platforms = api.platforms.read(conn, caller.namespace)
-        return previews(api, caller, complete).of_order(conn, work, platforms)
+        return previews(api, caller, checks).of_order(conn, work, platforms)
 
     return with_checks(api, caller.namespace, look)
 

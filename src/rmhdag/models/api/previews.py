@@ -20,6 +20,16 @@ class PreviewWarning(ApiModel):
     message: str
 
 
+class JobEstimate(ApiModel):
+    """Known before the job runs; null is what nobody knows."""
+
+    tasks: int | None = Field(description="Tasks of the job; null if their number depends on what the job finds")
+    input_bytes: int | None = Field(description="Size of the files that the checks of the workflow name")
+    runs: int = Field(description="Completed jobs of this workflow in the last 30 days; their durations follow")
+    p50_seconds: float | None = Field(description="Half of them took no longer; null if there are fewer than 5")
+    p95_seconds: float | None = Field(description="95 of 100 of them took no longer; null if there are fewer than 5")
+
+
 class JobPreview(ApiModel):
     """Nothing was created, and nothing was changed."""
 
@@ -31,6 +41,9 @@ class JobPreview(ApiModel):
     workflow_version: int | None = Field(default=None, description="Null if there is no such workflow")
     input_params: dict[str, Any] | None = Field(
         default=None, description="The parameters with defaults and without secrets; null if they are wrong"
+    )
+    estimate: JobEstimate | None = Field(
+        default=None, description="What the job would cost; null if there is no such workflow, or no new job"
     )
     repeats_job_id: str | None = Field(
         default=None, description="The same submission was made before, and would be answered with this job"

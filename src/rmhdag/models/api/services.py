@@ -65,7 +65,7 @@ class ServiceCallView(ApiModel):
     revision: int
     action: ServiceAction
     status: CallStatus
-    attempts: int = Field(description="Tries that failed; looks at a run that is under way are not counted")
+    attempts: int = Field(description="Tries; looks at a run that is under way are not counted")
     run_id: str | None = Field(description="The pipeline run that was started for it")
     requested_by: str
     created_at: datetime

@@ -1,6 +1,6 @@
 /** What would happen: whether the server would accept it, which nodes run, and how long that usually takes. */
 import type { JSX } from "preact";
-import { type ApiError, counted, durationText, type Model, useResource } from "~/core";
+import { type ApiError, bytesText, counted, countText, durationText, type Model, useResource } from "~/core";
 import { ErrorBox, Facts, Icon, Section } from "~/widgets";
 import { lastRuns } from "./last-runs";
 import { MiniGraph } from "./mini-graph";
@@ -46,7 +46,7 @@ export function DryRun({ workflow, preview, error, others, touched }: DryRunProp
           <span>{one.message}</span>
         </p>
       ))}
-      <Plan workflow={workflow} />
+      <Plan workflow={workflow} estimate={preview?.estimate} />
       {preview?.valid && preview.input_params ? (
         <details>
           <summary>All parameters with their defaults</summary>
@@ -69,7 +69,12 @@ function verdictOf(order: Model<"OrderPreview"> | undefined): string {
   return `${order.asset_exists ? "Makes" : "Makes a new asset with"} revision ${order.revision ?? 1}${review}`;
 }
 
-function Plan({ workflow }: { workflow: Model<"WorkflowDetail"> }): JSX.Element {
+interface PlanProps {
+  workflow: Model<"WorkflowDetail">;
+  estimate: Model<"JobEstimate"> | null | undefined;
+}
+
+function Plan({ workflow, estimate }: PlanProps): JSX.Element {
   const { workflow_id } = workflow;
   const usual = useResource(() => lastRuns(workflow_id), [workflow_id]);
   const seconds = (usual.data.value ?? [])
@@ -87,6 +92,8 @@ function Plan({ workflow }: { workflow: Model<"WorkflowDetail"> }): JSX.Element 
               ? `${durationText(at(0.5))}, rarely more than ${durationText(at(0.95))} (last ${counted(seconds.length, "run")})`
               : "not known yet: it has not completed before",
           ],
+          ...(estimate?.tasks == null ? [] : [["Tasks", countText(estimate.tasks)] as const]),
+          ...(estimate?.input_bytes == null ? [] : [["Reads", bytesText(estimate.input_bytes)] as const]),
         ]}
       />
       <MiniGraph layout={workflow.layout} label="Nodes of the workflow, in the order of the graph" />
