@@ -15,7 +15,7 @@ import shapely
 from rmhdag.handlers.contract import NonRetryableError
 from rmhdag.handlers.vector.refusals import VectorRefused
 from rmhdag.models.blobs import BlobRef
-from rmhdag.models.records import TableRecord
+from rmhdag.models.records import LineageRecord, TableRecord
 from rmhdag.postgis.database import DataDatabase, schemas_of
 from rmhdag.postgis.loading import (
     ColumnDefinition,
@@ -302,6 +302,8 @@ def test_derived_data_is_loaded_like_a_file(loading: HandlerBench, tmp_path: Pat
         {"manifest": manifest, "table_name": "fields_merged", "by": ["Kind"], "aggregates": {"id": "max"}},
     )
     assert (merged.output["total_features"], merged.output["original_row_count"]) == (3, COUNT)
+    [origin] = [record for record in merged.records if isinstance(record, LineageRecord)]
+    assert (origin.source_url, origin.role) == (loading.path(manifest).as_uri(), "prepared")
     [record] = finish_small(loading, merged)
     assert record.feature_count == 3
     with DataDatabase(str(loading.postgis_url), "default").connect() as conn:

@@ -118,11 +118,19 @@ def open_layers(path: Path, name: str, driver: str, layer_names: list[str] | Non
                 f"layer {layer[:100]!r} of {name} is a table without geometries: name one of {_listed(spatial)}.",
                 code="VECTOR_GEOMETRY_EMPTY",
             )
+    if driver == "LIBKML" and len(layer_names) > 1 and layer_names is spatial:
+        # A folder may be empty, as long as another one is not.
+        layer_names = [layer for layer in spatial if _has_features(path, name, layer)] or spatial
     opened = [_open_layer(path, name, driver, layer, limits, findings) for layer in layer_names]
     if driver == "LIBKML" and len(opened) > 1:
         # Folders of a KML file are not layers to its author.
         return [_together(opened, findings)]
     return opened
+
+
+def _has_features(path: Path, name: str, layer: str) -> bool:
+    with reading(name), quiet():
+        return bool(pyogrio.read_info(path, layer=layer)["features"])
 
 
 def _open_layer(path: Path, name: str, driver: str, layer: str, limits: VectorLimits, findings: Findings) -> Layer:
