@@ -94,6 +94,16 @@ def test_features_are_read_as_those_of_a_small_file(bench: HandlerBench) -> None
         assert large_run.output[name] == small_run.output[name], name
 
 
+def test_members_that_begin_otherwise_take_no_longer_each(tmp_path: Path) -> None:
+    """Reading the file up to each of them would take hours."""
+    path = tmp_path / "a.geojson"
+    member = f'{{"id": 5, "type": "Feature", "properties": {{"n": NaN}}, "geometry": {json.dumps(POINT)}}}'
+    path.write_text(large(*[member] * 50_000))
+    sequence = to_sequence(path, path.name)
+    assert sequence is not None
+    assert sequence.feature_count == 50_017
+
+
 def test_the_original_stays_as_it_was(bench: HandlerBench) -> None:
     content = large(feature(18))
     run = prepare(bench, content, "a.geojson")

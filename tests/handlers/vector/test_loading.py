@@ -238,9 +238,10 @@ def test_geometries_are_indexed_aside_and_a_second_attempt_finds_the_index(
     names = "SELECT array_agg(indexname ORDER BY indexname) FROM pg_indexes WHERE tablename = 'aside_1'"
     assert conn.execute(names).fetchone() == (["idx_aside_1_geom"],)
     for _ in range(2):
-        facts = finish_table(database, conn, "aside_1", 50, IndexWish(attributes=["n"]))
+        facts = finish_table(database, conn, "aside_1", 50, IndexWish(attributes=["n"], temporal=["n"]))
         assert facts == TableFacts(50, (0.0, 0.0, 1.0, 1.0))
-        assert conn.execute(names).fetchone() == (["aside_1_pkey", "idx_aside_1_geom", "idx_aside_1_n"],)
+        indexes = ["aside_1_pkey", "idx_aside_1_geom", "idx_aside_1_n", "idx_aside_1_n_desc"]
+        assert conn.execute(names).fetchone() == (indexes,)
     conn.execute("INSERT INTO geo_work.aside_1 (n) VALUES (1)")
     assert conn.execute("SELECT max(id) FROM geo_work.aside_1").fetchone() == (51,)
 

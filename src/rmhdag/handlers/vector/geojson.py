@@ -81,7 +81,7 @@ def check_geojson_sequence(path: Path, name: str) -> int:
             if not text or text.isspace():
                 continue
             try:
-                record = _parsed(text)
+                record = parse_json(text)
             except UnicodeDecodeError:
                 raise VectorRefused(
                     f"{place} of {name} is not UTF-8: export it as UTF-8.", code="VECTOR_ENCODING_ERROR"
@@ -120,7 +120,7 @@ def _records(file: BinaryIO) -> Iterator[tuple[str, bytes]]:
     yield f"record {number + 1:,}", rest
 
 
-def _parsed(text: bytes) -> Any:
+def parse_json(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -25,6 +25,7 @@ from rmhdag.handlers.vector.geojson import (
     no_features,
     not_a_feature,
     not_utf8,
+    parse_json,
 )
 from rmhdag.handlers.vector.refusals import VectorRefused
 from rmhdag.handlers.vector_limits import MEGABYTE
@@ -153,7 +154,11 @@ class _Members:
         text = os.pread(self._file, end - start, start)
         if not text.startswith(b"{"):
             raise not_a_feature(self._name, self._count, "an array")
-        member = load_json(text, self._name, self._line_of(start) - 1)
+        try:
+            member = parse_json(text)
+        except (ValueError, RecursionError):
+            # Lines are counted for a message only: that reads the file up to here.
+            member = load_json(text, self._name, self._line_of(start) - 1)
         kind = member.get("type") if isinstance(member, dict) else None
         if str(kind).lower() != "feature":
             raise not_a_feature(self._name, self._count, kind)
