@@ -110,13 +110,10 @@ def test_the_original_stays_as_it_was(bench: HandlerBench) -> None:
     assert bench.path(run.output["source"]).read_text() == content
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(alphabet='{}[]",:\\\x7f\u00e9 \nfeatures', max_size=12),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(alphabet='a"\\{[', max_size=4), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
+NAMES = st.text(alphabet='a"\\{[', max_size=4)
+PLAIN = st.none() | st.integers() | st.text(alphabet='{}[]",:\\\x7f\u00e9 \nfeatures', max_size=12)
+NESTED = PLAIN | st.lists(PLAIN, max_size=3) | st.dictionaries(NAMES, PLAIN, max_size=3)
+JSON = NESTED | st.lists(NESTED, max_size=3) | st.dictionaries(NAMES, NESTED, max_size=3)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

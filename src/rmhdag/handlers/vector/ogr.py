@@ -227,7 +227,7 @@ class _Reader:
         with ExitStack() as stack:
             meta, reader = stack.enter_context(self._open())
             schema, self._geometry_name = _split_schema(reader.schema, meta)
-            self._kept = (stack.pop_all(), reader) if keeps_open else None
+            self._first = (stack.pop_all(), reader) if keeps_open else None
         self.crs = None if meta["crs"] is None else str(meta["crs"])
         self._moments = [is_moment(field) for field in schema]
         self.schema = pa.schema(
@@ -252,9 +252,9 @@ class _Reader:
             yield opened
 
     def batches(self) -> Iterator[Batch]:
-        kept, self._kept = self._kept, None
-        with ExitStack() if kept is None else kept[0] as stack:
-            reader = stack.enter_context(self._open())[1] if kept is None else kept[1]
+        first, self._first = self._first, None
+        with ExitStack() if first is None else first[0] as stack:
+            reader = stack.enter_context(self._open())[1] if first is None else first[1]
             for batch in reader:
                 place = batch.schema.get_field_index(self._geometry_name)
                 columns = [column for index, column in enumerate(batch.columns) if index != place]
