@@ -10,12 +10,14 @@ import pytest
 
 from rmhdag.cli.exit_codes import ExitCode
 from rmhdag.cli.reference import JSON_OBJECTS
+from rmhdag.models.records import LineageRecord
 from rmhdag.models.scopes import Scope
 from tests.api.serving import served
 from tests.cli.conftest import RunCli
 from tests.cli.test_reference import compare
 from tests.orchestrator.assets import raster_workflow
 from tests.orchestrator.platform import Platform
+from tests.orchestrator.test_shown_revisions import publish
 
 ORDER = ("submit", "make_raster", "--platform", "ddh", "--ref", "dataset_id=0038272", "--ref", "resource_id=r")
 
@@ -65,6 +67,23 @@ def test_from_an_order_to_a_rollback(cli: RunCli, platform: Platform) -> None:
     assert asset_id in cli("assets").stdout
     refused = cli("rollback", asset_id, "3")
     assert (refused.returncode, "is the current one already" in refused.stderr) == (ExitCode.CONFLICT, True)
+
+
+def test_an_asset_names_what_it_was_made_from(cli: RunCli, platform: Platform) -> None:
+    """A rollback is made from the earlier revision, which keeps its own sources."""
+    seat = platform.seat()
+    asset_id = ""
+    for number in (1, 2):
+        asset_id = read(cli, "submit --platform", *ORDER, f"n={number}")["asset_id"]
+        seat.work()
+        [claimed] = platform.claim()
+        publish(platform, seat, claimed, LineageRecord(source_url=f"https://example.org/{number}.gpkg"))
+        platform.finish(seat)
+    assert f"made from    https://example.org/{number}.gpkg (source)" in cli("asset", asset_id).stdout
+    read(cli, "rollback", "rollback", asset_id, "1")
+    [source] = read(cli, "asset", "asset", asset_id)["sources"]
+    assert (source["source_asset_id"], source["source_revision"], source["role"]) == (asset_id, 1, "rollback")
+    assert f"made from    asset {asset_id}, revision 1 (rollback)" in cli("asset", asset_id).stdout
 
 
 def test_a_workflow_that_makes_no_asset_is_not_ordered_for_a_platform(cli: RunCli, platform: Platform) -> None:

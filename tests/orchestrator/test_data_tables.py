@@ -6,10 +6,12 @@ import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+import shapely
 
 from rmhdag.assets.revisions import AssetConflict
 from rmhdag.embedded import EmbeddedPostgres
@@ -24,12 +26,15 @@ from rmhdag.postgis.loading import create_table
 from rmhdag.services.asset_commands import delete_asset, roll_back
 from rmhdag.services.reviews import approve, reject
 from rmhdag.store import crash_points
-from rmhdag.store.assets import find_revision
+from rmhdag.store.assets import find_revision, list_blobs
 from rmhdag.store.batch_rows import RevisionKey
-from rmhdag.store.data_tables import claim_places
+from rmhdag.store.data_tables import claim_places, list_tables
 from rmhdag.store.migration import apply
 from rmhdag.store.unpublishing import Unpublish, unpublish
+from rmhdag.testing.bench import HandlerBench
+from rmhdag.views.assets import read_lineage
 from tests.conftest import required_postgis
+from tests.handlers.vector.files import collection
 from tests.orchestrator.assets import raster_workflow, revisions_of
 from tests.orchestrator.platform import Platform, Seat, open_connection
 from tests.orchestrator.relays import POLL_SECONDS, Leases, fail_at_every_statement
@@ -562,3 +567,35 @@ def test_an_error_at_any_statement_of_the_relay_costs_no_table(
     statements = fail_at_every_statement(platform, seat, "update_catalogue", settings, fault, prepare, is_done)
     assert statements > 3
     assert [data.count(f"geo_work.roads_r{number}") for number in range(1, newest)] == list(range(1, newest))
+
+
+def test_what_a_vector_file_became_follows_its_revisions(platform: Platform, tmp_path: Path) -> None:
+    """With the records of the handlers themselves: files, table and lineage of each revision, and of a rollback."""
+    seat, data = platform.seat(), Data(platform)
+    platform.register(raster_workflow())
+    bench = HandlerBench(tmp_path, postgis_url=data.dsn)
+    asset_id = ""
+    for number in (1, 2):
+        name = f"roads_{number}.geojson"
+        file = bench.put(collection(*((shapely.Point(n, 50), {"n": n}) for n in range(number))), name)
+        ordered, claimed = begin(platform, seat, input_params={"n": number})
+        params = {"container_name": "in", "blob_name": name, "table_name": "roads"}
+        run = bench.run("vector.docker_complete", params, job_id=claimed.job_id)
+        publish(platform, seat, claimed, *run.records)
+        data.relay()
+        asset_id = str(ordered.request.asset_id)
+        key = RevisionKey("default", asset_id, number)
+        [source] = read_lineage(platform.conn, key).sources
+        assert (source.source_url, source.role) == (bench.path(file).as_uri(), "source")
+        roles = sorted(str(one.role) for one in list_blobs(platform.conn, key))
+        assert roles == ["data", "manifest"]
+        assert data.count("geo.roads") == number
+    number = roll_back(platform.conn, "default", asset_id, 1, issued_by="ann")
+    data.relay()
+    key = RevisionKey("default", asset_id, number)
+    assert data.count("geo.roads") == 1
+    [source] = read_lineage(platform.conn, key).sources
+    assert (source.source_asset_id, source.source_revision, source.role) == (asset_id, 1, "rollback")
+    assert [one.revision for one in read_lineage(platform.conn, key._replace(revision=1)).descendants] == [number]
+    [shown] = list_tables(platform.conn, key)
+    assert (shown.table_name, shown.feature_count) == ("roads", 1)

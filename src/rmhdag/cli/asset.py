@@ -24,7 +24,9 @@ from rmhdag.cli.options import (
 from rmhdag.cli.output import emit, emit_json, say
 from rmhdag.cli.short_values import in_short, lay_out_values
 from rmhdag.cli.tables import lay_out, lay_out_facts, show_moment, show_status
-from rmhdag.models.api.assets import AssetView, RevisionSummary
+from rmhdag.models.api.assets import AssetView, Lineage, RevisionSummary
+
+NEIGHBOURS_SHOWN = 10
 
 
 class ShowByDefault(TyperGroup):
@@ -58,8 +60,8 @@ def show_asset(
     database_url: UrlOption = None,
     schema: SchemaOption = None,
 ) -> None:
-    """Show an asset: its platform and references, status, revisions, and the content of the current revision. --json
-    shows all details.
+    """Show an asset: its platform and references, status, revisions, what the current revision was made from, and its
+    content. --json shows all details.
 
     \b
     Examples:
@@ -69,10 +71,19 @@ def show_asset(
     with connected(url, database_url, schema, namespace=namespace) as platform:
         asset = platform.asset(asset_id)
         revisions = list(islice(platform.client.revisions(asset_id), limit))
+        current = asset.current_revision
+        lineage = None if current is None else platform.client.lineage(asset_id, current)
     if as_json:
-        emit_json({**asset.model_dump(), "revisions": [revision.model_dump() for revision in revisions]})
+        emit_json(
+            {
+                **asset.model_dump(),
+                "sources": [] if lineage is None else [source.model_dump() for source in lineage.sources],
+                "descendants": [] if lineage is None else [one.model_dump() for one in lineage.descendants],
+                "revisions": [revision.model_dump() for revision in revisions],
+            }
+        )
         return
-    emit(describe(asset, revisions))
+    emit(describe(asset, revisions, lineage))
 
 
 def delete_asset(
@@ -130,7 +141,32 @@ def review_of(revision: RevisionSummary) -> str:
     return f"{revision.review_state} {'' if revision.clearance == 'undecided' else revision.clearance}".rstrip()
 
 
-def describe(asset: AssetView, revisions: list[RevisionSummary]) -> str:
+def describe_origin(asset: AssetView, lineage: Lineage | None) -> list[tuple[str, str]]:
+    """Which job made the current revision, and from what."""
+    origin = asset.current.made_by if asset.current is not None else None
+    facts = []
+    if origin is not None:
+        facts.append(("made by", f"{origin.workflow_id} v{origin.workflow_version} for {origin.submitted_by}"))
+        params = " ".join(f"{name}={in_short(value)}" for name, value in origin.input_params.items())
+        facts += [("with", params)] if params else []
+    return [*facts, *([] if lineage is None else neighbours_of(lineage))]
+
+
+def neighbours_of(lineage: Lineage) -> list[tuple[str, str]]:
+    """What a revision was made from, and what was made from it."""
+    sources = [
+        f"{source.source_url or f'asset {source.source_asset_id}, revision {source.source_revision}'} ({source.role})"
+        for source in lineage.sources
+    ]
+    users = [f"asset {one.asset_id}, revision {one.revision} ({one.role})" for one in lineage.descendants]
+    return [
+        (name, text if number < NEIGHBOURS_SHOWN else f"and {len(texts) - NEIGHBOURS_SHOWN} more (--json)")
+        for name, texts in (("made from", sources), ("used for", users))
+        for number, text in enumerate(texts[: NEIGHBOURS_SHOWN + 1])
+    ]
+
+
+def describe(asset: AssetView, revisions: list[RevisionSummary], lineage: Lineage | None = None) -> str:
     nothing_current = "nothing is left to serve" if asset.unpublishings else "no revision is completed"
     facts: list[tuple[str, object]] = [
         ("asset", asset.asset_id),
@@ -175,11 +211,9 @@ def describe(asset: AssetView, revisions: list[RevisionSummary]) -> str:
         lines.append(
             "\n" + lay_out(("VERSION", "REVISION", "STATUS", "REVIEW", "SERVED"), versions, right=("REVISION",))
         )
-    origin = asset.current.made_by if asset.current is not None else None
-    if origin is not None:
-        what = f"{origin.workflow_id} v{origin.workflow_version} for {origin.submitted_by}"
-        params = " ".join(f"{name}={in_short(value)}" for name, value in origin.input_params.items())
-        lines.append("\n" + lay_out_facts([("made by", what), *([("with", params)] if params else [])], 12))
+    origins = describe_origin(asset, lineage)
+    if origins:
+        lines.append("\n" + lay_out_facts(origins, 12))
     if asset.current is not None and asset.current.outputs:
         lines.append("\n" + lay_out_values(asset.current.outputs))
     return "".join(lines)

@@ -11,6 +11,8 @@ from rmhdag.cli.app import build_app
 from rmhdag.cli.exit_codes import MEANINGS
 from rmhdag.models.api.approvals import WaitingApproval
 from rmhdag.models.api.assets import (
+    Descendant,
+    LineageSource,
     RevisionSummary,
     UnpublishAnswer,
     UnpublishedFile,
@@ -82,6 +84,7 @@ ASSET = (
 PLATFORM = fields_of(PlatformView)
 WORKFLOW = fields_of(WorkflowSummary)
 REVISION = fields_of(RevisionSummary)
+LINEAGE = f"sources [{fields_of(LineageSource)}], descendants [{fields_of(Descendant)}]"
 
 VERSIONS = f"latest_version, versions [{fields_of(VersionView)}]"
 SERVICE = fields_of(ServiceView)
@@ -118,7 +121,8 @@ JSON_OBJECTS = {
     "retry --dry-run": "rerun_of, input_params, again, reused, keeps_children, dry_run",
     "retry --node": "job_id, command_id, outcome, reason",
     "assets": f"assets [{ASSET}], next",
-    "asset": f"{ASSET}, current, {VERSIONS}, unpublishings [{fields_of(UnpublishingView)}], revisions [{REVISION}]",
+    "asset": f"{ASSET}, current, {VERSIONS}, unpublishings [{fields_of(UnpublishingView)}], {LINEAGE}, "
+    f"revisions [{REVISION}]",
     **{f"asset {step}": fields_of(DecisionView) for step in ("approve", "reject", "revoke", "clear")},
     "asset delete": f"{ASSET}, current, {VERSIONS}, unpublishings",
     "asset delete --dry-run": f"{ASSET}, current, {VERSIONS}, unpublishings, dry_run",

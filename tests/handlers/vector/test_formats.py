@@ -144,6 +144,31 @@ def test_layers_become_tables_of_their_own(bench: HandlerBench, tmp_path: Path) 
     assert (one.output["tables"], one.output["total_features"]) == (["t"], 1)
 
 
+def test_every_placemark_of_kml_is_read(bench: HandlerBench) -> None:
+    """In folders of folders, in folders of the same name, and beside empty ones; one without a place is counted."""
+    place = "<Placemark><name>{}</name><Point><coordinates>5,5</coordinates></Point></Placemark>"
+    a, b, c, d = map(place.format, "abcd")
+    folders = f"{a}<Folder><name>f</name>{b}<Folder>{c}</Folder></Folder><Folder><name>f</name>{d}</Folder><Folder/>"
+    bare = "<Placemark><name>e</name></Placemark>"
+    document = f'<kml xmlns="http://www.opengis.net/kml/2.2"><Document>{folders}{bare}</Document></kml>'
+    run = prepare(bench, document, "a.kml")
+    assert sorted(row["f_name"] for row in rows_of(bench, run)) == ["a", "b", "c", "d"]
+    assert (run.output["original_row_count"], codes_of(run)["NULL_GEOMETRY_DROPPED"]) == (5, 1)
+
+
+def test_a_row_of_csv_may_be_longer_than_a_block(bench: HandlerBench) -> None:
+    """A country as WKT, among the rows that are looked at first and behind them."""
+    country = shapely.Point(5, 5).buffer(1, quad_segs=30_000).wkt
+    assert len(country) > 1_000_000
+    rows = [f'{number},"{country if number in (1, 150) else "POINT (1 1)"}"' for number in range(1, 201)]
+    run = prepare(bench, "\n".join(["n,shape", *rows]), "a.csv", wkt_column="shape")
+    assert run.output["total_features"] == 200
+    assert {group["geometry_type"]: group["row_count"] for group in run.output["geometry_groups"]} == {
+        "MultiPolygon": 2,
+        "MultiPoint": 198,
+    }
+
+
 def test_types_of_csv_are_those_that_every_row_fits(bench: HandlerBench) -> None:
     text = (
         "lat,lon,i,f,d,t,b,s,zip,e\n1,2,7,1.5,2020-01-02,2020-01-02T03:04:05Z,true,x,01234,\n"

@@ -15,7 +15,7 @@ import shapely
 from rmhdag.handlers.contract import NonRetryableError
 from rmhdag.handlers.vector.refusals import VectorRefused
 from rmhdag.models.blobs import BlobRef
-from rmhdag.models.records import TableRecord
+from rmhdag.models.records import LineageRecord, TableRecord
 from rmhdag.postgis.database import DataDatabase, schemas_of
 from rmhdag.postgis.loading import (
     ColumnDefinition,
@@ -238,9 +238,10 @@ def test_geometries_are_indexed_aside_and_a_second_attempt_finds_the_index(
     names = "SELECT array_agg(indexname ORDER BY indexname) FROM pg_indexes WHERE tablename = 'aside_1'"
     assert conn.execute(names).fetchone() == (["idx_aside_1_geom"],)
     for _ in range(2):
-        facts = finish_table(database, conn, "aside_1", 50, IndexWish(attributes=["n"]))
+        facts = finish_table(database, conn, "aside_1", 50, IndexWish(attributes=["n"], temporal=["n"]))
         assert facts == TableFacts(50, (0.0, 0.0, 1.0, 1.0))
-        assert conn.execute(names).fetchone() == (["aside_1_pkey", "idx_aside_1_geom", "idx_aside_1_n"],)
+        indexes = ["aside_1_pkey", "idx_aside_1_geom", "idx_aside_1_n", "idx_aside_1_n_desc"]
+        assert conn.execute(names).fetchone() == (indexes,)
     conn.execute("INSERT INTO geo_work.aside_1 (n) VALUES (1)")
     assert conn.execute("SELECT max(id) FROM geo_work.aside_1").fetchone() == (51,)
 
@@ -302,6 +303,8 @@ def test_derived_data_is_loaded_like_a_file(loading: HandlerBench, tmp_path: Pat
         {"manifest": manifest, "table_name": "fields_merged", "by": ["Kind"], "aggregates": {"id": "max"}},
     )
     assert (merged.output["total_features"], merged.output["original_row_count"]) == (3, COUNT)
+    [origin] = [record for record in merged.records if isinstance(record, LineageRecord)]
+    assert (origin.source_url, origin.role) == (loading.path(manifest).as_uri(), "prepared")
     [record] = finish_small(loading, merged)
     assert record.feature_count == 3
     with DataDatabase(str(loading.postgis_url), "default").connect() as conn:

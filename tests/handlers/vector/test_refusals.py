@@ -163,6 +163,13 @@ CASES = {
     ),
     "swapped axes": Case("a.csv", "lat,lon\n170,2\n", "VECTOR_COORDINATE_ERROR", "swapped", CSV),
     "garbage WKT": Case("a.csv", "g\nfoo\nbar\n", "VECTOR_GEOMETRY_INVALID", "no WKT", {"wkt_column": "g"}),
+    "a quote that is missing": Case(
+        "a.csv",
+        "g,n\n" + "POINT (1 1),1\n" * 150 + '"POINT (2 2),2\n' + "POINT (2 2),2\n" * 150,
+        "VECTOR_UNREADABLE",
+        "columns",
+        {"wkt_column": "g"},
+    ),
     "ragged CSV": Case("a.csv", "lat,lon\n1,2\n1,2,3\n", "VECTOR_UNREADABLE", "columns", CSV),
     "Parquet without geometries": Case("a.parquet", b"PAR1" + b"x" * 20, "CORRUPTED_FILE", "damaged Parquet"),
     "metres without a system": Case(

@@ -76,9 +76,12 @@ class Attributes:
 
     def kept(self) -> list[TableColumn]:
         """After the last batch: those in which some row has a value. The others are named in a warning."""
-        empty = [column.source_name for column, used in zip(self.columns, self._has_value, strict=True) if not used]
+        empty = [column.source_name for column in self.empty()]
         self._findings.add(Finding.EMPTY_COLUMNS, "columns without any value are left out", len(empty), empty)
         return [column for column, used in zip(self.columns, self._has_value, strict=True) if used]
+
+    def empty(self) -> list[TableColumn]:
+        return [column for column, used in zip(self.columns, self._has_value, strict=True) if not used]
 
     def _converted(self, array: pa.Array, column: TableColumn) -> pa.Array:
         if isinstance(array, pa.ExtensionArray):

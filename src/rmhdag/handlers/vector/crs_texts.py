@@ -23,12 +23,16 @@ from rmhdag.handlers.vector.refusals import VectorRefused
 
 MOST_CHARACTERS = 100_000
 MOST_SYSTEMS = 10_000
+PIECE_BYTES = 1024 * 1024
 LINE_ENDS = re.compile(r"[\r\n\0]+")
 # What GDAL takes for the name of a file, or for an address to fetch.
 PATH = re.compile(r"[/\\~.@<]|dict:|\w+://(?!(?:www\.)?opengis\.net/)", re.IGNORECASE)
 
-# GDAL finds the member in any case; letters may be escaped.
-CRS_MEMBER = re.compile(rb"""["'](?:[cC]|\\u00[46]3)(?:[rR]|\\u00[57]2)(?:[sS]|\\u00[57]3)["']\s*:\s*""")
+# GDAL finds the member in any case; letters may be escaped. Only the first quote is passed over, so that the second one
+# may begin another name. Spaces have no end, and are matched apart: a piece may end within them.
+CRS_NAME = re.compile(rb"""["'](?=((?:[cC]|\\u00[46]3)(?:[rR]|\\u00[57]2)(?:[sS]|\\u00[57]3)["']))""")
+MOST_NAME_BYTES = 20
+COLON = re.compile(rb"\s*:\s*")
 # Fields of a FlatGeobuf header, and of the system in it.
 CRS_FIELD, CRS_TEXTS = 10, (4, 5)
 FLATGEOBUF_MAGIC_BYTES = 8
@@ -40,7 +44,7 @@ GDB_POINTING = re.compile(
     re.IGNORECASE,
 )
 GDB_XML = re.compile(rb"W\0?K\0?T", re.IGNORECASE)
-GDB_PIECE_BYTES = 1024 * 1024
+GDB_XML_BYTES = 5
 GDB_OVERLAP_BYTES = 4096
 GDB_CONTEXT = 300
 
@@ -116,16 +120,29 @@ def geojson_texts(path: Path, name: str) -> Iterator[str]:
     counts.
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        for match in CRS_MEMBER.finditer(data):
-            window = data[match.end() : match.end() + 4 * MOST_CHARACTERS]
-            if not window.startswith(b"{"):
-                continue
-            try:
-                value, _ = json.JSONDecoder().raw_decode(window.decode("utf-8", "replace"))
-            except (ValueError, RecursionError):
-                raise _unreadable(name, "a member crs is not valid JSON, or too long") from None
-            if {"type", "properties"} <= {member.lower() for member in value}:
-                yield from strings_in(value)
+        for start, end in _pieces(data):
+            for match in CRS_NAME.finditer(data, start, end + MOST_NAME_BYTES):
+                colon = COLON.match(data, match.end(1)) if match.start() < end else None
+                if colon is not None and data[colon.end() : colon.end() + 1] == b"{":
+                    yield from _member_texts(data[colon.end() : colon.end() + 4 * MOST_CHARACTERS], name)
+
+
+def _member_texts(window: bytes, name: str) -> Iterator[str]:
+    """Of the value with which the window begins, if it is a system."""
+    try:
+        value, _ = json.JSONDecoder().raw_decode(window.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise _unreadable(name, "a member crs is not valid JSON, or too long") from None
+    if {"type", "properties"} <= {member.lower() for member in value}:
+        yield from strings_in(value)
+
+
+def _pieces(data: mmap.mmap) -> Iterator[tuple[int, int]]:
+    """Places from one end of a file to the other. Pages that were looked at leave the memory of the process."""
+    for start in range(0, len(data), PIECE_BYTES):
+        yield start, min(start + PIECE_BYTES, len(data))
+        # Also what was read ahead of the piece before this one.
+        data.madvise(mmap.MADV_DONTNEED)
 
 
 def strings_in(value: Any) -> Iterator[str]:
@@ -190,9 +207,9 @@ def geodatabase_texts(path: Path, name: str) -> Iterator[str]:
         if file.suffix.lower() != ".gdbtable" or not file.stat().st_size:
             continue
         with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            has_xml = GDB_XML.search(data) is not None
-            for start in range(0, len(data), GDB_PIECE_BYTES):
-                piece = data[start : start + GDB_PIECE_BYTES + GDB_OVERLAP_BYTES]
+            has_xml = any(GDB_XML.search(data, start, end + GDB_XML_BYTES) for start, end in _pieces(data))
+            for start, end in _pieces(data):
+                piece = data[start : end + GDB_OVERLAP_BYTES]
                 text = piece.replace(b"\0", b"").decode("utf-8", "replace")
                 text = html.unescape(text) if has_xml else text
                 for match in GDB_POINTING.finditer(text):

@@ -25,6 +25,9 @@ CHECKED_ROWS = 100
 QUOTED_VALUES = 5
 NULLS = ["NA", "N/A", "NULL", "null", "None", "none", "-", "", "#N/A", "#NA"]
 DELIMITERS = ",;\t|"
+# Arrow reads up to 32 blocks ahead.
+BLOCKS_OF_BATCH, LARGER = 8, 4
+MOST_BLOCK_BYTES = 64 * MEGABYTE
 NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?")
 CRS = "EPSG:4326"
 # From the narrowest; text takes everything.
@@ -54,6 +57,11 @@ class _Text(NamedTuple):
     encoding: str
     delimiter: str
     header: list[str]
+    block_bytes: int
+
+
+class _RowTooLong(Exception):
+    """A row does not fit into a block."""
 
 
 def open_csv(path: Path, name: str, wish: GeometryColumns, limits: VectorLimits) -> Layer:
@@ -62,7 +70,7 @@ def open_csv(path: Path, name: str, wish: GeometryColumns, limits: VectorLimits)
             f"{name} is CSV: name its coordinates in lat_name and lon_name, or its geometries in wkt_column.",
             code="MISSING_PARAMETER",
         )
-    text = _look(path, name)
+    text = _look(path, name, limits)
     if len(text.header) > limits.vector_max_columns:
         raise VectorRefused(
             f"{name} has {len(text.header):,} columns, and at most {limits.vector_max_columns:,} are accepted "
@@ -80,7 +88,7 @@ def open_csv(path: Path, name: str, wish: GeometryColumns, limits: VectorLimits)
     places = [_find_column(text.header, column, name) for column in wish if column is not None]
     _check_first_rows(path, name, text, wish, places)
     others = [index for index in range(len(text.header)) if index not in places or wish.wkt is None]
-    types, count, empty_rows = _find_types(path, name, text, others)
+    text, (types, count, empty_rows) = _find_all_types(path, name, text, others)
     if count == 0:
         raise VectorRefused(
             f"{name} has a header and no rows with values: check the export.", code="VECTOR_NO_FEATURES"
@@ -108,7 +116,7 @@ def open_csv(path: Path, name: str, wish: GeometryColumns, limits: VectorLimits)
     return Layer(Path(name).stem, schema, CRS, batches, count, findings=findings)
 
 
-def _look(path: Path, name: str) -> _Text:
+def _look(path: Path, name: str, limits: VectorLimits) -> _Text:
     """Encoding and delimiter, by the beginning of the file."""
     with path.open("rb") as file:
         sample = file.read(SAMPLE_BYTES)
@@ -127,7 +135,7 @@ def _look(path: Path, name: str) -> _Text:
         raise VectorRefused(
             f"{name} has no header: write the names of the columns in its first line.", code="VECTOR_UNREADABLE"
         )
-    return _Text(encoding, delimiter, header)
+    return _Text(encoding, delimiter, header, limits.vector_batch_mb * MEGABYTE // BLOCKS_OF_BATCH)
 
 
 def _find_column(header: Sequence[str], column: str, name: str) -> int:
@@ -143,10 +151,20 @@ def _find_column(header: Sequence[str], column: str, name: str) -> int:
 
 def _check_first_rows(path: Path, name: str, text: _Text, wish: GeometryColumns, places: Sequence[int]) -> None:
     """Before the whole file is read."""
+    columns: list[list[str]] = [[] for _ in places]
+    most = CHECKED_ROWS if wish.wkt is None else QUOTED_VALUES
+    # For this process, which reads nothing else: a country as WKT has millions of characters.
+    csv.field_size_limit(MOST_BLOCK_BYTES)
     with path.open(encoding=text.encoding, errors="replace", newline="") as file:
-        rows = list(islice(csv.reader(file, delimiter=text.delimiter), 1, CHECKED_ROWS + 1))
-    for place, column in zip(places, [column for column in wish if column is not None], strict=True):
-        values = [row[place].strip() for row in rows if place < len(row) and row[place].strip() not in NULLS]
+        try:
+            for row in islice(csv.reader(file, delimiter=text.delimiter), 1, CHECKED_ROWS + 1):
+                for place, values in zip(places, columns, strict=True):
+                    value = row[place].strip() if place < len(row) else ""
+                    if len(values) < most and value not in NULLS:
+                        values.append(value)
+        except csv.Error as error:
+            raise VectorRefused(f"{name} cannot be read as CSV: {error}.", code="VECTOR_UNREADABLE") from None
+    for values, column in zip(columns, [column for column in wish if column is not None], strict=True):
         if wish.wkt is not None:
             _check_wkt(values, column, name)
         elif any(not _is_number(value) for value in values):
@@ -182,7 +200,11 @@ def _strings(path: Path, name: str, text: _Text) -> Iterator[pa.RecordBatch]:
         with pacsv.open_csv(
             path,
             pacsv.ReadOptions(
-                use_threads=False, block_size=4 * MEGABYTE, column_names=columns, skip_rows=1, encoding=text.encoding
+                use_threads=False,
+                block_size=text.block_bytes,
+                column_names=columns,
+                skip_rows=1,
+                encoding=text.encoding,
             ),
             pacsv.ParseOptions(delimiter=text.delimiter, newlines_in_values=True),
             pacsv.ConvertOptions(
@@ -197,6 +219,8 @@ def _strings(path: Path, name: str, text: _Text) -> Iterator[pa.RecordBatch]:
         reason = str(error)
         if "Empty CSV" in reason:
             return
+        if "straddl" in reason:
+            raise _RowTooLong from None
         is_text = "UTF8" in reason
         raise VectorRefused(
             f"{name} has text that is not UTF-8: export it as UTF-8."
@@ -204,6 +228,23 @@ def _strings(path: Path, name: str, text: _Text) -> Iterator[pa.RecordBatch]:
             else f"{name} cannot be read as CSV: {mask_and_cut(reason, 200)}",
             code="VECTOR_ENCODING_ERROR" if is_text else "VECTOR_UNREADABLE",
         ) from None
+
+
+def _find_all_types(
+    path: Path, name: str, text: _Text, columns: Sequence[int]
+) -> tuple[_Text, tuple[dict[int, pa.DataType], int, int]]:
+    """In blocks that are as small as the longest row allows."""
+    while True:
+        try:
+            return text, _find_types(path, name, text, columns)
+        except _RowTooLong:
+            text = text._replace(block_bytes=text.block_bytes * LARGER)
+        if text.block_bytes > MOST_BLOCK_BYTES:
+            raise VectorRefused(
+                f"{name} has a row of more than {MOST_BLOCK_BYTES // LARGER // MEGABYTE} MB: is a quote missing? Give "
+                "geometries as large as that as GeoPackage.",
+                code="FILE_TOO_LARGE",
+            )
 
 
 def _find_types(path: Path, name: str, text: _Text, columns: Sequence[int]) -> tuple[dict[int, pa.DataType], int, int]:

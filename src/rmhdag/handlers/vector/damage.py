@@ -14,6 +14,7 @@ from rmhdag.handlers.vector.refusals import VectorRefused
 
 DBF_HEAD = struct.Struct("<4xIHH")
 SHX_HEAD_BYTES = 100
+PIECE_BYTES = 1024 * 1024
 # Of a record: its number, its length, and the kind of its geometry.
 LEAST_RECORD_BYTES = 12
 
@@ -26,12 +27,23 @@ def require_whole_shapefile(shape: Path, name: str) -> None:
     if len(head) == DBF_HEAD.size:
         rows, head_bytes, row_bytes = DBF_HEAD.unpack(head)
         if head_bytes + rows * row_bytes > table.stat().st_size:
-            raise _damaged(name, f"its .dbf is to have {rows:,} rows, and ends before the last one")
-    index = shape.with_suffix(".shx").read_bytes()[SHX_HEAD_BYTES:]
-    # Places and lengths, in words of two bytes.
-    places = np.frombuffer(index, dtype=">u4", count=len(index) // 8 * 2)[::2]
-    if len(places) and int(places.max()) * 2 + LEAST_RECORD_BYTES > shape.stat().st_size:
-        raise _damaged(name, f"its .shp is to have {len(places):,} geometries, and ends before the last one")
+            raise damaged(name, f"its .dbf is to have {rows:,} rows, and ends before the last one")
+    count, last = _indexed_records(shape.with_suffix(".shx"))
+    if count and last + LEAST_RECORD_BYTES > shape.stat().st_size:
+        raise damaged(name, f"its .shp is to have {count:,} geometries, and ends before the last one")
+
+
+def _indexed_records(index: Path) -> tuple[int, int]:
+    """How many geometries a .shx lists, and where the last one begins."""
+    count = last = 0
+    with index.open("rb") as file:
+        file.seek(SHX_HEAD_BYTES)
+        while piece := file.read(PIECE_BYTES):
+            # Places and lengths, in words of two bytes.
+            places = np.frombuffer(piece, dtype=">u4", count=len(piece) // 8 * 2)[::2]
+            count += len(places)
+            last = max(last, int(places.max(initial=0)) * 2)
+    return count, last
 
 
 def require_all_rows(path: Path, name: str, driver: str, layer: str, rows: int, count: int) -> None:
@@ -44,7 +56,7 @@ def require_all_rows(path: Path, name: str, driver: str, layer: str, rows: int, 
     elif driver not in ("FlatGeobuf", "OpenFileGDB"):
         return
     if rows < count:
-        raise _damaged(name, f"layer {layer[:100]!r} has {count:,} features, and only {rows:,} can be read")
+        raise damaged(name, f"layer {layer[:100]!r} has {count:,} features, and only {rows:,} can be read")
 
 
 def geopackage_rows(path: Path, name: str, layer: str) -> int:
@@ -54,11 +66,11 @@ def geopackage_rows(path: Path, name: str, layer: str) -> int:
             conn.execute("PRAGMA trusted_schema = OFF")
             row = conn.execute(f'SELECT count(*) FROM "{table}"').fetchone()
     except sqlite3.Error as error:
-        raise _damaged(name, str(error)) from None
+        raise damaged(name, str(error)) from None
     return int(row[0])
 
 
-def _damaged(name: str, reason: str) -> VectorRefused:
+def damaged(name: str, reason: str) -> VectorRefused:
     return VectorRefused(
         f"{name} is damaged or incomplete ({reason}): compare its size, and upload it again.", code="CORRUPTED_FILE"
     )

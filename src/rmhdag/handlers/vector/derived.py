@@ -27,7 +27,7 @@ from rmhdag.handlers.vector.systems import TARGET, ToDegrees
 from rmhdag.handlers.vector.upload import BATCH_ROWS
 from rmhdag.models.blobs import BlobAddress, BlobRef, Container
 from rmhdag.models.handler_result import HandlerResult
-from rmhdag.models.records import TableClaimRecord, TableName, Zone
+from rmhdag.models.records import LineageRecord, TableClaimRecord, TableName, Zone
 from rmhdag.models.table_names import digest, name_with
 
 MOST_GROUPS = 1_000_000
@@ -259,6 +259,7 @@ class Derivation:
                     "row_count": files.row_count,
                     "bbox": files.bbox,
                     "columns": columns,
+                    "spans": files.spans,
                 }
             )
         )
@@ -297,6 +298,7 @@ class Derivation:
                 TableClaimRecord(table_names=names, overwrite=params.overwrite),
                 *(part.file.record("data") for part in self._parts),
                 file.record("manifest"),
+                LineageRecord(source_url=self._ctx.storage.url(params.manifest.address), role="prepared"),
             ),
         )
 

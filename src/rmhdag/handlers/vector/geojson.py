@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,10 +16,8 @@ TYPES = frozenset(
     "FeatureCollection Feature Point MultiPoint LineString MultiLineString Polygon MultiPolygon "
     "GeometryCollection".split()
 )
-# As objects of Python a file takes five times as much memory. Larger ones are read by GDAL alone.
+# As objects of Python a file takes five times as much memory. Larger ones become sequences.
 MOST_BYTES = 16 * MEGABYTE
-EMPTY = re.compile(rb'"features"\s*:\s*\[\s*\]')
-HEAD_BYTES = MEGABYTE
 # Before each record of a sequence, whose text may then have several lines (RFC 8142).
 SEPARATOR = b"\x1e"
 PIECE_BYTES = 8 * MEGABYTE
@@ -30,48 +27,61 @@ MOST_RECORD_MB = 200
 
 def check_geojson(path: Path, name: str) -> None:
     """Raises VectorRefused for text that is no JSON, for JSON that is no GeoJSON, and for an empty collection."""
-    size_bytes = path.stat().st_size
-    if size_bytes > MOST_BYTES:
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-        if EMPTY.search(head):
-            raise _empty(name)
-        return
+    document = load_json(path.read_bytes(), name)
+    check_kind(document, name)
+    if document["type"] == "FeatureCollection":
+        _check_features(document.get("features"), name)
+
+
+def load_json(text: bytes, name: str, lines_before: int = 0) -> Any:
+    """Raises VectorRefused with line and column if it is no JSON."""
     try:
-        document = json.loads(path.read_bytes())
+        return json.loads(text)
     except UnicodeDecodeError as error:
-        raise VectorRefused(
-            f"{name} is not UTF-8 (byte {error.start:,}): export it as UTF-8.", code="VECTOR_ENCODING_ERROR"
-        ) from None
+        raise not_utf8(error, name) from None
     except json.JSONDecodeError as error:
-        raise VectorRefused(
-            f"{name} is not valid JSON: {error.msg} in line {error.lineno}, column {error.colno}.",
-            code="VECTOR_UNREADABLE",
-        ) from None
+        raise invalid_json(error, name, lines_before) from None
     except RecursionError:
         raise VectorRefused(f"{name} is nested too deeply to be GeoJSON.", code="VECTOR_UNREADABLE") from None
+
+
+def not_utf8(error: UnicodeDecodeError, name: str) -> VectorRefused:
+    return VectorRefused(
+        f"{name} is not UTF-8 (byte {error.start:,}): export it as UTF-8.", code="VECTOR_ENCODING_ERROR"
+    )
+
+
+def invalid_json(error: json.JSONDecodeError, name: str, lines_before: int) -> VectorRefused:
+    return VectorRefused(
+        f"{name} is not valid JSON: {error.msg} in line {lines_before + error.lineno:,}, column {error.colno:,}.",
+        code="VECTOR_UNREADABLE",
+    )
+
+
+def check_kind(document: Any, name: str) -> None:
     kind = document.get("type") if isinstance(document, dict) else None
     if kind not in TYPES:
         raise VectorRefused(
             f"{name} is not GeoJSON: its type is {str(kind)[:60]!r}, and GeoJSON has {', '.join(sorted(TYPES))}.",
             code="VECTOR_FORMAT_MISMATCH",
         )
-    if kind == "FeatureCollection":
-        _check_features(document.get("features"), name)
 
 
-def check_geojson_sequence(path: Path, name: str) -> None:
-    """Raises VectorRefused for a record that is not a feature: GDAL would leave it out without a word."""
+def check_geojson_sequence(path: Path, name: str) -> int:
+    """How many features there are. Raises VectorRefused for a record that is not a feature: GDAL would leave it out
+    without a word.
+    """
+    count = 0
     with path.open("rb") as file:
         for place, text in _records(file):
             if len(text) > MOST_RECORD_MB * MEGABYTE:
                 raise VectorRefused(
                     f"{place} of {name} has more than {MOST_RECORD_MB} MB: split its geometry.", code="FILE_TOO_LARGE"
                 )
-            if text.isspace():
+            if not text or text.isspace():
                 continue
             try:
-                record = _parsed(text)
+                record = parse_json(text)
             except UnicodeDecodeError:
                 raise VectorRefused(
                     f"{place} of {name} is not UTF-8: export it as UTF-8.", code="VECTOR_ENCODING_ERROR"
@@ -88,6 +98,8 @@ def check_geojson_sequence(path: Path, name: str) -> None:
                     f"{place} of {name} is not a feature: its type is {str(kind)[:60]!r}.",
                     code="VECTOR_FORMAT_MISMATCH",
                 )
+            count += 1
+    return count
 
 
 def _records(file: BinaryIO) -> Iterator[tuple[str, bytes]]:
@@ -108,7 +120,7 @@ def _records(file: BinaryIO) -> Iterator[tuple[str, bytes]]:
     yield f"record {number + 1:,}", rest
 
 
-def _parsed(text: bytes) -> Any:
+def parse_json(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -118,18 +130,22 @@ def _parsed(text: bytes) -> Any:
 
 def _check_features(features: Any, name: str) -> None:
     if not features:
-        raise _empty(name)
+        raise no_features(name)
     for number, feature in enumerate(features if isinstance(features, list) else [features], 1):
         kind = feature.get("type") if isinstance(feature, dict) else None
         if str(kind).lower() != "feature":
-            raise VectorRefused(
-                f"{name} is not GeoJSON: number {number:,} of its features has the type {str(kind)[:60]!r}, and "
-                "'Feature' is expected.",
-                code="VECTOR_FORMAT_MISMATCH",
-            )
+            raise not_a_feature(name, number, kind)
 
 
-def _empty(name: str) -> VectorRefused:
+def not_a_feature(name: str, number: int, kind: Any) -> VectorRefused:
+    return VectorRefused(
+        f"{name} is not GeoJSON: number {number:,} of its features has the type {str(kind)[:60]!r}, and 'Feature' is "
+        "expected.",
+        code="VECTOR_FORMAT_MISMATCH",
+    )
+
+
+def no_features(name: str) -> VectorRefused:
     return VectorRefused(
         f"{name} is a FeatureCollection without features: check the export.", code="VECTOR_NO_FEATURES"
     )

@@ -58,7 +58,8 @@ def open_geoparquet(path: Path, name: str, limits: VectorLimits) -> Layer:
 
     def batches() -> Iterator[Batch]:
         try:
-            with pq.ParquetFile(path, pre_buffer=False) as source:
+            # Without a buffer, a column of a group of rows is read at once.
+            with pq.ParquetFile(path, pre_buffer=False, buffer_size=MEGABYTE) as source:
                 for batch in source.iter_batches(batch_size=rows, use_threads=False):
                     columns = [array for index, array in enumerate(batch.columns) if index != place]
                     yield Batch(pa.RecordBatch.from_arrays(columns, schema=attributes), batch.column(place))

@@ -12,6 +12,7 @@ from rmhdag.models.blobs import BlobRef
 from rmhdag.models.records import TableName
 from rmhdag.storage import BlobNotFound
 
+TIME_TYPES = ("date", "timestamptz")
 MOST_BYTES = 64 * 1024 * 1024
 Bounds = Annotated[list[float], Field(min_length=4, max_length=4)]
 
@@ -28,7 +29,16 @@ class PreparedColumn(Stored):
     type: str
 
 
+class Span(Stored):
+    """The first and the last value of a column of dates or times, as ISO text; times are in UTC."""
+
+    first: str
+    last: str
+
+
 class PreparedTable(Stored):
+    """`spans` are by the names of columns. `empty_columns` have no value in the whole layer, and are left out."""
+
     table_name: TableName
     stored_name: TableName
     table_group: TableName
@@ -38,6 +48,17 @@ class PreparedTable(Stored):
     bbox: Bounds | None
     columns: list[PreparedColumn]
     is_split: bool = False
+    spans: dict[str, Span] = Field(default_factory=dict)
+    empty_columns: list[PreparedColumn] = Field(default_factory=list)
+
+    def time_column(self, name: str) -> PreparedColumn | None:
+        """None if it has no values. Raises VectorRefused if there is none, or one of another type."""
+        if any(name in (column.name, column.source_name) for column in self.empty_columns):
+            return None
+        column = self.column(name)
+        if column.type not in TIME_TYPES:
+            raise VectorRefused(f"column {name!r} is {column.type}, and a time is needed.", code="INVALID_PARAMETER")
+        return column
 
     def column(self, name: str) -> PreparedColumn:
         """By the name in the table, or by the one that users know. Raises VectorRefused."""

@@ -16,8 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from rmhdag.handlers.vector.crs_texts import require_no_pointers
-from rmhdag.handlers.vector.damage import require_all_rows
+from rmhdag.handlers.vector.damage import damaged, require_all_rows
 from rmhdag.handlers.vector.formats import Format
+from rmhdag.handlers.vector.geojson_members import require_whole_features
 from rmhdag.handlers.vector.layers import Batch, Layer, batch_rows
 from rmhdag.handlers.vector.moments import MOMENT, is_moment, moments_of
 from rmhdag.handlers.vector.refusals import Finding, Findings, VectorRefused
@@ -48,13 +49,12 @@ OPTIONS = {
 EXPECTED_DRIVER = {
     Format.GPKG: "GPKG",
     Format.GEOJSON: "GeoJSON",
-    Format.GEOJSONSEQ: "GeoJSONSeq",
     Format.FLATGEOBUF: "FlatGeobuf",
     Format.KML: "LIBKML",
 }
 # GDAL would give the time of the clock without its zone: always, or where only some times have one.
 TIMES_AS_TEXT = frozenset({"FlatGeobuf", "GeoJSON", "GeoJSONSeq", "LIBKML"})
-SHAPEFILE, GEODATABASE = "ESRI Shapefile", "OpenFileGDB"
+SHAPEFILE, GEODATABASE, SEQUENCE = "ESRI Shapefile", "OpenFileGDB", "GeoJSONSeq"
 # A layer with two of these holds styles of a QGIS project, not data.
 QGIS_COLUMNS = frozenset(
     "geometry_generator label_expression stylename styleqml stylesld useasdefault f_table_catalog "
@@ -119,11 +119,19 @@ def open_layers(path: Path, name: str, driver: str, layer_names: list[str] | Non
                 f"layer {layer[:100]!r} of {name} is a table without geometries: name one of {_listed(spatial)}.",
                 code="VECTOR_GEOMETRY_EMPTY",
             )
+    if driver == "LIBKML" and len(layer_names) > 1 and layer_names is spatial:
+        # A folder may be empty, as long as another one is not.
+        layer_names = [layer for layer in spatial if _has_features(path, name, layer)] or spatial
     opened = [_open_layer(path, name, driver, layer, limits, findings) for layer in layer_names]
     if driver == "LIBKML" and len(opened) > 1:
         # Folders of a KML file are not layers to its author.
         return [_together(opened, findings)]
     return opened
+
+
+def _has_features(path: Path, name: str, layer: str) -> bool:
+    with reading(name), quiet():
+        return bool(pyogrio.read_info(path, layer=layer)["features"])
 
 
 def _open_layer(path: Path, name: str, driver: str, layer: str, limits: VectorLimits, findings: Findings) -> Layer:
@@ -133,7 +141,35 @@ def _open_layer(path: Path, name: str, driver: str, layer: str, limits: VectorLi
         raise VectorRefused(
             f"{name} is read as {info['driver']} and named as {driver}: export it again.", code="VECTOR_FORMAT_MISMATCH"
         )
-    fields = [str(field) for field in info["fields"]]
+    _require_columns([str(field) for field in info["fields"]], name, layer, limits)
+    count = int(info["features"])
+    if count == 0:
+        raise VectorRefused(f"{name} has no features in layer {layer!r}: check the export.", code="VECTOR_NO_FEATURES")
+    size_bytes = (
+        sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else path.stat().st_size
+    )
+    rows = batch_rows(size_bytes, count, limits)
+    reader = _Reader(str(path), name, driver, layer, rows, findings)
+
+    def batches() -> Iterator[Batch]:
+        rows_read = 0
+        for batch in reader.batches():
+            rows_read += len(batch.geometries)
+            yield batch
+        require_all_rows(path, name, driver, layer, rows_read, count)
+
+    return Layer(
+        layer,
+        reader.schema,
+        None if info["crs"] is None else str(info["crs"]),
+        batches,
+        count if count >= 0 else None,
+        is_crs_required=driver == SHAPEFILE,
+        findings=findings,
+    )
+
+
+def _require_columns(fields: list[str], name: str, layer: str, limits: VectorLimits) -> None:
     if len(QGIS_COLUMNS.intersection(field.lower() for field in fields)) >= 2:
         raise VectorRefused(
             f"layer {layer!r} of {name} holds styles of a QGIS project, not data: name another layer in layer_name.",
@@ -145,61 +181,89 @@ def _open_layer(path: Path, name: str, driver: str, layer: str, limits: VectorLi
             "(RMHDAG_VECTOR_MAX_COLUMNS).",
             code="VECTOR_ATTRIBUTE_ERROR",
         )
-    count = int(info["features"])
-    if count == 0:
-        raise VectorRefused(f"{name} has no features in layer {layer!r}: check the export.", code="VECTOR_NO_FEATURES")
-    size_bytes = (
-        sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else path.stat().st_size
-    )
-    rows = batch_rows(size_bytes, count, limits)
+
+
+def open_sequence(path: Path, name: str, layer: str, count: int, limits: VectorLimits) -> Layer:
+    """GeoJSON features one after the other, of which somebody has counted `count`. GDAL reads such a file to its end
+    whenever it is opened: here that is done once, whatever its name.
+    """
+    require_no_pointers(path, name, SEQUENCE)
+    findings = Findings()
+    rows = batch_rows(path.stat().st_size, count, limits)
+    reader = _Reader(f"{SEQUENCE}:{path}", name, SEQUENCE, None, rows, findings, keeps_open=True)
+    _require_columns(reader.schema.names, name, layer, limits)
+
+    def batches() -> Iterator[Batch]:
+        rows_read = 0
+        for batch in reader.batches():
+            rows_read += len(batch.geometries)
+            yield batch
+        if rows_read < count:
+            require_whole_features(path, name)
+            raise damaged(name, f"it has {count:,} features, and only {rows_read:,} can be read")
+
+    return Layer(layer, reader.schema, reader.crs, batches, count, findings=findings)
+
+
+class _Reader:
+    """A layer as GDAL reads it, in batches. `keeps_open`: the first reader of batches goes on where the schema was."""
+
+    def __init__(
+        self,
+        source: str,
+        name: str,
+        driver: str,
+        layer: str | None,
+        rows: int,
+        findings: Findings,
+        *,
+        keeps_open: bool = False,
+    ) -> None:
+        self._source = source
+        self._name = name
+        self._driver = driver
+        self._layer = layer
+        self._rows = rows
+        self._findings = findings
+        with ExitStack() as stack:
+            meta, reader = stack.enter_context(self._open())
+            schema, self._geometry_name = _split_schema(reader.schema, meta)
+            self._first = (stack.pop_all(), reader) if keeps_open else None
+        self.crs = None if meta["crs"] is None else str(meta["crs"])
+        self._moments = [is_moment(field) for field in schema]
+        self.schema = pa.schema(
+            [
+                pa.field(field.name, MOMENT) if is_text else field
+                for field, is_text in zip(schema, self._moments, strict=True)
+            ]
+        )
 
     @contextmanager
-    def stream() -> Iterator[tuple[dict[str, Any], Any]]:
-        with reading(name), ExitStack() as stack:
+    def _open(self) -> Iterator[tuple[dict[str, Any], Any]]:
+        with reading(self._name), ExitStack() as stack:
             with quiet():
                 arrow = pyogrio.raw.open_arrow(
-                    path,
-                    layer=layer,
-                    batch_size=rows,
+                    self._source,
+                    layer=self._layer,
+                    batch_size=self._rows,
                     use_pyarrow=True,
-                    datetime_as_string=driver in TIMES_AS_TEXT,
+                    datetime_as_string=self._driver in TIMES_AS_TEXT,
                 )
                 opened = stack.enter_context(arrow)
             yield opened
 
-    with stream() as (meta, reader):
-        read_schema, geometry_name = _split_schema(reader.schema, meta)
-    moments = [is_moment(field) for field in read_schema]
-    schema = pa.schema(
-        [
-            pa.field(field.name, MOMENT) if is_text else field
-            for field, is_text in zip(read_schema, moments, strict=True)
-        ]
-    )
-
-    def batches() -> Iterator[Batch]:
-        rows_read = 0
-        with stream() as (_, batches_of_file):
-            for batch in batches_of_file:
-                rows_read += batch.num_rows
-                place = batch.schema.get_field_index(geometry_name)
+    def batches(self) -> Iterator[Batch]:
+        first, self._first = self._first, None
+        with ExitStack() if first is None else first[0] as stack:
+            reader = stack.enter_context(self._open())[1] if first is None else first[1]
+            for batch in reader:
+                place = batch.schema.get_field_index(self._geometry_name)
                 columns = [column for index, column in enumerate(batch.columns) if index != place]
                 columns = [
-                    moments_of(column, field.name, findings) if is_text else column
-                    for column, field, is_text in zip(columns, schema, moments, strict=True)
+                    moments_of(column, field.name, self._findings) if is_text else column
+                    for column, field, is_text in zip(columns, self.schema, self._moments, strict=True)
                 ]
-                yield Batch(pa.RecordBatch.from_arrays(columns, schema=schema), batch.column(place))
-        require_all_rows(path, name, driver, layer, rows_read, count)
-
-    return Layer(
-        layer,
-        schema,
-        None if info["crs"] is None else str(info["crs"]),
-        batches,
-        count if count >= 0 else None,
-        is_crs_required=driver == SHAPEFILE,
-        findings=findings,
-    )
+                yield Batch(pa.RecordBatch.from_arrays(columns, schema=self.schema), batch.column(place))
 
 
 def _split_schema(schema: pa.Schema, meta: dict[str, Any]) -> tuple[pa.Schema, str]:

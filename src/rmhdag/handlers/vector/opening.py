@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -15,11 +16,12 @@ from rmhdag.handlers.vector.archives import Archive
 from rmhdag.handlers.vector.csv_files import GeometryColumns, open_csv
 from rmhdag.handlers.vector.damage import require_whole_shapefile
 from rmhdag.handlers.vector.formats import Format, check_content, named_format
-from rmhdag.handlers.vector.geojson import check_geojson, check_geojson_sequence
+from rmhdag.handlers.vector.geojson import MOST_BYTES, check_geojson, check_geojson_sequence
+from rmhdag.handlers.vector.geojson_members import to_sequence
 from rmhdag.handlers.vector.geoparquet import open_geoparquet
 from rmhdag.handlers.vector.kml import check_kml
 from rmhdag.handlers.vector.layers import Layer
-from rmhdag.handlers.vector.ogr import EXPECTED_DRIVER, GEODATABASE, SHAPEFILE, open_layers
+from rmhdag.handlers.vector.ogr import EXPECTED_DRIVER, GEODATABASE, SHAPEFILE, open_layers, open_sequence
 from rmhdag.handlers.vector.refusals import VectorRefused
 from rmhdag.handlers.vector_limits import MEGABYTE, VectorLimits
 from rmhdag.models.blobs import BlobAddress, BlobRef
@@ -103,15 +105,42 @@ def _open(
             return _open_zip(Archive(local, name, limits), folder, name, wish, limits)
         case Format.KML:
             check_kml(local, name)
+        case Format.GEOJSON if local.stat().st_size > MOST_BYTES:
+            return _open_large_geojson(local, folder, name, wish, limits), file_format
         case Format.GEOJSON:
             check_geojson(local, name)
         case Format.GEOJSONSEQ:
-            check_geojson_sequence(local, name)
+            return [_open_sequence(local, name, wish, limits)], file_format
         case _:
             pass
-    named = local.with_suffix(f".{file_format}" if file_format is not Format.GEOJSONSEQ else ".geojsonl")
+    named = local.with_suffix(f".{file_format}")
     local.rename(named)
     return open_layers(named, name, EXPECTED_DRIVER[file_format], wish.layer_names, limits), file_format
+
+
+def _open_sequence(local: Path, name: str, wish: Wish, limits: VectorLimits) -> Layer:
+    layer = PurePosixPath(name).stem
+    if wish.layer_names not in (None, [layer]):
+        raise VectorRefused(f"{name} has one layer, {layer[:100]!r}: leave layer_name out.", code="INVALID_PARAMETER")
+    count = check_geojson_sequence(local, name)
+    if not count:
+        raise VectorRefused(f"{name} has no features: check the export.", code="VECTOR_NO_FEATURES")
+    return open_sequence(local, name, layer, count, limits)
+
+
+def _open_large_geojson(local: Path, folder: Path, name: str, wish: Wish, limits: VectorLimits) -> list[Layer]:
+    """As a sequence; name and system of the layer are those of a small document with the same frame."""
+    named = local.with_suffix(".geojson")
+    local.rename(named)
+    sequence = to_sequence(named, name)
+    if sequence is None:
+        return open_layers(named, name, EXPECTED_DRIVER[Format.GEOJSON], wish.layer_names, limits)
+    sample = folder / "sample" / named.name
+    sample.parent.mkdir()
+    sample.write_bytes(sequence.sample)
+    (described,) = open_layers(sample, name, EXPECTED_DRIVER[Format.GEOJSON], wish.layer_names, limits)
+    layer = open_sequence(named, name, described.name, sequence.feature_count, limits)
+    return [replace(layer, crs=described.crs)]
 
 
 def _open_kmz(archive: Archive, folder: Path, name: str, wish: Wish, limits: VectorLimits) -> list[Layer]:

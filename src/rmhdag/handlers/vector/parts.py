@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import date
 from functools import partial
 from hashlib import file_digest
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rmhdag.handlers.raster.outputs import HASH_LENGTH
 from rmhdag.handlers.vector.geometries import GEOMETRY_TYPES, Group
 from rmhdag.handlers.vector.geoparquet import GEO, GEOMETRY, MEDIA_TYPE, geo_metadata
+from rmhdag.handlers.vector.manifest import Span
 from rmhdag.handlers.vector.pipelines import WriteBehind
 from rmhdag.models.blobs import BlobAddress, BlobRef
 from rmhdag.models.records import Zone
@@ -53,10 +56,15 @@ class PartFiles:
         self.row_count = 0
         self.files: list[tuple[BlobRef, int]] = []
         self.bounds = np.array([np.inf, np.inf, -np.inf, -np.inf])
+        self._firsts: dict[str, date] = {}
+        self._lasts: dict[str, date] = {}
 
     def write(self, geometry: pa.Array, columns: list[pa.Array], bounds: np.ndarray) -> None:
         self.bounds[:2] = np.minimum(self.bounds[:2], bounds[:, :2].min(axis=0))
         self.bounds[2:] = np.maximum(self.bounds[2:], bounds[:, 2:].max(axis=0))
+        for column, field in zip(columns, list(self._schema)[1:], strict=True):
+            if pa.types.is_date(field.type) or pa.types.is_timestamp(field.type):
+                self._widen(field.name, column)
         batch = pa.RecordBatch.from_arrays([geometry, *columns], schema=self._schema)
         start = 0
         while start < batch.num_rows:
@@ -75,6 +83,19 @@ class PartFiles:
     @property
     def bbox(self) -> list[float] | None:
         return [float(value) for value in self.bounds] if self.row_count else None
+
+    @property
+    def spans(self) -> dict[str, Span]:
+        return {
+            name: Span(first=first.isoformat(), last=self._lasts[name].isoformat())
+            for name, first in self._firsts.items()
+        }
+
+    def _widen(self, name: str, column: pa.Array) -> None:
+        first, last = pc.min_max(column).as_py().values()
+        if first is not None:
+            self._firsts[name] = min(first, self._firsts.get(name, first))
+            self._lasts[name] = max(last, self._lasts.get(name, last))
 
     def _writer_now(self) -> pq.ParquetWriter:
         if self._writer is None:

@@ -278,7 +278,10 @@ class Preparation:
                 f"the layer mixes kinds of geometry, so that it becomes several tables: {kinds}",
                 len(files),
             )
-        columns = [PreparedColumn(**column._asdict()) for column in attributes.kept()]
+        columns, empty = (
+            [PreparedColumn(**column._asdict()) for column in named]
+            for named in (attributes.kept(), attributes.empty())
+        )
         for group, group_files in files.items():
             name = name_with(base, f"_{group}") if is_split else base
             number = len(self._tables)
@@ -293,6 +296,8 @@ class Preparation:
                     bbox=group_files.bbox,
                     columns=columns,
                     is_split=is_split,
+                    spans=group_files.spans,
+                    empty_columns=empty,
                 )
             )
             first_id = 1

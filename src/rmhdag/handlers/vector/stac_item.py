@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, date, datetime, time
 from typing import Annotated, Any, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
@@ -18,6 +18,7 @@ from rmhdag.models.id_types import StacId
 from rmhdag.models.records import StacCollectionRecord, StacItemRecord
 
 MOST_ASSETS = 100
+LAST_OF_DAY = time(23, 59, 59)
 ITEM_ASSETS = {"data": {"title": "Features", "type": MEDIA_TYPE, "roles": ["data"]}}
 
 
@@ -32,6 +33,9 @@ class CreateStacParams(BaseModel):
     item_datetime: AwareDatetime | None = Field(None, alias="datetime")
     start_datetime: AwareDatetime | None = None
     end_datetime: AwareDatetime | None = None
+    temporal_property: str | None = Field(
+        None, description="Column with the time of a feature; its span is that of the item, if no time is given"
+    )
     properties: LargeJsonObject = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -92,7 +96,7 @@ def build_vector_item(
     west, south = (min(box[index] for box in boxes) for index in (0, 1))
     east, north = (max(box[index] for box in boxes) for index in (2, 3))
     ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
-    times, warnings = _times(ctx)
+    times, warnings = _times(ctx, manifest)
     tables = [
         {"name": table.table_name, "geometry_type": table.geometry_type, "row_count": table.row_count}
         for table in manifest.tables
@@ -124,7 +128,7 @@ def build_vector_item(
     return item, warnings
 
 
-def _times(ctx: HandlerContext[CreateStacParams]) -> tuple[dict[str, Any], tuple[DataWarning, ...]]:
+def _times(ctx: HandlerContext[CreateStacParams], manifest: Manifest) -> tuple[dict[str, Any], tuple[DataWarning, ...]]:
     params = ctx.params
     if params.start_datetime is not None and params.end_datetime is not None:
         moment = None if params.item_datetime is None else params.item_datetime.isoformat()
@@ -132,7 +136,34 @@ def _times(ctx: HandlerContext[CreateStacParams]) -> tuple[dict[str, Any], tuple
         return {"datetime": moment, **span}, ()
     if params.item_datetime is not None:
         return {"datetime": params.item_datetime.isoformat()}, ()
+    reason = "the data names no date"
+    if params.temporal_property is not None:
+        first_and_last = _span(manifest, params.temporal_property)
+        if first_and_last is not None:
+            first, last = (moment.isoformat() for moment in first_and_last)
+            return {"datetime": None, "start_datetime": first, "end_datetime": last}, ()
+        reason = f"column {params.temporal_property!r} has no values"
     file = params.source or params.manifest
     moment = ctx.storage.info(file.address).modified_at.astimezone(UTC).isoformat()
-    message = "the data names no date; the time at which its file was stored is used"
+    message = f"{reason}; the time at which its file was stored is used"
     return {"datetime": moment}, (DataWarning(code="DATETIME_ASSUMED", message=message),)
+
+
+def _span(manifest: Manifest, name: str) -> tuple[datetime, datetime] | None:
+    """Of all tables. A date lasts until the end of its day."""
+    firsts, lasts = [], []
+    for table in manifest.tables:
+        column = table.time_column(name)
+        span = None if column is None else table.spans.get(column.name)
+        if column is None or span is None:
+            continue
+        is_date = column.type == "date"
+        firsts.append(_moment(span.first, time.min if is_date else None))
+        lasts.append(_moment(span.last, LAST_OF_DAY if is_date else None))
+    return (min(firsts), max(lasts)) if firsts else None
+
+
+def _moment(text: str, clock: time | None) -> datetime:
+    if clock is not None:
+        return datetime.combine(date.fromisoformat(text), clock, UTC)
+    return datetime.fromisoformat(text).astimezone(UTC)

@@ -175,13 +175,9 @@ def table_records(
     for table, summary in zip(manifest.tables, summaries, strict=True):
         span: dict[str, Any] = {}
         if params.temporal_property is not None:
-            column = table.column(params.temporal_property)
-            if column.type not in ("date", "timestamptz"):
-                raise VectorRefused(
-                    f"column {params.temporal_property!r} is {column.type}, and a time is needed.",
-                    code="INVALID_PARAMETER",
-                )
-            span = find_time_span(ctx.postgis, conn, table.stored_name, column.name)
+            column = table.time_column(params.temporal_property)
+            if column is not None:
+                span = find_time_span(ctx.postgis, conn, table.stored_name, column.name)
         details = {
             **facts,
             **stac,
