@@ -39,6 +39,9 @@ FLOW = {
 SCREENS = (
     "/",
     "/jobs?q={job}",
+    "/jobs/{job}",
+    "/jobs/{job}?tab=timeline",
+    "/jobs/{job}/report",
     f"/workflows?q={WORKFLOW}",
     f"/workflows/{WORKFLOW}",
     f"/workflows/{WORKFLOW}?tab=inputs",

@@ -75,6 +75,7 @@ def test_every_screen_needs_few_requests(visitor: Visitor, arrive: Arrive, runni
     for path in SCREENS_OF_CONTENT:
         check(newcomer, path)
     check(visitor, f"/jobs/{running_id}?node=ask")
+    check(visitor, f"/jobs/{running_id}/report")
 
 
 @pytest.mark.timeout(300)

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from rmhdag.models.chaos_results import read_results
+from rmhdag.models.rows import SCHEMA_VERSION
 from rmhdag.models.scopes import Scope
 from rmhdag.store.identity import new_id
 from tests.api.running import Running
@@ -217,7 +218,7 @@ def test_tasks_are_filtered_and_ordered_in_the_address(up: Running, visitor: Vis
 def test_about_tells_versions_and_invents_nothing(visitor: Visitor) -> None:
     visitor.expected = {503}
     page = visitor.go("/about")
-    expect(page.get_by_role("region", name="This installation")).to_contain_text("version 14")
+    expect(page.get_by_role("region", name="This installation")).to_contain_text(f"version {SCHEMA_VERSION}")
     trust = page.get_by_role("region", name="Does it lose work?")
     rows = trust.get_by_role("table", name="Chaos campaigns").locator("tbody tr[data-row]")
     campaigns = read_results().campaigns

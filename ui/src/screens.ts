@@ -4,7 +4,7 @@ import { approvals } from "./screens/approvals/screen";
 import { asset, assets } from "./screens/assets/screen";
 import { dashboard } from "./screens/dashboard/screen";
 import { health } from "./screens/health/screen";
-import { job } from "./screens/job/screen";
+import { job, jobReport } from "./screens/job/screen";
 import { jobs } from "./screens/jobs/screen";
 import { processes } from "./screens/processes/screen";
 import { queues } from "./screens/queues/screen";
@@ -17,6 +17,7 @@ export const screens: readonly Screen[] = [
   dashboard,
   jobs,
   job,
+  jobReport,
   workflows,
   workflow,
   tasks,

@@ -16,7 +16,19 @@ import {
   topAt,
   topFor,
 } from "../src/screens/job/log-window";
-import { concurrency, gapsOf, minus, pack, ticks, union } from "../src/screens/job/spans";
+import {
+  concurrency,
+  gapsOf,
+  minus,
+  pack,
+  readWindow,
+  resized,
+  shifted,
+  ticks,
+  union,
+  windowText,
+  zoomed,
+} from "../src/screens/job/spans";
 import { changed, childOf, gridFor, histogram, indexAt, placeOf, withDigit } from "../src/screens/job/squares";
 import { toYaml } from "../src/screens/job/yaml";
 
@@ -102,8 +114,10 @@ test("spans: unions, rests, lanes, concurrency and gaps", () => {
   assert.deepEqual(concurrency([span(0, 10), span(5, 10)], 0, 10, 2), [1, 2]);
   const gaps = gapsOf(span(0, 100), [span(20, 50), span(70, 100)], [span(0, 30), span(60, 70)]);
   assert.deepEqual([gaps.running, gaps.waiting, gaps.idle], [60, 30, 10]);
-  assert.deepEqual(ticks(95, 6), [0, 30, 60, 90]);
-  assert.deepEqual(ticks(0.9, 5).length, 5);
+  assert.deepEqual(ticks(0, 95, 6), [0, 30, 60, 90]);
+  assert.deepEqual(ticks(0, 0.9, 5).length, 5);
+  assert.deepEqual(ticks(36_000, 36_001, 4), [36_000, 36_000.5, 36_001]);
+  assert.deepEqual(ticks(5, 5, 4), [5]);
 });
 
 test("terminal sequences become classes or nothing, and no text is lost", () => {
@@ -236,4 +250,21 @@ test("two columns hold what went beside what came in its place", () => {
   assert.deepEqual(middles("queue: light", "queue: heavy"), ["queue: ", "light", ""]);
   assert.deepEqual(middles("retries: 3", "retries: 33"), ["retries: 3", "", ""]);
   assert.deepEqual(middles("abc", "xyz"), ["abc", "", ""]);
+});
+
+test("a part of the time is in the address, inside of the whole, and never too short to be seen", () => {
+  const whole = { from: 1_000, to: 11_000 };
+  assert.deepEqual(readWindow("2000-4000", whole), { from: 3_000, to: 5_000 });
+  assert.deepEqual(readWindow("2000-40000", whole), { from: 3_000, to: 11_000 });
+  for (const text of ["", "5-5", "9-2", "20000-30000", "-3-5", "1e3-2e3", "<b>-1"])
+    assert.equal(readWindow(text, whole), undefined, text);
+  assert.deepEqual(readWindow("100-101", whole), { from: 1_100, to: 1_105 });
+  assert.equal(windowText({ from: 3_000, to: 5_000 }, whole), "2000-4000");
+  assert.equal(windowText({ from: 0, to: 99_000 }, whole), null);
+  assert.deepEqual(zoomed(whole, whole, 0.5), { from: 3_500, to: 8_500 });
+  assert.deepEqual(zoomed({ from: 1_000, to: 2_000 }, whole, 4), { from: 1_000, to: 5_000 });
+  assert.deepEqual(zoomed({ from: 1_000, to: 9_000 }, whole, 4), whole);
+  assert.deepEqual(shifted({ from: 3_000, to: 5_000 }, whole, 9_000), { from: 9_000, to: 11_000 });
+  assert.deepEqual(resized({ from: 3_000, to: 5_000 }, whole, "from", 8_000), { from: 4_995, to: 5_000 });
+  assert.deepEqual(resized({ from: 3_000, to: 5_000 }, whole, "to", 99_000), { from: 3_000, to: 11_000 });
 });

@@ -1,5 +1,5 @@
 /** What a person has chosen, kept in this browser. */
-import { effect, type Signal, signal } from "@preact/signals";
+import { computed, effect, type Signal, signal } from "@preact/signals";
 
 /** A signal that survives a reload, under a name of its own. Broken or foreign values fall back. */
 export function persisted<T extends string | number | boolean | object>(
@@ -51,7 +51,12 @@ export type Zone = "local" | "utc";
 
 export const theme = persisted<Theme>("theme", "system", oneOf("system", "light", "dark", "contrast"));
 export const zone = persisted<Zone>("zone", "local", oneOf("local", "utc"));
-export const density = persisted<"compact" | "roomy">("density", "compact", oneOf("compact", "roomy"));
+export type Density = "compact" | "roomy";
+export const isDensity = oneOf<Density>("compact", "roomy");
+export const density = persisted<Density>("density", "compact", isDensity);
+/** What the address of a saved view asks for, as long as it is open. */
+export const densityHere = signal<Density | undefined>(undefined);
+export const densityShown = computed(() => densityHere.value ?? density.value);
 /** Single-letter keys can be switched off (WCAG 2.1.4). */
 export const letterKeys = persisted<boolean>("letter-keys", true);
 
@@ -62,5 +67,5 @@ effect(() => {
   document.cookie = `rmhdag_theme=${theme.value}; path=/ui; max-age=31536000; samesite=strict`;
 });
 effect(() => {
-  document.documentElement.dataset.density = density.value;
+  document.documentElement.dataset.density = densityShown.value;
 });

@@ -1,8 +1,9 @@
-/** Search for anything: screens at once, and jobs, nodes, tasks, requests, assets and workflows from the server. */
+/** Search for anything: screens and actions at once, and jobs, nodes, tasks, requests, assets and workflows from the server. */
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, type Model, ok } from "../core/api";
+import { keyBindings } from "../core/keys";
 import { navigate, to } from "../core/router";
 import { screens } from "../screens";
 import { Icon, type IconName } from "../widgets/icon";
@@ -17,10 +18,12 @@ interface Choice {
   title: string;
   note: string;
   status?: string | undefined;
-  to: string;
+  /** Where it leads, or what it does. */
+  to: string | (() => void);
 }
 
 const opened = signal<string | undefined>(undefined);
+export const SEARCH_LABEL = "Search for anything";
 
 export function openPalette(text = ""): void {
   opened.value = text;
@@ -66,6 +69,22 @@ function screenChoices(text: string): Choice[] {
       note: screen.nav?.key ? `screen · g ${screen.nav.key}` : "screen",
       to: typeof screen.path === "string" ? screen.path : (screen.path[0] ?? "/"),
     }));
+}
+
+/** What the keys of the open screen do. Those that act on a row of a list need the list, not a name. */
+const ELSEWHERE: ReadonlySet<string> = new Set(["Go to", "List"]);
+
+function actionChoices(text: string): Choice[] {
+  const words = text.toLowerCase();
+  if (words.length < 2) return [];
+  const seen = new Set<string>();
+  return keyBindings.peek().flatMap((binding) => {
+    const { label, group, keys, run } = binding;
+    if (ELSEWHERE.has(group) || keys === "Escape" || label === SEARCH_LABEL || seen.has(label)) return [];
+    if (!label.toLowerCase().includes(words)) return [];
+    seen.add(label);
+    return [{ id: `action-${keys}-${label}`, icon: "play" as const, title: label, note: `action · ${keys}`, to: run }];
+  });
 }
 
 export function Palette(): JSX.Element | null {
@@ -120,11 +139,14 @@ function PaletteDialog({ initial }: { initial: string }): JSX.Element {
     };
   }, [text]);
 
-  const choices = [...screenChoices(text.trim()), ...hits];
+  const choices = [...screenChoices(text.trim()), ...actionChoices(text.trim()), ...hits];
   const choose = (choice: Choice | undefined) => {
     if (!choice) return;
     close();
-    navigate(choice.to);
+    const { to: target } = choice;
+    if (typeof target === "string") navigate(target);
+    // Once this dialog is gone: an action may open one of its own, or move the focus.
+    else window.setTimeout(target, 0);
   };
   const onKey = (event: KeyboardEvent) => {
     if (event.key === "ArrowDown") setActive((active + 1) % Math.max(1, choices.length));
@@ -153,8 +175,8 @@ function PaletteDialog({ initial }: { initial: string }): JSX.Element {
           aria-expanded="true"
           aria-controls="palette-list"
           aria-activedescendant={choices[active] ? `choice-${active}` : undefined}
-          aria-label="Search for an id, a name or a screen"
-          placeholder="An id of a job, node, task, request or asset; a workflow; a screen"
+          aria-label="Search for an id, a name, a screen or an action"
+          placeholder="An id of a job, node, task, request or asset; a workflow; a screen; an action"
           value={text}
           spellcheck={false}
           autocomplete="off"

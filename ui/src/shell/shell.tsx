@@ -4,7 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { registerKeys, useKeys } from "../core/keys";
 import { startLive } from "../core/live";
-import { density, type Theme, theme, zone } from "../core/preferences";
+import { density, densityHere, densityShown, type Theme, theme, zone } from "../core/preferences";
 import { Link, navigate, path, place } from "../core/router";
 import type { NavItem, Screen } from "../core/screen";
 import { may, me } from "../core/session";
@@ -13,11 +13,12 @@ import { screens } from "../screens";
 import { Button } from "../widgets/button";
 import { ConfirmHost } from "../widgets/dialog";
 import { Icon, type IconName } from "../widgets/icon";
+import { Menu } from "../widgets/menu";
 import { BrandMark } from "./brand";
 import { ConnectionBar, LiveDot } from "./connection";
 import { EnvironmentBadge } from "./environment";
 import { KeyHelp, keyHelpOpen } from "./key-help";
-import { openPalette, Palette } from "./palette";
+import { openPalette, Palette, SEARCH_LABEL } from "./palette";
 import { signOut } from "./sign-in";
 import { Toasts } from "./toasts";
 
@@ -81,8 +82,8 @@ function useGlobalKeys(): void {
       }));
     return [
       ...go,
-      { keys: "Mod+K", label: "Search for anything", group: "Everywhere", run: () => openPalette(), whileTyping: true },
-      { keys: "/", label: "Search for anything", group: "Everywhere", run: () => openPalette() },
+      { keys: "Mod+K", label: SEARCH_LABEL, group: "Everywhere", run: () => openPalette(), whileTyping: true },
+      { keys: "/", label: SEARCH_LABEL, group: "Everywhere", run: () => openPalette() },
       { keys: "?", label: "Show the keys", group: "Everywhere", run: () => (keyHelpOpen.value = true) },
       { keys: "Shift+T", label: "Next theme", group: "Everywhere", run: nextTheme },
       ...(may("submit") && screens.some((one) => one.name === "submit")
@@ -154,48 +155,42 @@ function TopBar(): JSX.Element {
 function Account(): JSX.Element {
   const who = me.value;
   return (
-    <details class="menu" onToggle={(event) => closeOnLeave(event.currentTarget)}>
-      <summary class="button button-quiet" aria-label={`Signed in as ${who?.name ?? "?"}`}>
-        <span class="avatar" aria-hidden="true">
-          {(who?.name ?? "?").slice(0, 1).toUpperCase()}
-        </span>
-        <span class="account-name">{who?.name}</span>
-      </summary>
-      <div class="menu-body">
-        <p class="menu-text">
-          <strong>{who?.name}</strong>
-          <br />
-          namespace {who?.namespace}
-          <br />
-          may {who?.scopes.join(", ")}
-        </p>
-        <Button
-          look="quiet"
-          icon="jobs"
-          onClick={() => (density.value = density.value === "compact" ? "roomy" : "compact")}
-        >
-          {density.value === "compact" ? "Roomy rows" : "Compact rows"}
-        </Button>
-        <Button look="quiet" icon="about" onClick={() => (keyHelpOpen.value = true)}>
-          Keys
-        </Button>
-        <Button look="quiet" icon="out" onClick={signOut}>
-          Sign out
-        </Button>
-      </div>
-    </details>
+    <Menu
+      label={`Signed in as ${who?.name ?? "?"}`}
+      summary={
+        <>
+          <span class="avatar" aria-hidden="true">
+            {(who?.name ?? "?").slice(0, 1).toUpperCase()}
+          </span>
+          <span class="account-name">{who?.name}</span>
+        </>
+      }
+    >
+      <p class="menu-text">
+        <strong>{who?.name}</strong>
+        <br />
+        namespace {who?.namespace}
+        <br />
+        may {who?.scopes.join(", ")}
+      </p>
+      <Button
+        look="quiet"
+        icon="jobs"
+        onClick={() => {
+          density.value = densityShown.value === "compact" ? "roomy" : "compact";
+          if (densityHere.value) densityHere.value = density.value;
+        }}
+      >
+        {densityShown.value === "compact" ? "Roomy rows" : "Compact rows"}
+      </Button>
+      <Button look="quiet" icon="about" onClick={() => (keyHelpOpen.value = true)}>
+        Keys
+      </Button>
+      <Button look="quiet" icon="out" onClick={signOut}>
+        Sign out
+      </Button>
+    </Menu>
   );
-}
-
-/** A menu closes when the person clicks or tabs elsewhere. */
-function closeOnLeave(menu: HTMLDetailsElement): void {
-  if (!menu.open) return;
-  const close = (event: Event) => {
-    if (event instanceof KeyboardEvent ? event.key !== "Escape" : menu.contains(event.target as Node)) return;
-    menu.open = false;
-    for (const name of ["pointerdown", "focusin", "keydown"]) document.removeEventListener(name, close);
-  };
-  for (const name of ["pointerdown", "focusin", "keydown"]) document.addEventListener(name, close);
 }
 
 function Navigation({ current }: { current: Screen | undefined }): JSX.Element {

@@ -45,9 +45,10 @@ export function ButtonLink(props: {
   children: ComponentChildren;
   icon?: IconName;
   look?: ButtonProps["look"];
+  title?: string;
 }): JSX.Element {
   return (
-    <Link to={props.to} class={`button button-${props.look ?? "plain"}`}>
+    <Link to={props.to} class={`button button-${props.look ?? "plain"}`} title={props.title}>
       {props.icon ? <Icon name={props.icon} /> : null}
       {props.children}
     </Link>

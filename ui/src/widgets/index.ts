@@ -8,6 +8,8 @@ export * from "./icon";
 export * from "./json-tree";
 export * from "./labels";
 export * from "./layout";
+export * from "./menu";
+export * from "./mini-graph";
 export * from "./progress";
 export * from "./split";
 export * from "./states";

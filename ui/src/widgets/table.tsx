@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useKeys } from "../core/keys";
-import { density } from "../core/preferences";
+import { densityShown } from "../core/preferences";
 import { navigate } from "../core/router";
 
 export interface Column<Row> {
@@ -45,8 +45,8 @@ export function Table<Row>(props: TableProps<Row>): JSX.Element {
   // Keys that follow each other faster than the page is drawn must not act on the row before.
   const current = useRef(-1);
   const [opened, setOpened] = useState<string>();
-  const height = HEIGHTS[density.value];
-  const width = columns.length + (onSelect ? 1 : 0);
+  const height = HEIGHTS[densityShown.value];
+  const [width, setWidth] = useState(columns.length + 1);
 
   useLayoutEffect(() => {
     const measure = () => {
@@ -55,6 +55,9 @@ export function Table<Row>(props: TableProps<Row>): JSX.Element {
       const first = Math.max(0, Math.floor(-top / height) - OVERSCAN);
       const last = Math.min(rows.length, Math.ceil((window.innerHeight - top) / height) + OVERSCAN);
       setRange((before) => (before[0] === first && before[1] === last ? before : [first, Math.max(last, first)]));
+      // A cell across more columns than there is room for would make those that are left out.
+      const heads = body.current.parentElement?.querySelectorAll<HTMLElement>("th[scope=col]") ?? [];
+      setWidth([...heads].filter((head) => head.offsetWidth > 0).length);
     };
     measure();
     window.addEventListener("scroll", measure, { passive: true, capture: true });
@@ -72,7 +75,7 @@ export function Table<Row>(props: TableProps<Row>): JSX.Element {
       window.removeEventListener("scroll", measure, { capture: true });
       window.removeEventListener("resize", measure);
     };
-  }, [rows.length, height]);
+  }, [rows.length, height, columns.length]);
 
   const [first, last] = range;
   useEffect(() => {

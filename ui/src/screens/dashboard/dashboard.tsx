@@ -81,15 +81,22 @@ export default function Dashboard(): JSX.Element {
               note={data.cancelled ? `${countText(data.cancelled)} cancelled` : undefined}
             />
             <Stat label="Failed" value={countText(data.failed)} to={`/jobs?q=status:failed+finished:${window}`} />
-            <Stat label="Success" value={percentText(data.success_rate)} note="of completed and failed" />
+            <Stat
+              label="Success"
+              value={percentText(data.success_rate)}
+              to={`/jobs?q=status:completed,failed+finished:${window}`}
+              note="of completed and failed"
+            />
             <Stat
               label="Duration"
               value={durationText(data.p50_duration_seconds)}
+              to={`/jobs?q=status:completed+finished:${window}`}
               note={`p95 ${durationText(data.p95_duration_seconds)}`}
             />
             <Stat
               label="Wait for the start"
               value={durationText(data.p50_wait_seconds)}
+              to={`/jobs?q=finished:${window}`}
               note={`p95 ${durationText(data.p95_wait_seconds)}`}
             />
           </div>

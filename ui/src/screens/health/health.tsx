@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import { ApiError, api, counted, type Model, Resolved, useQuery, useResource, useTitle } from "~/core";
 import { Chip, Icon, Page, Section, Status, Time } from "~/widgets";
+import { SelfTest } from "./self-test";
 
 type Health = Model<"Health">;
 type Check = Model<"HealthCheck">;
@@ -100,6 +101,7 @@ function Report({ health, onlyProblems }: { health: Health; onlyProblems: boolea
           <p>{text}</p>
         </div>
       </div>
+      <SelfTest />
       {parts.length === 0 ? <p class="soft">No check is beyond its limit.</p> : null}
       {parts.map((part) => (
         <Section key={part.name} title={PARTS[part.name] ?? part.name} aside={<Status status={part.status} />} flush>

@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type ApiError, api, asApiError, counted, type Model, may, navigate, ok, shortId, to, toast } from "~/core";
-import { Button, confirm, Dialog, ErrorBox, Loading } from "~/widgets";
+import { Button, ButtonLink, confirm, Dialog, ErrorBox, Loading } from "~/widgets";
 import { hasEnded, type JobStore, type Overview } from "./store";
 
 type Rerun = Model<"RerunAnswer">;
@@ -235,26 +235,40 @@ export function RerunDialog({
   );
 }
 
+/** Everything that can be done with the job as it stands now, by whom is signed in. */
 export function JobActions({ store, onRerun }: { store: JobStore; onRerun: () => void }): JSX.Element | null {
   const job = store.overview.value;
-  if (!job || !may("operate")) return null;
-  if (!hasEnded(job.status)) {
-    return (
-      <Button look="danger" icon="stop" onClick={() => cancelJob(store)} disabled={job.ending !== null}>
-        Cancel
-      </Button>
-    );
-  }
+  if (!job) return null;
+  const isOver = hasEnded(job.status);
   return (
     <>
-      {job.status === "completed" ? null : (
+      {may("operate") && !isOver ? (
+        <Button look="danger" icon="stop" onClick={() => cancelJob(store)} disabled={job.ending !== null}>
+          Cancel
+        </Button>
+      ) : null}
+      {may("operate") && isOver && job.status !== "completed" ? (
         <Button look="primary" icon="retry" onClick={() => retryFailed(store)}>
           Retry failed
         </Button>
-      )}
-      <Button icon="edit" onClick={onRerun}>
-        Rerun…
-      </Button>
+      ) : null}
+      {may("operate") && isOver ? (
+        <Button icon="edit" onClick={onRerun}>
+          Rerun…
+        </Button>
+      ) : null}
+      {may("submit") ? (
+        <ButtonLink
+          icon="copy"
+          to={`${to`/submit/${job.workflow_id}`}?from=${encodeURIComponent(job.job_id)}`}
+          title="The form of the workflow with the parameters of this job, for a new job"
+        >
+          Clone to form
+        </ButtonLink>
+      ) : null}
+      <ButtonLink icon="log" to={to`/jobs/${job.job_id}/report`} title="All about the job on one page, for paper">
+        Report
+      </ButtonLink>
     </>
   );
 }

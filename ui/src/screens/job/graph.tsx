@@ -5,6 +5,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { countText, type Model, useKeys, useQuery } from "~/core";
 import { Button } from "~/widgets";
 import { type Camera, fit, reveal, zoom } from "./camera";
+import { CriticalPathButton } from "./critical-path";
 import { toTheRight } from "./direction";
 import { EdgeView, type GraphNode, MiniNode, NodeView } from "./graph-parts";
 import { Lineage, timeShares, walk } from "./lineage";
@@ -36,7 +37,7 @@ export function Graph({ structure: stored, store, chosen, onChoose, height }: Gr
   const moved = useRef(false);
   const [size, setSize] = useState({ width: 0, height: 0 });
   const [search, setSearch] = useState("");
-  const [critical, setCritical] = useQuery("path", "");
+  const [critical] = useQuery("path", "");
   const [shares, setShares] = useQuery("share", "");
   const [flow, setFlow] = useQuery("flow", "down");
   const isDown = flow !== "right";
@@ -169,14 +170,7 @@ export function Graph({ structure: stored, store, chosen, onChoose, height }: Gr
         <span class="spacer" />
         {store ? (
           <>
-            <Button
-              look="quiet"
-              pressed={critical === "1"}
-              onClick={() => setCritical(critical ? null : "1")}
-              title="The chain that decided how long the job took"
-            >
-              Critical path
-            </Button>
+            <CriticalPathButton />
             <Button
               look="quiet"
               pressed={shares === "1"}

@@ -45,7 +45,7 @@ import { Graph } from "./graph";
 import { Logs } from "./logs";
 import { NodePanel } from "./node-panel";
 import { Outputs } from "./outputs";
-import { failedNodes, hasEnded, type JobStore, type NodeOverview, type Overview, useJob } from "./store";
+import { childrenFailed, failedNodes, hasEnded, type JobStore, type Overview, useJob } from "./store";
 import { TaskTable } from "./tasks";
 import { Timeline } from "./timeline";
 
@@ -83,6 +83,10 @@ export default function Job({ params }: ScreenProps): JSX.Element {
   }
   return <JobPage key={store.jobId} store={store} job={job} />;
 }
+
+/** The node of the parent that runs this job. */
+const parentPlace = (job: string, node: string | null | undefined): string =>
+  to`/jobs/${job}` + (node ? `?node=${encodeURIComponent(node)}` : "");
 
 const ROOM_FOR_TWO = "(min-width: 76rem)";
 const PANES = ["graph", "fan-out", "timeline", "tasks", "logs", "outputs", "events", "definition"] as const;
@@ -130,6 +134,9 @@ function JobPage({ store, job }: { store: JobStore; job: Overview }): JSX.Elemen
       wide
       crumbs={[
         { label: "Jobs", to: "/jobs" },
+        ...(job.parent_job_id
+          ? [{ label: `Job ${shortId(job.parent_job_id)}`, to: parentPlace(job.parent_job_id, job.parent_node_id) }]
+          : []),
         { label: job.workflow_id, to: to`/workflows/${job.workflow_id}` },
       ]}
       title={
@@ -349,11 +356,6 @@ function Sentence({ store, job }: { store: JobStore; job: Overview }): JSX.Eleme
     );
   }
   return <p class="job-why">{(waiting ?? running[0])?.reason?.reason_text ?? "Under way."}</p>;
-}
-
-function childrenFailed(node: NodeOverview | undefined): string | undefined {
-  const { failed = 0, total = 0 } = node?.children ?? {};
-  return failed ? `${countText(failed)} of ${counted(total, "child", "children")} failed` : undefined;
 }
 
 function GraphPane({ store, onRerun }: { store: JobStore; onRerun: (from: string) => void }): JSX.Element {

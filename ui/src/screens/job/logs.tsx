@@ -22,8 +22,9 @@ import {
   useQueryList,
 } from "~/core";
 import { Button, Chip, Empty, ErrorBox, Loading } from "~/widgets";
-import { pieces, plainText } from "./ansi";
+import { plainText } from "./ansi";
 import { type Level, type Line, LogStore } from "./log-store";
+import { LogText } from "./log-text";
 import { heightOf, isScaled, lastTop, moved, nextMatch, pagesFor, ROW_PX, scrollAt, topAt, topFor } from "./log-window";
 import type { JobStore } from "./store";
 
@@ -444,31 +445,6 @@ export function LogRow({ line, index, find, isChosen, isMatch, withNode, onChoos
       {line.isCut ? <span class="log-cut">cut here: 1 MB is kept per attempt</span> : null}
     </div>
   );
-}
-
-export function LogText({ text, find }: { text: string; find?: string }): JSX.Element {
-  return (
-    <span class="log-text">
-      {pieces(text).map((piece, index) => (
-        <span key={index} class={piece.classes}>
-          {find ? marked(piece.text, find) : piece.text}
-        </span>
-      ))}
-    </span>
-  );
-}
-
-function marked(text: string, find: string): (string | JSX.Element)[] {
-  const parts: (string | JSX.Element)[] = [];
-  const low = text.toLowerCase();
-  const wanted = find.toLowerCase();
-  let from = 0;
-  for (let at = low.indexOf(wanted); at >= 0 && wanted; at = low.indexOf(wanted, from)) {
-    parts.push(text.slice(from, at), <mark key={at}>{text.slice(at, at + wanted.length)}</mark>);
-    from = at + wanted.length;
-  }
-  parts.push(text.slice(from));
-  return parts;
 }
 
 /** All of it as a file, page by page. */

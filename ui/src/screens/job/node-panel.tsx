@@ -18,7 +18,7 @@ import {
 import { Link } from "~/core/router";
 import { Button, confirm, Duration, ErrorBox, Facts, Icon, JsonTree, Status, Time } from "~/widgets";
 import { retryNode } from "./actions";
-import { LogText } from "./logs";
+import { LogText } from "./log-text";
 import type { JobStore, NodeOverview } from "./store";
 
 const LAST_LINES = 20;

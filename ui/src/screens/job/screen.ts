@@ -6,3 +6,10 @@ export const job = defineScreen({
   title: "Job",
   component: lazy(() => import("./job")),
 });
+
+export const jobReport = defineScreen({
+  name: "job-report",
+  path: "/jobs/:job_id/report",
+  title: "Report of a job",
+  component: lazy(() => import("./report")),
+});

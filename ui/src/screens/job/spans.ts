@@ -76,17 +76,72 @@ export function concurrency(spans: readonly Span[], from: number, to: number, st
 
 const NICE = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 
-/** Seconds at which an axis has its marks: round numbers, about `most` of them. */
-export function ticks(seconds: number, most: number): number[] {
-  if (!(seconds > 0)) return [0];
-  let step = NICE.find((nice) => seconds / nice <= most) ?? 86400 * Math.ceil(seconds / 86400 / most);
+/** A round number of seconds, so that `seconds` has about `most` of them. */
+function stepOf(seconds: number, most: number): number {
   if (seconds / most < 1) {
     const power = 10 ** Math.floor(Math.log10(seconds / most));
-    step = ([1, 2, 5, 10].find((factor) => seconds / (factor * power) <= most) ?? 10) * power;
+    return ([1, 2, 5, 10].find((factor) => seconds / (factor * power) <= most) ?? 10) * power;
   }
-  const found: number[] = [];
-  for (let count = 0; count * step <= seconds * (1 + 1e-9); count++) found.push(count * step);
-  return found;
+  return NICE.find((nice) => seconds / nice <= most) ?? 86400 * Math.ceil(seconds / 86400 / most);
+}
+
+/** Seconds between `from` and `to` at which an axis has its marks: round numbers, about `most` of them. */
+export function ticks(from: number, to: number, most: number): number[] {
+  if (!(to > from)) return [from];
+  const step = stepOf(to - from, most);
+  const marks: number[] = [];
+  // Counted, not added up: a sum of tenths is not round.
+  for (let count = Math.max(0, Math.ceil(from / step - 1e-9)); count * step <= to + step * 1e-9; count++)
+    marks.push(count * step);
+  return marks;
+}
+
+// Nothing is shorter than a bar is wide.
+const SMALLEST_PART = 1 / 2_000;
+
+/** Within the whole, not shorter than what can be seen. */
+function within({ from, to }: Span, whole: Span): Span {
+  const all = whole.to - whole.from;
+  const length = Math.min(all, Math.max(to - from, 1, all * SMALLEST_PART));
+  const start = Math.min(Math.max(whole.from, from), whole.to - length);
+  return { from: start, to: start + length };
+}
+
+/** The part of the time that the address names, `1500-4200` in milliseconds after the beginning; undefined for all of it. */
+export function readWindow(text: string, whole: Span): Span | undefined {
+  const parts = /^(\d{1,13})-(\d{1,13})$/.exec(text);
+  if (!parts) return undefined;
+  const from = whole.from + Number(parts[1]);
+  const to = whole.from + Number(parts[2]);
+  if (to <= from || from >= whole.to) return undefined;
+  return within({ from, to: Math.min(to, whole.to) }, whole);
+}
+
+/** As it stands in the address; null if it is all of the time. */
+export function windowText(span: Span, whole: Span): string | null {
+  const { from, to } = within(span, whole);
+  if (to - from >= (whole.to - whole.from) * (1 - SMALLEST_PART)) return null;
+  return `${Math.floor(from - whole.from)}-${Math.ceil(to - whole.from)}`;
+}
+
+/** Shorter or longer around its middle. */
+export function zoomed(span: Span, whole: Span, factor: number): Span {
+  const half = ((span.to - span.from) * factor) / 2;
+  const middle = (span.from + span.to) / 2;
+  return within({ from: middle - half, to: middle + half }, whole);
+}
+
+/** As long as before, earlier or later. */
+export function shifted(span: Span, whole: Span, by: number): Span {
+  return within({ from: span.from + by, to: span.to + by }, whole);
+}
+
+/** With another begin or end, which stays on its side. */
+export function resized(span: Span, whole: Span, edge: "from" | "to", at: number): Span {
+  const least = Math.max(1, (whole.to - whole.from) * SMALLEST_PART);
+  return edge === "from"
+    ? { from: Math.min(Math.max(whole.from, at), span.to - least), to: span.to }
+    : { from: span.from, to: Math.max(Math.min(whole.to, at), span.from + least) };
 }
 
 export interface Gaps {

@@ -2,7 +2,18 @@
  * the whole is read again soon after, because counts and reasons are known only to the server. */
 import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { type ApiError, api, asApiError, type LiveEvent, liveState, type Model, ok, subscribe } from "~/core";
+import {
+  type ApiError,
+  api,
+  asApiError,
+  counted,
+  countText,
+  type LiveEvent,
+  liveState,
+  type Model,
+  ok,
+  subscribe,
+} from "~/core";
 
 export type Overview = Model<"JobOverview">;
 export type NodeOverview = Model<"NodeOverview">;
@@ -187,4 +198,10 @@ export function failedNodes(nodes: readonly NodeOverview[]): NodeOverview[] {
     .sort(
       (one, other) => rank(one) - rank(other) || (one.completed_at ?? "9").localeCompare(other.completed_at ?? "9"),
     );
+}
+
+/** Of a fan-out that has no error of its own. */
+export function childrenFailed(node: NodeOverview | undefined): string | undefined {
+  const { failed = 0, total = 0 } = node?.children ?? {};
+  return failed ? `${countText(failed)} of ${counted(total, "child", "children")} failed` : undefined;
 }

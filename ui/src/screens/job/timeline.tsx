@@ -1,141 +1,27 @@
 /** When what waited and ran: a bar per node or per worker, attempts as they were, also while the job runs. */
 import type { JSX } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
-import { api, clockText, durationText, type Model, now, ok, Resolved, setQuery, useQuery, useResource } from "~/core";
+import { api, clockText, durationText, now, ok, Resolved, setQuery, useKeys, useQuery, useResource } from "~/core";
 import { Button, Empty, useMedia } from "~/widgets";
-import { concurrency, gapsOf, pack, type Span, ticks, union } from "./spans";
-import { isSettled, type JobStore, type NodeOverview } from "./store";
+import { CriticalPathButton } from "./critical-path";
+import { Lineage } from "./lineage";
+import { gapsOf, readWindow, type Span, ticks, union, windowText, zoomed } from "./spans";
+import type { JobStore } from "./store";
 import { readTasks } from "./tasks";
-
-type Task = Model<"TaskSummary">;
-type Children = Model<"FanOutChildren">;
-
-interface Bar extends Span {
-  kind: "wait" | "run" | "failed" | "lost" | "band" | "skipped";
-  title: string;
-  node: string;
-}
-
-interface Row {
-  id: string;
-  label: string;
-  bars: Bar[];
-  lanes: number;
-  laneOf: number[];
-  /** How many children ran at once, along the band. */
-  line?: number[];
-  node?: string;
-}
+import {
+  type Arrangement,
+  arranged,
+  type Bar,
+  type Children,
+  ms,
+  nodeRow,
+  type Row,
+  type Task,
+  workerRows,
+} from "./timeline-rows";
+import { Strip } from "./timeline-strip";
 
 const LANE_PX = 22;
-
-const ms = (text: string | null | undefined): number | undefined => (text ? Date.parse(text) : undefined);
-
-function attemptBars(tasks: readonly Task[], present: number): Bar[] {
-  return tasks.flatMap((task) => {
-    const from = ms(task.started_at ?? task.claimed_at);
-    if (from === undefined) return [];
-    const to =
-      task.duration_ms !== null && task.duration_ms !== undefined
-        ? from + task.duration_ms
-        : (ms(task.reported_at) ?? present);
-    const kind = task.status === "failed" ? "failed" : task.status === "lost" ? "lost" : "run";
-    const words = task.error_message ? `: ${task.error_message}` : "";
-    return [
-      {
-        kind,
-        from,
-        to: Math.max(to, from + 1),
-        node: task.node_id,
-        title: `${task.node_id}, attempt ${task.attempt}, ${task.status}, ${durationText((to - from) / 1000)}${words}`,
-      } as Bar,
-    ];
-  });
-}
-
-function nodeRow(
-  node: NodeOverview,
-  tasks: readonly Task[],
-  children: Children | undefined,
-  present: number,
-): Row | undefined {
-  const bars: Bar[] = [];
-  const started = ms(node.started_at);
-  const ready = ms(node.ready_at) ?? ms(node.dispatched_at);
-  const end = ms(node.completed_at) ?? (isSettled(node) ? undefined : present);
-  if (node.type === "start" || node.type === "end" || (ready === undefined && started === undefined)) return undefined;
-  const row = { id: node.node_id, label: node.node_id, node: node.node_id };
-  if (children?.origin_at) {
-    const origin = Date.parse(children.origin_at);
-    const spans = children.started_ms.flatMap((from, index) => {
-      if (from === null) return [];
-      const took = children.duration_ms[index];
-      return [{ from: origin + from, to: origin + from + (took ?? Math.max(0, present - origin - from)) }];
-    });
-    if (spans.length) {
-      const from = spans.reduce((least, span) => Math.min(least, span.from), Number.POSITIVE_INFINITY);
-      const to = spans.reduce((most, span) => Math.max(most, span.to), 0);
-      const line = concurrency(spans, from, to, 200);
-      const title = `${node.node_id}: ${spans.length} children, at most ${Math.max(...line)} at once, ${durationText((to - from) / 1000)}`;
-      if (ready !== undefined && from > ready)
-        bars.push({
-          kind: "wait",
-          from: ready,
-          to: from,
-          node: node.node_id,
-          title: `${node.node_id}: waited ${durationText((from - ready) / 1000)}`,
-        });
-      bars.push({ kind: "band", from, to, node: node.node_id, title });
-      return { ...row, bars, lanes: 1, laneOf: bars.map(() => 0), line };
-    }
-  }
-  const attempts = attemptBars(tasks, present);
-  const first = attempts.length ? Math.min(...attempts.map((bar) => bar.from)) : started;
-  if (ready !== undefined && (first ?? end ?? present) > ready) {
-    bars.push({
-      kind: "wait",
-      from: ready,
-      to: first ?? end ?? present,
-      node: node.node_id,
-      title: `${node.node_id}: waited ${durationText(((first ?? end ?? present) - ready) / 1000)}`,
-    });
-  }
-  if (attempts.length) {
-    bars.push(...attempts);
-    // Between two attempts it waits for its retry.
-    const sorted = [...attempts].sort((one, other) => one.from - other.from);
-    for (const [index, bar] of sorted.entries()) {
-      const next = sorted[index + 1];
-      if (next && next.from > bar.to)
-        bars.push({
-          kind: "wait",
-          from: bar.to,
-          to: next.from,
-          node: node.node_id,
-          title: `${node.node_id}: waited ${durationText((next.from - bar.to) / 1000)} for the next attempt`,
-        });
-    }
-  } else if (started !== undefined && end !== undefined) {
-    bars.push({
-      kind: node.status === "failed" ? "failed" : "run",
-      from: started,
-      to: Math.max(end, started + 1),
-      node: node.node_id,
-      title: `${node.node_id}: ${durationText((end - started) / 1000)}`,
-    });
-  }
-  return bars.length ? { ...row, bars, lanes: 1, laneOf: bars.map(() => 0) } : undefined;
-}
-
-function workerRows(tasks: readonly Task[], present: number): Row[] {
-  const byWorker = new Map<string, Task[]>();
-  for (const task of tasks)
-    if (task.worker_id) byWorker.set(task.worker_id, [...(byWorker.get(task.worker_id) ?? []), task]);
-  return [...byWorker].map(([worker, own]) => {
-    const bars = attemptBars(own, present);
-    return { id: worker, label: worker.slice(-8), bars, ...pack(bars) };
-  });
-}
 
 async function readAll(
   store: JobStore,
@@ -167,19 +53,25 @@ export function Timeline({ store }: { store: JobStore }): JSX.Element {
   );
 }
 
-function Chart({
-  store,
-  tasks,
-  isWhole,
-  children_,
-}: {
+const ARRANGEMENTS: readonly (readonly [Arrangement, string, string])[] = [
+  ["clock", "As it was", "By the clock, with what waited"],
+  ["waterfall", "Without waiting", "Each node as soon as what it depends on is done: how fast the job could be"],
+  ["flat", "From zero", "All nodes from the same moment: what takes longest"],
+];
+
+interface ChartProps {
   store: JobStore;
   tasks: Task[];
   isWhole: boolean;
   children_: Map<string, Children>;
-}): JSX.Element {
+}
+
+function Chart({ store, tasks, isWhole, children_ }: ChartProps): JSX.Element {
   const [lanes, setLanes] = useQuery("lanes", "node");
   const [zoom, setZoom] = useQuery("time", "");
+  const [order] = useQuery("order", "clock");
+  const [critical] = useQuery("path", "");
+  const [draft, setDraft] = useState<Span>();
   const present = store.isOpen.value ? now.value : 0;
   const nodes = store.all();
   const byNode = useMemo(() => {
@@ -187,18 +79,33 @@ function Chart({
     for (const task of tasks) map.set(task.node_id, [...(map.get(task.node_id) ?? []), task]);
     return map;
   }, [tasks]);
+  const edges = store.structure.value?.edges;
+  const lineage = useMemo(() => new Lineage(edges ?? []), [edges]);
   const job = store.overview.value;
   const until = present || (ms(job?.completed_at) ?? Date.now());
   const nodeRows = nodes
     .map((node) => nodeRow(node, byNode.get(node.node_id) ?? [], children_.get(node.node_id), until))
     .filter((row) => row !== undefined);
-  const rows = lanes === "worker" ? workerRows(tasks, until) : nodeRows;
   const begin = ms(job?.started_at) ?? ms(job?.created_at) ?? 0;
+  const arrangement = ARRANGEMENTS.find(([id]) => id === order && lanes !== "worker")?.[0] ?? "clock";
+  const rows = lanes === "worker" ? workerRows(tasks, until) : arranged(nodeRows, arrangement, lineage.before, begin);
   const bars = rows.flatMap((row) => row.bars);
-  const end = Math.max(begin + 1, until, ...bars.map((bar) => bar.to));
-  const whole = { from: Math.min(begin, ...bars.map((bar) => bar.from)), to: end };
-  const parts = /^(\d+)-(\d+)$/.exec(zoom);
-  const shown: Span = parts ? { from: whole.from + Number(parts[1]), to: whole.from + Number(parts[2]) } : whole;
+  const whole: Span = {
+    from: Math.min(begin, ...bars.map((bar) => bar.from)),
+    to: Math.max(begin + 1, ...bars.map((bar) => bar.to), ...(arrangement === "clock" ? [until] : [])),
+  };
+  const chosen = readWindow(zoom, whole);
+  const shown = draft ?? chosen ?? whole;
+  const choose = (span: Span | undefined, isStep: boolean) =>
+    setZoom(span ? windowText(span, whole) : null, { replace: isStep });
+  useKeys(
+    () => [
+      { keys: "+", label: "Show less time", group: "Timeline", run: () => choose(zoomed(shown, whole, 0.5), true) },
+      { keys: "-", label: "Show more time", group: "Timeline", run: () => choose(zoomed(shown, whole, 2), true) },
+      { keys: "f", label: "Show the whole time", group: "Timeline", run: () => choose(undefined, true) },
+    ],
+    [zoom, draft, whole.from, whole.to],
+  );
   if (bars.length === 0) {
     return (
       <Empty title="Nothing has started yet" icon="clock">
@@ -207,9 +114,7 @@ function Chart({
     );
   }
   const isWait = (bar: Bar) => bar.kind === "wait";
-  // Workers know nothing of what waits.
-  const ofNodes = nodeRows.flatMap((row) => row.bars);
-  const gaps = gapsOf(whole, union(ofNodes.filter((bar) => !isWait(bar))), ofNodes.filter(isWait));
+  const path = new Set(critical && lanes !== "worker" ? lineage.criticalPath(nodes) : []);
   return (
     <div class="timeline">
       <div class="pane-tools row">
@@ -221,31 +126,57 @@ function Chart({
             By worker
           </Button>
         </span>
-        <p class="small soft timeline-gaps">
-          Something ran {Math.round(gaps.running)} % of {durationText((whole.to - whole.from) / 1000)};{" "}
-          {Math.round(gaps.waiting)} % was waiting for a worker or a retry
-          {Math.round(gaps.idle) > 0 ? `, ${Math.round(gaps.idle)} % was neither` : ""}.
-          {gaps.longest && gaps.longest.to - gaps.longest.from > (whole.to - whole.from) / 50
-            ? ` The longest gap is ${durationText((gaps.longest.to - gaps.longest.from) / 1000)}, at ${clockText(gaps.longest.from)}.`
-            : ""}
-        </p>
+        {lanes === "worker" ? null : (
+          <>
+            <label class="timeline-order small soft">
+              Order{" "}
+              <select
+                class="input"
+                value={arrangement}
+                onChange={(event) => setQuery({ order: orderOf(event.currentTarget.value), time: null })}
+              >
+                {ARRANGEMENTS.map(([id, words, title]) => (
+                  <option key={id} value={id} title={title}>
+                    {words}
+                  </option>
+                ))}
+              </select>
+            </label>
+            <CriticalPathButton />
+          </>
+        )}
         <span class="spacer" />
         <span class="timeline-legend small soft">
           <i class="bar-wait" /> waiting <i class="bar-run" /> running <i class="bar-failed" /> failed attempt{" "}
           <i class="bar-lost" /> worker lost
         </span>
-        {parts ? (
-          <Button look="quiet" onClick={() => setZoom(null)}>
+      </div>
+      {arrangement === "clock" ? (
+        <Readout rows={nodeRows} whole={whole} />
+      ) : (
+        <p class="small soft timeline-gaps">{ARRANGEMENTS.find(([id]) => id === arrangement)?.[2]}.</p>
+      )}
+      <div class="timeline-window">
+        <Strip
+          whole={whole}
+          shown={shown}
+          running={bars.filter((bar) => !isWait(bar))}
+          waiting={bars.filter(isWait)}
+          onDraft={setDraft}
+          onChoose={choose}
+        />
+        <p class="small soft" role="status">
+          {chosen
+            ? `${durationText((chosen.to - chosen.from) / 1000)} of ${durationText((whole.to - whole.from) / 1000)} shown`
+            : "Drag over the strip to look at a part of the time."}
+        </p>
+        {chosen ? (
+          <Button look="quiet" icon="cross" onClick={() => choose(undefined, false)}>
             Whole time
           </Button>
         ) : null}
       </div>
-      <Bars
-        rows={rows as Row[]}
-        shown={shown}
-        origin={whole.from}
-        onZoom={(span) => setZoom(`${Math.round(span.from - whole.from)}-${Math.round(span.to - whole.from)}`)}
-      />
+      <Bars rows={rows} shown={shown} origin={whole.from} path={path} onZoom={(span) => choose(span, false)} />
       {isWhole ? null : (
         <p class="pane-note small faint">
           Attempts of the newest {tasks.length} tasks; fan-outs show all of their children.
@@ -255,69 +186,105 @@ function Chart({
   );
 }
 
-function Bars({
-  rows,
-  shown,
-  origin,
-  onZoom,
-}: {
-  rows: Row[];
+const orderOf = (text: string): string | null => (text === "clock" ? null : text);
+
+/** Where the time went, in a sentence. Workers know nothing of what waits, so it is about nodes. */
+function Readout({ rows, whole }: { rows: readonly Row[]; whole: Span }): JSX.Element {
+  const bars = rows.flatMap((row) => row.bars);
+  const isWait = (bar: Bar) => bar.kind === "wait";
+  const { running, waiting, idle, longest } = gapsOf(
+    whole,
+    union(bars.filter((bar) => !isWait(bar))),
+    bars.filter(isWait),
+  );
+  return (
+    <p class="small soft timeline-gaps">
+      Something ran {Math.round(running)} % of {durationText((whole.to - whole.from) / 1000)}; {Math.round(waiting)} %
+      was waiting for a worker or a retry
+      {Math.round(idle) > 0 ? `, ${Math.round(idle)} % was neither` : ""}.
+      {longest && longest.to - longest.from > (whole.to - whole.from) / 50
+        ? ` The longest gap is ${durationText((longest.to - longest.from) / 1000)}, at ${clockText(longest.from)}.`
+        : ""}
+    </p>
+  );
+}
+
+/** A mark as precise as its neighbours are apart: `1m 30s`, `0.25 s`, `61.250 s`. */
+function tickText(seconds: number, step: number): string {
+  if (seconds === 0) return "0";
+  if (step < 1 && seconds + step >= 1) return `${seconds.toFixed(Math.ceil(-Math.log10(step) - 1e-9))} s`;
+  return durationText(seconds)
+    .replace(/\.0 s$/, " s")
+    .replace(/ 0s$/, "");
+}
+
+interface BarsProps {
+  rows: readonly Row[];
   shown: Span;
   origin: number;
+  /** Nodes that decided how long the job took. */
+  path: ReadonlySet<string>;
   onZoom: (span: Span) => void;
-}): JSX.Element {
-  const [brush, setBrush] = useState<[number, number]>();
+}
+
+function Bars({ rows, shown, origin, path, onZoom }: BarsProps): JSX.Element {
+  const [brush, setBrush] = useState<Span>();
   const field = useRef<HTMLDivElement>(null);
   const isNarrow = useMedia("(max-width: 40rem)");
   const length = Math.max(1, shown.to - shown.from);
   const percent = (at: number) => (100 * (at - shown.from)) / length;
-  const timeAt = (event: PointerEvent) => {
-    const frame = field.current?.getBoundingClientRect();
-    return frame ? shown.from + (length * (event.clientX - frame.left)) / Math.max(1, frame.width) : shown.from;
+  const marks = ticks((shown.from - origin) / 1000, (shown.to - origin) / 1000, isNarrow ? 3 : 8);
+  const grab = (event: PointerEvent) => {
+    const element = field.current;
+    if (event.button !== 0 || !element || (event.target as Element).closest(".gantt-bar")) return;
+    const box = element.getBoundingClientRect();
+    const timeAt = (x: number) =>
+      Math.min(shown.to, Math.max(shown.from, shown.from + (length * (x - box.left)) / Math.max(1, box.width)));
+    const begin = timeAt(event.clientX);
+    let chosen: Span | undefined;
+    element.setPointerCapture(event.pointerId);
+    const onMove = (next: PointerEvent) => {
+      const at = timeAt(next.clientX);
+      chosen = { from: Math.min(begin, at), to: Math.max(begin, at) };
+      setBrush(chosen);
+    };
+    const onEnd = () => {
+      element.removeEventListener("pointermove", onMove);
+      element.removeEventListener("lostpointercapture", onEnd);
+      setBrush(undefined);
+      if (chosen && chosen.to - chosen.from > length / 100) onZoom(chosen);
+    };
+    element.addEventListener("pointermove", onMove);
+    element.addEventListener("lostpointercapture", onEnd);
   };
-  const most = isNarrow ? 3 : 8;
-  const marks = ticks((shown.to - origin) / 1000, Math.max(most / 2, most * ((shown.to - origin) / length))).filter(
-    (seconds) => origin + seconds * 1000 >= shown.from,
-  );
   return (
     <div class="gantt">
       <div class="gantt-names" aria-hidden="true">
         {rows.map((row) => (
-          <div key={row.id} class="gantt-name mono" style={{ height: `${row.lanes * LANE_PX}px` }} title={row.id}>
+          <div
+            key={row.id}
+            class={`gantt-name mono ${path.has(row.id) ? "is-critical" : ""}`}
+            style={{ height: `${row.lanes * LANE_PX}px` }}
+            title={row.id}
+          >
             {row.label}
           </div>
         ))}
       </div>
-      <div
-        class="gantt-field"
-        ref={field}
-        onPointerDown={(event) => {
-          if (event.button === 0 && !(event.target as Element).closest(".gantt-bar"))
-            setBrush([timeAt(event), timeAt(event)]);
-        }}
-        onPointerMove={(event) => {
-          if (brush) setBrush([brush[0], timeAt(event)]);
-        }}
-        onPointerUp={() => {
-          if (brush && Math.abs(brush[1] - brush[0]) > length / 100)
-            onZoom({ from: Math.min(...brush), to: Math.max(...brush) });
-          setBrush(undefined);
-        }}
-        onPointerLeave={() => setBrush(undefined)}
-      >
+      <div class="gantt-field" ref={field} onPointerDown={grab}>
         {marks.map((seconds) => (
           <div key={seconds} class="gantt-tick" style={{ left: `${percent(origin + seconds * 1000)}%` }}>
-            <span>{seconds === 0 ? "0" : durationText(seconds).replace(/\.0 s/, " s").replace(/ 0s$/, "")}</span>
+            <span>{tickText(seconds, (marks[1] ?? 0) - (marks[0] ?? 0))}</span>
           </div>
         ))}
         <div class="gantt-rows">
           {rows.map((row) => (
             <div
               key={row.id}
-              class="gantt-row"
+              class={`gantt-row ${path.has(row.id) ? "is-critical" : ""}`}
               style={{ height: `${row.lanes * LANE_PX}px` }}
               role="group"
-              aria-label={row.id}
+              aria-label={path.has(row.id) ? `${row.id}, on the critical path` : row.id}
             >
               {row.bars.map((bar, index) => {
                 const left = Math.max(0, percent(bar.from));
@@ -350,10 +317,7 @@ function Bars({
         {brush ? (
           <div
             class="gantt-brush"
-            style={{
-              left: `${percent(Math.min(...brush))}%`,
-              width: `${Math.abs(percent(brush[1]) - percent(brush[0]))}%`,
-            }}
+            style={{ left: `${percent(brush.from)}%`, width: `${percent(brush.to) - percent(brush.from)}%` }}
           />
         ) : null}
       </div>

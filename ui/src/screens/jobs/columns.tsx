@@ -34,10 +34,11 @@ function Slowness({ job, usual }: { job: Job; usual: Usual | undefined }) {
   );
 }
 
-/** Labels have a column where some of the jobs have any. */
+/** All that is always shown, and of the others those of `shown`; labels where some of the jobs have any. */
 export function columnsOf(
   progress: ReadonlyMap<string, Progress>,
   usual: readonly Usual[],
+  shown: readonly string[],
   hasLabels: boolean,
 ): Column<Job>[] {
   const byWorkflow = new Map(usual.map((one) => [one.workflow_id, one]));
@@ -136,7 +137,8 @@ export function columnsOf(
       ),
     },
   ];
-  return all.filter((column) => !hiddenColumns.value.includes(column.id) && (hasLabels || column.id !== "labels"));
+  const optional = new Set(OPTIONAL.map(([id]) => id));
+  return all.filter(({ id }) => (!optional.has(id) || shown.includes(id)) && (hasLabels || id !== "labels"));
 }
 
 const EMPTY = { total: 0, completed: 0, failed: 0, skipped: 0, cancelled: 0, running: 0 };

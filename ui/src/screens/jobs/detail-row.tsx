@@ -1,17 +1,21 @@
-/** What opens below a row: the nodes in their order, and the reason why it failed or waits, without leaving the list. */
+/** What opens below a row: the graph, the nodes in their order, and the reason why it failed or waits, without leaving the list. */
 import type { JSX } from "preact";
 import { api, counted, Link, ok, Resolved, to, useResource } from "~/core";
-import { Duration, Status } from "~/widgets";
+import { Duration, MiniGraph, Status } from "~/widgets";
+import { toTheRight } from "../job/direction";
+import type { Structure } from "../job/store";
 import type { Job } from "./rows";
 
 const MOST_NODES = 40;
+// Beyond it the boxes of a drawing this small cannot be read.
+const MOST_DRAWN = 60;
 
 export function JobDetailRow({ job }: { job: Job }): JSX.Element {
   const overview = useResource(
     (signal) =>
       ok(
         api.GET("/api/v1/jobs/{job_id}/overview", {
-          params: { path: { job_id: job.job_id }, query: { reasons: true } },
+          params: { path: { job_id: job.job_id }, query: { reasons: true, structure: true } },
           signal,
         }),
       ),
@@ -40,6 +44,13 @@ export function JobDetailRow({ job }: { job: Job }): JSX.Element {
                   {waiting.node_id}: {waiting.reason.reason_text} {waiting.reason.hint}
                 </span>
               </p>
+            ) : null}
+            {data.structure && data.nodes.length <= MOST_DRAWN ? (
+              <MiniGraph
+                layout={toTheRight(data.structure as Structure)}
+                label="Nodes of the job, in the order of the graph"
+                statusOf={(name) => data.nodes.find((node) => node.node_id === name)?.status}
+              />
             ) : null}
             <ol class="jobs-nodes">
               {data.nodes.slice(0, MOST_NODES).map((node) => (

@@ -5,9 +5,13 @@ import {
   api,
   counted,
   countText,
+  type Density,
+  density,
+  densityHere,
+  densityShown,
+  isDensity,
   may,
   ok,
-  persisted,
   subscribe,
   toastError,
   useKeys,
@@ -25,6 +29,7 @@ import {
   ErrorBox,
   FilterBar,
   Loading,
+  Menu,
   NoPermission,
   Page,
   Status,
@@ -35,15 +40,10 @@ import { columnsOf, hiddenColumns, OPTIONAL } from "./columns";
 import { JobDetailRow } from "./detail-row";
 import { readAll, saveFile, toCsv } from "./export";
 import { LabelDialog } from "./label-dialog";
-import { parseQuery, STATUSES, tokens, WORDS, withoutToken, withStatus, withWord } from "./query";
+import { parseQuery, STATUSES, tokens, withoutToken, withStatus, withWord } from "./query";
 import { type Job, JobRows } from "./rows";
+import { Views } from "./views";
 
-interface SavedView {
-  name: string;
-  text: string;
-}
-
-const savedViews = persisted<SavedView[]>("job-views", [], (value): value is SavedView[] => Array.isArray(value));
 const PROGRESS_MS = 3000;
 
 export default function Jobs(): JSX.Element {
@@ -95,8 +95,9 @@ export default function Jobs(): JSX.Element {
       { keys: "t", label: "Label the selected jobs", group: "List", run: () => setLabelling(true) },
     ];
   }, [selected, list.rows.value]);
+  const look = useLook();
   const hasLabels = list.rows.value.some((job) => Object.keys(job.labels ?? {}).length > 0);
-  const columns = columnsOf(list.progress.value, usual.data.value?.workflows ?? [], hasLabels);
+  const columns = columnsOf(list.progress.value, usual.data.value?.workflows ?? [], look.columns, hasLabels);
   return (
     <Page
       title="Jobs"
@@ -142,8 +143,14 @@ export default function Jobs(): JSX.Element {
           value={query.bbox ?? ""}
           onChange={(area) => setText(withWord(text, "area", area), { replace: false })}
         />
-        <Views text={text} onChoose={(next) => setText(next, { replace: false })} />
-        <ColumnPicker />
+        <Views
+          present={() => ({
+            ...(text.trim() ? { q: text.trim() } : {}),
+            columns: look.columns.join(",") || "none",
+            density: densityShown.value,
+          })}
+        />
+        <ColumnPicker columns={look.columns} onToggle={look.toggle} onDensity={look.setDensity} />
       </FilterBar>
       {chosen.length > 0 ? <SelectionBar chosen={chosen} onClear={clear} onLabel={() => setLabelling(true)} /> : null}
       {labelling && chosen.length > 0 ? (
@@ -266,6 +273,12 @@ function SelectionBar({ chosen, onClear, onLabel }: SelectionBarProps): JSX.Elem
       <Button icon="download" onClick={() => saveFile("jobs.csv", "text/csv", toCsv(chosen))}>
         CSV
       </Button>
+      <Button
+        icon="download"
+        onClick={() => saveFile("jobs.json", "application/json", JSON.stringify(chosen, null, 2))}
+      >
+        JSON
+      </Button>
       <Button look="quiet" onClick={onClear}>
         Clear
       </Button>
@@ -298,74 +311,65 @@ function Export({ query }: { query: ReturnType<typeof parseQuery>["query"] }): J
   );
 }
 
-function Views({ text, onChoose }: { text: string; onChoose: (text: string) => void }): JSX.Element {
-  const [name, setName] = useState("");
-  const keep = (event: Event) => {
-    event.preventDefault();
-    if (!name.trim() || !text.trim()) return;
-    savedViews.value = [...savedViews.value.filter((view) => view.name !== name.trim()), { name: name.trim(), text }];
-    setName("");
+/** Which columns are shown and how high rows are: chosen by the person, unless the address says so. */
+function useLook() {
+  const [columnText, setColumnText] = useQuery("columns");
+  const [densityText, setDensityText] = useQuery("density");
+  const names = OPTIONAL.map(([id]) => id);
+  const columns = columnText
+    ? names.filter((id) => columnText.split(",").includes(id))
+    : names.filter((id) => !hiddenColumns.value.includes(id));
+  const asked = isDensity(densityText) ? densityText : undefined;
+  useEffect(() => {
+    densityHere.value = asked;
+    return () => {
+      densityHere.value = undefined;
+    };
+  }, [asked]);
+  return {
+    columns,
+    toggle: (id: string) => {
+      const next = names.filter((one) => (one === id) !== columns.includes(one));
+      hiddenColumns.value = names.filter((one) => !next.includes(one));
+      // A view that was opened by its address stays what it is until something else is chosen.
+      if (columnText) setColumnText(next.join(",") || "none");
+    },
+    setDensity: (next: Density) => {
+      density.value = next;
+      if (densityText) setDensityText(next);
+    },
   };
-  return (
-    <details class="menu">
-      <summary class="button button-quiet">Views</summary>
-      <div class="menu-body jobs-views">
-        {savedViews.value.map((view) => (
-          <div key={view.name} class="row">
-            <Button look="quiet" onClick={() => onChoose(view.text)} title={view.text}>
-              {view.name}
-            </Button>
-            <Button
-              look="quiet"
-              icon="cross"
-              label={`Forget the view ${view.name}`}
-              onClick={() => (savedViews.value = savedViews.value.filter((one) => one !== view))}
-            />
-          </div>
-        ))}
-        <form class="row" onSubmit={keep}>
-          <input
-            aria-label="Name of the view"
-            placeholder="Keep this filter as…"
-            value={name}
-            onInput={(event) => setName(event.currentTarget.value)}
-          />
-          <Button type="submit" disabled={!text.trim()}>
-            Keep
-          </Button>
-        </form>
-        <dl class="jobs-words">
-          {Object.entries(WORDS).map(([word, meaning]) => (
-            <div key={word}>
-              <dt>
-                <code>{word}:</code>
-              </dt>
-              <dd>{meaning}</dd>
-            </div>
-          ))}
-        </dl>
-      </div>
-    </details>
-  );
 }
 
-function ColumnPicker(): JSX.Element {
-  const toggle = (id: string) => {
-    const hidden = new Set(hiddenColumns.value);
-    if (!hidden.delete(id)) hidden.add(id);
-    hiddenColumns.value = [...hidden];
-  };
+interface ColumnPickerProps {
+  columns: readonly string[];
+  onToggle: (id: string) => void;
+  onDensity: (density: Density) => void;
+}
+
+function ColumnPicker({ columns, onToggle, onDensity }: ColumnPickerProps): JSX.Element {
   return (
-    <details class="menu">
-      <summary class="button button-quiet">Columns</summary>
-      <div class="menu-body">
-        {OPTIONAL.map(([id, title]) => (
-          <label key={id} class="check-line">
-            <input type="checkbox" checked={!hiddenColumns.value.includes(id)} onChange={() => toggle(id)} />
-            {title}
+    <Menu summary="Columns">
+      {OPTIONAL.map(([id, title]) => (
+        <label key={id} class="check-line">
+          <input type="checkbox" checked={columns.includes(id)} onChange={() => onToggle(id)} />
+          {title}
+        </label>
+      ))}
+      <fieldset class="jobs-density">
+        <legend class="small faint">Rows</legend>
+        {(["compact", "roomy"] as const).map((one) => (
+          <label key={one} class="check-line">
+            <input
+              type="radio"
+              name="job-density"
+              checked={densityShown.value === one}
+              onChange={() => onDensity(one)}
+            />
+            {one}
           </label>
         ))}
-      </div>
-    </details>
+      </fieldset>
+    </Menu>
   );
 }

@@ -3,7 +3,9 @@ import type { JSX } from "preact";
 import { useId, useState } from "preact/hooks";
 import { type Bbox, BboxPicker, type Geometry } from "~/map";
 import { Button } from "~/widgets";
-import { type Input, limitsText, widgetOf } from "./inputs";
+import { type Input, limitsText, unitOf, widgetOf } from "./inputs";
+import { CrsField, DurationField, type FieldShared, RangeField, TableField } from "./more-fields";
+import { cellsOf } from "./typed-text";
 
 interface FieldProps {
   input: Input;
@@ -23,7 +25,7 @@ export function Field({ input, value, onChange, problems, onPick }: FieldProps):
     .filter(Boolean)
     .join(" ");
   const shared = { id, "aria-invalid": isWrong, "aria-describedby": described || undefined, required: input.required };
-  const isGroup = widget === "bbox" || widget === "area" || widget === "choices";
+  const isGroup = ["bbox", "area", "choices", "range"].includes(widget);
   const title = (
     <>
       {input.name} {input.required ? <span class="required">required</span> : null}
@@ -58,7 +60,7 @@ interface ControlProps {
   input: Input;
   value: unknown;
   onChange: (value: unknown) => void;
-  shared: { id: string; "aria-invalid": boolean; "aria-describedby": string | undefined; required: boolean };
+  shared: FieldShared;
   onPick?: (() => void) | undefined;
 }
 
@@ -108,19 +110,30 @@ function Control({ widget, input, value, onChange, shared, onPick }: ControlProp
       );
     case "number":
       return (
-        <input
-          {...shared}
-          type="number"
-          step={input.type === "integer" ? "1" : "any"}
-          placeholder={ghost}
-          value={text}
-          {...(input.minimum === null ? {} : { min: input.minimum })}
-          {...(input.maximum === null ? {} : { max: input.maximum })}
-          onInput={(event) =>
-            onChange(event.currentTarget.value === "" ? undefined : event.currentTarget.valueAsNumber)
-          }
-        />
+        <span class="with-unit">
+          <input
+            {...shared}
+            type="number"
+            step={input.type === "integer" ? "1" : "any"}
+            placeholder={ghost}
+            value={text}
+            {...(input.minimum === null ? {} : { min: input.minimum })}
+            {...(input.maximum === null ? {} : { max: input.maximum })}
+            onInput={(event) =>
+              onChange(event.currentTarget.value === "" ? undefined : event.currentTarget.valueAsNumber)
+            }
+          />
+          {unitOf(input) ? <span class="faint small">{unitOf(input)}</span> : null}
+        </span>
       );
+    case "duration":
+      return <DurationField input={input} value={value} onChange={onChange} shared={shared} />;
+    case "crs":
+      return <CrsField input={input} value={value} onChange={onChange} shared={shared} />;
+    case "range":
+      return <RangeField input={input} value={value} onChange={onChange} shared={shared} />;
+    case "table":
+      return <TableField input={input} value={value} onChange={onChange} shared={shared} />;
     case "choices": {
       const chosen = Array.isArray(value) ? value : Array.isArray(input.default) ? input.default : [];
       return (
@@ -247,7 +260,7 @@ const isGeometry = (value: unknown): value is Geometry => {
   return type === "Polygon" || type === "MultiPolygon";
 };
 
-type Shared = ControlProps["shared"];
+type Shared = FieldShared;
 
 /** One entry per line; a column pasted from a table works as it is. */
 function ListField({
@@ -281,8 +294,16 @@ function ListField({
       {...shared}
       rows={3}
       spellcheck={false}
-      placeholder={Array.isArray(input.default) ? write(input.default) : "one per line"}
+      placeholder={Array.isArray(input.default) ? write(input.default) : "one per line, or a row or column of a table"}
       value={draft ?? write(value)}
+      onPaste={(event) => {
+        // A row of a spreadsheet or of a CSV file: its cells are the entries.
+        const pasted = event.clipboardData?.getData("text") ?? "";
+        const [row, ...others] = cellsOf(pasted);
+        if (!row || others.length > 0 || row.length < 2 || event.currentTarget.value.trim() !== "") return;
+        event.preventDefault();
+        onChange(read(row.join("\n")));
+      }}
       onInput={(event) => {
         setDraft(event.currentTarget.value);
         onChange(read(event.currentTarget.value));

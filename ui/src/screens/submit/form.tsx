@@ -5,6 +5,7 @@ import {
   type ApiError,
   api,
   asApiError,
+  countText,
   labelTexts,
   type Model,
   may,
@@ -16,7 +17,7 @@ import {
   useQuery,
   useResource,
 } from "~/core";
-import { Button, Code, ErrorBox, Section, Tabs } from "~/widgets";
+import { Button, Code, confirm, ErrorBox, Section, Tabs } from "~/widgets";
 import { Field } from "./field";
 import { FilePicker } from "./file-picker";
 import { fieldOf, type Input, inputsOf, sentValues, type Values, widgetOf } from "./inputs";
@@ -27,6 +28,8 @@ import { cliText, curlText, type Order, pythonText } from "./snippets";
 import { TextEditor } from "./text-editor";
 
 const CHECK_AFTER_MS = 350;
+/** Above it somebody may have pasted the wrong list. */
+const MOST_UNASKED = 1_000;
 type Preview = Model<"JobPreview"> | Model<"OrderPreview">;
 
 export function SubmitForm({ workflow }: { workflow: Model<"WorkflowDetail"> }): JSX.Element {
@@ -136,6 +139,20 @@ export function SubmitForm({ workflow }: { workflow: Model<"WorkflowDetail"> }):
       setBusy(false);
     }
   };
+  const tasks = preview?.estimate?.tasks ?? 0;
+  const ask = () => {
+    if (tasks <= MOST_UNASKED) return void send();
+    confirm({
+      title: `Start ${countText(tasks)} tasks?`,
+      preview: (
+        <p>
+          The job would have {countText(tasks)} tasks. It can be cancelled at any time; what has finished by then stays.
+        </p>
+      ),
+      action: `Start ${countText(tasks)} tasks`,
+      run: send,
+    });
+  };
   const picker = picking ? widgetOf(picking) : undefined;
   const zoneInput = inputs.find((input) => widgetOf(input) === "zone");
   const zoneNow = String(values.zone ?? zoneInput?.default ?? "bronze") as Model<"Zone">;
@@ -147,7 +164,7 @@ export function SubmitForm({ workflow }: { workflow: Model<"WorkflowDetail"> }):
       noValidate
       onSubmit={(event) => {
         event.preventDefault();
-        if (preview?.valid && !labelProblem) void send();
+        if (preview?.valid && !labelProblem) ask();
       }}
     >
       <div class="submit-main">

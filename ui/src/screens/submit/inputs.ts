@@ -17,7 +17,7 @@ export interface Input {
   format: string | null;
   minItems: number | null;
   maxItems: number | null;
-  items: { type?: string; enum?: readonly unknown[]; properties?: Record<string, unknown> } | null;
+  items: { type?: string; format?: string; enum?: readonly unknown[]; properties?: Record<string, unknown> } | null;
   properties: Record<string, unknown> | null;
 }
 
@@ -38,9 +38,29 @@ export type Widget =
   | "container"
   | "blob"
   | "zone"
+  | "duration"
+  | "crs"
+  | "range"
+  | "table"
   | "secret";
 
 const AREA_NAMES = /(^|_)(aoi|area|geometry|geojson|polygon|footprint)$/i;
+const DURATION_NAMES = /(^|_)(seconds|duration|timeout)$/i;
+const CRS_NAMES = /(^|_)(crs|srs|epsg)$/i;
+const RANGE_NAMES = /(^|_)(range|period|interval|between)$/i;
+/** Units that names end with, as numbers have them behind. */
+const UNITS: readonly (readonly [RegExp, string])[] = [
+  [/_(percent|pct)$/i, "%"],
+  [/_(metres|meters|m)$/i, "m"],
+  [/_(km|kilometres|kilometers)$/i, "km"],
+  [/_(degrees|deg)$/i, "°"],
+  [/_(bytes)$/i, "bytes"],
+  [/_(mb|megabytes)$/i, "MB"],
+  [/_(pixels|px)$/i, "pixels"],
+  [/_(days)$/i, "days"],
+  [/_(hours)$/i, "hours"],
+  [/_(minutes)$/i, "minutes"],
+];
 const BOX_NAMES = /(^|_)(bbox|bounds|extent|box)$/i;
 
 export function inputsOf(definition: unknown): Input[] {
@@ -84,7 +104,8 @@ export function widgetOf(input: Input): Widget {
   if (input.name === "zone" && input.enum) return "zone";
   if (input.enum) return "choice";
   if (input.type === "boolean") return "switch";
-  if (input.type === "integer" || input.type === "number") return "number";
+  if (input.type === "integer" || input.type === "number")
+    return DURATION_NAMES.test(input.name) ? "duration" : "number";
   if (input.type === "array") {
     const isNumbers =
       input.items === null ||
@@ -93,13 +114,22 @@ export function widgetOf(input: Input): Widget {
       input.items.type === "integer";
     if (input.format === "bbox" || (BOX_NAMES.test(input.name) && isNumbers)) return "bbox";
     if (input.items?.enum) return "choices";
-    return input.items?.type === "object" || input.items?.type === "array" ? "object" : "list";
+    const isTimes = input.items?.format === "date" || input.items?.format === "date-time";
+    if (isTimes && (input.maxItems === 2 || RANGE_NAMES.test(input.name))) return "range";
+    if (input.items?.type === "object") return "table";
+    return input.items?.type === "array" ? "object" : "list";
   }
   if (input.type === "object") return input.format === "geojson" || AREA_NAMES.test(input.name) ? "area" : "object";
   if (input.format === "date-time" || input.format === "date") return "time";
+  if (CRS_NAMES.test(input.name)) return "crs";
   if (input.name === "container_name" || input.format === "container") return "container";
   if (input.name === "blob_name" || input.format === "blob") return "blob";
   return (input.maxLength ?? 0) > 2000 ? "long" : "text";
+}
+
+/** The unit of a number, as its name says. */
+export function unitOf(input: Input): string | undefined {
+  return UNITS.find(([name]) => name.test(input.name))?.[1];
 }
 
 /** What a field may hold, in words: "a whole number, 1 to 128". */

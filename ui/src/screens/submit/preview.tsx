@@ -1,9 +1,8 @@
 /** What would happen: whether the server would accept it, which nodes run, and how long that usually takes. */
 import type { JSX } from "preact";
 import { type ApiError, bytesText, counted, countText, durationText, type Model, useResource } from "~/core";
-import { ErrorBox, Facts, Icon, Section } from "~/widgets";
+import { ErrorBox, Facts, Icon, MiniGraph, Section } from "~/widgets";
 import { lastRuns } from "./last-runs";
-import { MiniGraph } from "./mini-graph";
 
 interface DryRunProps {
   workflow: Model<"WorkflowDetail">;
@@ -69,6 +68,10 @@ function verdictOf(order: Model<"OrderPreview"> | undefined): string {
   return `${order.asset_exists ? "Makes" : "Makes a new asset with"} revision ${order.revision ?? 1}${review}`;
 }
 
+function tasksText({ tasks }: Model<"JobEstimate">): string {
+  return tasks === null ? "only the job will know: it depends on what it finds" : countText(tasks);
+}
+
 interface PlanProps {
   workflow: Model<"WorkflowDetail">;
   estimate: Model<"JobEstimate"> | null | undefined;
@@ -92,7 +95,7 @@ function Plan({ workflow, estimate }: PlanProps): JSX.Element {
               ? `${durationText(at(0.5))}, rarely more than ${durationText(at(0.95))} (last ${counted(seconds.length, "run")})`
               : "not known yet: it has not completed before",
           ],
-          ...(estimate?.tasks == null ? [] : [["Tasks", countText(estimate.tasks)] as const]),
+          ...(estimate ? [["Tasks", tasksText(estimate)] as const] : []),
           ...(estimate?.input_bytes == null ? [] : [["Reads", bytesText(estimate.input_bytes)] as const]),
         ]}
       />

@@ -126,6 +126,17 @@ export default function Workflows(): JSX.Element {
                   hide: "medium",
                   cell: (workflow) => <Time at={workflow.registered_at} />,
                 },
+                {
+                  id: "by",
+                  title: "Registered by",
+                  width: "8rem",
+                  hide: "medium",
+                  cell: (workflow) => (
+                    <span class="cut" title={`registered version ${workflow.version}: ${workflow.registered_by}`}>
+                      {workflow.registered_by}
+                    </span>
+                  ),
+                },
                 ...(may("submit")
                   ? [
                       {

@@ -1,6 +1,7 @@
 /** The graph of a workflow in a few lines of SVG, drawn from the layout that the server has computed. */
 import type { JSX } from "preact";
 import type { Model } from "~/core";
+import { lookOf } from "./status";
 
 type Structure = Pick<Model<"GraphStructure">, "width" | "height" | "nodes" | "edges">;
 
@@ -9,8 +10,17 @@ function isStructure(value: unknown): value is Structure {
   return Array.isArray(layout?.nodes) && Array.isArray(layout?.edges) && typeof layout.width === "number";
 }
 
-export function MiniGraph({ layout, label }: { layout: unknown; label: string }): JSX.Element | null {
+interface MiniGraphProps {
+  layout: unknown;
+  label: string;
+  /** Of a job: the state of each node, as the colour of its box. */
+  statusOf?: (node: string) => string | undefined;
+}
+
+export function MiniGraph({ layout, label, statusOf }: MiniGraphProps): JSX.Element | null {
   if (!isStructure(layout)) return null;
+  const stateOf = ({ id, type }: Structure["nodes"][number]) =>
+    statusOf && type !== "start" && type !== "end" ? lookOf(statusOf(id) ?? "pending") : undefined;
   const steps = layout.nodes.filter((node) => node.type !== "start" && node.type !== "end");
   return (
     <figure class="mini-graph">
@@ -26,7 +36,7 @@ export function MiniGraph({ layout, label }: { layout: unknown; label: string })
           />
         ))}
         {layout.nodes.map((node) => (
-          <g key={node.id} class={`mini-node mini-${node.type}`}>
+          <g key={node.id} class={`mini-node mini-${node.type} ${toneClass(stateOf(node)?.tone)}`}>
             <rect x={node.x} y={node.y} width={node.width} height={node.height} rx={8} />
             <text x={node.x + node.width / 2} y={node.y + node.height / 2 + 6}>
               {node.label}
@@ -39,10 +49,12 @@ export function MiniGraph({ layout, label }: { layout: unknown; label: string })
           .toSorted((one, other) => one.layer - other.layer)
           .map((node) => (
             <li key={node.id}>
-              {node.label}, {node.type.replaceAll("_", " ")} {node.detail}
+              {node.label}, {node.type.replaceAll("_", " ")} {stateOf(node)?.word ?? node.detail}
             </li>
           ))}
       </ol>
     </figure>
   );
 }
+
+const toneClass = (tone: string | undefined): string => (tone ? `mini-state tone-${tone}` : "");
