@@ -16,7 +16,7 @@ import shapely
 from rmhdag.assets.revisions import AssetConflict
 from rmhdag.embedded import EmbeddedPostgres
 from rmhdag.models.assets import Classification
-from rmhdag.models.records import TableClaimRecord, TableRecord, UnpublishRecord
+from rmhdag.models.records import TableClaimRecord, UnpublishRecord
 from rmhdag.models.refusals import Refusal
 from rmhdag.observability import supervision
 from rmhdag.orchestrator.context import OrchestratorSettings
@@ -36,7 +36,8 @@ from rmhdag.views.assets import read_lineage
 from tests.conftest import required_postgis
 from tests.handlers.vector.files import collection
 from tests.orchestrator.assets import raster_workflow, revisions_of
-from tests.orchestrator.platform import Platform, Seat, open_connection
+from tests.orchestrator.data_tables import Data, revision, run_job, table
+from tests.orchestrator.platform import Platform, open_connection
 from tests.orchestrator.relays import POLL_SECONDS, Leases, fail_at_every_statement
 from tests.orchestrator.test_publishing import blob, one_task
 from tests.orchestrator.test_shown_revisions import begin, publish
@@ -65,66 +66,6 @@ def platform(server: EmbeddedPostgres) -> Iterator[Platform]:
     crash_points.disarm()
     made.close()
     server.drop_database(name)
-
-
-class Data:
-    """The data database, here the same one, and the relay of an orchestrator."""
-
-    def __init__(self, platform: Platform, keep: int = 2) -> None:
-        self.platform = platform
-        self.dsn = platform.conn.info.dsn + f" password={platform.conn.info.password}"
-        self.database = DataDatabase(self.dsn, "default")
-        self.shower = Shower(self.dsn, keep)
-
-    def table(self, stored_name: str, rows: int = 1) -> None:
-        with self.database.connect() as conn:
-            create_table(self.database, conn, stored_name, "MultiPoint", [])
-            conn.execute(
-                f"INSERT INTO geo_work.{stored_name} SELECT n, NULL FROM generate_series(1, {rows}) AS n".encode()
-            )
-
-    def relay(self) -> None:
-        while run_once(self.platform.conn, self.shower):
-            pass
-
-    def count(self, name: str) -> int | None:
-        """Rows of a table; None if there is none."""
-        with psycopg.connect(self.dsn, autocommit=True) as conn:
-            try:
-                row = conn.execute(f"SELECT count(*) FROM {name}".encode()).fetchone()
-            except psycopg.errors.UndefinedTable:
-                return None
-        assert row is not None
-        return int(row[0])
-
-
-def table(stored_name: str, table_name: str = "roads", rows: int = 1, **more: Any) -> TableRecord:
-    details = {"geometry_type": "MultiPoint", "feature_count": rows, "title": "Roads"}
-    return TableRecord(
-        table_name=table_name,
-        stored_name=stored_name,
-        geometry_type="MultiPoint",
-        feature_count=rows,
-        details=details,
-        **more,
-    )
-
-
-def run_job(platform: Platform, seat: Seat, *records: Any) -> str:
-    """A job that makes no revision."""
-    job_id = platform.submit(one_task())
-    seat.work()
-    [claimed] = platform.claim()
-    publish(platform, seat, claimed, *records)
-    return job_id
-
-
-def revision(platform: Platform, seat: Seat, data: Data, number: int, *records: Any, **more: Any) -> Any:
-    """The next revision of the asset, with as many rows as its number."""
-    data.table(f"roads_{number}", number)
-    ordered, claimed = begin(platform, seat, input_params={"n": number}, **more)
-    publish(platform, seat, claimed, table(f"roads_{number}", rows=number), *records)
-    return ordered
 
 
 def test_a_table_is_shown_with_its_revision_and_the_earlier_one_is_kept(platform: Platform) -> None:
