@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from rmhdag.cli.exit_codes import ExitCode
+from rmhdag.cli.reference import JSON_OBJECTS
 from tests.cli.conftest import RunCli
+from tests.cli.test_reference import compare
 
 
 @pytest.fixture
@@ -50,13 +52,18 @@ def test_tokens_are_bound_to_a_client_listed_and_refused_again(cli: Any) -> None
     taken = cli("bind", "bolt", *application)
     assert taken.returncode == ExitCode.CONFLICT
     assert "bound to a client already" in taken.stderr
-    [line] = json.loads(cli("identities", "acme", "--json").stdout)["identities"]
+    listed = json.loads(cli("identities", "acme", "--json").stdout)
+    compare(listed, JSON_OBJECTS["clients identities"])
+    [line] = listed["identities"]
     assert (line["identity_id"], line["scopes"], line["last_used_at"]) == (identity_id, ["b2b"], None)
     assert line["expires_at"] is not None
     assert "5d6f" in cli("identities", "acme").stdout
     assert cli("unbind", "bolt", identity_id).returncode == ExitCode.NOT_FOUND
     assert "refuses tokens of application 5d6f" in cli("unbind", "acme", identity_id).stderr
     assert json.loads(cli("identities", "acme", "--json").stdout)["identities"] == []
+    again = json.loads(cli("bind", "acme", *application, "--json").stdout)
+    compare(again, JSON_OBJECTS["clients bind"])
+    compare(json.loads(cli("unbind", "acme", again["identity_id"], "--json").stdout), JSON_OBJECTS["clients unbind"])
 
 
 @pytest.mark.parametrize(

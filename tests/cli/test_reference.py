@@ -34,6 +34,8 @@ WITH_ROWS |= {"callbacks list", "callbacks redeliver", "attention", "search"}
 # Compared in test_assets.
 WITH_ROWS |= {"assets", "asset", "asset delete", "asset delete --dry-run", "rollback", "submit --platform"}
 WITH_ROWS |= {"submit --dry-run --platform"}
+# Compared in test_clients.
+WITH_ROWS |= {"clients identities", "clients bind", "clients unbind"}
 # Compared in test_platforms.
 WITH_ROWS |= {"platforms list", "platforms show", "platforms set", "platforms deactivate"}
 # Compared in tests/lifecycle/test_interfaces.
@@ -75,11 +77,12 @@ def test_every_object_is_compared() -> None:
 
 
 def compare(found: dict[str, Any], fields: str) -> None:
-    """`a, b [c, d [e]]`: the fields a and b; each element of b has the fields c and d, …"""
+    """`a, b [c, d [e]]`: the fields a and b; b, or each element of it, has the fields c and d, …"""
     names = []
     for name, inner in split(fields):
         names.append(name)
-        for element in found[name] if inner else []:
+        value = found[name] if inner else []
+        for element in [value] if isinstance(value, dict) else value:
             compare(element, inner)
     assert list(found) == names
 

@@ -197,7 +197,11 @@ JSON_OBJECTS = {
 def reference() -> str:
     lines = [INTRODUCTION, "## Exit codes\n", "| code | meaning |", "|---|---|"]
     lines += [f"| {code.value} | {meaning} |" for code, meaning in MEANINGS.items()]
-    lines += ["\n## JSON objects\n", "| command | fields; those in brackets are of each element |", "|---|---|"]
+    lines += [
+        "\n## JSON objects\n",
+        "| command | fields; those in brackets are of the value before them, or of each of its elements |",
+        "|---|---|",
+    ]
     lines += [f"| `{command}` | {fields} |" for command, fields in JSON_OBJECTS.items()]
     for path, text in pages():
         lines += [f"\n## `{path}`\n", "```text", text.rstrip(), "```"]
