@@ -78,11 +78,6 @@ PARTICIPLES = frozenset(
 )
 PLACES = frozenset({"right", "top"})
 BINDING = ast.ExceptHandler | ast.MatchAs | ast.MatchStar | ast.FunctionDef | ast.AsyncFunctionDef
-# Packages in which every local name is a noun.
-NAMED_BY_NOUNS = frozenset(
-    "assets catalogue client embedded engine gateway handlers machine messaging models observability orchestrator "
-    "picture sampledata services serving storage testing views worker workflow".split()
-)
 
 _MACHINE = re.compile(
     r"(?<![\w.$}])/(?:work|root|home/\w+|Users/\w+)/|/tmp/(?:venv|brief)|/opt/(?:pypi|wheels)|file:/{3}"
@@ -175,8 +170,8 @@ def check_name(path: PurePosixPath) -> list[str]:
 
 
 def check_local_names(path: PurePosixPath, source: str) -> list[str]:
-    """Participles as names of parameters, variables and nested functions, in packages that are free of them."""
-    if package_of(path) not in NAMED_BY_NOUNS or "expressions" in path.parts:
+    """Participles as names of parameters, variables and nested functions of the product."""
+    if path.parts[:2] != ("src", "rmhdag") or "expressions" in path.parts:
         return []
     problems: dict[tuple[int, str], str] = {}
     for function in ast.walk(ast.parse(source)):

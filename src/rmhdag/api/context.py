@@ -205,7 +205,7 @@ class Api:
             """A connection that notices a dead peer, in our schema."""
 
             @classmethod
-            def connect(cls, conninfo: str = "", **given: Any) -> Any:
+            def connect(cls, conninfo: str = "", **options: Any) -> Any:
                 conn = connect(
                     settings.dsn,
                     f"rmhdag:api:{name}",
@@ -261,8 +261,8 @@ def _check_if_rested(conn: Any) -> None:
 
 
 def get_api(connection: HTTPConnection) -> Api:
-    found: Api = connection.app.state.api
-    return found
+    api: Api = connection.app.state.api
+    return api
 
 
 async def _api(connection: HTTPConnection) -> Api:

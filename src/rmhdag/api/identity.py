@@ -259,12 +259,12 @@ def issuer_unavailable(retry_seconds: int) -> Problem:
 
 
 def presented(connection: HTTPConnection) -> str | None:
-    given = connection.headers.get("authorization")
-    if given is not None:
-        kind, _, text = given.partition(" ")
+    header = connection.headers.get("authorization")
+    if header is not None:
+        kind, _, text = header.partition(" ")
         return text.strip() if kind.lower() == "bearer" and text.strip() else None
-    offered = (one for one in connection.scope.get("subprotocols", ()) if one.startswith(PROTOCOL_PREFIX))
-    protocol = next((one.removeprefix(PROTOCOL_PREFIX) for one in offered), None)
+    offered = (name for name in connection.scope.get("subprotocols", ()) if name.startswith(PROTOCOL_PREFIX))
+    protocol = next((name.removeprefix(PROTOCOL_PREFIX) for name in offered), None)
     return connection.headers.get(KEY_HEADER, protocol)
 
 
@@ -359,13 +359,13 @@ def needs(scope: Scope, *others: Scope) -> Callable[..., Awaitable[Caller]]:
     """A caller with the scope, or with one of the others."""
 
     async def caller(connection: HTTPConnection, _: Annotated[object, Depends(bearer)]) -> Caller:
-        found: Caller = connection.state.caller
+        user: Caller = connection.state.caller
         try:
-            check_scope(found, next((one for one in others if found.may(one)), scope))
+            check_scope(user, next((other for other in others if user.may(other)), scope))
         except Problem as problem:
             note_refusal(problem, connection)
             raise
-        return found
+        return user
 
     caller.needed_scopes = (scope, *others)  # type: ignore[attr-defined]
     return caller
@@ -378,8 +378,8 @@ def check_scope(caller: Caller, scope: Scope) -> None:
 
 def needed_scopes(dependency: Any) -> tuple[Scope, ...]:
     """Of which a dependency made by `needs` asks for one; none for any other."""
-    found: tuple[Scope, ...] = getattr(dependency, "needed_scopes", ())
-    return found
+    scopes: tuple[Scope, ...] = getattr(dependency, "needed_scopes", ())
+    return scopes
 
 
 Reader = Annotated[Caller, Depends(needs(Scope.READ))]

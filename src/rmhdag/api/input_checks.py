@@ -88,7 +88,7 @@ def with_checks(api: Api, namespace: str, action: Callable[[Conn, Checks], T]) -
                 remedy="Submit fewer jobs at once.",
             ) from None
         except ChecksNeeded as error:
-            checks.run([one.what for one in error.checks])
+            checks.run([check.what for check in error.checks])
     raise Problem(
         409, "workflow_replaced", "the workflow is being replaced again and again", remedy="Try again in a moment."
     )
@@ -197,36 +197,36 @@ class Checks:
         return complete
 
     def run(self, needed: list[_Needed | _LooksNeeded]) -> None:
-        looks = list(dict.fromkeys(one.questions for one in needed if isinstance(one, _LooksNeeded)))
+        looks = list(dict.fromkeys(check.questions for check in needed if isinstance(check, _LooksNeeded)))
         if looks:
             self._look(looks)
-        parameters = [one for one in needed if isinstance(one, _Needed)]
+        parameters = [check for check in needed if isinstance(check, _Needed)]
         if parameters:
             self._run(parameters)
 
     def _look(self, looks: list[tuple[BlobQuestion, ...]]) -> None:
         """At the files of all jobs of the call at once, so that they share the time."""
-        asked = dict.fromkeys(question for questions in looks for question in questions)
-        if len(asked) > MOST_QUESTIONS:
+        files = dict.fromkeys(question for questions in looks for question in questions)
+        if len(files) > MOST_QUESTIONS:
             raise Problem(
                 422,
                 "check_too_expensive",
-                f"the jobs of one call name {len(asked):,} files, and at most {MOST_QUESTIONS:,} are checked",
+                f"the jobs of one call name {len(files):,} files, and at most {MOST_QUESTIONS:,} are checked",
                 remedy="Submit fewer jobs at once.",
             )
-        answers = self._api.blobs.find(self._namespace, list(asked))
+        answers = self._api.blobs.find(self._namespace, list(files))
         for questions in looks:
             self._looks[questions] = {question: answers[question] for question in questions}
 
     def _run(self, needed: list[_Needed]) -> None:
         """All in one check, each declaration sent once."""
         places: dict[bytes, int] = {}
-        for one in needed:
-            places.setdefault(one.declared, len(places))
-        asked = orjson.dumps([(places[one.declared], one.with_references) for one in needed])
-        declared, params = _json_list(places), _json_list(one.params for one in needed)
+        for check in needed:
+            places.setdefault(check.declared, len(places))
+        plan = orjson.dumps([(places[check.declared], check.with_references) for check in needed])
+        declared, params = _json_list(places), _json_list(check.params for check in needed)
         try:
-            found = self._api.checks.check(self._namespace, INPUTS, asked, declared, params)
+            verdict = self._api.checks.check(self._namespace, INPUTS, plan, declared, params)
         except CheckTooExpensive as error:
             raise Problem(
                 422,
@@ -235,18 +235,18 @@ class Checks:
                 remedy="Pass less, or store it as a file and pass its address; declare simpler patterns.",
                 pointer="/input_params",
             ) from None
-        for one, answer in zip(needed, found["answers"], strict=True):
-            self._answers[one.key] = answer
+        for check, answer in zip(needed, verdict["answers"], strict=True):
+            self._answers[check.key] = answer
 
 
 def _declaration(definition: WorkflowDefinition) -> tuple[Declared, bytes]:
     """The declared inputs, also as JSON; made once per definition in memory."""
     inputs = definition.inputs
-    found = _declarations.recall(id(inputs))
-    if found is None or found[0] is not inputs:
+    entry = _declarations.recall(id(inputs))
+    if entry is None or entry[0] is not inputs:
         declared = declared_inputs(definition)
-        found = _declarations.keep(id(inputs), (inputs, declared, orjson.dumps(declared)))
-    return found[1], found[2]
+        entry = _declarations.keep(id(inputs), (inputs, declared, orjson.dumps(declared)))
+    return entry[1], entry[2]
 
 
 def _json_list(texts: Any) -> bytes:

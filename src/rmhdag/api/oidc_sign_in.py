@@ -100,9 +100,9 @@ class OidcSignIn:
 
     def _find_endpoints(self) -> Endpoints:
         """From the issuer's configuration, read once an hour."""
-        known = self._endpoints
-        if known is not None and time.monotonic() - known[0] < self._settings.keys_seconds:
-            return known[1]
+        cached = self._endpoints
+        if cached is not None and time.monotonic() - cached[0] < self._settings.keys_seconds:
+            return cached[1]
         place = self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration"
         try:
             with httpx.Client(timeout=self._settings.timeout_seconds, follow_redirects=False) as client:

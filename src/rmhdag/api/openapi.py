@@ -27,15 +27,15 @@ def describe(app: FastAPI) -> None:
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            made = derive()
-            operations = [one for path in made["paths"].values() for method, one in path.items() if method in METHODS]
-            for operation in operations:
+            schema = derive()
+            paths = schema["paths"].values()
+            for operation in (path[method] for path in paths for method in path if method in METHODS):
                 if operation["summary"] == operation["operationId"].replace("_", " ").title():
                     operation["summary"] = _first_sentence(operation.get("description") or operation["summary"])
                 _name_problems(operation)
-            _link(made["paths"])
-            made["components"]["schemas"] |= _stream_schemas()
-            app.openapi_schema = made
+            _link(schema["paths"])
+            schema["components"]["schemas"] |= _stream_schemas()
+            app.openapi_schema = schema
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]

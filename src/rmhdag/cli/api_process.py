@@ -44,9 +44,9 @@ def listening(settings: Settings, flags: Mapping[str, Any]) -> Iterator[socket.s
 
 
 @contextmanager
-def services_listening(settings: Settings, flags: Mapping[str, Any], *, wanted: bool) -> Iterator[socket.socket | None]:
+def services_listening(settings: Settings, flags: Mapping[str, Any], *, serves: bool) -> Iterator[socket.socket | None]:
     """The same for `rmhdag serve`; None if it is not wanted."""
-    if not wanted:
+    if not serves:
         yield None
         return
     is_default = load_settings(flags).origins["serve_port"] == "default"
@@ -119,8 +119,8 @@ def login_link(dsn: str, settings: Settings, home: Path, listener: socket.socket
 @contextmanager
 def api_beside(settings: Settings, flags: Mapping[str, Any]) -> Iterator[None]:
     """An API process while the block runs, started again if it dies."""
-    given = {"RMHDAG_DATABASE_URL": flags["database_url"], "RMHDAG_SCHEMA": flags["schema_name"]}
-    environment = os.environ | {name: value for name, value in given.items() if value is not None}
+    variables = {"RMHDAG_DATABASE_URL": flags["database_url"], "RMHDAG_SCHEMA": flags["schema_name"]}
+    environment = os.environ | {name: value for name, value in variables.items() if value is not None}
     listener = listen(settings.api_host, settings.api_port)
     say(f"the API listens on {address_of(listener)}")
     watcher = Supervisor(None, environment, lambda text: say(f"{paint('warning:', '33', sys.stderr)} {text}"))

@@ -78,7 +78,7 @@ def show_asset(
             {
                 **asset.model_dump(),
                 "sources": [] if lineage is None else [source.model_dump() for source in lineage.sources],
-                "descendants": [] if lineage is None else [one.model_dump() for one in lineage.descendants],
+                "descendants": [] if lineage is None else [user.model_dump() for user in lineage.descendants],
                 "revisions": [revision.model_dump() for revision in revisions],
             }
         )
@@ -158,7 +158,7 @@ def neighbours_of(lineage: Lineage) -> list[tuple[str, str]]:
         f"{source.source_url or f'asset {source.source_asset_id}, revision {source.source_revision}'} ({source.role})"
         for source in lineage.sources
     ]
-    users = [f"asset {one.asset_id}, revision {one.revision} ({one.role})" for one in lineage.descendants]
+    users = [f"asset {user.asset_id}, revision {user.revision} ({user.role})" for user in lineage.descendants]
     return [
         (name, text if number < NEIGHBOURS_SHOWN else f"and {len(texts) - NEIGHBOURS_SHOWN} more (--json)")
         for name, texts in (("made from", sources), ("used for", users))

@@ -198,7 +198,11 @@ def find_target(
 def find_only_revision(platform: Operations, asset_id: str, step: str) -> RevisionSummary:
     """The one that the step can be taken for; of several, the caller has to name one."""
     platform.asset(asset_id)
-    fits = [one for one in platform.client.revisions(asset_id) if one.status == "completed" and can_take(one, step)]
+    fits = [
+        revision
+        for revision in platform.client.revisions(asset_id)
+        if revision.status == "completed" and can_take(revision, step)
+    ]
     if len(fits) == 1:
         return fits[0]
     if not fits:
@@ -207,7 +211,7 @@ def find_only_revision(platform: Operations, asset_id: str, step: str) -> Revisi
             remedy=f"`rmhdag asset {asset_id}` lists its revisions and their reviews.",
             code=ExitCode.CONFLICT,
         )
-    names = ", ".join(f"{one.revision} (content {(one.content_hash or 'none')[:16]})" for one in fits)
+    names = ", ".join(f"{revision.revision} (content {(revision.content_hash or 'none')[:16]})" for revision in fits)
     raise CommandFailed(
         f"{len(fits)} revisions of asset {asset_id} are {NEEDED_STATES[step]}: {names}",
         remedy="Name one with --revision.",

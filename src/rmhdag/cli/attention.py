@@ -37,32 +37,32 @@ def attention(
       rmhdag attention --hours 1 --json
     """
     with connected(url, database_url, schema, namespace=namespace) as platform:
-        found = platform.client.attention(hours=hours)
+        attention = platform.client.attention(hours=hours)
     if as_json:
-        emit_json(found.model_dump())
+        emit_json(attention.model_dump())
         return
-    lines = list(_lines(found))
+    lines = list(_lines(attention))
     if lines:
         emit(lay_out(("WHAT", "HOW MANY", "WHICH", "WHEN", "NEXT"), lines))
     else:
         say(f"nothing needs you: no failures in {hours} h, every queue has a worker, no decision waits")
 
 
-def _lines(found: Attention) -> Iterator[tuple[str, ...]]:
-    waiting = found.approvals + found.reviews
+def _lines(attention: Attention) -> Iterator[tuple[str, ...]]:
+    waiting = attention.approvals + attention.reviews
     if waiting:
         yield "decisions", str(waiting), "", "", "rmhdag approvals"
-    for queue in found.queues:
+    for queue in attention.queues:
         age = show_duration(queue.oldest_seconds)
         yield "queue without workers", str(queue.waiting), queue.queue, age, f"rmhdag worker --queue {queue.queue}"
-    for group in found.failures:
+    for group in attention.failures:
         which = f"{group.workflow_id}: {' '.join(group.error.split())}"[:MOST_CHARACTERS]
         age = show_age(group.last_seen_at)
         yield "failed jobs", str(group.count), which, age, f"rmhdag job {group.newest_job_id}"
-    for job in found.slow_jobs:
+    for job in attention.slow_jobs:
         which = f"{job.workflow_id}, usually {show_duration(job.usual_seconds)}"
         yield "slow job", "1", which, show_duration(job.running_seconds), f"rmhdag job {job.job_id}"
-    if found.dead_letters:
-        yield "dead letters", str(found.dead_letters), "", "", "rmhdag dead-letters"
-    if found.callbacks:
-        yield "failing callbacks", str(found.callbacks), "", "", "rmhdag callbacks"
+    if attention.dead_letters:
+        yield "dead letters", str(attention.dead_letters), "", "", "rmhdag dead-letters"
+    if attention.callbacks:
+        yield "failing callbacks", str(attention.callbacks), "", "", "rmhdag callbacks"

@@ -52,13 +52,13 @@ def judge(good: bool, otherwise: Literal["warning", "failed"] = "failed") -> Lit
 
 
 def check_python() -> Finding:
-    wanted = ".".join(map(str, MIN_PYTHON))
+    least = ".".join(map(str, MIN_PYTHON))
     return Finding(
         "python",
         judge(sys.version_info >= MIN_PYTHON),
         f"{platform.python_version()} ({sys.executable})",
-        f"{wanted} or newer",
-        f"Install Python {wanted} or newer and create the environment again.",
+        f"{least} or newer",
+        f"Install Python {least} or newer and create the environment again.",
     )
 
 
@@ -105,14 +105,14 @@ def find_fault(requirement: str) -> str:
     """What is wrong with an installed package, or nothing. Only `>=` and `==` occur in our requirements."""
     name = re.split(r"[\[<>=!~; ]", requirement, maxsplit=1)[0]
     try:
-        found = metadata.version(name)
+        installed = metadata.version(name)
     except metadata.PackageNotFoundError:
         return f"{name} is missing"
-    for sign, wanted in re.findall(r"(>=|==)\s*([\w.]+)", requirement):
-        if sign == "==" and found != wanted:
-            return f"{name} is {found}, not {wanted}"
-        if sign == ">=" and numbers(found) < numbers(wanted):
-            return f"{name} is {found}, older than {wanted}"
+    for sign, version in re.findall(r"(>=|==)\s*([\w.]+)", requirement):
+        if sign == "==" and installed != version:
+            return f"{name} is {installed}, not {version}"
+        if sign == ">=" and numbers(installed) < numbers(version):
+            return f"{name} is {installed}, older than {version}"
     return ""
 
 
@@ -121,19 +121,19 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def check_encoding() -> Finding:
-    found = {locale.getpreferredencoding(False), sys.getfilesystemencoding()}
-    good = all(name.lower().replace("-", "") == "utf8" for name in found)
+    encodings = {locale.getpreferredencoding(False), sys.getfilesystemencoding()}
+    good = all(name.lower().replace("-", "") == "utf8" for name in encodings)
     return Finding(
-        "encoding", judge(good, "warning"), ", ".join(sorted(found)), "UTF-8", "Set LC_ALL=C.UTF-8 or PYTHONUTF8=1."
+        "encoding", judge(good, "warning"), ", ".join(sorted(encodings)), "UTF-8", "Set LC_ALL=C.UTF-8 or PYTHONUTF8=1."
     )
 
 
 def check_settings(loaded: Loaded) -> Finding:
-    given = sum(origin != "default" for origin in loaded.origins.values())
+    settings_count = sum(origin != "default" for origin in loaded.origins.values())
     return Finding(
         "settings",
         judge(not loaded.warnings, "warning"),
-        "; ".join(loaded.warnings) or f"{given} given, the others by default",
+        "; ".join(loaded.warnings) or f"{settings_count} given, the others by default",
         "",
         "Correct the name or unset it; `rmhdag config show` lists all settings.",
     )

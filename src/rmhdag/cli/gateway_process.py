@@ -54,23 +54,23 @@ def gateway_place(
     maker = who(None)
     with listen_nearby(settings.gateway_host, settings.gateway_port, PORTS_TRIED if is_default else 1) as listener:
         with open_connection(server.app_dsn(), settings) as conn:
-            made = [
+            keys = [
                 api_keys.create_key(conn, name, scopes, created_by=maker, namespace=NAMESPACE, days=KEY_DAYS)
                 for name, scopes in (("gateway", [Scope.GATEWAY]), (SANDBOX_CLIENT, [Scope.B2B, Scope.SANDBOX]))
             ]
         environment = {
             "RMHDAG_GATEWAY_DATABASE_URL": database_url,
-            "RMHDAG_GATEWAY_KEY": made[0].key
+            "RMHDAG_GATEWAY_KEY": keys[0].key
             if settings.gateway_key is None
             else settings.gateway_key.get_secret_value(),
             "RMHDAG_ORCHESTRATOR_URL": settings.orchestrator_url or api_url,
         }
         try:
-            yield GatewayPlace(listener, environment, made[1].key)
+            yield GatewayPlace(listener, environment, keys[1].key)
         finally:
             # A database that is gone lets nobody in either.
             with suppress(psycopg.Error), open_connection(server.app_dsn(), settings) as conn:
-                for key in made:
+                for key in keys:
                     api_keys.revoke_key(conn, NAMESPACE, key.key_id, revoked_by=maker)
 
 

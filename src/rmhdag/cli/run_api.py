@@ -81,12 +81,14 @@ def api(
         dsn, name = server.app_dsn(), name_server(server)
         prepare_if_reachable(dsn, settings, name)
         secret = None if door is None else read_secret(door)
-        wanted = replace(api_settings(dsn, settings), owner_dsn=server.owner_dsn(), local_secret=secret)
-        wanted = replace(wanted, has_postgis=postgis_dsn(settings, server) is not None)
-        given = listen(settings.api_host, settings.api_port) if listener is None else socket.socket(fileno=listener)
-        warn_of_open_listener(given.getsockname()[0])
-        say(f"api (process {os.getpid()}) listens on {address_of(given)} and works on {name}")
-        serve(wanted, given, settings, name)
+        configuration = replace(api_settings(dsn, settings), owner_dsn=server.owner_dsn(), local_secret=secret)
+        configuration = replace(configuration, has_postgis=postgis_dsn(settings, server) is not None)
+        open_socket = (
+            listen(settings.api_host, settings.api_port) if listener is None else socket.socket(fileno=listener)
+        )
+        warn_of_open_listener(open_socket.getsockname()[0])
+        say(f"api (process {os.getpid()}) listens on {address_of(open_socket)} and works on {name}")
+        serve(configuration, open_socket, settings, name)
     say("stopped")
 
 
@@ -221,16 +223,16 @@ def address_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve(wanted: ApiSettings, listener: socket.socket, settings: Settings, name: str) -> None:
+def serve(configuration: ApiSettings, listener: socket.socket, settings: Settings, name: str) -> None:
     from rmhdag.api.application import build
     from rmhdag.api.server import ApiServer
     from rmhdag.cli.schema_version import version_watched
 
     give_memory_back()
-    server = ApiServer(build(wanted))
+    server = ApiServer(build(configuration))
 
     def stop() -> None:
         server.should_exit = True
 
-    with version_watched(wanted.dsn, settings, name, stop):
+    with version_watched(configuration.dsn, settings, name, stop):
         server.run(sockets=[listener])

@@ -206,13 +206,13 @@ def check_lease(settings: Settings) -> None:
 
 def stop_on_signals(running: Orchestrator) -> None:
     """The first signal hands the jobs over, the second does not wait for that."""
-    told = False
+    is_stopping = False
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal told
-        if told:
+        nonlocal is_stopping
+        if is_stopping:
             os._exit(ExitCode.INTERRUPTED)
-        told = True
+        is_stopping = True
         # A thread, because the interrupted code may hold the very lock that stopping needs.
         threading.Thread(target=running.stop, name="stop").start()
 

@@ -234,22 +234,22 @@ def announce(worker: Worker, name: str) -> None:
     say(f"worker (process {os.getpid()}) serves {queues} in {name}, {slots} tasks at a time")
 
 
-def find_queues(settings: Settings, given: list[str]) -> tuple[str, ...]:
-    for name in given:
+def find_queues(settings: Settings, names: list[str]) -> tuple[str, ...]:
+    for name in names:
         try:
             TypeAdapter(QueueName).validate_python(name)
         except ValidationError:
             raise CommandFailed(
                 f"{name!r} is not a valid queue name", remedy="Use letters, digits, . _ and -.", code=ExitCode.USAGE
             ) from None
-    found = given or [name for name in (settings.worker_queue, settings.dag_worker_queue) if name]
-    if not found:
+    queues = names or [name for name in (settings.worker_queue, settings.dag_worker_queue) if name]
+    if not queues:
         raise CommandFailed(
             "neither WORKER_QUEUE nor DAG_WORKER_QUEUE is set, and --queue is not given",
             remedy="Name the queue to serve; `rmhdag queues` shows where tasks wait.",
             code=ExitCode.INVALID,
         )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(queues))
 
 
 def processors() -> int:

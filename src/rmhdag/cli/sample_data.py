@@ -82,14 +82,14 @@ def sample_data(
         raise CommandFailed("name a folder, or --to-storage: one of the two", code=ExitCode.USAGE)
     require_geo()
     samples = wanted(kind or list(Kind), size, features)
-    made: dict[str, dict[str, object]] = {}
+    files: dict[str, dict[str, object]] = {}
     if folder is not None:
         for path in in_folder(folder, samples, seed):
-            made[str(path)] = {"path": str(path), "size_bytes": path.stat().st_size}
+            files[str(path)] = {"path": str(path), "size_bytes": path.stat().st_size}
     else:
         for ref in in_storage(storage_of(load_settings().settings, namespace), container, samples, seed):
-            made[str(ref.address)] = ref.model_dump(mode="json")
-    emit_json({"files": list(made.values())}) if as_json else emit("".join(f"{name}\n" for name in made))
+            files[str(ref.address)] = ref.model_dump(mode="json")
+    emit_json({"files": list(files.values())}) if as_json else emit("".join(f"{name}\n" for name in files))
 
 
 def wanted(kinds: list[Kind], size: int | None, features: int = DEFAULT_FEATURES) -> list[SizedSample]:
@@ -139,15 +139,15 @@ def in_storage(storage: Storage, container: str, samples: Iterable[SizedSample],
 
 
 def storage_of(settings: Settings, namespace: str) -> Storage:
-    found = settings.storage_settings()
-    if not found.is_given:
+    storage_settings = settings.storage_settings()
+    if not storage_settings.is_given:
         raise CommandFailed(
             "no blob storage is configured",
             remedy="Set RMHDAG_STORAGE to a folder; `rmhdag up` uses its own.",
             code=ExitCode.INVALID,
         )
     try:
-        return open_storage(found, namespace)
+        return open_storage(storage_settings, namespace)
     except StorageError as error:
         raise CommandFailed(f"blob storage cannot be used: {error}", code=ExitCode.UNAVAILABLE) from error
 

@@ -204,7 +204,9 @@ def wait_until_ready(watcher: Supervisor, health: Health, served: list[Service])
     deadline = time.monotonic() + READY_SECONDS
     while not watcher.stopping and not all(health.states()[name].is_up for name in served):
         watcher.turn(0.05)
-        dying = next((one for one in watcher.processes.values() if one.deaths >= MOST_DEATHS), None)
+        dying = next(
+            (supervised for supervised in watcher.processes.values() if supervised.deaths >= MOST_DEATHS), None
+        )
         if dying is not None:
             raise CommandFailed(f"/{dying.name} does not start; its output is above", code=ExitCode.UNAVAILABLE)
         if time.monotonic() > deadline:
@@ -213,7 +215,7 @@ def wait_until_ready(watcher: Supervisor, health: Health, served: list[Service])
 
 def look_after(watcher: Supervisor, health: Health) -> None:
     """Processes that end are started again by the supervisor; those that hang are killed first."""
-    known = {name: one.process_id for name, one in watcher.processes.items()}
+    process_ids = {name: supervised.process_id for name, supervised in watcher.processes.items()}
     while not watcher.stopping:
         watcher.turn(LOOK_SECONDS)
         for service in health.hanging(HANG_SECONDS):
@@ -222,7 +224,7 @@ def look_after(watcher: Supervisor, health: Health) -> None:
                 tell_warning(f"/{service} has not answered for {HANG_SECONDS:g} s; it is started again")
                 process.kill()
                 health.note_restart(service)
-        for name, one in watcher.processes.items():
-            if one.process_id not in (None, known[name]):
-                known[name] = one.process_id
+        for name, supervised in watcher.processes.items():
+            if supervised.process_id not in (None, process_ids[name]):
+                process_ids[name] = supervised.process_id
                 health.note_restart(Service(name))

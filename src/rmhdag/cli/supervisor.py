@@ -96,7 +96,9 @@ class Supervisor:
         self._keeper: LogKeeper | None = None
         if logs is not None:
             logs.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-            self._keeper = LogKeeper(lambda: [one.log for one in list(self.processes.values()) if one.log is not None])
+            self._keeper = LogKeeper(
+                lambda: [supervised.log for supervised in list(self.processes.values()) if supervised.log is not None]
+            )
 
     def listen(self) -> None:
         """From now on SIGINT, SIGTERM and SIGHUP ask to stop, and are answered at the next turn."""
@@ -122,16 +124,16 @@ class Supervisor:
         environment: Mapping[str, str] | None = None,
     ) -> Supervised:
         log = None if self._logs is None else self._logs / f"{name}.log"
-        self.processes[name] = one = Supervised(name, command, log, descriptors, environment or {})
-        self._spawn(one)
-        return one
+        self.processes[name] = supervised = Supervised(name, command, log, descriptors, environment or {})
+        self._spawn(supervised)
+        return supervised
 
     def start_successor(self, name: str) -> Supervised:
         """Another one of the same kind, which counts for nothing until it is to `replace` the one before."""
         before = self.processes[name]
-        one = Supervised(name, before.command, before.log, before.descriptors, before.environment)
-        self._spawn(one)
-        return one
+        supervised = Supervised(name, before.command, before.log, before.descriptors, before.environment)
+        self._spawn(supervised)
+        return supervised
 
     def replace(self, successor: Supervised, patience_seconds: float) -> None:
         """From now on it is the one that is watched; the one before ends in its own time, or is killed after that."""
@@ -170,18 +172,18 @@ class Supervisor:
 
     def turn(self, timeout_seconds: float | None = None) -> None:
         """Wait for something to happen, at most so long, and deal with it."""
-        due = [one.restart_at for one in self.processes.values() if one.restart_at is not None]
+        due = [supervised.restart_at for supervised in self.processes.values() if supervised.restart_at is not None]
         due += [deadline for _, deadline in self._retiring]
         waits = [moment - time.monotonic() for moment in due] + ([] if timeout_seconds is None else [timeout_seconds])
         for key, _ in self._selector.select(max(0.0, min(waits)) if waits else None):
             key.data()
-        for one in self.processes.values():
-            if one.restart_at is not None and time.monotonic() >= one.restart_at and not self.stopping:
-                self._spawn_again(one)
+        for supervised in self.processes.values():
+            if supervised.restart_at is not None and time.monotonic() >= supervised.restart_at and not self.stopping:
+                self._spawn_again(supervised)
         for process, deadline in self._retiring:
             if time.monotonic() >= deadline:
                 process.kill()
-        self._retiring = [one for one in self._retiring if one[0].poll() is None]
+        self._retiring = [supervised for supervised in self._retiring if supervised[0].poll() is None]
 
     def run_to_end(self, command: Sequence[str]) -> int | None:
         """A command in the foreground while the others are looked after; None if we were told to stop meanwhile."""
@@ -197,18 +199,18 @@ class Supervisor:
 
     def end(self, name: str, patience_seconds: float) -> None:
         """SIGTERM, then SIGKILL for a process that does not stop; each further request to stop is passed on."""
-        one = self.processes.pop(name)
-        process = one.process
+        supervised = self.processes.pop(name)
+        process = supervised.process
         if process is None:
             return
         passed_on = self.stop_requests
         began = time.monotonic()
         deadline = began + patience_seconds
-        told = False
+        has_said = False
         process.terminate()
         while process.poll() is None and time.monotonic() < deadline:
-            if not told and time.monotonic() - began > SLOW_SECONDS:
-                told = True
+            if not has_said and time.monotonic() - began > SLOW_SECONDS:
+                has_said = True
                 self._tell(
                     f"the {name} is finishing or saving its work, for up to {patience_seconds:g} s; press Ctrl-C "
                     f"again to skip the wait"
@@ -223,10 +225,10 @@ class Supervisor:
 
     def close(self) -> None:
         """Nothing is left, whatever happened before."""
-        for one in self.processes.values():
-            if one.process is not None and one.process.poll() is None:
-                one.process.kill()
-                one.process.wait()
+        for supervised in self.processes.values():
+            if supervised.process is not None and supervised.process.poll() is None:
+                supervised.process.kill()
+                supervised.process.wait()
         for process, _ in self._retiring:
             process.kill()
             process.wait()
@@ -238,52 +240,60 @@ class Supervisor:
         os.close(self._wake_in)
         os.close(self._wake_out)
 
-    def _spawn(self, one: Supervised) -> None:
-        one.restart_at = None
-        one.started_at = time.monotonic()
-        with open_output(one.log) as log:
-            one.log_bytes = 0 if one.log is None else log.seek(0, os.SEEK_END)
+    def _spawn(self, supervised: Supervised) -> None:
+        supervised.restart_at = None
+        supervised.started_at = time.monotonic()
+        with open_output(supervised.log) as log:
+            supervised.log_bytes = 0 if supervised.log is None else log.seek(0, os.SEEK_END)
             # A session of its own: Ctrl-C reaches us alone, and we end the others in order.
-            one.process = subprocess.Popen(
-                one.command,
+            supervised.process = subprocess.Popen(
+                supervised.command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=self._environment | dict(one.environment),
+                env=self._environment | dict(supervised.environment),
                 start_new_session=True,
-                pass_fds=one.descriptors,
+                pass_fds=supervised.descriptors,
             )
-        self.watch(one.process.pid, lambda: self._bury(one))
+        self.watch(supervised.process.pid, lambda: self._bury(supervised))
 
-    def _spawn_again(self, one: Supervised) -> None:
+    def _spawn_again(self, supervised: Supervised) -> None:
         """What is missing for a moment, such as memory or the folder of the logs, ends neither us nor the others."""
         try:
-            self._spawn(one)
+            self._spawn(supervised)
         except OSError as error:
-            if one.process is not None:
-                one.process.kill()
-                one.process.wait()
-                one.process = None
-            one.deaths += 1
-            self._tell(f"the {one.name} could not be started: {error}; it is tried again in {put_off(one):g} s")
+            if supervised.process is not None:
+                supervised.process.kill()
+                supervised.process.wait()
+                supervised.process = None
+            supervised.deaths += 1
+            self._tell(
+                f"the {supervised.name} could not be started: {error}; it is tried again in {put_off(supervised):g} s"
+            )
 
-    def _bury(self, one: Supervised) -> None:
-        if one.process is None or one.process.poll() is None or self.processes.get(one.name) is not one:
+    def _bury(self, supervised: Supervised) -> None:
+        if (
+            supervised.process is None
+            or supervised.process.poll() is None
+            or self.processes.get(supervised.name) is not supervised
+        ):
             return
-        code = one.process.returncode
-        one.process = None
+        code = supervised.process.returncode
+        supervised.process = None
         if self.stopping:
             return
         if code == EXIT_DRAINED:
-            one.is_drained = True
-            self._tell(f"the {one.name} was drained and stays stopped; restart `rmhdag up` to start it again")
+            supervised.is_drained = True
+            self._tell(f"the {supervised.name} was drained and stays stopped; restart `rmhdag up` to start it again")
             return
-        one.deaths = 1 if time.monotonic() - one.started_at > SOUND_SECONDS else one.deaths + 1
-        pause = put_off(one)
+        supervised.deaths = 1 if time.monotonic() - supervised.started_at > SOUND_SECONDS else supervised.deaths + 1
+        pause = put_off(supervised)
         how = describe_end(code)
-        where = "" if one.log is None else f" (log: {one.log})"
-        cause = one.last_error()
-        self._tell(f"the {one.name} {how}{f': {cause}' if cause else ''}; it is started again in {pause:g} s{where}")
+        where = "" if supervised.log is None else f" (log: {supervised.log})"
+        cause = supervised.last_error()
+        self._tell(
+            f"the {supervised.name} {how}{f': {cause}' if cause else ''}; it is started again in {pause:g} s{where}"
+        )
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.stop_requests += 1
@@ -293,10 +303,10 @@ class Supervisor:
             os.read(self._wake_out, 4096)
 
 
-def put_off(one: Supervised) -> float:
+def put_off(supervised: Supervised) -> float:
     """The pause before it is started again: longer with each death in a row."""
-    pause = min(MOST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(one.deaths - 1, 16))
-    one.restart_at = time.monotonic() + pause
+    pause = min(MOST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(supervised.deaths - 1, 16))
+    supervised.restart_at = time.monotonic() + pause
     return pause
 
 

@@ -63,15 +63,15 @@ def unpublish(
     if done.files or done.items or done.tables:
         rows: list[tuple[object, ...]] = [
             (
-                one.revision,
+                part.revision,
                 "file",
-                f"{one.zone}/{one.container}/{one.path}",
-                show_bytes(one.size_bytes),
-                one.shared_with or "",
+                f"{part.zone}/{part.container}/{part.path}",
+                show_bytes(part.size_bytes),
+                part.shared_with or "",
             )
-            for one in done.files
+            for part in done.files
         ]
-        rows += [(one.revision, "item", f"{one.collection_id}/{one.item_id}", "", "") for one in done.items]
+        rows += [(part.revision, "item", f"{part.collection_id}/{part.item_id}", "", "") for part in done.items]
         rows += [("", "table", name, "", "") for name in done.tables]
         emit(lay_out(("REVISION", "WHAT", "NAME", "SIZE", "STAYS FOR"), rows, right=("REVISION", "SIZE")))
     say(describe(done))
@@ -92,8 +92,8 @@ def describe(done: UnpublishAnswer) -> str:
     if done.tables:
         parts.append(plural(len(done.tables), "table"))
     files = f"{', '.join(parts[:-1])} and {parts[-1]}"
-    kept = f"; files that stay because others have them: {done.shared_file_count}" if done.shared_file_count else ""
+    rest = f"; files that stay because others have them: {done.shared_file_count}" if done.shared_file_count else ""
     if done.dry_run:
         words = "--no-dry-run --force" if done.approved_revisions else "--no-dry-run"
-        return f"{what} of asset {done.asset_id} would lose {files}{kept}; nothing was changed ({words} does it)"
-    return f"unpublished {what} of asset {done.asset_id}: {files}{kept}"
+        return f"{what} of asset {done.asset_id} would lose {files}{rest}; nothing was changed ({words} does it)"
+    return f"unpublished {what} of asset {done.asset_id}: {files}{rest}"

@@ -130,7 +130,7 @@ def up(
         with (
             supervisor(home, flags) as watcher,
             listening(settings, flags) as listener,
-            services_listening(settings, flags, wanted=serve) as services,
+            services_listening(settings, flags, serves=serve) as services,
         ):
             server = choose_server(settings)
             say(f"starting, with {name_server(server)}")
@@ -175,14 +175,14 @@ def only_one(home: Path) -> Iterator[None]:
     try:
         make_home(home)
         tighten_home(home)
-        taken = lock.try_to_take()
+        is_ours = lock.try_to_take()
     except (OSError, EmbeddedPostgresError) as error:
         raise CommandFailed(
             f"the data folder {home} cannot be used: {error}",
             remedy="Set RMHDAG_HOME to another one.",
             code=ExitCode.UNAVAILABLE,
         ) from error
-    if not taken:
+    if not is_ours:
         raise CommandFailed(
             f"rmhdag is already up on {home} (process {lock.holder()})",
             remedy="Use it, stop it, or set RMHDAG_HOME to another data folder.",
@@ -204,19 +204,19 @@ def configure(flags: dict[str, str | None], home: Path) -> tuple[Settings, Path 
 
 @contextmanager
 def supervisor(home: Path, flags: dict[str, str | None]) -> Iterator[Supervisor]:
-    given = {"RMHDAG_DATABASE_URL": flags["database_url"], "RMHDAG_SCHEMA": flags["schema_name"]}
+    variables = {"RMHDAG_DATABASE_URL": flags["database_url"], "RMHDAG_SCHEMA": flags["schema_name"]}
     # It is for development, whatever the settings of production say beside it.
     environment = (
-        {"RMHDAG_EXAMPLES": "1"} | os.environ | {name: value for name, value in given.items() if value is not None}
+        {"RMHDAG_EXAMPLES": "1"} | os.environ | {name: value for name, value in variables.items() if value is not None}
     )
     # Processes have no business with the owner's rights.
     environment.pop(OWNER_VARIABLE, None)
-    made = Supervisor(home / "logs", environment, lambda text: say(f"{paint('warning:', '33', sys.stderr)} {text}"))
-    made.listen()
+    watcher = Supervisor(home / "logs", environment, lambda text: say(f"{paint('warning:', '33', sys.stderr)} {text}"))
+    watcher.listen()
     try:
-        yield made
+        yield watcher
     finally:
-        made.close()
+        watcher.close()
 
 
 def guard_server(watcher: Supervisor, server: ExternalServer | EmbeddedPostgres) -> None:
@@ -252,13 +252,13 @@ def prepare(
             remedy="`rmhdag db migrate` shows more.",
             code=ExitCode.CONFLICT,
         ) from error
-    dsn, shown = server.app_dsn(), name_server(server)
-    with inside(dsn, settings, shown, ships=True) as platform:
-        found = register_shipped(platform)
+    dsn, server_name = server.app_dsn(), name_server(server)
+    with inside(dsn, settings, server_name, ships=True) as platform:
+        versions = register_shipped(platform)
     if paths:
-        with inside(dsn, settings, shown, own=known_to_worker(own)) as platform:
-            found += register_files(platform, paths)
-    return [f"{one.workflow_id} v{one.version}" for one in found]
+        with inside(dsn, settings, server_name, own=known_to_worker(own)) as platform:
+            versions += register_files(platform, paths)
+    return [f"{version.workflow_id} v{version.version}" for version in versions]
 
 
 def known_to_worker(own: Sequence[HandlerEntry]) -> list[HandlerEntry]:
@@ -318,7 +318,9 @@ def wait_until_ready(watcher: Supervisor, dsn: str, settings: Settings, listener
     with open_connection(dsn, settings) as conn:
         while not watcher.stopping and not (is_ready(conn, watcher) and all(map(answers, listeners))):
             watcher.turn(0.05)
-            dying = next((one for one in watcher.processes.values() if one.deaths >= MOST_DEATHS), None)
+            dying = next(
+                (supervised for supervised in watcher.processes.values() if supervised.deaths >= MOST_DEATHS), None
+            )
             if dying is not None or time.monotonic() > deadline:
                 raise not_ready(dying)
 
@@ -327,7 +329,11 @@ def is_ready(conn: Conn, watcher: Supervisor) -> bool:
     from rmhdag.store.processes import registered_process_ids
 
     alive = registered_process_ids(conn)
-    return all(one.process_id in alive for one in watcher.processes.values() if one.name not in UNREGISTERED)
+    return all(
+        supervised.process_id in alive
+        for supervised in watcher.processes.values()
+        if supervised.name not in UNREGISTERED
+    )
 
 
 def not_ready(dying: Supervised | None) -> CommandFailed:
@@ -354,13 +360,13 @@ def tell(
 
     queues = {"jobs": settings.job_queue_name, "light": settings.dag_worker_queue, "heavy": settings.worker_queue}
     storage = settings.storage_settings().describe() or "not configured"
-    processes = {name: one.process_id for name, one in watcher.processes.items()}
+    processes = {name: supervised.process_id for name, supervised in watcher.processes.items()}
     if as_json:
         facts: dict[str, Any] = {"up": True, "database": name_server(server), "schema": settings.schema_name, **web}
         facts |= {"queues": queues, "storage": storage, "workflows": names, "processes": processes}
         emit_json({**facts, "logs": str(home / "logs")})
         return
-    shown = [
+    lines = [
         ("database", f"{name_server(server)}, schema {settings.schema_name}"),
         ("queues", ", ".join(str(queue) for queue in queues.values())),
         *((name, f"process {process_id}") for name, process_id in processes.items()),
@@ -371,11 +377,11 @@ def tell(
         *([("service URL", web["services_url"])] if web["services_url"] else []),
     ]
     if web["gateway_url"] is not None:
-        shown += [("partners", f"{web['gateway_url']}, described at /docs"), ("sandbox key", str(web["sandbox_key"]))]
+        lines += [("partners", f"{web['gateway_url']}, described at /docs"), ("sandbox key", str(web["sandbox_key"]))]
     if written is not None:
         say(f"wrote {written}: queues or storage were not configured, so it configures them for development")
     say(paint("rmhdag is up", "32", sys.stderr))
-    for name, text in shown:
+    for name, text in lines:
         say(f"  {name:<13} {text}")
     if web["login_url"] is not None:
         say("The link logs in one browser on this machine, within ten minutes.")
@@ -402,7 +408,7 @@ def live(watcher: Supervisor, shows: list[list[str]], reloader: Reloader | None 
 def stop(watcher: Supervisor, worker_seconds: float) -> None:
     """The worker first: it may still report what it finishes."""
     watcher.stop_requests = max(watcher.stop_requests, 1)
-    if not all(one.process is None for one in watcher.processes.values()):
+    if not all(supervised.process is None for supervised in watcher.processes.values()):
         say("stopping")
     patience_seconds = {SERVICES: PATIENCE_SECONDS * 2, "worker": worker_seconds}
     patience_seconds |= dict.fromkeys(("gateway", "orchestrator", "api"), PATIENCE_SECONDS)

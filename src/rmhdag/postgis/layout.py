@@ -86,11 +86,11 @@ CREATE TABLE IF NOT EXISTS {work}.places (
 
 def ensure_layout(conn: Conn, schema: str, work: str) -> None:
     """Safe to call at any time by any number of processes."""
-    found = conn.execute(
+    tables = conn.execute(
         "SELECT to_regclass(%s), to_regclass(%s)",
         [_quoted(work, "places"), _quoted(schema, "feature_collection_styles")],
     )
-    if None not in (found.fetchone() or (None,)):
+    if None not in (tables.fetchone() or (None,)):
         return
     if conn.execute("SELECT FROM pg_extension WHERE extname = 'postgis'").fetchone() is None:
         raise DataDatabaseError(f"the data database has no PostGIS: {INSTALL}")

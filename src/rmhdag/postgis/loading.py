@@ -204,9 +204,9 @@ def _indexing_aside(database: DataDatabase, stored_name: str) -> Iterator[None]:
             _index_geometries(conn, _table(database, stored_name), stored_name)
 
     with ThreadPoolExecutor(1, thread_name_prefix="index") as pool:
-        made = pool.submit(run)
+        indexing = pool.submit(run)
         yield
-        made.result()
+        indexing.result()
 
 
 def _index_geometries(conn: Conn, table: sql.Identifier, stored_name: str) -> None:

@@ -57,9 +57,9 @@ def switch_places(database: DataDatabase, conn: Conn, changes: Sequence[PlaceCha
     with conn.transaction():
         conn.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
         due = _lock_places(database, conn, sorted(changes))
-        for change, shown, label in due:
-            if shown is not None and shown != change.stored_name:
-                _move_away(database, conn, change.table_name, shown, label)
+        for change, current, label in due:
+            if current is not None and current != change.stored_name:
+                _move_away(database, conn, change.table_name, current, label)
             if change.stored_name is None:
                 forget_table(database, conn, change.table_name)
         for change, _, _ in due:
@@ -115,11 +115,11 @@ def _lock_places(
         query = sql.SQL("SELECT version, stored_name, label FROM {} WHERE table_name = %s FOR UPDATE").format(places)
         row = conn.execute(query, [change.table_name]).fetchone()
         assert row is not None, "it was inserted"
-        version, shown, label = row
+        version, current, label = row
         if version > change.version:
             newer[change.table_name] = version
         elif version < change.version:
-            due.append((change, shown, label or ""))
+            due.append((change, current, label or ""))
     if newer:
         raise Overtaken(newer)
     return due

@@ -108,7 +108,7 @@ def create_key(
     kind: KeyKind = KeyKind.KEY,
 ) -> NewKey:
     key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
-    given = {
+    values = {
         "key_id": key_id,
         "namespace": namespace,
         "name": name,
@@ -121,23 +121,23 @@ def create_key(
         "days": days,
     }
     with conn.transaction():
-        conn.execute(SQL["insert_key"], given)
+        conn.execute(SQL["insert_key"], values)
         if kind is KeyKind.KEY:
             action = "key.create" if rotated_from is None else "key.rotate"
-            made = {"name": name, "scopes": sorted(scopes), "days": days, "max_priority": max_priority}
+            details = {"name": name, "scopes": sorted(scopes), "days": days, "max_priority": max_priority}
             before = {} if rotated_from is None else {"key_id": rotated_from}
-            add_audit(conn, namespace, created_by, action, f"key {key_id}", before=before, after=made)
+            add_audit(conn, namespace, created_by, action, f"key {key_id}", before=before, after=details)
     return NewKey(key_id, f"{PREFIX}{key_id}_{secret}")
 
 
 def list_keys(conn: Conn, namespace: str, *, dead_too: bool = False, after: str = "", limit: int) -> list[KeyView]:
-    given = {"namespace": namespace, "key_id": None, "dead_too": dead_too, "after": after, "limit": limit}
-    return read_all(conn, KeyView, SQL["list_keys"], given)
+    values = {"namespace": namespace, "key_id": None, "dead_too": dead_too, "after": after, "limit": limit}
+    return read_all(conn, KeyView, SQL["list_keys"], values)
 
 
 def find_key(conn: Conn, namespace: str, key_id: str) -> KeyView:
-    given = {"namespace": namespace, "key_id": key_id, "dead_too": True, "after": "", "limit": 1}
-    key = read_one(conn, KeyView, SQL["list_keys"], given)
+    values = {"namespace": namespace, "key_id": key_id, "dead_too": True, "after": "", "limit": 1}
+    key = read_one(conn, KeyView, SQL["list_keys"], values)
     if key is None:
         raise KeyUnknown
     return key
@@ -169,25 +169,25 @@ def rotate_key(
         twin = conn.execute(SQL["live_twin"], {"key_id": key_id}).fetchone()
         if twin is not None:
             raise NotRotated(f"two keys of {name} are live already: {key_id} and {twin[0]}")
-        made = create_key(
+        new_key = create_key(
             conn,
             name,
             [Scope(scope) for scope in scopes],
             created_by=created_by,
             namespace=namespace,
-            days=next((one for one in (days, days_before) if one is not None), default_days),
+            days=next((count for count in (days, days_before) if count is not None), default_days),
             max_priority=max_priority,
             rotated_from=key_id,
         )
         conn.execute(SQL["end_after"], {"key_id": key_id, "hours": overlap_hours})
-    return made
+    return new_key
 
 
 def revoke_key(conn: Conn, namespace: str, key_id: str, *, revoked_by: str) -> KeyView:
     """At once: every call reads the row. Revoking twice is no error, and the first time counts."""
-    given = {"key_id": key_id, "namespace": namespace, "revoked_by": revoked_by}
+    values = {"key_id": key_id, "namespace": namespace, "revoked_by": revoked_by}
     with conn.transaction():
-        revoked = conn.execute(SQL["revoke_key_if_live"], given).rowcount > 0
+        revoked = conn.execute(SQL["revoke_key_if_live"], values).rowcount > 0
         line = find_key(conn, namespace, key_id)
         if revoked:
             before = {"name": line.name, "kind": line.kind, "scopes": line.scopes}
@@ -198,8 +198,8 @@ def revoke_key(conn: Conn, namespace: str, key_id: str, *, revoked_by: str) -> K
 def create_login(conn: Conn, name: str, scopes: Collection[Scope], *, created_by: str, namespace: str) -> str:
     """The token of a link that opens one session, once, within ten minutes. Those that are long over are forgotten."""
     conn.execute(SQL["forget_logins"])
-    given: dict[str, Any] = {"created_by": created_by, "namespace": namespace, "days": LOGIN_DAYS}
-    return create_key(conn, name, scopes, kind=KeyKind.LOGIN, **given).key
+    values: dict[str, Any] = {"created_by": created_by, "namespace": namespace, "days": LOGIN_DAYS}
+    return create_key(conn, name, scopes, kind=KeyKind.LOGIN, **values).key
 
 
 def open_session(conn: Conn, token: str) -> str:
@@ -208,8 +208,8 @@ def open_session(conn: Conn, token: str) -> str:
     if shape is None:
         raise KeyRefused("the link is not valid")
     with conn.transaction():
-        given = {"key_id": shape[1], "secret_hash": hash_secret(shape[2])}
-        row = conn.execute(SQL["use_login_if_fresh"], given).fetchone()
+        values = {"key_id": shape[1], "secret_hash": hash_secret(shape[2])}
+        row = conn.execute(SQL["use_login_if_fresh"], values).fetchone()
         if row is None:
             raise KeyRefused("the link is not valid")
         namespace, name, scopes, created_by = row

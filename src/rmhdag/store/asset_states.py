@@ -27,9 +27,9 @@ def lock_assets(conn: Conn, revisions: Iterable[RevisionKey]) -> None:
 
 def follow_jobs(conn: Conn, followed: Sequence[RevisionOfJob]) -> None:
     """After the jobs' rows are written, and whatever they publish: their revisions follow, and the assets those."""
-    revisions = encode_rows(one.key for one in followed)
+    revisions = encode_rows(revision.key for revision in followed)
     conn.execute(SQL["lock_assets"], {"revisions": revisions}, prepare=True)
-    jobs = orjson.dumps([one.job_id for one in followed]).decode()
+    jobs = orjson.dumps([revision.job_id for revision in followed]).decode()
     reviewed = conn.execute(SQL["follow_jobs"], {"jobs": jobs}, prepare=True).fetchall()
     for *key, status, state in reviewed:
         follow_review(conn, RevisionKey(*key), ProcessingStatus(status), ApprovalState(state))

@@ -119,10 +119,10 @@ class AssetFilters:
 
 def lock_asset(conn: Conn, namespace: str, asset_id: str) -> LockedAsset | None:
     """Until the end of the transaction nobody else makes a revision of it."""
-    given = {"namespace": namespace, "asset_id": asset_id}
-    if conn.execute(SQL["lock_asset"], given).fetchone() is None:
+    values = {"namespace": namespace, "asset_id": asset_id}
+    if conn.execute(SQL["lock_asset"], values).fetchone() is None:
         return None
-    row = conn.execute(SQL["asset_state"], given).fetchone()
+    row = conn.execute(SQL["asset_state"], values).fetchone()
     assert row is not None, "an asset has a revision"
     return LockedAsset(*row)
 
@@ -144,7 +144,7 @@ def insert_asset_if_absent(
     created_by: str,
 ) -> bool:
     """False: it is there. Of several at once the others wait until the first one's transaction has ended."""
-    given = {
+    values = {
         "namespace": namespace,
         "asset_id": asset_id,
         "platform_id": platform_id,
@@ -152,7 +152,7 @@ def insert_asset_if_absent(
         "kind": kind,
         "created_by": created_by,
     }
-    return conn.execute(SQL["insert_asset"], given).fetchone() is not None
+    return conn.execute(SQL["insert_asset"], values).fetchone() is not None
 
 
 def add_revision(
@@ -167,7 +167,7 @@ def add_revision(
     is_reviewed: bool = False,
 ) -> None:
     """The caller holds the asset. How it stands follows from its job. Its platform may ask for a review, too."""
-    given = key._asdict() | {
+    values = key._asdict() | {
         "job_id": job_id,
         "params_digest": params_digest,
         "version_label": version_label,
@@ -175,13 +175,13 @@ def add_revision(
         "created_by": created_by,
         "is_reviewed": is_reviewed,
     }
-    conn.execute(SQL["insert_revision"], given)
+    conn.execute(SQL["insert_revision"], values)
     conn.execute(SQL["name_latest_revision"], key._asdict())
 
 
 def copy_revision(conn: Conn, key: RevisionKey, of: int, *, source: str, created_by: str) -> None:
     """The content of an earlier revision as a new one, files, items and origin included."""
-    given = key._asdict() | {
+    values = key._asdict() | {
         "of": of,
         "source": source,
         "created_by": created_by,
@@ -189,7 +189,7 @@ def copy_revision(conn: Conn, key: RevisionKey, of: int, *, source: str, created
         "ref_id": lineage_id_of(revision_owner(*key), "rollback", f"{key.asset_id}/{of}"),
     }
     for name in ("copy_revision", "copy_blobs", "insert_lineage", "name_latest_revision"):
-        conn.execute(SQL[name], given)
+        conn.execute(SQL[name], values)
     copy_items(conn, key, of)
     copy_tables(conn, key, of)
     earlier = holder_of_revision(key.asset_id, of)
@@ -197,28 +197,28 @@ def copy_revision(conn: Conn, key: RevisionKey, of: int, *, source: str, created
 
 
 def delete_asset(conn: Conn, namespace: str, asset_id: str, by: str) -> bool:
-    given = {"namespace": namespace, "asset_id": asset_id, "by": by}
-    return conn.execute(SQL["delete_asset"], given).rowcount == 1
+    values = {"namespace": namespace, "asset_id": asset_id, "by": by}
+    return conn.execute(SQL["delete_asset"], values).rowcount == 1
 
 
 def insert_request(conn: Conn, row: Mapping[str, Any]) -> datetime:
     """Raises UniqueViolation if its id or its idempotency key was used."""
     subscriber = row["subscriber"]
-    given = {
+    values = {
         **row,
         "payload": orjson.dumps(row["payload"]).decode(),
         "subscriber": None if subscriber is None else orjson.dumps(subscriber).decode(),
         "labels": orjson.dumps(row["labels"]).decode(),
     }
-    made = conn.execute(SQL["insert_request"], given).fetchone()
-    assert made is not None
-    created_at: datetime = made[0]
+    line = conn.execute(SQL["insert_request"], values).fetchone()
+    assert line is not None
+    created_at: datetime = line[0]
     return created_at
 
 
 def move_requests(conn: Conn, namespace: str, job_id: str, new_job_id: str, revision: int | None) -> None:
-    given = {"namespace": namespace, "job_id": job_id, "new_job_id": new_job_id, "revision": revision}
-    conn.execute(SQL["move_requests"], given)
+    values = {"namespace": namespace, "job_id": job_id, "new_job_id": new_job_id, "revision": revision}
+    conn.execute(SQL["move_requests"], values)
 
 
 def waits_for_person(conn: Conn, job_id: str) -> bool:
@@ -233,8 +233,8 @@ def find_request(conn: Conn, namespace: str, request_id: str) -> StoredRequest |
 
 def find_request_of_client(conn: Conn, namespace: str, client_id: str, request_id: str) -> StoredRequest | None:
     """By what the client calls it."""
-    given = {"namespace": namespace, "client_id": client_id, "request_id": request_id}
-    row = conn.execute(SQL["find_request_of_client"], given).fetchone()
+    values = {"namespace": namespace, "client_id": client_id, "request_id": request_id}
+    row = conn.execute(SQL["find_request_of_client"], values).fetchone()
     return None if row is None else StoredRequest(*row)
 
 
@@ -245,8 +245,8 @@ def find_newest_request(conn: Conn, namespace: str, request_id: str) -> StoredRe
 
 
 def find_request_by_key(conn: Conn, namespace: str, submitted_by: str, key: str) -> StoredRequest | None:
-    given = {"namespace": namespace, "submitted_by": submitted_by, "idempotency_key": key}
-    row = conn.execute(SQL["find_request_by_key"], given).fetchone()
+    values = {"namespace": namespace, "submitted_by": submitted_by, "idempotency_key": key}
+    row = conn.execute(SQL["find_request_by_key"], values).fetchone()
     return None if row is None else StoredRequest(*row)
 
 
@@ -258,7 +258,7 @@ def find_asset(conn: Conn, namespace: str, asset_id: str) -> AssetSummary | None
 
 def list_assets(conn: Conn, namespace: str, filters: AssetFilters) -> list[AssetSummary]:
     """Newest first; only the filters that are given are in the statement, so that an index fits them."""
-    given: dict[str, Any] = {"namespace": namespace, "limit": filters.limit}
+    values: dict[str, Any] = {"namespace": namespace, "limit": filters.limit}
     clauses = [sql.SQL(SQL["asset"].decode())]
     for name, cast in (
         ("platform_id", ""),
@@ -267,27 +267,27 @@ def list_assets(conn: Conn, namespace: str, filters: AssetFilters) -> list[Asset
         ("approval_state", "::approval_state"),
     ):
         if getattr(filters, name) is not None:
-            given[name] = getattr(filters, name)
+            values[name] = getattr(filters, name)
             clauses.append(sql.SQL(f"{name} = %({name})s{cast}"))
     if filters.refs is not None:
-        given["refs"] = orjson.dumps(dict(filters.refs)).decode()
+        values["refs"] = orjson.dumps(dict(filters.refs)).decode()
         clauses.append(sql.SQL("platform_refs @> %(refs)s::jsonb"))
     for number, version in enumerate(filters.versions):
         refs = orjson.dumps({version.name: version.label}).decode()
-        values = {"version_refs": refs, "version_label": version.label, "labelling": list(version.platform_ids)}
+        version_values = {"version_refs": refs, "version_label": version.label, "labelling": list(version.platform_ids)}
         clause = HAS_VERSION
-        for name, value in values.items():
-            given[f"{name}_{number}"] = value
+        for name, value in version_values.items():
+            values[f"{name}_{number}"] = value
             clause = clause.replace(f"%({name})s", f"%({name}_{number})s")
         clauses.append(sql.SQL(clause))
     if not filters.deleted_too:
         clauses.append(sql.SQL("deleted_at IS NULL"))
     if filters.before is not None:
-        given["before_at"], given["before_id"] = filters.before
+        values["before_at"], values["before_id"] = filters.before
         clauses.append(sql.SQL("(created_at, asset_id) < (%(before_at)s, %(before_id)s::text)"))
     query = sql.SQL(" AND ").join(clauses) + sql.SQL(" ORDER BY created_at DESC, asset_id DESC LIMIT %(limit)s")
     with conn.cursor(row_factory=class_row(AssetSummary)) as cursor:
-        return cursor.execute(query, given, prepare=False).fetchall()
+        return cursor.execute(query, values, prepare=False).fetchall()
 
 
 def find_revision(conn: Conn, key: RevisionKey) -> RevisionLine | None:
@@ -298,8 +298,8 @@ def find_revision(conn: Conn, key: RevisionKey) -> RevisionLine | None:
 def list_revisions(
     conn: Conn, namespace: str, asset_id: str, *, before: int | None = None, limit: int = 50
 ) -> list[RevisionLine]:
-    given = {"namespace": namespace, "asset_id": asset_id, "before": before or LAST_REVISION, "limit": limit}
-    return [RevisionLine(*row) for row in conn.execute(SQL["revisions"], given).fetchall()]
+    values = {"namespace": namespace, "asset_id": asset_id, "before": before or LAST_REVISION, "limit": limit}
+    return [RevisionLine(*row) for row in conn.execute(SQL["revisions"], values).fetchall()]
 
 
 def version_label_of(conn: Conn, key: RevisionKey) -> str | None:
@@ -314,8 +314,8 @@ def list_versions(conn: Conn, namespace: str, asset_id: str) -> list[VersionView
 
 
 def list_blobs(conn: Conn, key: RevisionKey, *, after: str = "", limit: int = 50) -> list[BlobView]:
-    given = key._asdict() | {"after": after, "limit": limit}
-    return read_all(conn, BlobView, SQL["blobs"], given)
+    values = key._asdict() | {"after": after, "limit": limit}
+    return read_all(conn, BlobView, SQL["blobs"], values)
 
 
 def unpublished_revision_of(conn: Conn, job_id: str) -> int | None:

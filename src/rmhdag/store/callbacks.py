@@ -61,7 +61,7 @@ def claim_callbacks(
     by_namespace: Counter[str] = Counter()
     for (namespace, _), count in under_way.items():
         by_namespace[namespace] += count
-    given = {
+    values = {
         "under_way": encode_rows(HostLoad(namespace, host, tries) for (namespace, host), tries in under_way.items()),
         "namespaces_under_way": orjson.dumps(by_namespace).decode(),
         "limit": limit,
@@ -69,7 +69,7 @@ def claim_callbacks(
         "per_namespace": per_namespace,
         "lease_seconds": lease_seconds,
     }
-    return [ClaimedCallback(*row) for row in conn.execute(SQL["claim_callbacks"], given).fetchall()]
+    return [ClaimedCallback(*row) for row in conn.execute(SQL["claim_callbacks"], values).fetchall()]
 
 
 @commit_site
@@ -77,29 +77,29 @@ def settle_tries(conn: Conn, tried: Sequence[TriedCallback]) -> set[str]:
     """Those that were still ours. A death is an event of the job, in the same transaction."""
     rows = [
         CallbackTry(
-            callback_id=one.claimed.callback_id,
-            lease_epoch=one.claimed.lease_epoch,
-            status=one.status,
-            delay_seconds=one.delay_seconds,
-            last_status=one.http_status,
-            last_error=one.error,
+            callback_id=attempt.claimed.callback_id,
+            lease_epoch=attempt.claimed.lease_epoch,
+            status=attempt.status,
+            delay_seconds=attempt.delay_seconds,
+            last_status=attempt.http_status,
+            last_error=attempt.error,
         )
-        for one in tried
+        for attempt in tried
     ]
     with conn.transaction():
         settled = {row[0] for row in conn.execute(SQL["settle_tries"], {"tries": encode_rows(rows)}).fetchall()}
         # In order, so that two of us who take several locks cannot wait for each other.
-        for one in sorted(tried, key=lambda one: one.claimed.job_id):
-            if one.status is CallbackStatus.DEAD and one.claimed.callback_id in settled:
-                reruns.lock_reruns(conn, one.claimed.job_id)
+        for attempt in sorted(tried, key=lambda attempt: attempt.claimed.job_id):
+            if attempt.status is CallbackStatus.DEAD and attempt.claimed.callback_id in settled:
+                reruns.lock_reruns(conn, attempt.claimed.job_id)
                 conn.execute(
                     SQL["record_death"],
                     {
-                        "job_id": one.claimed.job_id,
-                        "namespace": one.claimed.namespace,
-                        "callback_id": one.claimed.callback_id,
-                        "attempts": one.claimed.attempts + 1,
-                        "error": one.error,
+                        "job_id": attempt.claimed.job_id,
+                        "namespace": attempt.claimed.namespace,
+                        "callback_id": attempt.claimed.callback_id,
+                        "attempts": attempt.claimed.attempts + 1,
+                        "error": attempt.error,
                     },
                 )
     return settled
@@ -112,12 +112,12 @@ def insert_start_callbacks(conn: Conn, job_id: str) -> None:
 
 def insert_decision_callbacks(conn: Conn, key: RevisionKey, *, occasion: str, status: str) -> None:
     """Tell those who ordered a revision how its review was decided, in the transaction that decides."""
-    given = key._asdict() | {"callback_id": new_id(), "occasion": occasion, "status": status}
-    conn.execute(SQL["insert_decision_callbacks"], given)
+    values = key._asdict() | {"callback_id": new_id(), "occasion": occasion, "status": status}
+    conn.execute(SQL["insert_decision_callbacks"], values)
 
 
 def release_claims(conn: Conn, claimed: Sequence[ClaimedCallback]) -> None:
-    text = encode_rows(CallbackClaim(one.callback_id, one.lease_epoch) for one in claimed)
+    text = encode_rows(CallbackClaim(claim.callback_id, claim.lease_epoch) for claim in claimed)
     conn.execute(SQL["release_claims"], {"claims": text})
 
 
@@ -132,8 +132,8 @@ def take_up_again(conn: Conn, namespace: str, endpoint_url: str, by: str) -> int
 
 def redeliver(conn: Conn, namespace: str, callback_id: str, by: str) -> bool:
     """Send it again, whatever became of it. False: there is none."""
-    given = {"namespace": namespace, "callback_id": callback_id, "by": by}
-    return conn.execute(SQL["redeliver"], given).rowcount == 1
+    values = {"namespace": namespace, "callback_id": callback_id, "by": by}
+    return conn.execute(SQL["redeliver"], values).rowcount == 1
 
 
 def find_callback(conn: Conn, namespace: str, callback_id: str) -> CallbackView | None:
@@ -150,7 +150,7 @@ def list_callbacks(
     endpoint_url: str | None = None,
     limit: int = 50,
 ) -> list[CallbackView]:
-    given = {
+    values = {
         "namespace": namespace,
         "before": before,
         "status": status,
@@ -158,4 +158,4 @@ def list_callbacks(
         "endpoint_url": endpoint_url,
         "limit": limit,
     }
-    return read_all(conn, CallbackView, SQL["list"], given)
+    return read_all(conn, CallbackView, SQL["list"], values)

@@ -77,9 +77,9 @@ class ClaimedDrop(NamedTuple):
 
 def require_names(conn: Conn, owner: TableOwner, names: Sequence[str], *, overwrite: bool) -> None:
     """Raises TakenName."""
-    given = owner._asdict() | {"names": sorted(names), "overwrite": overwrite}
-    conn.execute(SQL["lock_names"], given)
-    row = conn.execute(SQL["foreign_places"], given).fetchone()
+    values = owner._asdict() | {"names": sorted(names), "overwrite": overwrite}
+    conn.execute(SQL["lock_names"], values)
+    row = conn.execute(SQL["foreign_places"], values).fetchone()
     if row is not None:
         raise TakenName(*row)
 
@@ -169,8 +169,8 @@ def find_place(conn: Conn, namespace: str, table_name: str) -> tuple[str | None,
 
 def drop_unowned(conn: Conn, namespace: str, table_name: str) -> list[str]:
     """The table of a job without an asset and all others of that job; their names."""
-    given = {"namespace": namespace, "table_name": table_name}
-    return sorted(row[0] for row in conn.execute(SQL["drop_unowned"], given).fetchall())
+    values = {"namespace": namespace, "table_name": table_name}
+    return sorted(row[0] for row in conn.execute(SQL["drop_unowned"], values).fetchall())
 
 
 def has_due(conn: Conn) -> bool:
@@ -180,9 +180,9 @@ def has_due(conn: Conn) -> bool:
 
 @commit_site
 def claim_places(conn: Conn, *, limit: int, lease_seconds: float) -> list[ClaimedPlace]:
-    given = {"limit": limit, "lease_seconds": lease_seconds}
+    values = {"limit": limit, "lease_seconds": lease_seconds}
     with conn.transaction():
-        names = [PlaceName(*row) for row in conn.execute(SQL["claim_places"], given).fetchall()]
+        names = [PlaceName(*row) for row in conn.execute(SQL["claim_places"], values).fetchall()]
         if not names:
             return []
         places = {"places": encode_rows(names)}
@@ -200,13 +200,13 @@ def settle_places(conn: Conn, tries: Sequence[PlaceTry], *, asset_id: str | None
         if asset_id is not None:
             conn.execute(SQL["lock_owner"], {"namespace": tries[0].namespace, "asset_id": asset_id})
         conn.execute(SQL["settle_places"], {"rows": encode_rows(tries)})
-        shown = [place for place in tries if place.status is PlaceStatus.SHOWN]
-        for place in shown:
-            given = {"namespace": place.namespace, "names": [place.table_name]}
-            conn.execute(SQL["drop_overwritten"], given)
-            conn.execute(SQL["hurry_drops"], given)
-        if shown and asset_id is not None:
-            owner = {"namespace": shown[0].namespace, "asset_id": asset_id, "keep": keep}
+        done = [place for place in tries if place.status is PlaceStatus.SHOWN]
+        for place in done:
+            values = {"namespace": place.namespace, "names": [place.table_name]}
+            conn.execute(SQL["drop_overwritten"], values)
+            conn.execute(SQL["hurry_drops"], values)
+        if done and asset_id is not None:
+            owner = {"namespace": done[0].namespace, "asset_id": asset_id, "keep": keep}
             conn.execute(SQL["outlive_tables"], owner)
 
 
@@ -216,20 +216,20 @@ def namespaces_with_tables(conn: Conn) -> list[str]:
 
 def unknown_names(conn: Conn, namespace: str, names: Sequence[str]) -> list[str]:
     """Of these stored tables, those that no row of ours names."""
-    given = {"namespace": namespace, "names": list(names)}
-    return [row[0] for row in conn.execute(SQL["unknown_names"], given).fetchall()]
+    values = {"namespace": namespace, "names": list(names)}
+    return [row[0] for row in conn.execute(SQL["unknown_names"], values).fetchall()]
 
 
 @commit_site
 def claim_drops(conn: Conn, *, limit: int, lease_seconds: float) -> list[ClaimedDrop]:
-    given = {"limit": limit, "lease_seconds": lease_seconds}
-    return [ClaimedDrop(*row) for row in conn.execute(SQL["claim_drops"], given).fetchall()]
+    values = {"limit": limit, "lease_seconds": lease_seconds}
+    return [ClaimedDrop(*row) for row in conn.execute(SQL["claim_drops"], values).fetchall()]
 
 
 @commit_site
 def settle_drop(conn: Conn, drop: ClaimedDrop, *, is_dropped: bool, error: str | None, delay_seconds: float) -> None:
-    given = {"table_id": drop.table_id, "is_dropped": is_dropped, "error": error, "delay_seconds": delay_seconds}
+    values = {"table_id": drop.table_id, "is_dropped": is_dropped, "error": error, "delay_seconds": delay_seconds}
     with conn.transaction():
-        conn.execute(SQL["settle_drop"], given)
+        conn.execute(SQL["settle_drop"], values)
         if is_dropped and drop.unpublishing_id is not None:
             complete_unpublishings(conn, [drop.unpublishing_id])

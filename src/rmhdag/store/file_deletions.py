@@ -56,12 +56,12 @@ def has_due(conn: Conn) -> bool:
 
 @commit_site
 def claim_deletions(conn: Conn, *, limit: int, lease_seconds: float) -> list[ClaimedDeletion]:
-    given = {"limit": limit, "lease_seconds": lease_seconds}
-    return [ClaimedDeletion(*row) for row in conn.execute(SQL["claim_deletions"], given).fetchall()]
+    values = {"limit": limit, "lease_seconds": lease_seconds}
+    return [ClaimedDeletion(*row) for row in conn.execute(SQL["claim_deletions"], values).fetchall()]
 
 
 def needed_places(conn: Conn, claimed: Sequence[ClaimedDeletion]) -> set[str]:
-    return {row[0] for row in conn.execute(SQL["needed_places"], {"files": [one.file_id for one in claimed]})}
+    return {row[0] for row in conn.execute(SQL["needed_places"], {"files": [claim.file_id for claim in claimed]})}
 
 
 @commit_site
@@ -69,20 +69,20 @@ def settle_deletions(conn: Conn, tried: Sequence[TriedDeletion]) -> int:
     """How many were still ours. What is dead becomes a dead letter, in the same transaction."""
     rows = [
         DeletionTry(
-            file_id=one.claimed.file_id,
-            lease_epoch=one.claimed.lease_epoch,
-            status=one.status,
-            delay_seconds=one.delay_seconds,
-            error=one.error,
+            file_id=deletion.claimed.file_id,
+            lease_epoch=deletion.claimed.lease_epoch,
+            status=deletion.status,
+            delay_seconds=deletion.delay_seconds,
+            error=deletion.error,
         )
-        for one in tried
+        for deletion in tried
     ]
     with conn.transaction():
         settled = {row[0] for row in conn.execute(SQL["settle_deletions"], {"tries": encode_rows(rows)}).fetchall()}
-        for one in tried:
-            if one.status is DeletionStatus.DEAD and one.claimed.file_id in settled:
-                _bury(conn, one)
-        complete_unpublishings(conn, [one.claimed.unpublishing_id for one in tried])
+        for deletion in tried:
+            if deletion.status is DeletionStatus.DEAD and deletion.claimed.file_id in settled:
+                _bury(conn, deletion)
+        complete_unpublishings(conn, [deletion.claimed.unpublishing_id for deletion in tried])
     return len(settled)
 
 
@@ -90,14 +90,14 @@ def keep_files(conn: Conn, files: Sequence[str], job_id: str, node_id: str) -> s
     """Within the transaction that records files at these places, after it has written their rows. The name of a file
     that this node cannot rely on.
     """
-    given = {"files": list(files), "job_id": job_id, "node_id": node_id}
+    values = {"files": list(files), "job_id": job_id, "node_id": node_id}
     # Nearly always none: one statement is all that it costs.
-    if conn.execute(SQL["find_deletions"], given).fetchone() is None:
+    if conn.execute(SQL["find_deletions"], values).fetchone() is None:
         return None
-    kept = conn.execute(SQL["keep_files"], given).fetchall()
-    if kept:
-        complete_unpublishings(conn, [row[0] for row in kept])
-    row = conn.execute(SQL["vanished_files"], given).fetchone()
+    rows = conn.execute(SQL["keep_files"], values).fetchall()
+    if rows:
+        complete_unpublishings(conn, [row[0] for row in rows])
+    row = conn.execute(SQL["vanished_files"], values).fetchone()
     return None if row is None else str(row[0])
 
 
@@ -111,15 +111,15 @@ def complete_unpublishings(conn: Conn, unpublishings: Sequence[str]) -> None:
     conn.execute(SQL["complete_unpublishings"], {"unpublishings": sorted(set(unpublishings))})
 
 
-def _bury(conn: Conn, one: TriedDeletion) -> None:
-    claimed = one.claimed
+def _bury(conn: Conn, deletion: TriedDeletion) -> None:
+    claimed = deletion.claimed
     text = orjson.dumps([claimed.file_id, claimed.lease_epoch])
     place = {"zone": claimed.zone, "container": claimed.container, "path": claimed.path, "file_id": claimed.file_id}
-    given = {
+    values = {
         "letter": f"dl-{hashlib.sha256(text).hexdigest()[:56]}",
         "namespace": claimed.namespace,
         "reason": REASON,
-        "error": one.error,
+        "error": deletion.error,
         "body": orjson.dumps(place).decode(),
     }
-    conn.execute(SQL["bury_deletion"], given)
+    conn.execute(SQL["bury_deletion"], values)

@@ -101,28 +101,30 @@ def publish(conn: Conn, publications: Sequence[Publication]) -> None:
     """Within the transaction that holds the jobs. Raises PublishFailed for what would fail again in the same way."""
     # When the pipeline is left, every statement has been answered.
     with told_apart(), conn.pipeline():
-        rows = conn.execute(SQL["revisions_of_jobs"], {"jobs": [one.job_id for one in publications]}).fetchall()
+        rows = conn.execute(
+            SQL["revisions_of_jobs"], {"jobs": [publication.job_id for publication in publications]}
+        ).fetchall()
         owners = {row[0]: _Owner(*row) for row in rows}
-        for one in publications:
-            owner = owners[one.job_id]
+        for publication in publications:
+            owner = owners[publication.job_id]
             if owner.revision is None:
                 owner = owner._replace(asset_id=None)
-            _put_rows(conn, owner, one)
-            _put_tables(conn, owner, one)
-            _put_stac(conn, owner, one)
-            _put_reviews(conn, owner, one)
-            for record in one.records:
+            _put_rows(conn, owner, publication)
+            _put_tables(conn, owner, publication)
+            _put_stac(conn, owner, publication)
+            _put_reviews(conn, owner, publication)
+            for record in publication.records:
                 if isinstance(record, ExternalPromotionRecord):
                     _promote(conn, owner, record)
                 elif isinstance(record, UnpublishRecord):
-                    _unpublish(conn, owner, one.node_id, record)
+                    _unpublish(conn, owner, publication.node_id, record)
 
 
 def take_over(conn: Conn, begun: TakeOver) -> None:
     """The records of what a rerun does not do again, for its own revision."""
-    given = {"job_id": begun.job_id, "nodes": list(begun.nodes), "fan_outs": list(begun.fan_outs)}
+    values = {"job_id": begun.job_id, "nodes": list(begun.nodes), "fan_outs": list(begun.fan_outs)}
     for name in ("take_over_blobs", "take_over_lineage", "take_over_entries"):
-        conn.execute(SQL[name], given)
+        conn.execute(SQL[name], values)
     take_over_items(conn, *begun)
     take_over_tables(conn, *begun)
 
@@ -130,16 +132,16 @@ def take_over(conn: Conn, begun: TakeOver) -> None:
 def put_in_catalogue(conn: Conn, kind: CatalogueKind, changes: Sequence[EntryChange]) -> None:
     """Within the caller's transaction. Of two changes of one thing the later one counts."""
     newest = {
-        (one.namespace, one.collection_id, one.item_id): one._replace(body={}) if one.removed else one
-        for one in sorted(changes, key=lambda one: one.item_id != "")
+        (change.namespace, change.collection_id, change.item_id): change._replace(body={}) if change.removed else change
+        for change in sorted(changes, key=lambda change: change.item_id != "")
     }
-    for one in newest.values():
-        _check_ids(kind, one.namespace, one.collection_id, one.item_id)
+    for change in newest.values():
+        _check_ids(kind, change.namespace, change.collection_id, change.item_id)
     with told_apart():
         for bite, text in in_bites(newest.values()):
             conn.execute(SQL["put_entries"], {"rows": text})
             if kind is CatalogueKind.PGSTAC:
-                put_in_pgstac(conn, [(one.namespace, one.collection_id, one.item_id) for one in bite])
+                put_in_pgstac(conn, [(change.namespace, change.collection_id, change.item_id) for change in bite])
 
 
 @contextmanager
@@ -247,8 +249,8 @@ def _put_tables(conn: Conn, owner: _Owner, publication: Publication) -> None:
 def _promote(conn: Conn, owner: _Owner, record: ExternalPromotionRecord) -> None:
     # Until the call is written down, nobody revokes what it announces.
     lock_asset(conn, owner.namespace, record.asset_id)
-    given = {"namespace": owner.namespace, "asset_id": record.asset_id, "revision": record.revision}
-    row = conn.execute(SQL["promotable_revision"], given).fetchone()
+    values = {"namespace": owner.namespace, "asset_id": record.asset_id, "revision": record.revision}
+    row = conn.execute(SQL["promotable_revision"], values).fetchone()
     if row is None:
         which = "no revision that is served" if record.revision is None else f"no served revision {record.revision}"
         raise PublishFailed(f"asset {record.asset_id} has {which}: only that is promoted")
@@ -289,7 +291,7 @@ def _unpublish(conn: Conn, owner: _Owner, node_id: str, record: UnpublishRecord)
             return
         asset_id, revision = place
     assert asset_id is not None, "the record names one of the three"
-    wanted = Unpublish(
+    request = Unpublish(
         owner.namespace,
         asset_id,
         revision,
@@ -299,7 +301,7 @@ def _unpublish(conn: Conn, owner: _Owner, node_id: str, record: UnpublishRecord)
         f"{owner.job_id}/{node_id}",
     )
     try:
-        unpublish_within(conn, wanted, dry_run=record.dry_run)
+        unpublish_within(conn, request, dry_run=record.dry_run)
     except Refusal as refusal:
         raise PublishFailed(f"{refusal.message}. {refusal.remedy or ''}".strip()) from None
 

@@ -47,29 +47,29 @@ def stage_items(conn: Conn, kind: CatalogueKind, items: Sequence[StagedItem]) ->
     for bite, text in in_bites(items):
         conn.execute(SQL["stage_items"], {"rows": text})
         if kind is CatalogueKind.PGSTAC:
-            rehearse_items(conn, [one[:5] for one in bite])
+            rehearse_items(conn, [item[:5] for item in bite])
         _wait(conn)
 
 
 def take_over_items(conn: Conn, job_id: str, nodes: Sequence[str], fan_outs: Sequence[str]) -> None:
     """What a rerun does not do again belongs to its revision too."""
-    given = {"job_id": job_id, "nodes": list(nodes), "fan_outs": list(fan_outs)}
-    row = conn.execute(SQL["rerun_revisions"], given).fetchone()
+    values = {"job_id": job_id, "nodes": list(nodes), "fan_outs": list(fan_outs)}
+    row = conn.execute(SQL["rerun_revisions"], values).fetchone()
     if row is not None:
         for items in _ranges(conn, [RevisionKey(*row[:3])]):
-            conn.execute(SQL["copy_items"], items._asdict() | given | {"to_revision": row[3]})
+            conn.execute(SQL["copy_items"], items._asdict() | values | {"to_revision": row[3]})
             _wait(conn)
-        conn.execute(SQL["take_over_shown_entries"], given)
+        conn.execute(SQL["take_over_shown_entries"], values)
 
 
 def copy_items(conn: Conn, key: RevisionKey, of: int) -> None:
     """All items of an earlier revision, for a new one that no job makes."""
-    given = {"to_revision": key.revision, "job_id": None, "nodes": None, "fan_outs": None}
+    values = {"to_revision": key.revision, "job_id": None, "nodes": None, "fan_outs": None}
     earlier = key._replace(revision=of)
     for items in _ranges(conn, [earlier]):
-        conn.execute(SQL["copy_items"], items._asdict() | given)
+        conn.execute(SQL["copy_items"], items._asdict() | values)
         _wait(conn)
-    conn.execute(SQL["copy_kept_catalogue"], earlier._asdict() | given)
+    conn.execute(SQL["copy_kept_catalogue"], earlier._asdict() | values)
 
 
 def show_current(conn: Conn, completed: Sequence[CompletedRevision]) -> None:
@@ -77,14 +77,16 @@ def show_current(conn: Conn, completed: Sequence[CompletedRevision]) -> None:
 
     After the assets' rows say which revision is current, and under their locks.
     """
-    rows = conn.execute(SQL["revisions_to_show"], {"revisions": encode_rows(one.key for one in completed)}).fetchall()
+    rows = conn.execute(
+        SQL["revisions_to_show"], {"revisions": encode_rows(revision.key for revision in completed)}
+    ).fetchall()
     if not rows:
         return
     keys = [RevisionKey(*row) for row in rows]
     revisions = {"revisions": encode_rows(keys)}
     conn.execute(SQL["keep_shown_entries"], revisions)
     conn.execute(SQL["withdraw_older_entries"], revisions)
-    in_pgstac = {one.key for one in completed if one.catalogue is CatalogueKind.PGSTAC}
+    in_pgstac = {revision.key for revision in completed if revision.catalogue is CatalogueKind.PGSTAC}
     for key in in_pgstac.intersection(keys):
         hide_removed(conn, key.namespace, key.asset_id)
     for items in _ranges(conn, keys):
@@ -104,8 +106,8 @@ def withdraw_asset(conn: Conn, namespace: str, asset_id: str, catalogue: Catalog
 
 
 def _ranges(conn: Conn, keys: Sequence[RevisionKey]) -> list[ItemRange]:
-    given = {"revisions": encode_rows(keys), "range_bytes": RANGE_BYTES}
-    return [ItemRange(*row) for row in conn.execute(SQL["item_ranges"], given).fetchall()]
+    values = {"revisions": encode_rows(keys), "range_bytes": RANGE_BYTES}
+    return [ItemRange(*row) for row in conn.execute(SQL["item_ranges"], values).fetchall()]
 
 
 def _wait(conn: Conn) -> None:

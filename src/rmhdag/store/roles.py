@@ -72,9 +72,9 @@ def are_granted(conn: Conn, schema: str, roles: Roles) -> bool:
         )
         FROM pg_roles AS r
         WHERE r.rolname = ANY(%(roles)s)"""
-    given = {"schema": schema, "roles": list(roles), "app": roles.app, "meta": SchemaMeta.table.name}
+    values = {"schema": schema, "roles": list(roles), "app": roles.app, "meta": SchemaMeta.table.name}
     try:
-        return conn.execute(query, given).fetchone() == (True,)
+        return conn.execute(query, values).fetchone() == (True,)
     except psycopg.errors.UndefinedObject:  # the role, in has_table_privilege
         return False
 
@@ -117,15 +117,15 @@ def grant_statements(schema: str, roles: Roles) -> list[str]:
 def _missing(conn: Conn, roles: Sequence[str]) -> list[str]:
     query = """SELECT rolname, rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls FROM pg_roles
         WHERE rolname = ANY(%s)"""
-    found = dict(conn.execute(query, [list(roles)]).fetchall())
-    for role, is_powerful in found.items():
+    rights = dict(conn.execute(query, [list(roles)]).fetchall())
+    for role, is_powerful in rights.items():
         if is_powerful:
             raise RolesRefused(
                 f"role {role} exists and may do more than work with tables",
                 f"Run `ALTER ROLE {role} NOSUPERUSER NOCREATEROLE NOCREATEDB NOREPLICATION NOBYPASSRLS` "
                 "as a superuser, or choose other names by --prefix.",
             )
-    return [role for role in roles if role not in found]
+    return [role for role in roles if role not in rights]
 
 
 def _check_owner(conn: Conn, schema: str) -> None:

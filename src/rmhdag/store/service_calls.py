@@ -160,15 +160,15 @@ def settle_calls(conn: Conn, tried: Sequence[TriedCall]) -> set[str]:
 
 def announced_revisions(conn: Conn, namespace: str, asset_id: str) -> list[int]:
     """Those of an asset that services know of, or may know of."""
-    given = {"namespace": namespace, "asset_id": asset_id}
-    return [row[0] for row in conn.execute(SQL["announced_revisions"], given).fetchall()]
+    values = {"namespace": namespace, "asset_id": asset_id}
+    return [row[0] for row in conn.execute(SQL["announced_revisions"], values).fetchall()]
 
 
 def retry_call(conn: Conn, namespace: str, call_id: str) -> bool:
     """Within the caller's transaction: a dead one gets another chance, unless what it announces was withdrawn."""
-    given = {"namespace": namespace, "call_id": call_id}
-    conn.execute(SQL["lock_asset_of_call"], given)
-    return conn.execute(SQL["retry_call"], given).rowcount == 1
+    values = {"namespace": namespace, "call_id": call_id}
+    conn.execute(SQL["lock_asset_of_call"], values)
+    return conn.execute(SQL["retry_call"], values).rowcount == 1
 
 
 def list_calls(

@@ -177,23 +177,23 @@ def _attempt(
             pipeline.sync()
             locked, consumed = _read_fence(answer.fetchone())
             lost = {job.job_id for job in held} - locked
-            wanted = writes(locked)
+            batch = writes(locked)
             torn = {job_id for number, job_id in inbox if job_id in locked and str(number) not in consumed}
-            if wanted.revoked:
-                torn |= _overtaken(conn, wanted.revoked, set(consumed.values()))
+            if batch.revoked:
+                torn |= _overtaken(conn, batch.revoked, set(consumed.values()))
             if torn or not locked:
                 return lost, torn
-            encoded = _Encoded(wanted)
-            changes_assets = wanted.publications or wanted.revisions or wanted.opened_reviews or wanted.decisions
+            encoded = _Encoded(batch)
+            changes_assets = batch.publications or batch.revisions or batch.opened_reviews or batch.decisions
             if encoded.size_bytes > PIPELINE_BYTES or changes_assets:
                 large = encoded
             else:
-                _write(conn, me, now, wanted, encoded)
+                _write(conn, me, now, batch, encoded)
                 reach("settle.before_commit")
                 conn.execute("COMMIT")
                 pipeline.sync()
         if large is not None:
-            _write(conn, me, now, wanted, large)
+            _write(conn, me, now, batch, large)
             reach("settle.before_commit")
             conn.execute("COMMIT")
         reach("settle.after_commit")
@@ -211,7 +211,7 @@ def _read_fence(row: tuple[str | None, str | None] | None) -> tuple[set[str], di
     return set((jobs or "").split()), dict([entry.split(":", 1) for entry in (entries or "").split()])
 
 
-def _overtaken(conn: Conn, revoked: Sequence[RevokedTask], heard: set[str]) -> set[str]:
+def _overtaken(conn: Conn, revoked: Sequence[RevokedTask], consumed: set[str]) -> set[str]:
     """Jobs that gave up on a task too early: it has reported, unheard so far, or runs under a newer lease.
 
     Two statements: the first waits for a report under way, and only the snapshot of the second shows what it wrote.
@@ -220,7 +220,7 @@ def _overtaken(conn: Conn, revoked: Sequence[RevokedTask], heard: set[str]) -> s
     leases = conn.execute(SQL["lock_tasks"], tasks, prepare=True)
     reports = conn.execute(SQL["reported_tasks"], tasks, prepare=True)
     current = dict(leases.fetchall())
-    reported = {row[0] for row in reports.fetchall()} - heard
+    reported = {row[0] for row in reports.fetchall()} - consumed
     return {
         task.job_id
         for task in revoked

@@ -94,11 +94,11 @@ class Preview(NamedTuple):
 
     @property
     def numbers(self) -> list[int]:
-        return [one.revision for one in self.revisions]
+        return [state.revision for state in self.revisions]
 
     @property
     def approved(self) -> list[int]:
-        return [one.revision for one in self.revisions if one.review_state == ApprovalState.APPROVED]
+        return [state.revision for state in self.revisions if state.review_state == ApprovalState.APPROVED]
 
     @property
     def deleted_files(self) -> list[OwnFile]:
@@ -140,8 +140,8 @@ class UnpublishConflict(Refusal):
 
 def find_by_item(conn: Conn, namespace: str, collection_id: str, item_id: str) -> tuple[str, int] | None:
     """Asset and revision of an item; None if none of them has it."""
-    given = {"namespace": namespace, "collection_id": collection_id, "item_id": item_id}
-    row = conn.execute(SQL["find_by_item"], given).fetchone()
+    values = {"namespace": namespace, "collection_id": collection_id, "item_id": item_id}
+    row = conn.execute(SQL["find_by_item"], values).fetchone()
     return None if row is None else (row[0], row[1])
 
 
@@ -170,29 +170,29 @@ def find_by_table(conn: Conn, namespace: str, record: UnpublishRecord, issued_by
     return None
 
 
-def preview(conn: Conn, wanted: Unpublish) -> Preview:
+def preview(conn: Conn, request: Unpublish) -> Preview:
     """Every file and item that would go, of approved content too. Raises NothingToUnpublish, UnpublishConflict."""
-    where: dict[str, Any] = {"namespace": wanted.namespace, "asset_id": wanted.asset_id, "revision": wanted.revision}
+    where: dict[str, Any] = {"namespace": request.namespace, "asset_id": request.asset_id, "revision": request.revision}
     asset = conn.execute(SQL["asset"], where).fetchone()
     if asset is None:
-        raise NothingToUnpublish(wanted.asset_id, None)
+        raise NothingToUnpublish(request.asset_id, None)
     current, is_busy, job_id = asset
     chosen = [RevisionState(*row) for row in conn.execute(SQL["revisions"], where).fetchall()]
     if not chosen:
-        raise NothingToUnpublish(wanted.asset_id, wanted.revision)
+        raise NothingToUnpublish(request.asset_id, request.revision)
     if is_busy:
         raise UnpublishConflict(
             "asset_processing",
-            f"asset {wanted.asset_id} is being processed; it cannot be unpublished now",
+            f"asset {request.asset_id} is being processed; it cannot be unpublished now",
             f"Wait for its end, or cancel job {job_id}.",
         )
-    left = [one for one in chosen if one.unpublished_at is None]
-    where["revisions"] = [one.revision for one in left]
+    remaining = [state for state in chosen if state.unpublished_at is None]
+    where["revisions"] = [state.revision for state in remaining]
     files, blob_ids = _files(conn, where)
     return Preview(
-        wanted.asset_id,
+        request.asset_id,
         current,
-        left,
+        remaining,
         files,
         read_all(conn, UnpublishedItem, SQL["items"], where),
         read_all(conn, PromotedPlace, SQL["places_outside"], where),
@@ -217,8 +217,8 @@ def _files(conn: Conn, where: dict[str, Any]) -> tuple[list[OwnFile], list[str]]
     conn.execute("CLOSE own_files", prepare=False)
     owners: dict[FilePlace, str] = {}
     for places in _pieces(sorted(own)):
-        given = {**where, "places": encode_rows(places)}
-        owners.update({FilePlace(*row[:3]): row[3] for row in conn.execute(SQL["other_owners"], given).fetchall()})
+        values = {**where, "places": encode_rows(places)}
+        owners.update({FilePlace(*row[:3]): row[3] for row in conn.execute(SQL["other_owners"], values).fetchall()})
     return [OwnFile(*place, *own[place], owners.get(place)) for place in sorted(own)], blob_ids
 
 
@@ -227,65 +227,65 @@ def _pieces(rows: list[Row]) -> Iterator[list[Row]]:
 
 
 @commit_site
-def unpublish(conn: Conn, wanted: Unpublish) -> Unpublished:
+def unpublish(conn: Conn, request: Unpublish) -> Unpublished:
     """In a transaction of its own. A repetition finds nothing left to do. Raises NothingToUnpublish,
     UnpublishConflict.
     """
     with conn.transaction():
-        return unpublish_within(conn, wanted)
+        return unpublish_within(conn, request)
 
 
-def unpublish_within(conn: Conn, wanted: Unpublish, *, dry_run: bool = False) -> Unpublished:
+def unpublish_within(conn: Conn, request: Unpublish, *, dry_run: bool = False) -> Unpublished:
     """Within the caller's transaction. With `dry_run` only the preview is written down."""
     if dry_run:
-        seen = preview(conn, wanted)
-        return Unpublished(seen, UnpublishingStatus.DRY_RUN, _write_down(conn, wanted, seen, dry_run=True), [])
+        content = preview(conn, request)
+        return Unpublished(content, UnpublishingStatus.DRY_RUN, _write_down(conn, request, content, dry_run=True), [])
     # Before the asset: publishing takes these locks in this order.
     conn.execute(LOCK_FILES)
-    if assets.lock_asset(conn, wanted.namespace, wanted.asset_id) is None:
-        raise NothingToUnpublish(wanted.asset_id, None)
-    seen = preview(conn, wanted)
-    if not seen.revisions:
-        return Unpublished(seen, None, {}, [])
-    if seen.approved and not wanted.force:
+    if assets.lock_asset(conn, request.namespace, request.asset_id) is None:
+        raise NothingToUnpublish(request.asset_id, None)
+    content = preview(conn, request)
+    if not content.revisions:
+        return Unpublished(content, None, {}, [])
+    if content.approved and not request.force:
         raise UnpublishConflict(
             "approved_content",
-            f"revision {seen.approved[0]} of asset {wanted.asset_id} is approved",
+            f"revision {content.approved[0]} of asset {request.asset_id} is approved",
             "Revoke it first, or repeat the call with `force: true`, which revokes it.",
         )
-    ids = _write_down(conn, wanted, seen, dry_run=False)
-    given: dict[str, Any] = {
-        "namespace": wanted.namespace,
-        "asset_id": wanted.asset_id,
-        "revisions": seen.numbers,
-        "by": wanted.issued_by,
-        "reason": wanted.reason or "unpublished",
+    ids = _write_down(conn, request, content, dry_run=False)
+    values: dict[str, Any] = {
+        "namespace": request.namespace,
+        "asset_id": request.asset_id,
+        "revisions": content.numbers,
+        "by": request.issued_by,
+        "reason": request.reason or "unpublished",
     }
     for name in ("mark_revisions", "close_approvals"):
-        conn.execute(SQL[name], given)
-    for blob_ids in _pieces(seen.blob_ids):
+        conn.execute(SQL[name], values)
+    for blob_ids in _pieces(content.blob_ids):
         conn.execute(SQL["mark_blobs"], {"blob_ids": blob_ids})
-    for files in _pieces(seen.deleted_files):
+    for files in _pieces(content.deleted_files):
         doomed = (
-            DoomedFile(file_id_of(wanted.namespace, *file[:3]), wanted.namespace, *file[:3], ids[file.revision])
+            DoomedFile(file_id_of(request.namespace, *file[:3]), request.namespace, *file[:3], ids[file.revision])
             for file in files
         )
         for _, text in in_bites(doomed):
             conn.execute(SQL["delete_files"], {"rows": text})
-    for number in seen.numbers:
-        drop_tables(conn, RevisionKey(wanted.namespace, wanted.asset_id, number), ids[number])
-    _show_what_is_left(conn, wanted, seen)
+    for number in content.numbers:
+        drop_tables(conn, RevisionKey(request.namespace, request.asset_id, number), ids[number])
+    _show_what_is_left(conn, request, content)
     notices = []
-    for number in seen.numbers:
+    for number in content.numbers:
         notices += announce_withdrawal(
-            conn, RevisionKey(wanted.namespace, wanted.asset_id, number), requested_by=wanted.issued_by
+            conn, RevisionKey(request.namespace, request.asset_id, number), requested_by=request.issued_by
         )
-    artifacts = _artifacts(seen)
-    for one in seen.revisions:
-        _audit(conn, wanted, seen, one, ids[one.revision], artifacts[one.revision])
-    has_work = bool(seen.deleted_files or seen.tables)
+    artifacts = _artifacts(content)
+    for state in content.revisions:
+        _audit(conn, request, content, state, ids[state.revision], artifacts[state.revision])
+    has_work = bool(content.deleted_files or content.tables)
     status = UnpublishingStatus.PENDING if has_work else UnpublishingStatus.COMPLETED
-    return Unpublished(seen, status, ids, notices)
+    return Unpublished(content, status, ids, notices)
 
 
 def list_unpublishings(
@@ -298,60 +298,65 @@ def list_unpublishings(
     limit: int = 50,
 ) -> list[UnpublishingView]:
     """Newest first; `before` is where the page before ended."""
-    given: dict[str, Any] = {"namespace": namespace, "asset_id": asset_id, "previews_too": previews_too, "limit": limit}
-    given["before_at"], given["before_id"] = before or (None, None)
-    return read_all(conn, UnpublishingView, SQL["list"], given)
+    values: dict[str, Any] = {
+        "namespace": namespace,
+        "asset_id": asset_id,
+        "previews_too": previews_too,
+        "limit": limit,
+    }
+    values["before_at"], values["before_id"] = before or (None, None)
+    return read_all(conn, UnpublishingView, SQL["list"], values)
 
 
-def _show_what_is_left(conn: Conn, wanted: Unpublish, seen: Preview) -> None:
+def _show_what_is_left(conn: Conn, request: Unpublish, content: Preview) -> None:
     """The asset as its other revisions make it; the relay of the catalogue does the rest."""
-    show_revision(conn, RevisionKey(wanted.namespace, wanted.asset_id, seen.numbers[-1]))
-    line = assets.find_asset(conn, wanted.namespace, wanted.asset_id)
+    show_revision(conn, RevisionKey(request.namespace, request.asset_id, content.numbers[-1]))
+    line = assets.find_asset(conn, request.namespace, request.asset_id)
     assert line is not None, "it is locked"
     if line.current_revision is None:
-        withdraw_asset(conn, wanted.namespace, wanted.asset_id)
-    elif line.current_revision != seen.current_revision:
-        key = RevisionKey(wanted.namespace, wanted.asset_id, line.current_revision)
+        withdraw_asset(conn, request.namespace, request.asset_id)
+    elif line.current_revision != content.current_revision:
+        key = RevisionKey(request.namespace, request.asset_id, line.current_revision)
         show_current(conn, [CompletedRevision(key)])
 
 
-def _write_down(conn: Conn, wanted: Unpublish, seen: Preview, *, dry_run: bool) -> dict[int, str]:
+def _write_down(conn: Conn, request: Unpublish, content: Preview, *, dry_run: bool) -> dict[int, str]:
     ids: dict[int, str] = {}
-    for number, found in _artifacts(seen).items():
-        has_tables = any(table.revision == number for table in seen.tables)
-        status = UnpublishingStatus.PENDING if found["files"] or has_tables else UnpublishingStatus.COMPLETED
-        place = (wanted.namespace, wanted.asset_id, number)
-        ids[number] = new_id() if wanted.owner is None else unpublishing_id_of(wanted.owner, *place)
-        given = {
+    for number, artifacts in _artifacts(content).items():
+        has_tables = any(table.revision == number for table in content.tables)
+        status = UnpublishingStatus.PENDING if artifacts["files"] or has_tables else UnpublishingStatus.COMPLETED
+        place = (request.namespace, request.asset_id, number)
+        ids[number] = new_id() if request.owner is None else unpublishing_id_of(request.owner, *place)
+        values = {
             "unpublishing_id": ids[number],
-            "namespace": wanted.namespace,
-            "asset_id": wanted.asset_id,
+            "namespace": request.namespace,
+            "asset_id": request.asset_id,
             "revision": number,
             "status": UnpublishingStatus.DRY_RUN if dry_run else status,
-            "forced": wanted.force,
-            "by": wanted.issued_by,
-            "reason": wanted.reason,
-            "artifacts": orjson.dumps(found).decode(),
+            "forced": request.force,
+            "by": request.issued_by,
+            "reason": request.reason,
+            "artifacts": orjson.dumps(artifacts).decode(),
         }
-        conn.execute(SQL["insert_unpublishing"], given)
+        conn.execute(SQL["insert_unpublishing"], values)
     return ids
 
 
-def _artifacts(seen: Preview) -> dict[int, dict[str, Any]]:
+def _artifacts(content: Preview) -> dict[int, dict[str, Any]]:
     """By revision."""
-    files: dict[int, list[OwnFile]] = {number: [] for number in seen.numbers}
-    for file in seen.files:
+    files: dict[int, list[OwnFile]] = {number: [] for number in content.numbers}
+    for file in content.files:
         files[file.revision].append(file)
-    return {number: _artifacts_of(seen, number, files[number]) for number in seen.numbers}
+    return {number: _artifacts_of(content, number, files[number]) for number in content.numbers}
 
 
-def _artifacts_of(seen: Preview, number: int, files: list[OwnFile]) -> dict[str, Any]:
+def _artifacts_of(content: Preview, number: int, files: list[OwnFile]) -> dict[str, Any]:
     """Everything is counted, and the first of each kind are named."""
     deleted = [file for file in files if file.also_of is None]
     shared = [file for file in files if file.also_of is not None]
-    items = [item for item in seen.items if item.revision == number]
-    outside = [place for place in seen.outside if place.revision == number]
-    tables = [table for table in seen.dropped_tables if table.revision == number]
+    items = [item for item in content.items if item.revision == number]
+    outside = [place for place in content.outside if place.revision == number]
+    tables = [table for table in content.dropped_tables if table.revision == number]
     return {
         "files": len(deleted),
         "bytes": sum(file.size_bytes for file in deleted),
@@ -373,23 +378,28 @@ def _place(file: OwnFile) -> str:
 
 
 def _audit(
-    conn: Conn, wanted: Unpublish, seen: Preview, one: RevisionState, unpublishing_id: str, found: dict[str, Any]
+    conn: Conn,
+    request: Unpublish,
+    content: Preview,
+    state: RevisionState,
+    unpublishing_id: str,
+    artifacts: dict[str, Any],
 ) -> None:
-    counts = {name: found[name] for name in ("files", "bytes", "shared_files", "tables", "items")}
+    counts = {name: artifacts[name] for name in ("files", "bytes", "shared_files", "tables", "items")}
     add_audit(
         conn,
-        wanted.namespace,
-        wanted.issued_by,
+        request.namespace,
+        request.issued_by,
         ACTION,
-        f"asset {wanted.asset_id}",
+        f"asset {request.asset_id}",
         before={
-            "revision": one.revision,
-            "status": one.status,
-            "review_state": one.review_state,
-            "clearance": one.clearance,
-            "content_hash": one.content_hash,
-            "was_current": one.revision == seen.current_revision,
+            "revision": state.revision,
+            "status": state.status,
+            "review_state": state.review_state,
+            "clearance": state.clearance,
+            "content_hash": state.content_hash,
+            "was_current": state.revision == content.current_revision,
         },
-        after={"unpublishing_id": unpublishing_id, "forced": wanted.force, **counts},
-        reason=wanted.reason,
+        after={"unpublishing_id": unpublishing_id, "forced": request.force, **counts},
+        reason=request.reason,
     )

@@ -45,7 +45,7 @@ class Bundle:
         if name not in self.names or media_type is None:
             return None
         accepted = set(re.findall(r"[a-z]+", accept_encoding.lower()))
-        encoding = next((one for one in ENCODINGS if one in accepted), None)
+        encoding = next((kind for kind in ENCODINGS if kind in accepted), None)
         return Asset(STATIC / (name + ENCODINGS.get(encoding or "", "")), media_type, encoding)
 
 

@@ -215,15 +215,15 @@ def list_jobs(
 def read_page(conn: Conn, namespace: str, filters: JobFilters, *, with_progress: bool) -> JobPage:
     """One line more than the page has is read."""
     lines = read_jobs(conn, namespace, filters)
-    shown = lines[: filters.limit - 1]
+    page = lines[: filters.limit - 1]
     progress = None
     if with_progress:
-        running = [line.job_id for line in shown if line.status is JobStatus.RUNNING][:MOST_PROGRESS]
+        running = [line.job_id for line in page if line.status is JobStatus.RUNNING][:MOST_PROGRESS]
         jobs = [find_job(conn, namespace, job_id) for job_id in running]
         progress = [job_progress(conn, job) for job in jobs if job is not None]
     is_last = len(lines) < filters.limit
-    cursor = None if is_last else write_cursor(shown[-1].created_at, shown[-1].job_id)
-    return JobPage(jobs=shown, next_cursor=cursor, progress=progress)
+    cursor = None if is_last else write_cursor(page[-1].created_at, page[-1].job_id)
+    return JobPage(jobs=page, next_cursor=cursor, progress=progress)
 
 
 @router.get("/jobs/counts")
@@ -241,7 +241,7 @@ def progress_of_jobs(
 ) -> JobProgressList:
     """How far several jobs are, for lists."""
     with api.connection() as conn:
-        jobs = [find_job(conn, caller.namespace, one) for one in dict.fromkeys(job_id) if is_id(one)]
+        jobs = [find_job(conn, caller.namespace, name) for name in dict.fromkeys(job_id) if is_id(name)]
         return JobProgressList(jobs=[job_progress(conn, job) for job in jobs if job is not None])
 
 

@@ -58,10 +58,10 @@ def node_metrics(
 ) -> NodeMetricsList:
     """Of the jobs that finished in the period, all versions together; children are counted under their fan-out."""
     with api.connection() as conn:
-        found = views.node_metrics(conn, caller.namespace, workflow_id, days)
-        if not found.nodes and workflows.current_workflow(conn, caller.namespace, workflow_id) is None:
+        figures = views.node_metrics(conn, caller.namespace, workflow_id, days)
+        if not figures.nodes and workflows.current_workflow(conn, caller.namespace, workflow_id) is None:
             raise not_found(f"workflow {workflow_id}", remedy="`GET /api/v1/workflows` lists them.")
-        return found
+        return figures
 
 
 @router.get("/failures", summary="What jobs failed of")

@@ -49,7 +49,7 @@ def submit_request(
         return _preview(body, caller, api, key)
     api.submit_rate.take(caller.rate_name, 1)
     api.quotas.admit_jobs(caller.namespace, [body.input_params], [body.priority], key_priority=caller.max_priority)
-    wanted = _order_of(body, caller, key)
+    work = _order_of(body, caller, key)
 
     def admit(conn: Conn) -> None:
         if caller.is_client:
@@ -58,7 +58,7 @@ def submit_request(
     def make(conn: Conn, complete: Completion) -> Ordered:
         return order(
             conn,
-            wanted,
+            work,
             namespace=caller.namespace,
             platforms=api.platforms.read(conn, caller.namespace),
             callback_rules=api.settings.callbacks.rules,
@@ -76,9 +76,9 @@ def submit_request(
 def _order_of(body: WorkOrderBody, caller: Caller, key: str | None) -> WorkOrder:
     check_submitter(caller, body.submitted_by)
     # The parameters are passed on as they are: dumping 400,000 of them would copy each one.
-    given = body.model_dump(exclude={"submitted_by", "idempotency_key", "input_params", "dry_run", "subscriber"})
+    fields = body.model_dump(exclude={"submitted_by", "idempotency_key", "input_params", "dry_run", "subscriber"})
     return WorkOrder(
-        **given,
+        **fields,
         is_client=caller.is_client,
         subscriber=None if body.subscriber is None else body.subscriber.model_dump(exclude_none=True),
         input_params=body.input_params,
@@ -102,7 +102,7 @@ def _preview(body: WorkOrderBody, caller: Caller, api: Api, key: str | None) -> 
 def get_request(request_id: RequestName, caller: Reader, api: ApiContext) -> RequestView:
     """The status of an order, with its progress, result or error."""
     with api.connection() as conn:
-        found = read_request(conn, caller.namespace, request_id) if is_id(request_id) else None
-    if found is None:
+        request = read_request(conn, caller.namespace, request_id) if is_id(request_id) else None
+    if request is None:
         raise not_found(f"request {request_id!r}")
-    return found
+    return request

@@ -43,8 +43,8 @@ class BareHop:
             jobs.insert_jobs(self._conn, [row], "bench")
         (job,) = jobs.claim_unowned_jobs(self._conn, OWNER, 1)
         self._bell = Doorbell(dsn, SCHEMA, [queue_channel(workflows.QUEUE)])
-        told = {"dsn": dsn, "job_id": job.job_id, "owner_epoch": job.owner_epoch}
-        self._owner = spawn("bare_owner", told, server.folder / "processes.log")
+        values = {"dsn": dsn, "job_id": job.job_id, "owner_epoch": job.owner_epoch}
+        self._owner = spawn("bare_owner", values, server.folder / "processes.log")
         try:
             self._claimed = _claim(self._conn, self._bell, 30)
             self.sample(20)  # statements get prepared
@@ -95,9 +95,9 @@ def answer_reports(dsn: str, job_id: str, owner_epoch: int) -> None:
             bell.wait(1.0)
             now, entries = inbox.read_inbox(conn, OWNER, mark, 500)
         mark = max([mark, *(entry.inbox_id for entry in entries)])
-        told = [(entry.inbox_id, entry.job_id) for entry in entries]
+        consumed = [(entry.inbox_id, entry.job_id) for entry in entries]
         writes = _next_task(job_id, number)
-        settle(conn, OWNER, [HeldJob(job_id, owner_epoch)], told, now, always(writes))
+        settle(conn, OWNER, [HeldJob(job_id, owner_epoch)], consumed, now, always(writes))
 
 
 def _next_task(job_id: str, number: int) -> Writes:

@@ -68,9 +68,9 @@ def _drive(conn: Conn, stored: StoredWorkflow, length: int, number: int, mark: i
     held = [HeldJob(job.job_id, job.owner_epoch) for job in jobs.claim_unowned_jobs(conn, OWNER, BATCH)]
     for step, writes in enumerate(decided):
         now, entries = inbox.read_inbox(conn, OWNER, mark, 500)
-        told = [(entry.inbox_id, entry.job_id) for entry in entries]
+        consumed = [(entry.inbox_id, entry.job_id) for entry in entries]
         mark = max([mark, *(entry.inbox_id for entry in entries)])
-        settled = settle(conn, OWNER, held, told, now, always(writes))
+        settled = settle(conn, OWNER, held, consumed, now, always(writes))
         assert settled.written
         if step < length:
             claimed = tasks.claim_tasks(conn, WORKER, workflows.QUEUE, BATCH, _first_key(number, length, step))

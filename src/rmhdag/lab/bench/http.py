@@ -38,8 +38,8 @@ class HttpApi:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
-        told = {"dsn": self._rig.dsn, "schema_name": SCHEMA, "port": port, "quotas": UNLIMITED, **self._settings}
-        self._process = spawn("api", told, self._rig.log)
+        settings = {"dsn": self._rig.dsn, "schema_name": SCHEMA, "port": port, "quotas": UNLIMITED, **self._settings}
+        self._process = spawn("api", settings, self._rig.log)
         try:
             self._wait_until_it_answers()
         except BaseException:
@@ -54,10 +54,10 @@ class HttpApi:
         self._stop()
 
     def client(self) -> httpx.Client:
-        made = httpx.Client(
+        client = httpx.Client(
             base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=60, trust_env=False
         )
-        return self._clients.enter_context(made)
+        return self._clients.enter_context(client)
 
     def _wait_until_it_answers(self) -> None:
         deadline = time.monotonic() + START_SECONDS

@@ -77,11 +77,11 @@ def measure_api(server: Server, sizes: Sizes) -> Numbers:
         warm_up(rig)
         stored = rig.register(workflows.chain(sizes.chain_length))
         rate = median(sizes.chain_jobs / rig.seconds_for(stored, sizes.chain_jobs) for _ in range(3))
-        known, wanted = _job_ids(rig), _lists(rig)
+        job_ids, list_paths = _job_ids(rig), _lists(rig)
         with HttpApi(rig) as api, running(rig, stored, rate / 2) as load:
             client = api.client()
-            answers = {name: _times(client, _paths(name, known), sizes.api_calls) for name in ("job", *PARTS)}
-            lists = {name: _times(client, cycle([path]), sizes.list_calls) for name, path in wanted.items()}
+            answers = {name: _times(client, _paths(name, job_ids), sizes.api_calls) for name in ("job", *PARTS)}
+            lists = {name: _times(client, cycle([path]), sizes.list_calls) for name, path in list_paths.items()}
     return {
         "stored_jobs": sizes.stored_jobs,
         "tasks_per_second_alone": round(rate * sizes.chain_length),
@@ -136,7 +136,7 @@ def _times(client: httpx.Client, paths: Iterator[str], count: int) -> list[float
 @contextmanager
 def running(rig: Rig, stored: StoredWorkflow, jobs_per_second: float) -> Iterator[dict[str, float]]:
     """Jobs arrive evenly while the block runs; afterwards it tells how many, and in how many seconds they were done."""
-    told: dict[str, float] = {"jobs": 0, "seconds": 1}
+    progress: dict[str, float] = {"jobs": 0, "seconds": 1}
     over = threading.Event()
     submitted: list[str] = []
     failed: list[BaseException] = []
@@ -155,14 +155,14 @@ def running(rig: Rig, stored: StoredWorkflow, jobs_per_second: float) -> Iterato
     thread = threading.Thread(target=submit, name="load")
     thread.start()
     try:
-        yield told
+        yield progress
     finally:
         over.set()
         thread.join()
     if failed:
         raise failed[0]
     rig.wait_for(submitted, 120)
-    told["jobs"], told["seconds"] = len(submitted), time.monotonic() - began
+    progress["jobs"], progress["seconds"] = len(submitted), time.monotonic() - began
 
 
 def measure_submit(server: Server, sizes: Sizes) -> Numbers:

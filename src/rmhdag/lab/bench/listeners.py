@@ -86,7 +86,7 @@ class Listeners:
 def measure_listeners(server: Server, sizes: Sizes) -> Numbers:
     """Chains beside an API, with listeners and without; both begin with all jobs there and the orchestrator held."""
     count = 2 * sizes.chain_jobs
-    heard: list[int] = []
+    counts: list[int] = []
     with Rig(server, ttl_seconds=HOLD_SECONDS) as rig:
         warm_up(rig)
         stored = rig.register(workflows.chain(sizes.chain_length))
@@ -112,7 +112,7 @@ def measure_listeners(server: Server, sizes: Sizes) -> Numbers:
                         # Dashboards came after the jobs were made. The end of a stream looks like an event from afar.
                         expected = dashboards * 2 * count + _events_of(rig, watched) + len(watched)
                         wait_until(lambda: crowd.heard >= expected, 60, f"{expected} events are heard")
-                        heard.append(crowd.heard)
+                        counts.append(crowd.heard)
                 return count * sizes.chain_length / took
 
             compared = compare(lambda: run(0), lambda: run(sizes.listeners), sizes.pairs)
@@ -123,7 +123,7 @@ def measure_listeners(server: Server, sizes: Sizes) -> Numbers:
         "tasks_per_second": round(compared["second"], 1),
         "ratio": round(compared["ratio"], 3),
         "pairs": compared["pairs"],
-        "events_heard": heard,
+        "events_heard": counts,
     }
 
 

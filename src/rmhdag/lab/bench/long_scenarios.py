@@ -52,8 +52,8 @@ def measure_idle_jobs(server: Server, sizes: Sizes) -> Numbers:
         stored = full.register(workflows.idle())
         for _ in range(sizes.idle_jobs // 500):
             full.submit(stored, 500)
-        wanted = sizes.idle_jobs // 500 * 500
-        waiting = f"SELECT count(*) = {wanted} FROM dag_node_states WHERE node_id = 'wait' AND status = 'running'"
+        count = sizes.idle_jobs // 500 * 500
+        waiting = f"SELECT count(*) = {count} FROM dag_node_states WHERE node_id = 'wait' AND status = 'running'"
         full.wait_until(waiting, 300)
         time.sleep(2)
         cpu, began = full.orchestrator_cpu_seconds(), time.perf_counter()
@@ -119,14 +119,14 @@ def measure_retention(server: Server, sizes: Sizes) -> Numbers:
     rig.conn.execute(HISTORY.format(jobs=jobs, nodes=NODES_PER_JOB).encode())
     rig.conn.execute("VACUUM ANALYZE")
     rig.conn.execute("CHECKPOINT")
-    left = "SELECT (SELECT count(*) FROM dag_jobs WHERE workflow_id = 'old') + (SELECT count(*) FROM dag_pruned_jobs)"
+    query = "SELECT (SELECT count(*) FROM dag_jobs WHERE workflow_id = 'old') + (SELECT count(*) FROM dag_pruned_jobs)"
     with rig:
         warm_up(rig)
         stored = rig.register(workflows.chain(sizes.chain_length))
         tasks = sizes.chain_jobs * sizes.chain_length
         rates: list[float] = []
-        began, before = time.perf_counter(), _number(rig, left)
-        while _number(rig, left):
+        began, before = time.perf_counter(), _number(rig, query)
+        while _number(rig, query):
             rates.append(tasks / rig.seconds_for(stored, sizes.chain_jobs))
         seconds = time.perf_counter() - began
         alone = [tasks / rig.seconds_for(stored, sizes.chain_jobs) for _ in rates[:5]]

@@ -47,18 +47,18 @@ def _lines(tiles: int, differences: int, queue: str, name_characters: int) -> It
     yield f"defaults: {{queue: {queue}}}"
     yield f'outputs: {{picture: "{{{{ nodes.{name("mViewer")}.output.echoed_params.picture }}}}"}}'
     yield "nodes:"
-    for number, one in enumerate(projected):
-        yield from node(one, [], region='"{{ inputs.region }}"', tile=str(number))
-    for number, one in enumerate(fitted):
+    for number, image in enumerate(projected):
+        yield from node(image, [], region='"{{ inputs.region }}"', tile=str(number))
+    for number, image in enumerate(fitted):
         first = projected[number % tiles]
         second = projected[(number + 1 + number // tiles) % tiles]
         read = '"{{{{ nodes.{}.output.echoed_params.tile }}}}"'
-        yield from node(one, [first, second], first=read.format(first), second=read.format(second))
+        yield from node(image, [first, second], first=read.format(first), second=read.format(second))
     yield from node(name("mConcatFit"), fitted)
     yield from node(name("mBgModel"), [name("mConcatFit")])
-    for number, one in enumerate(corrected):
+    for number, image in enumerate(corrected):
         tile = f'"tile {{{{ nodes.{projected[number]}.output.echoed_params.tile }}}} of {tiles}"'
-        yield from node(one, [projected[number], name("mBgModel")], tile=tile)
+        yield from node(image, [projected[number], name("mBgModel")], tile=tile)
     yield from node(name("mImgtbl"), corrected)
     yield from node(name("mAdd"), [name("mImgtbl")])
     yield from node(name("mShrink"), [name("mAdd")])

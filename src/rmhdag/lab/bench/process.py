@@ -22,7 +22,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def spawn(
-    role: str, told: dict[str, Any], log: Path, module: str = "rmhdag.lab.bench.process"
+    role: str, instructions: dict[str, Any], log: Path, module: str = "rmhdag.lab.bench.process"
 ) -> subprocess.Popen[bytes]:
     """Start one. It dies with the *thread* that calls this: call it from one that lives as long as it should."""
     with log.open("ab") as output:
@@ -35,7 +35,7 @@ def spawn(
             start_new_session=True,
         )
     assert process.stdin is not None
-    process.stdin.write(json.dumps(told).encode())
+    process.stdin.write(json.dumps(instructions).encode())
     process.stdin.close()
     return process
 
@@ -52,24 +52,24 @@ def main(role: str, parent: int) -> None:
     # As in every process that the command starts (cli/main.py).
     gc.set_threshold(200_000, 20, 20)
     configure_logs()
-    told: dict[str, Any] = json.load(sys.stdin)
+    instructions: dict[str, Any] = json.load(sys.stdin)
     match role:
         case "orchestrator":
-            run_orchestrator(**told)
+            run_orchestrator(**instructions)
         case "worker":
-            run_worker(**told)
+            run_worker(**instructions)
         case "api":
             from rmhdag.lab.bench.http import serve
 
-            serve(**told)
+            serve(**instructions)
         case "gateway":
             from rmhdag.lab.bench.gateway import serve_gateway
 
-            serve_gateway(**told)
+            serve_gateway(**instructions)
         case "bare_owner":
             from rmhdag.lab.bench.bare_hop import answer_reports
 
-            answer_reports(**told)
+            answer_reports(**instructions)
         case _:
             sys.exit(f"there is no role {role!r}")
 

@@ -113,9 +113,9 @@ class Rig:
         self.conn.close()
 
     def start(self) -> None:
-        told = {"dsn": self.dsn, "schema": SCHEMA}
-        self.orchestrator = spawn("orchestrator", told | self._settings, self.log)
-        self.worker = spawn("worker", self._told_worker | told, self.log)
+        instructions = {"dsn": self.dsn, "schema": SCHEMA}
+        self.orchestrator = spawn("orchestrator", instructions | self._settings, self.log)
+        self.worker = spawn("worker", self._told_worker | instructions, self.log)
         self.wait_until("SELECT EXISTS (SELECT FROM dag_orchestrators) AND EXISTS (SELECT FROM dag_workers)", 30)
 
     def stop(self) -> None:
@@ -156,16 +156,16 @@ class Rig:
 
     def wait_for(self, job_ids: Sequence[str], timeout_seconds: float) -> None:
         """Until all have ended; a job that did not complete is a failure of the measurement."""
-        left = list(job_ids)
+        remaining = list(job_ids)
         began = time.monotonic()
         deadline = began + timeout_seconds
-        while left:
+        while remaining:
             # One look-up per poll: the last job that is still open is asked for until it ends.
             row = self.conn.execute(
-                "SELECT completed_at IS NULL FROM dag_jobs WHERE job_id = %s", [left[-1]]
+                "SELECT completed_at IS NULL FROM dag_jobs WHERE job_id = %s", [remaining[-1]]
             ).fetchone()
             if row is not None and not row[0]:
-                left.pop()
+                remaining.pop()
                 continue
             now = time.monotonic()
             if now > deadline:

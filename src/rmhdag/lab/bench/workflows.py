@@ -27,9 +27,9 @@ def chain(length: int) -> WorkflowDefinition:
     """Each node takes its parameter from the output of the one before."""
     nodes: dict[str, Node] = {}
     for index in range(length):
-        taken = f"{{{{ nodes.n{index - 1}.output.echoed_params.x }}}}" if index else 1
+        source = f"{{{{ nodes.n{index - 1}.output.echoed_params.x }}}}" if index else 1
         nodes[f"n{index}"] = TaskNode(
-            task=TaskSpec(handler="echo", queue=QUEUE, params={"x": taken}),
+            task=TaskSpec(handler="echo", queue=QUEUE, params={"x": source}),
             next=(f"n{index + 1}",) if index + 1 < length else (),
         )
     return _definition(f"chain_{length}", nodes)
@@ -60,7 +60,7 @@ def _definition(
             "workflow_id": workflow_id,
             "name": workflow_id,
             "nodes": {name: node.model_dump() for name, node in nodes.items()},
-            "inputs": {name: given.model_dump() for name, given in (inputs or {}).items()},
+            "inputs": {name: value.model_dump() for name, value in (inputs or {}).items()},
         }
     )
 

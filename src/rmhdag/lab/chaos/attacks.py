@@ -134,10 +134,12 @@ class Attacker:
         with self._lock:
             self._answers[attack][status] += 1
 
-    def _say(self, attack: str, client: httpx.Client, method: str, path: str, **given: Any) -> httpx.Response | None:
+    def _say(
+        self, attack: str, client: httpx.Client, method: str, path: str, **arguments: Any
+    ) -> httpx.Response | None:
         """Without an answer, the server hung up or took longer than anybody waits."""
         try:
-            answer = client.request(method, path, **given)
+            answer = client.request(method, path, **arguments)
         except httpx.HTTPError as error:
             self._note(attack, type(error).__name__)
             return None

@@ -330,11 +330,11 @@ class Campaign:
                 nemesis.look_after()
                 workload.finish()
                 open_jobs = [row[0] for row in conn.execute(SETTLEMENT["open_jobs"]).fetchall()]
-                left = conn.execute(SETTLEMENT["left_over"]).fetchone()
-                if not open_jobs and left == (0, 0):
+                remainder = conn.execute(SETTLEMENT["left_over"]).fetchone()
+                if not open_jobs and remainder == (0, 0):
                     return []
                 if time.monotonic() > deadline or checker.violations:
-                    self._log(f"{len(open_jobs)} jobs are open, {left} rows in queue and inbox")
+                    self._log(f"{len(open_jobs)} jobs are open, {remainder} rows in queue and inbox")
                     return open_jobs
                 time.sleep(0.1)
 
@@ -351,8 +351,16 @@ class Campaign:
         assert row is not None
         names = "jobs completed failed cancelled tasks leases_lost jobs_reclaimed nodes_lost dead_letters".split()
         violations = list(checker.violations)
-        lost = [one for one in violations if one.invariant in ("i1_none_vanishes", "i6_completed_means_a_result")]
-        twice = [one for one in violations if one.invariant in ("i6_one_result_per_node", "i9_nothing_completes_twice")]
+        lost = [
+            violation
+            for violation in violations
+            if violation.invariant in ("i1_none_vanishes", "i6_completed_means_a_result")
+        ]
+        twice = [
+            violation
+            for violation in violations
+            if violation.invariant in ("i6_one_result_per_node", "i9_nothing_completes_twice")
+        ]
         report: dict[str, Any] = {
             "ok": not violations and not stuck and not nemesis.unexpected,
             "seed": self._options.seed,
@@ -376,8 +384,8 @@ class Campaign:
                 "handed_over": _spread(conn, "jobs_handed_over"),
             },
             "unexpected": nemesis.unexpected,
-            "violated": dict(Counter(one.invariant for one in violations)),
-            "violations": [one._asdict() for one in violations[:MOST_SUBJECTS]],
+            "violated": dict(Counter(violation.invariant for violation in violations)),
+            "violations": [violation._asdict() for violation in violations[:MOST_SUBJECTS]],
         }
         if nemesis.work_again_seconds is not None:
             report["work_again_after_outage_seconds"] = round(nemesis.work_again_seconds, 2)
@@ -385,7 +393,7 @@ class Campaign:
 
     def _keep_evidence(self, dsn: str, violations: list[Violation], stuck: list[str]) -> None:
         """All rows of the jobs concerned, beside the logs."""
-        jobs = list(dict.fromkeys([*(one.subject for one in violations), *stuck]))[:MOST_SUBJECTS]
+        jobs = list(dict.fromkeys([*(violation.subject for violation in violations), *stuck]))[:MOST_SUBJECTS]
         dump: dict[str, Any] = {}
         with connect(dsn, "chaos:evidence", autocommit=True, statement_timeout_seconds=ANSWER_SECONDS) as conn:
             conn.execute("SELECT set_config('search_path', %s, false)", [SCHEMA])

@@ -103,9 +103,9 @@ class Checker:
             conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             row = conn.execute("SELECT now()").fetchone()
             assert row is not None
-            given = {"since": since, "stale_seconds": stale_seconds}
+            values = {"since": since, "stale_seconds": stale_seconds}
             for name, query in INVARIANTS.items():
-                for subject, what in conn.execute(query, given).fetchall():
+                for subject, what in conn.execute(query, values).fetchall():
                     self.violations[Violation(name, subject, what)] = None
             self._check_liveness(conn, row[0])
             self._check_ends(conn, since)
@@ -116,21 +116,21 @@ class Checker:
     def _check_liveness(self, conn: Conn, now: datetime) -> None:
         """What is owed is done in time, in every process; later only by what a fault may have held up."""
         grace_seconds = self._grace()
-        given = {
+        values = {
             "ttl_seconds": self._lease_seconds,
             "grace_seconds": grace_seconds,
             "faults": self._faults,
             "bounds": json.dumps(BOUNDS),
         }
         for name, query in LIVENESS.items():
-            for subject, what in conn.execute(query, given).fetchall():
+            for subject, what in conn.execute(query, values).fetchall():
                 self.violations[Violation(name, subject, what)] = None
-        unknown = dict(conn.execute(UNKNOWN_LEASES, given).fetchall())
+        unknown = dict(conn.execute(UNKNOWN_LEASES, values).fetchall())
         self._unknown_since = {worker_id: self._unknown_since.get(worker_id, now) for worker_id in unknown}
         for worker_id, since in self._unknown_since.items():
             if (now - since).total_seconds() > UNKNOWN_SECONDS + grace_seconds:
-                found = Violation("workers_know_their_leases", worker_id, unknown[worker_id])
-                self.violations[found] = None
+                violation = Violation("workers_know_their_leases", worker_id, unknown[worker_id])
+                self.violations[violation] = None
 
     def _check_ends(self, conn: Conn, since: datetime) -> None:
         """I6 seen from outside: the workflow's result is the one that its input must give."""
@@ -166,13 +166,13 @@ class Checker:
         deadline = time.monotonic() + seconds
         while True:
             held = conn.execute(SETTLEMENT["held_in_memory"]).fetchall()
-            left = [row for row in held if row[2] > LEFT_IN_MEMORY and row[1] != UNHURRIED]
-            if not left:
+            remainder = [row for row in held if row[2] > LEFT_IN_MEMORY and row[1] != UNHURRIED]
+            if not remainder:
                 return
             if time.monotonic() > deadline:
-                for subject, name, count in left:
-                    found = Violation("ended_jobs_are_forgotten", subject, f"{name} still holds {count:g}")
-                    self.violations[found] = None
+                for subject, name, count in remainder:
+                    violation = Violation("ended_jobs_are_forgotten", subject, f"{name} still holds {count:g}")
+                    self.violations[violation] = None
                 return
             time.sleep(0.5)
 

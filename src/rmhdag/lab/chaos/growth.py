@@ -83,20 +83,20 @@ def process_figures(name: str, pid: int) -> dict[str, float]:
     """Of a process and, for a worker, of all its children together; nothing if it has just ended."""
     figures: defaultdict[str, float] = defaultdict(float)
     with suppress(OSError, ValueError):
-        for one in (pid, *_children_of(pid)):
+        for process_id in (pid, *_children_of(pid)):
             with suppress(OSError):
-                pages = int(Path(f"/proc/{one}/statm").read_text(encoding="ascii").split()[1])
+                pages = int(Path(f"/proc/{process_id}/statm").read_text(encoding="ascii").split()[1])
                 figures[f"rss/{name}"] += pages * PAGE_BYTES
-                figures[f"fds/{name}"] += len(list(Path(f"/proc/{one}/fd").iterdir()))
+                figures[f"fds/{name}"] += len(list(Path(f"/proc/{process_id}/fd").iterdir()))
     return dict(figures)
 
 
 def _children_of(pid: int) -> list[int]:
-    found: list[int] = []
+    children: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(OSError):
-            found += [int(child) for child in (task / "children").read_text(encoding="ascii").split()]
-    return found + [grandchild for child in found for grandchild in _children_of(child)]
+            children += [int(child) for child in (task / "children").read_text(encoding="ascii").split()]
+    return children + [grandchild for child in children for grandchild in _children_of(child)]
 
 
 class Trend(NamedTuple):
@@ -114,7 +114,8 @@ def trends(samples: list[Sample]) -> dict[str, Trend]:
         return {}
     names = dict.fromkeys(name for sample in half for name in sample.figures)
     return {
-        name: _trend(name, [(one.seconds, one.figures[name]) for one in half if name in one.figures]) for name in names
+        name: _trend(name, [(sample.seconds, sample.figures[name]) for sample in half if name in sample.figures])
+        for name in names
     }
 
 
@@ -138,9 +139,9 @@ def _slope(points: list[tuple[float, float]]) -> float:
 
 def growth_report(samples: list[Sample]) -> dict[str, Any]:
     """What grew is named; the other figures are there to be read."""
-    found = trends(samples)
+    figures = trends(samples)
     return {
         "samples": len(samples),
-        "grew": sorted(name for name, trend in found.items() if not trend.flat),
-        "figures": {name: trend._asdict() for name, trend in sorted(found.items())},
+        "grew": sorted(name for name, trend in figures.items() if not trend.flat),
+        "figures": {name: trend._asdict() for name, trend in sorted(figures.items())},
     }

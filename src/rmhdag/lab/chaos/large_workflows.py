@@ -123,7 +123,7 @@ def _text(characters: int) -> dict[str, Any]:
 
 def large_kinds() -> dict[str, Kind]:
     files = {"one": FILE_BYTES, "many": FILE_BYTES}
-    found = [
+    edges = [
         Kind(
             _input(),
             2,
@@ -168,7 +168,7 @@ def large_kinds() -> dict[str, Kind]:
         Kind(_files("chaos_files", "image/tiff"), 1, result=lambda x: files),
         Kind(_files("chaos_json_files", "application/json"), 1, result=lambda x: files),
     ]
-    return {kind.definition.workflow_id: kind for kind in found}
+    return {kind.definition.workflow_id: kind for kind in edges}
 
 
 def all_kinds() -> dict[str, Kind]:

@@ -251,13 +251,13 @@ class Nemesis:
         self._remember_end(member, "leave")
         member.send(signal.SIGTERM, whole_group=False)
         self._note("hand_overs", f"SIGTERM {member.name}")
-        asked, leaver = time.monotonic(), member.process
+        asked_at, leaver = time.monotonic(), member.process
 
         def look() -> None:
             if member.process is not leaver:
                 return  # killed while it left
             code = member.left_with()
-            waited = time.monotonic() - asked
+            waited = time.monotonic() - asked_at
             if code is None and waited < LEAVE_SECONDS:
                 self._after(0.1, look)
                 return
@@ -368,13 +368,13 @@ class Nemesis:
         """Who cannot reach the database starts to watch anew: times of reclaim across this moment are not theirs."""
         self._tell_database(b"INSERT INTO chaos_lives VALUES ('', 'database', clock_timestamp(), %s)", [what])
 
-    def _tell_database(self, statement: bytes, given: list[Any] | None) -> tuple[Any, ...] | None:
+    def _tell_database(self, statement: bytes, values: list[Any] | None) -> tuple[Any, ...] | None:
         """The first row of the answer, if there is one."""
         try:
             with connect(self._postgres.dsn(self._database), "chaos:nemesis", autocommit=True) as conn:
                 conn.execute("SELECT set_config('search_path', %s, false)", [self._schema])
-                found = conn.execute(statement, given)
-                return found.fetchone() if found.description else None
+                answer = conn.execute(statement, values)
+                return answer.fetchone() if answer.description else None
         except psycopg.OperationalError as error:
             self._log(f"the database did not answer the nemesis: {str(error).strip()}")
             return None

@@ -66,13 +66,13 @@ def _run_cell(dsn: Callable[[], str], schema: str, nemesis: Nemesis, timing: Tim
     accepted: list[str] = []
     # In five parts, so that when the database goes some tasks have just begun and others are about to end.
     for part in range(5):
-        wanted = [
+        submissions = [
             Submission(workflow_id=timing.workflow_id, input_params={"x": part}, submitted_by="chaos")
             for _ in range(part, jobs, 5)
         ]
         with connect(dsn(), "chaos:outages", autocommit=True) as conn:
             conn.execute("SELECT set_config('search_path', %s, false)", [schema])
-            accepted += [one.job_id for one in submit_many(conn, wanted) if isinstance(one, Submitted)]
+            accepted += [answer.job_id for answer in submit_many(conn, submissions) if isinstance(answer, Submitted)]
         nemesis.idle(timing.task_seconds / 6, lambda: False)
     nemesis.take_database_away(outage)
     back = time.monotonic()
@@ -80,13 +80,13 @@ def _run_cell(dsn: Callable[[], str], schema: str, nemesis: Nemesis, timing: Tim
     while True:
         nemesis.look_after()
         counts, error = _ends(dsn(), schema, accepted)
-        left = len(accepted) - sum(counts.values())
-        if not left or time.monotonic() > deadline:
+        remaining = len(accepted) - sum(counts.values())
+        if not remaining or time.monotonic() > deadline:
             break
         time.sleep(0.2)
     seconds = round(time.monotonic() - back, 1)
     completed, failed = counts.get("completed", 0), counts.get("failed", 0)
-    return Cell(*timing, outage, len(accepted), completed, failed, left, seconds, error)
+    return Cell(*timing, outage, len(accepted), completed, failed, remaining, seconds, error)
 
 
 def _ends(dsn: str, schema: str, accepted: list[str]) -> tuple[dict[str, int], str | None]:

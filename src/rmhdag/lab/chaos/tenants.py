@@ -62,12 +62,12 @@ class Measured:
     answers: Counter[str] = field(default_factory=Counter)
 
     def figures(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"jobs": len(self.jobs), "calls": len(self.calls), "answers": dict(self.answers)}
+        figures: dict[str, Any] = {"jobs": len(self.jobs), "calls": len(self.calls), "answers": dict(self.answers)}
         for name, seconds in (("job", self.jobs), ("call", self.calls)):
             if seconds:
-                found[f"{name}_ms_p50"] = round(1_000 * percentile(seconds, 0.5), 1)
-                found[f"{name}_ms_p99"] = round(1_000 * percentile(seconds, 0.99), 1)
-        return found
+                figures[f"{name}_ms_p50"] = round(1_000 * percentile(seconds, 0.5), 1)
+                figures[f"{name}_ms_p99"] = round(1_000 * percentile(seconds, 0.99), 1)
+        return figures
 
 
 def run_tenants(minutes: float, say: Callable[[str], None]) -> dict[str, Any]:
@@ -123,10 +123,13 @@ class _Drill:
             self._say(f"beta alone, for {idle_seconds:.0f} s")
             idle = self._work(client, idle_seconds, processes)
             self._say(f"alpha attacks, for {self._seconds - idle_seconds:.0f} s")
-            told = {"url": url, "keys": people, "worker_key": worker, "victim": VICTIM}
+            instructions = {"url": url, "keys": people, "worker_key": worker, "victim": VICTIM}
             answers = self._folder / "answers.json"
             attacker = spawn(
-                "attack", {**told, "answers": str(answers)}, self._folder / "attacker.log", "rmhdag.lab.chaos.attacks"
+                "attack",
+                {**instructions, "answers": str(answers)},
+                self._folder / "attacker.log",
+                "rmhdag.lab.chaos.attacks",
             )
             self._stack.callback(attacker.kill)
             attacked = self._work(client, self._seconds - idle_seconds, processes)
@@ -142,8 +145,8 @@ class _Drill:
     def _start_api(self, dsn: str) -> tuple[str, subprocess.Popen[bytes]]:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
-        told = {"dsn": dsn, "schema_name": SCHEMA, "port": port, "queues": [QUEUE], "development": True}
-        process = spawn("api", told, self._folder / "api.log")
+        instructions = {"dsn": dsn, "schema_name": SCHEMA, "port": port, "queues": [QUEUE], "development": True}
+        process = spawn("api", instructions, self._folder / "api.log")
         self._stack.callback(process.wait)
         self._stack.callback(process.kill)
         return f"http://127.0.0.1:{port}", process
@@ -233,11 +236,13 @@ def _run_job(client: httpx.Client, measured: Measured) -> None:
     measured.jobs.append(time.monotonic() - began if is_done else PATIENCE_SECONDS)
 
 
-def _call(client: httpx.Client, measured: Measured, method: str, path: str, **given: Any) -> tuple[int, dict[str, Any]]:
+def _call(
+    client: httpx.Client, measured: Measured, method: str, path: str, **arguments: Any
+) -> tuple[int, dict[str, Any]]:
     """Status and body; 0 if there was no answer."""
     began = time.monotonic()
     try:
-        answer = client.request(method, path, **given)
+        answer = client.request(method, path, **arguments)
     except httpx.HTTPError as error:
         measured.answers[type(error).__name__] += 1
         return 0, {}

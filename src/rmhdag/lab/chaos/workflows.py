@@ -173,7 +173,7 @@ def _snooze() -> WorkflowDefinition:
 
 
 def small_kinds() -> dict[str, Kind]:
-    found = [
+    edges = [
         Kind(_chain(), 8, result=lambda x: {"x": x}),
         Kind(_diamond(), 6, result=lambda x: {"x": x}),
         Kind(_conditional(), 6, result=lambda x: {"category": "large" if x >= 500 else "small"}),
@@ -187,4 +187,4 @@ def small_kinds() -> dict[str, Kind]:
         Kind(_approval(), 2, result=lambda x: {"x": x}),
         Kind(_snooze(), 2, result=lambda x: {"x": x}),
     ]
-    return {kind.definition.workflow_id: kind for kind in found}
+    return {kind.definition.workflow_id: kind for kind in edges}

@@ -94,8 +94,8 @@ class Client:
                 time.sleep(RETRY_SECONDS)
 
     def rows(self, query: bytes) -> list[tuple[Any, ...]]:
-        found: list[tuple[Any, ...]] = self.patiently(lambda conn: conn.execute(query).fetchall())
-        return found
+        rows: list[tuple[Any, ...]] = self.patiently(lambda conn: conn.execute(query).fetchall())
+        return rows
 
     def ask(self, job_id: str, kind: CommandKind, body: dict[str, Any]) -> None:
         command = Command(
@@ -224,7 +224,7 @@ class Workload:
 
     def _submit_all(self, workflow_ids: list[str]) -> None:
         """The same keys again, until there is an answer: a commit of which nobody knows must not make two jobs."""
-        wanted = []
+        submissions = []
         submitter = self._random.choice(SUBMITTERS)
         for workflow_id in workflow_ids:
             self._submissions += 1
@@ -232,17 +232,17 @@ class Workload:
             x = self._random.randrange(1000)
             params = {"x": x, **self._kinds[workflow_id].inputs(x)}
             key = f"chaos-{self._submissions}"
-            wanted.append(
+            submissions.append(
                 Submission(workflow_id=workflow_id, input_params=params, submitted_by=submitter, idempotency_key=key)
             )
-        answers = self._client.patiently(lambda conn: submit_many(conn, wanted, source_app="chaos"))
-        for one, answer in zip(wanted, answers, strict=True):
+        answers = self._client.patiently(lambda conn: submit_many(conn, submissions, source_app="chaos"))
+        for submission, answer in zip(submissions, answers, strict=True):
             if not isinstance(answer, Submitted):
                 raise answer
-            self.accepted[answer.job_id] = one.workflow_id
-            if self._kinds[one.workflow_id].cancel:
+            self.accepted[answer.job_id] = submission.workflow_id
+            if self._kinds[submission.workflow_id].cancel:
                 self._canceller.plan(answer.job_id, self._random.uniform(0, 6))
-            elif one.workflow_id == "chaos_brief" and self._random.random() < self._habits.cancelled_brief:
+            elif submission.workflow_id == "chaos_brief" and self._random.random() < self._habits.cancelled_brief:
                 # About when it ends, and again while that is being written.
                 self._cancel_twice(answer.job_id, self._random.uniform(0, 3))
 

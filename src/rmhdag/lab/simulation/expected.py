@@ -50,26 +50,26 @@ class Dependencies:
 
 def expected_aggregate(node: FanInNode, outputs: Sequence[Any], failures: int) -> dict[str, Any] | None:
     """What a fan-in makes of its completed children, by index; None where the outputs do not fit the mode."""
-    made: dict[str, Any] = {}
+    aggregate: dict[str, Any] = {}
     if node.field == "nothing" and outputs:
         return None
     match node.aggregation:
         case "collect":
-            made["results"] = list(outputs)
+            aggregate["results"] = list(outputs)
         case "concat":
-            made["results"] = [item for output in outputs for item in output["items"]]
+            aggregate["results"] = [item for output in outputs for item in output["items"]]
         case "sum":
-            made["total"] = sum(output["n"] for output in outputs)
+            aggregate["total"] = sum(output["n"] for output in outputs)
         case "first":
-            made["result"] = outputs[0] if outputs else None
+            aggregate["result"] = outputs[0] if outputs else None
         case "last":
-            made["result"] = outputs[-1] if outputs else None
+            aggregate["result"] = outputs[-1] if outputs else None
         case "merge":
-            made["result"] = {key: value for output in outputs for key, value in output.items()}
-    made["count"] = len(outputs)
+            aggregate["result"] = {key: value for output in outputs for key, value in output.items()}
+    aggregate["count"] = len(outputs)
     if node.tolerate is not None:
-        made["failures"] = failures
-    return made
+        aggregate["failures"] = failures
+    return aggregate
 
 
 def tolerated_failures(node: FanInNode, total: int) -> int:

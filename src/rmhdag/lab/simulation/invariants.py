@@ -36,10 +36,10 @@ _JOB_ENDS = (EventType.JOB_COMPLETED, EventType.JOB_FAILED, EventType.JOB_CANCEL
 class Checker:
     """Remembers of the past what the invariants need; looks at rows and audit entries, never at guards."""
 
-    def __init__(self, store: Store, plans: dict[str, Plan], seen: Counter[str]) -> None:
+    def __init__(self, store: Store, plans: dict[str, Plan], counts: Counter[str]) -> None:
         self._store = store
         self._plans = plans
-        self._seen = seen
+        self._seen = counts
         self._owners: dict[str, tuple[str, int]] = {}
         self._leases: dict[str, int] = {}
         self._consumed: dict[int, None] = {}
@@ -97,9 +97,9 @@ class Checker:
             if command_id in self._answered:
                 raise Violation("commands have one outcome", f"{command_id} was answered twice")
             self._answered[command_id] = None
-            given = self._store.commands[command_id].given
-            if isinstance(given, RetryNode) and answer.applied:
-                self._grants[job.job_id, given.node_id] += 1
+            job_input = self._store.commands[command_id].given
+            if isinstance(job_input, RetryNode) and answer.applied:
+                self._grants[job.job_id, job_input.node_id] += 1
         changed: dict[str, None] = {}
         for effect in write.effects:
             self._seen[f"effect {type(effect).__name__}"] += 1
@@ -261,14 +261,14 @@ class Checker:
         expected = expected_aggregate(node, outputs, failures)
         if failures > tolerated_failures(node, len(children)):
             expected = None
-        found = row.output if row.status is NodeStatus.COMPLETED else None
-        reference = as_reference(found)
+        output = row.output if row.status is NodeStatus.COMPLETED else None
+        reference = as_reference(output)
         if reference is not None:
-            found = self._store.payloads[reference.sha256]
-        if found is not None and "failures" in found:
-            found = {**found, "failures": len(found["failures"])}
-        if found != expected:
-            raise Violation("I9 a fan-in takes all children", f"{job.job_id}/{row.node_id}: {found} ≠ {expected}")
+            output = self._store.payloads[reference.sha256]
+        if output is not None and "failures" in output:
+            output = {**output, "failures": len(output["failures"])}
+        if output != expected:
+            raise Violation("I9 a fan-in takes all children", f"{job.job_id}/{row.node_id}: {output} ≠ {expected}")
 
     def _check_ended(self, job: JobRow) -> None:
         store = self._store
@@ -282,9 +282,9 @@ class Checker:
                 )
             if (job.job_id, row.node_id) in store.timers:
                 raise Violation("no timer outlives its job", f"{job.job_id}/{row.node_id}")
-        left = [row.node_id for row in store.queue.values() if row.job_id == job.job_id]
-        if left:
-            raise Violation("no queue row outlives its job", f"{job.job_id}: {' '.join(left)}")
+        remaining = [row.node_id for row in store.queue.values() if row.job_id == job.job_id]
+        if remaining:
+            raise Violation("no queue row outlives its job", f"{job.job_id}: {' '.join(remaining)}")
 
     def check_aggregate(self, run: JobRun, rng: Random, windows: dict[str, int]) -> None:
         """I8: sometimes only the counters, sometimes everything that a reload would give."""
@@ -301,7 +301,7 @@ class Checker:
 
     def _check_tasks_out(self, job: JobRow) -> None:
         """A task that is out has its queue row, or news of it are on their way."""
-        told = {row.task_id: None for row in self._store.inbox.values()}
+        reported_ids = {row.task_id: None for row in self._store.inbox.values()}
         for row in self._store.nodes[job.job_id].values():
             if row.status not in (NodeStatus.DISPATCHED, NodeStatus.RUNNING) or row.task_id is None:
                 continue
@@ -309,7 +309,7 @@ class Checker:
             is_child_job = row.node_id in self._plans[job.workflow_id].by_id and (
                 self._plans[job.workflow_id].by_id[row.node_id].type is NodeType.WORKFLOW
             )
-            if is_child_job or row.task_id in told:
+            if is_child_job or row.task_id in reported_ids:
                 continue
             if out is None:
                 raise Violation("a task that is out can come back", f"{job.job_id}/{row.node_id}/{row.attempt}")
@@ -328,7 +328,7 @@ class Checker:
                 self._seen[f"node {row.status}"] += 1
             if (job.job_id, None) not in self._completions:
                 raise Violation("I1 every job ends once", f"{job.job_id} has no event of its end")
-            seqs = [event.seq for event in store.events[job.job_id]]
+            seqs = [job_input.seq for job_input in store.events[job.job_id]]
             if seqs != list(range(1, len(seqs) + 1)):
                 raise Violation("events are numbered without gaps", f"{job.job_id}: {seqs}")
             self._check_result(job)

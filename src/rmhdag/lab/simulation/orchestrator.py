@@ -171,11 +171,11 @@ class Orchestrator(Actor):
 
     def _take_local(self) -> list[Local]:
         count = self.rng.choice((1, 5, 100))
-        taken, self.local = self.local[:count], self.local[count:]
+        batch, self.local = self.local[:count], self.local[count:]
         if self.held and self.rng.random() < 0.03:
             limit = self.rng.choice((1, 2, 5, 1_000))
-            taken.append((self.rng.choice(list(self.held)), SetWindow(self.rng.choice(QUEUES), limit)))
-        return taken
+            batch.append((self.rng.choice(list(self.held)), SetWindow(self.rng.choice(QUEUES), limit)))
+        return batch
 
     def _decide(self, rows: list[InboxRow], local: list[Local]) -> list[JobWrite]:
         """Apply what was in the inbox, then what came without a row."""
@@ -188,11 +188,11 @@ class Orchestrator(Actor):
                 self._consume(writes[row.job_id], row)
             else:
                 self._apply(writes[row.job_id], row.given, row)
-        for job_id, given in local:
+        for job_id, job_input in local:
             if self._writable(job_id, writes):
                 is_new = self.held[job_id].run.status is JobStatus.PENDING
-                begins = isinstance(given, Start) and is_new
-                self._apply(writes[job_id], self.store.jobs[job_id].rerun if begins else given)
+                begins = isinstance(job_input, Start) and is_new
+                self._apply(writes[job_id], self.store.jobs[job_id].rerun if begins else job_input)
         # Also those without effects: the fence finds out that an aggregate is of an earlier time of ownership.
         return list(writes.values())
 
@@ -233,42 +233,42 @@ class Orchestrator(Actor):
         write.effects += resume(run, self.world.now)
         return True
 
-    def _apply(self, write: JobWrite, given: Input, row: InboxRow | None = None) -> None:
+    def _apply(self, write: JobWrite, job_input: Input, row: InboxRow | None = None) -> None:
         held = self.held[write.job_id]
-        given = reads.complete_input(self.store, held.run.plan, given)
-        if isinstance(given, SetWindow):
-            held.windows[given.queue] = given.limit
-        elif isinstance(given, TaskReported) and given.records and self.faults.happens(Fault.PUBLISH_FAILED):
+        job_input = reads.complete_input(self.store, held.run.plan, job_input)
+        if isinstance(job_input, SetWindow):
+            held.windows[job_input.queue] = job_input.limit
+        elif isinstance(job_input, TaskReported) and job_input.records and self.faults.happens(Fault.PUBLISH_FAILED):
             # What the publish lane says when the catalogue refuses the records.
-            given = replace(given, success=False, error_kind=ErrorKind.PUBLISH_FAILED, records=())
-        self.world.seen[f"input {type(given).__name__}"] += 1
+            job_input = replace(job_input, success=False, error_kind=ErrorKind.PUBLISH_FAILED, records=())
+        self.world.seen[f"input {type(job_input).__name__}"] += 1
         was_ending = held.run.ending is not None
-        was_due = not isinstance(given, TimerDue) or is_due(held.run, given, self.world.now)
+        was_due = not isinstance(job_input, TimerDue) or is_due(held.run, job_input, self.world.now)
         try:
-            effects = held.run.apply(given, self.world.now, self.rng.random())
+            effects = held.run.apply(job_input, self.world.now, self.rng.random())
         except Exception as error:
-            raise Violation("the engine never raises", f"{type(error).__name__}: {error} at {given}") from error
+            raise Violation("the engine never raises", f"{type(error).__name__}: {error} at {job_input}") from error
         write.effects += effects
-        check_decision(held.run, held.windows, given, effects, was_ending=was_ending, was_due=was_due)
+        check_decision(held.run, held.windows, job_input, effects, was_ending=was_ending, was_due=was_due)
         if self.world.trace is not None:
-            self._note(write, given, effects)
+            self._note(write, job_input, effects)
         if row is not None:
             self._consume(write, row)
             if row.command_id is not None:
                 for answer in effects:
                     if isinstance(answer, CommandAnswered):
                         write.answers.append((row.command_id, answer))
-                        self.world.seen[f"{type(given).__name__} {'applied' if answer.applied else 'refused'}"] += 1
+                        self.world.seen[f"{type(job_input).__name__} {'applied' if answer.applied else 'refused'}"] += 1
 
     def _consume(self, write: JobWrite, row: InboxRow) -> None:
         self.recent.append(row)
         if row.inbox_id not in write.consumed:
             write.consumed.append(row.inbox_id)
 
-    def _note(self, write: JobWrite, given: Input, effects: list[Effect]) -> None:
+    def _note(self, write: JobWrite, job_input: Input, effects: list[Effect]) -> None:
         kinds = " ".join(_in_short(effect) for effect in effects)
         self.world.note(
-            self.actor_id, f"{write.job_id}@{write.owner_epoch}.{write.version} {_in_short(given)} ▸ {kinds}"
+            self.actor_id, f"{write.job_id}@{write.owner_epoch}.{write.version} {_in_short(job_input)} ▸ {kinds}"
         )
 
     def _write(self, batch: list[JobWrite], local: list[Local]) -> Iterator[float]:
@@ -321,10 +321,10 @@ class Orchestrator(Actor):
         if held.run.is_terminal or self.faults.happens(Fault.AGGREGATE_DROPPED):
             del self.held[write.job_id]
 
-    def _send_self(self, job_id: str, given: Input) -> None:
-        self.local.append((job_id, given))
+    def _send_self(self, job_id: str, job_input: Input) -> None:
+        self.local.append((job_id, job_input))
         if self.faults.happens(Fault.SELF_SENT_DUPLICATED):
-            self.local.append((job_id, replace(given)))
+            self.local.append((job_id, replace(job_input)))
 
     def _reduce_one(self) -> None:
         """Read the children's outputs outside any transaction; the answer, an input like any other, comes later."""

@@ -66,10 +66,10 @@ class People(Actor):
         self.world.note(self.actor_id, f"submits {job_id}: {job.workflow_id}")
         self.world.ring(lambda actor: isinstance(actor, Orchestrator))
 
-    def _issue(self, job_id: str, given: Input) -> None:
+    def _issue(self, job_id: str, job_input: Input) -> None:
         self.asked += 1
-        self.world.note(self.actor_id, f"asks of {job_id}: {given}")
-        self.store.issue(CommandRow(f"command{self.asked}", job_id, given))
+        self.world.note(self.actor_id, f"asks of {job_id}: {job_input}")
+        self.store.issue(CommandRow(f"command{self.asked}", job_id, job_input))
 
     def _decide_approvals(self) -> None:
         for job_id, node_id in list(self.store.approvals):

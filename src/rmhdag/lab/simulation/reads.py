@@ -77,11 +77,11 @@ def load(store: Store, plan: Plan, job: JobRow) -> JobRun:
 
 def compact_children(rows: Iterable[ChildRow]) -> dict[str, LoadedChildren]:
     """By fan-out, what the store makes of the rows of children: they come one by one only where memory has a slot."""
-    found: dict[str, LoadedChildren] = {}
+    compacted: dict[str, LoadedChildren] = {}
     children = [(row.fan_out_index, row) for row in rows if row.fan_out_index is not None]
     for index, row in sorted(children, key=itemgetter(0)):
         assert row.parent_node_id is not None
-        loaded = found.setdefault(row.parent_node_id, LoadedChildren())
+        loaded = compacted.setdefault(row.parent_node_id, LoadedChildren())
         assert len(loaded.statuses) == index, f"child {index} of {row.parent_node_id} follows a gap"
         loaded.statuses.append(CODES[row.status])
         loaded.attempts.append(row.attempt if row.status is NodeStatus.FAILED else 0)
@@ -90,7 +90,7 @@ def compact_children(rows: Iterable[ChildRow]) -> dict[str, LoadedChildren]:
         if is_out or is_tried:
             columns = (row.attempt, row.lease_losses, row.next_attempt_at, row.deadline_at)
             loaded.under_way.append(ChildUnderWay(index, *columns))
-    return found
+    return compacted
 
 
 def stored_output(store: Store, plan: Plan, row: NodeRow) -> Output | None:
@@ -105,8 +105,8 @@ def stored_output(store: Store, plan: Plan, row: NodeRow) -> Output | None:
 
 def accepted_result(store: Store, row: NodeRow) -> ResultRow | None:
     """The one result of the task that completed the node, here or in the job that was rerun."""
-    found = store.results.get(row.reused_task_id or row.task_id or "")
-    return found[0] if found else None
+    result = store.results.get(row.reused_task_id or row.task_id or "")
+    return result[0] if result else None
 
 
 def _as_output(plan: Plan, node_id: str, value: Any, *, is_large: bool) -> Output:
@@ -124,33 +124,33 @@ def _as_output(plan: Plan, node_id: str, value: Any, *, is_large: bool) -> Outpu
 
 def is_overtaken(store: Store, row: InboxRow) -> bool:
     """News of a lease whose successor was heard of before: a row that went astray comes after the loss of its lease."""
-    given = row.given
-    if not isinstance(given, TaskStarted | TaskSnoozed | TaskCheckpointed):
+    job_input = row.given
+    if not isinstance(job_input, TaskStarted | TaskSnoozed | TaskCheckpointed):
         return False
-    queued = store.queue.get(given.task_id)
-    if isinstance(given, TaskCheckpointed):
-        return queued is not None and queued.lease_epoch > given.lease_epoch
-    if queued is None or queued.lease_epoch == given.lease_epoch:
+    queued = store.queue.get(job_input.task_id)
+    if isinstance(job_input, TaskCheckpointed):
+        return queued is not None and queued.lease_epoch > job_input.lease_epoch
+    if queued is None or queued.lease_epoch == job_input.lease_epoch:
         return queued is None
     # That a lease was given back is news until its successor starts.
-    return queued.started or isinstance(given, TaskStarted)
+    return queued.started or isinstance(job_input, TaskStarted)
 
 
-def complete_input(store: Store, plan: Plan, given: Input) -> Input:
+def complete_input(store: Store, plan: Plan, job_input: Input) -> Input:
     """An inbox row of a report is small; the result itself is read beside it."""
-    if not isinstance(given, TaskReported):
-        return given
-    for result in store.results[given.task_id]:
-        if result.lease_epoch == given.lease_epoch:
+    if not isinstance(job_input, TaskReported):
+        return job_input
+    for result in store.results[job_input.task_id]:
+        if result.lease_epoch == job_input.lease_epoch:
             return replace(
-                given,
-                output=_as_output(plan, given.node_id, result.output, is_large=result.is_large),
+                job_input,
+                output=_as_output(plan, job_input.node_id, result.output, is_large=result.is_large),
                 error_kind=result.error_kind,
                 error_message=None if result.success else f"attempt {result.attempt} failed as {result.error_kind}",
                 records=result.records,
                 warnings=result.warnings,
             )
-    raise LookupError(f"no result for {given.task_id} / {given.lease_epoch}")
+    raise LookupError(f"no result for {job_input.task_id} / {job_input.lease_epoch}")
 
 
 def reduce_children(store: Store, plan: Plan, job_id: str, node_id: str) -> ChildrenReduced:
@@ -185,18 +185,18 @@ def due_timers(store: Store, owner_id: str) -> list[tuple[str, TimerDue]]:
     """Times that have passed in jobs of this owner, except for deadlines that something on its way makes void."""
     now = store.clock()
     due = []
-    for job_id, given in timers_of(store, owner_id, until=now):
-        row = store.nodes[job_id][given.node_id]
-        if given.timer is Timer.RETRY or not store.guards.waiting_result or _is_overdue(store, job_id, row, now):
-            due.append((job_id, given))
+    for job_id, job_input in timers_of(store, owner_id, until=now):
+        row = store.nodes[job_id][job_input.node_id]
+        if job_input.timer is Timer.RETRY or not store.guards.waiting_result or _is_overdue(store, job_id, row, now):
+            due.append((job_id, job_input))
     return due
 
 
 def _is_overdue(store: Store, job_id: str, row: NodeRow, now: datetime) -> bool:
     """Has the task, the child job or the decision still not come, as far as the rows show?"""
     if row.task_id is None:
-        asked = [command for command in store.commands.values() if command.job_id == job_id]
-        return not any(command.applied is None for command in asked if not command.command_id.startswith("cancel-"))
+        commands = [command for command in store.commands.values() if command.job_id == job_id]
+        return not any(command.applied is None for command in commands if not command.command_id.startswith("cancel-"))
     queued = store.queue.get(row.task_id)
     if queued is None:
         children = [
@@ -215,12 +215,12 @@ def timers_of(
     store: Store, owner_id: str, *, since: datetime | None = None, until: datetime | None = None
 ) -> list[tuple[str, TimerDue]]:
     """The timers of this owner's jobs, those after `since` and up to `until`."""
-    found = []
+    due_rows = []
     for (job_id, node_id), row in store.timers.items():
         job = store.jobs[job_id]
         if job.owner_id != owner_id or job.status in JOB_TERMINAL:
             continue
         for timer, at in ((Timer.RETRY, row.next_attempt_at), (Timer.DEADLINE, row.deadline_at)):
             if at is not None and (until is None or at <= until) and (since is None or at > since):
-                found.append((job_id, TimerDue(node_id, row.attempt, timer)))
-    return found
+                due_rows.append((job_id, TimerDue(node_id, row.attempt, timer)))
+    return due_rows

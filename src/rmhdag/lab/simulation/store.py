@@ -70,9 +70,9 @@ class Store:
 
     def claimable_jobs(self, dead: Sequence[str]) -> list[rows.JobRow]:
         """Jobs that nobody owns or whose owner is dead; terminal ones only if the inbox has something for them."""
-        wanted = {row.job_id: None for row in self.inbox.values()}
+        job_ids = {row.job_id: None for row in self.inbox.values()}
         free = [job for job in self.jobs.values() if not job.owner_id or job.owner_id in dead]
-        return [job for job in free if job.status not in JOB_TERMINAL or job.job_id in wanted]
+        return [job for job in free if job.status not in JOB_TERMINAL or job.job_id in job_ids]
 
     def claim_jobs(self, owner_id: str, dead: Sequence[str], limit: int) -> list[str]:
         claimed = self.claimable_jobs(dead)[:limit]
@@ -129,7 +129,9 @@ class Store:
                 self.commands[command_id].applied = answer.applied
         return dropped
 
-    def put(self, job_id: str, given: inputs.Input, task_id: str | None = None, command_id: str | None = None) -> None:
+    def put(
+        self, job_id: str, job_input: inputs.Input, task_id: str | None = None, command_id: str | None = None
+    ) -> None:
         """Tell the owner of a job. Rows about one task become visible in order, others may overtake each other."""
         self._last_inbox_id += 1
         visible_at = self.clock() + timedelta(seconds=self.faults.inbox_delay_seconds())
@@ -137,7 +139,7 @@ class Store:
             visible_at = max(visible_at, self._last_visible.get(task_id, visible_at))
             self._last_visible[task_id] = visible_at
         owner_id = self.jobs[job_id].owner_id
-        row = rows.InboxRow(self._last_inbox_id, owner_id, job_id, given, task_id, visible_at, command_id)
+        row = rows.InboxRow(self._last_inbox_id, owner_id, job_id, job_input, task_id, visible_at, command_id)
         self.inbox[row.inbox_id] = row
 
     def issue(self, command: rows.CommandRow) -> None:
@@ -163,21 +165,23 @@ class Store:
         row.started_at = None
         self.audit.append(rows.Leased(row.task_id, row.lease_epoch))
 
-    def tell(self, worker_id: str, given: inputs.TaskStarted | inputs.TaskCheckpointed | inputs.TaskSnoozed) -> bool:
+    def tell(
+        self, worker_id: str, job_input: inputs.TaskStarted | inputs.TaskCheckpointed | inputs.TaskSnoozed
+    ) -> bool:
         """A start, a checkpoint, or "call me again later", which gives the row back with a delay."""
-        row = self._held(worker_id, given.task_id, given.lease_epoch)
+        row = self._held(worker_id, job_input.task_id, job_input.lease_epoch)
         if row is None:
             return False
-        self.audit.append(rows.Heard(given.task_id, given.lease_epoch))
-        if isinstance(given, inputs.TaskSnoozed):
+        self.audit.append(rows.Heard(job_input.task_id, job_input.lease_epoch))
+        if isinstance(job_input, inputs.TaskSnoozed):
             if row.cancel_requested:
                 self.withdraw(row)
                 return True
             row.worker_id = row.started_at = None
-            row.available_at = self.clock() + timedelta(seconds=given.delay_seconds)
-        elif isinstance(given, inputs.TaskStarted):
+            row.available_at = self.clock() + timedelta(seconds=job_input.delay_seconds)
+        elif isinstance(job_input, inputs.TaskStarted):
             row.started_at = row.started_at or self.clock()
-        self.put(row.job_id, given, row.task_id)
+        self.put(row.job_id, job_input, row.task_id)
         return True
 
     def release(self, worker_id: str, task_id: str, lease_epoch: int) -> None:
@@ -201,8 +205,10 @@ class Store:
         self.queue.pop(result.task_id, None)
         recorded.append(result)
         self.audit.append(rows.Recorded(result))
-        given = inputs.TaskReported(result.node_id, result.attempt, result.task_id, result.lease_epoch, result.success)
-        self.put(result.job_id, given, result.task_id)
+        job_input = inputs.TaskReported(
+            result.node_id, result.attempt, result.task_id, result.lease_epoch, result.success
+        )
+        self.put(result.job_id, job_input, result.task_id)
         return True
 
     def declare_worker_dead(self, worker_id: str) -> None:
@@ -212,5 +218,7 @@ class Store:
             if row.worker_id == worker_id:
                 row.worker_id = None
                 row.lost = True
-                given = inputs.TaskLost(row.node_id, row.attempt, row.task_id, row.lease_epoch, worker_id, row.started)
-                self.put(row.job_id, given, row.task_id)
+                job_input = inputs.TaskLost(
+                    row.node_id, row.attempt, row.task_id, row.lease_epoch, worker_id, row.started
+                )
+                self.put(row.job_id, job_input, row.task_id)

@@ -127,10 +127,10 @@ class Worker(Actor):
         is_known = False
         while True:
             if not self.faults.happens(Fault.REPORT_FAILED):
-                heard = self.store.report(self.actor_id, work.outcome.result)
-                self._count_report(heard, again=is_known)
-                is_known = is_known or heard
-                self._tell_owner(f"reports {work.outcome.fate}, {'accepted' if heard else 'stale'}", work.row)
+                is_heard = self.store.report(self.actor_id, work.outcome.result)
+                self._count_report(is_heard, again=is_known)
+                is_known = is_known or is_heard
+                self._tell_owner(f"reports {work.outcome.fate}, {'accepted' if is_heard else 'stale'}", work.row)
                 if self.faults.happens(Fault.REPORT_DUPLICATED):
                     yield self.moment()
                     self._count_report(self.store.report(self.actor_id, work.outcome.result), again=True)
@@ -140,8 +140,8 @@ class Worker(Actor):
         self.works.pop(work.row.task_id, None)
         yield self.moment()
 
-    def _count_report(self, heard: bool, *, again: bool) -> None:
-        kind = "stale" if not heard else "repeated" if again else "accepted"
+    def _count_report(self, is_heard: bool, *, again: bool) -> None:
+        kind = "stale" if not is_heard else "repeated" if again else "accepted"
         self.world.seen[f"outcome report {kind}"] += 1
 
     def _tell_owner(self, what: str, row: QueueRow) -> None:

@@ -66,10 +66,10 @@ class World:
         self._order += 1
         heappush(self._agenda, (self.time + delay, self._order, self.actors.index(actor), actor.token))
 
-    def ring(self, wanted: Callable[[Actor], bool]) -> None:
+    def ring(self, is_meant: Callable[[Actor], bool]) -> None:
         """A doorbell: only a hint, so it may be lost, late or rung twice."""
         for actor in self.actors:
-            if not actor.listening or not wanted(actor) or self.faults.happens(Fault.DOORBELL_LOST):
+            if not actor.listening or not is_meant(actor) or self.faults.happens(Fault.DOORBELL_LOST):
                 continue
             late = self.faults.happens(Fault.DOORBELL_LATE)
             self._schedule(actor, self.rng.uniform(0.1, 0.8) if late else self.rng.uniform(0.001, 0.01))

@@ -148,17 +148,17 @@ def _child_job_requested(store: Store, job: JobRow, effect: fx.ChildJobRequested
 def _child_job_cancelled(store: Store, job: JobRow, effect: fx.ChildJobCancelled) -> None:
     child = store.jobs[effect.child_job_id]
     if child.status not in JOB_TERMINAL:
-        given = CancelJob(job.job_id, effect.reason)
-        store.issue(CommandRow(f"cancel-{child.job_id}", child.job_id, given))
+        job_input = CancelJob(job.job_id, effect.reason)
+        store.issue(CommandRow(f"cancel-{child.job_id}", child.job_id, job_input))
 
 
 def _parent_notified(store: Store, job: JobRow, effect: fx.ParentNotified) -> None:
-    given = ChildJobEnded(effect.parent_node_id, job.parent_attempt, job.job_id, effect.status)
-    given.output = None if effect.result is None else Output(effect.result)
-    given.error_message = effect.error_message
+    job_input = ChildJobEnded(effect.parent_node_id, job.parent_attempt, job.job_id, effect.status)
+    job_input.output = None if effect.result is None else Output(effect.result)
+    job_input.error_message = effect.error_message
     if effect.has_warnings:
-        given.warnings = job.warnings
-    store.put(effect.parent_job_id, given)
+        job_input.warnings = job.warnings
+    store.put(effect.parent_job_id, job_input)
 
 
 def _approval_requested(store: Store, job: JobRow, effect: fx.ApprovalRequested) -> None:
