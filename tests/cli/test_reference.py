@@ -82,7 +82,7 @@ def compare(found: dict[str, Any], fields: str) -> None:
     for name, inner in split(fields):
         names.append(name)
         value = found[name] if inner else []
-        for element in [value] if isinstance(value, dict) else value:
+        for element in [value] if isinstance(value, dict) else value or ():
             compare(element, inner)
     assert list(found) == names
 

@@ -27,8 +27,8 @@ WITHOUT_NAMESPACE = {
     "dag_orchestrator_events",
     "dag_inbox",
 }
-# Unique whatever the namespace: made at random, or from what is.
-GLOBAL_IDS = {"job_id", "task_id", "secret_hash", "collection_id"}
+# Unique whatever the namespace: made at random, or from what is, or for the operators of the platform alone to bind.
+GLOBAL_IDS = {"job_id", "task_id", "secret_hash", "collection_id", "issuer"}
 
 ALL_COLUMNS = [
     pytest.param(row, column, id=f"{row.table.name}.{column.name}") for row in ROWS for column in columns_of(row)

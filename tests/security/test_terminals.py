@@ -125,6 +125,7 @@ def commands(job: str) -> list[list[str]]:
         ["retry", job, "--dry-run"],
         ["submit", HOSTILE.replace("\n", "")],
         ["cancel", job],
+        ["label", job, "aoi=oslo", "--dry-run"],
         ["decide", job, "only", "approve"],
         ["storage", "ls", "bronze:c"],
         ["platforms", "list"],

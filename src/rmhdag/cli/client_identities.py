@@ -89,7 +89,8 @@ def bind(
     schema: SchemaOption = None,
 ) -> None:
     """Let a client of the gateway use tokens of an OIDC issuer instead of a key, for example those that an Entra
-    application gets with client credentials. Gateways follow within seconds.
+    application gets with client credentials. Gateways follow within seconds. All namespaces share the issuers, so a key
+    needs the scope platform beside admin.
 
     \b
     Examples:

@@ -82,7 +82,10 @@ class IdentityKind(StrEnum):
 
 
 class ClientIdentity(Row):
-    """Whose tokens are those of a client, and what they are worth. An identity of an issuer belongs to one client."""
+    """Whose tokens are those of a client, and what they are worth.
+
+    An identity of an issuer belongs to one client of one namespace: a token does not say which namespace it is for.
+    """
 
     table: ClassVar[Table] = Table(
         name="dag_client_identities",

@@ -76,5 +76,5 @@ GivenValue = Annotated[LabelValue, BeforeValidator(_refuse_other_values), AfterV
 Labels = Annotated[
     dict[GivenKey, GivenValue],
     BeforeValidator(_refuse_many),
-    Field(json_schema_extra={"maxProperties": LABELS_OF_A_JOB}),
+    Field(max_length=LABELS_OF_A_JOB),
 ]

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from rmhdag.api.context import Api, ApiContext
-from rmhdag.api.identity import Administrator
+from rmhdag.api.identity import Administrator, check_scope
 from rmhdag.api.pages import CursorParameter, read_cursor, write_cursor
 from rmhdag.api.routes.jobs import plain
 from rmhdag.api.routes.keys import check_scopes, default_days
@@ -21,6 +21,7 @@ from rmhdag.models.api.clients import (
     IdentityView,
 )
 from rmhdag.models.clients import CLIENT_QUOTAS
+from rmhdag.models.scopes import Scope
 from rmhdag.store import client_identities, clients
 from rmhdag.store.clients import ClientLine
 
@@ -71,7 +72,11 @@ def list_identities(client_id: ClientName, caller: Administrator, api: ApiContex
 
 @router.post("/{client_id}/identities", status_code=201)
 def bind_identity(client_id: ClientName, body: IdentityRequest, caller: Administrator, api: ApiContext) -> IdentityView:
-    """Accept the tokens of an application or a person as those of the client. Gateways follow within seconds."""
+    """Accept the tokens of an application or a person as those of the client. Gateways follow within seconds.
+
+    All namespaces share the issuers, so this takes the scope `platform` beside `admin`.
+    """
+    check_scope(caller, Scope.PLATFORM)
     check_scopes(caller, frozenset(body.scopes))
     request = body.model_copy(update={"expires_days": body.expires_days or default_days(caller)})
     with api.connection() as conn:

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, StringConstraints, field_validator
+from pydantic import ConfigDict, FailFast, Field, StringConstraints, field_validator
 
 from rmhdag.models.api.api_model import ApiModel
 from rmhdag.models.api.keys import Days
@@ -122,8 +122,8 @@ class Uses(ApiModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    key_ids: list[UseId] = Field(default_factory=list, max_length=MOST_USES)
-    identity_ids: list[UseId] = Field(default_factory=list, max_length=MOST_USES)
+    key_ids: Annotated[list[UseId], FailFast()] = Field(default_factory=list, max_length=MOST_USES)
+    identity_ids: Annotated[list[UseId], FailFast()] = Field(default_factory=list, max_length=MOST_USES)
 
 
 class UsesNoted(ApiModel):
