@@ -40,3 +40,8 @@ def test_what_is_no_item_stays_as_it_is() -> None:
 
 def test_places_of_storage_stay_hidden() -> None:
     assert shown_value("https://account.blob.example.org/x https://stac-extensions.github.io.evil.example/x") == "… …"
+
+
+def test_an_item_whose_links_are_no_list_has_none() -> None:
+    for links in (None, 5, "x", {"rel": "self"}):
+        assert with_links({**item(), "links": links}, {})["links"] == []

@@ -104,3 +104,20 @@ def test_an_order_that_is_being_cancelled_and_a_failed_one(gateway: Served, plat
     if ended["status"] == "failed":
         assert ended["progress"]["message"] == "cancelled"
     assert ended["partial"] is False
+
+
+def test_what_is_final_is_counted_although_it_was_asked_for_a_moment_before(
+    gateway: Served, platform: Platform
+) -> None:
+    platform.register(load(TOLERANT).definition)
+    client, seat = gateway.client(), platform.seat()
+    request_id = place(client, "tolerant")
+    seat.work()
+    bad, *good = platform.claim()
+    assert client.get(f"/platform/status/{request_id}").json()["partial"] is False
+    platform.fail(bad, kind=ErrorKind.NON_RETRYABLE)
+    platform.succeed(*good)
+    seat.work()
+    ended = client.get(f"/platform/status/{request_id}").json()
+    assert (ended["status"], ended["partial"]) == ("completed", True)
+    assert ended["progress"]["message"] == "completed without 1 part that failed"

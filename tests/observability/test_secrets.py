@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmhdag.observability.logs import LogFormat, get_logger, logging_as
-from rmhdag.observability.secrets import mask_text, mask_value
+from rmhdag.observability.secrets import hidden_forms, known_secrets, mask_and_cut, mask_text, mask_value
 
 FORMATS: list[LogFormat] = ["logfmt", "json"]
 LETTERS = "ABCDEFGHJKMNPQRSTUVWXYZ0123456789"
@@ -169,3 +169,23 @@ def test_a_stream_that_cannot_be_written_disturbs_nobody() -> None:
     with logging_as("logfmt", "debug", stream):
         stream.close()
         get_logger("test").error("lost")
+
+
+def secret_of(length: int) -> str:
+    return "".join(chr(ord("A") + (index * index + index // 7) % 26) for index in range(length))
+
+
+@pytest.mark.parametrize("most", [10, 200, 2000])
+@pytest.mark.parametrize("length", [13, 100, 1000, 5000])
+@pytest.mark.parametrize("separator", [" ", "", "\n", ", and then "])
+def test_no_part_of_a_secret_is_left_wherever_a_text_is_cut(most: int, length: int, separator: str) -> None:
+    secret = secret_of(length)
+    token = known_secrets.set(hidden_forms([secret]))
+    try:
+        for lead in (0, 1, 3 * most, 4 * most - length // 2):
+            text = "." * lead + separator + (secret + separator) * (12 * most // length + 3)
+            shown = mask_and_cut(text, most)
+            assert len(shown) <= most
+            assert not any(secret[start : start + 8] in shown for start in range(length - 8))
+    finally:
+        known_secrets.reset(token)

@@ -32,10 +32,11 @@ class KeyUses:
 
     def note(self, holder: Holder) -> None:
         name = holder.key_id or holder.identity_id or ""
-        if self._clock() - self._told_at.get(name, float("-inf")) < MINUTE or name in self._waiting:
+        if self._clock() - self._told_at.get(name, float("-inf")) < MINUTE:
             return
         if len(self._waiting) < MOST_USES:
             self._waiting[name] = holder.key_id is not None
+        # What was used while others were told still waits.
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._tell_later())
 
@@ -44,7 +45,7 @@ class KeyUses:
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-            await self._tell_now()
+        await self._tell_now()
 
     async def _tell_later(self) -> None:
         await asyncio.sleep(self._gather_seconds)

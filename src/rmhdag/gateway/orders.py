@@ -41,11 +41,11 @@ POLL_SECONDS = 2
 KEY_HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
 MOST_KEY_CHARACTERS = 128
-# Only platforms' own callers say in whose name they act.
-# How many orders others have placed is not among them.
+# Of an estimate: how many orders others have placed stays hidden.
 ESTIMATE = ("tasks", "input_bytes", "p50_seconds", "p95_seconds")
-# What a result has of a status.
+# The fields of a status that results have, too.
 OF_RESULTS = "request_id status partial completed_at expires_at result error warnings services version".split()
+# Only platforms' own callers say in whose name they act.
 NOT_YOURS = ("submitted_by", "client_id", "namespace")
 # What the API says of jobs and nodes, in the words of those who place orders.
 WORDS_FOR_PARTNERS = {

@@ -55,7 +55,11 @@ OUTPUTS = """(
         LIMIT 50
     ) AS o
 ) AS service_outputs"""
-PROGRESS = """CASE WHEN r.job_status <> 'pending' THEN (
+# A job that has another state than a second ago is counted again, so that what is final is never shown half-counted.
+PROGRESS = """CASE
+    WHEN r.job_status <> 'pending'
+        AND (r.job_id, r.job_status) IS DISTINCT FROM (%(known_job)s::text, %(known_status)s::text)
+    THEN (
     SELECT to_jsonb(p) FROM {schema}.dag_gateway_progress AS p WHERE p.job_id = r.job_id
 ) END AS progress"""
 # What a client calls an order is found among its own by an index of both: no row of another client is ever read.
@@ -72,37 +76,48 @@ class Place(NamedTuple):
     id: str
 
 
+class Sighting(NamedTuple):
+    """The progress of a job while it has this status, for a moment."""
+
+    until: float = 0.0
+    job_id: str | None = None
+    job_status: str | None = None
+    progress: Row | None = None
+
+
 class Reads:
     def __init__(self, database: Database, *, with_outputs: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
         self._with_outputs = with_outputs
         self._clock = clock
-        self._progress: OrderedDict[tuple[str, str, str], tuple[float, Row]] = OrderedDict()
+        self._progress: OrderedDict[tuple[str, str, str], Sighting] = OrderedDict()
 
     async def find_request(self, holder: Holder, request_id: str) -> tuple[Row, float | None] | None:
         """A request that the holder may see, with its `progress`, and how far it is. Raises a 409 if several are called
         so.
         """
         key = (holder.namespace, "" if holder.sees_all else holder.client_id, request_id)
-        until, progress = self._progress.get(key, (0.0, {}))
-        is_known = self._clock() < until
-        parts = [STATUS_COLUMNS, VERSIONS]
-        if self._with_outputs:
-            parts.append(OUTPUTS)
-        if not is_known:
-            parts.append(PROGRESS)
+        memory = self._progress.get(key, Sighting())
+        if self._clock() >= memory.until:
+            memory = Sighting()
+        parts = [STATUS_COLUMNS, VERSIONS, *([OUTPUTS] if self._with_outputs else []), PROGRESS]
         query = self._text(
             f"SELECT {', '.join(parts)} FROM {{schema}}.dag_gateway_requests AS r"
             f" WHERE {_scope(holder)} AND {BY_EITHER_ID if holder.sees_all else 'r.request_id = %(request_id)s'}"
         )
-        row = _chosen(await self._database.read(query, _given(holder, request_id=request_id)), holder, request_id)
+        names = {"known_job": memory.job_id, "known_status": memory.job_status}
+        row = _chosen(
+            await self._database.read(query, _given(holder, request_id=request_id, **names)), holder, request_id
+        )
         if row is None:
             return None
-        if not is_known:
-            progress = row["progress"] or {}
-            self._progress[key] = (self._clock() + PROGRESS_SECONDS, progress)
+        if (row["job_id"], row["job_status"]) != (memory.job_id, memory.job_status):
+            until = self._clock() + PROGRESS_SECONDS
+            memory = Sighting(until, row["job_id"], row["job_status"], row["progress"])
+            self._progress[key] = memory
             if len(self._progress) > MOST_PROGRESS:
                 self._progress.popitem(last=False)
+        progress = memory.progress or {}
         return {**row, "progress": progress}, progress.get("percent")
 
     async def names_outputs(self, holder: Holder, platform_request_id: str) -> bool | None:

@@ -15,7 +15,8 @@ def with_links(value: Any, hrefs: Mapping[str, str]) -> Any:
         copy = {key: with_links(inner, hrefs) for key, inner in value.items()}
         if is_item(value):
             copy["assets"] = _assets(value["assets"], hrefs)
-            copy["links"] = [link for link in value.get("links", []) if _is_absolute(link)]
+            links = value.get("links")
+            copy["links"] = [link for link in links if _is_absolute(link)] if isinstance(links, list) else []
         return copy
     return [with_links(inner, hrefs) for inner in value] if isinstance(value, list) else value
 

@@ -84,12 +84,20 @@ def mask_text(text: str) -> str:
 
 
 def _window(text: str, most: int) -> str:
-    """The text itself, or its beginning, in which known secrets are whole, so hidden, wherever it ends."""
-    forms = known_secrets.get()
-    wide = most + len(forms[0]) if forms else most
-    if len(text) <= wide:
+    """The text itself, or its beginning, which ends before a known secret rather than within one."""
+    if len(text) <= most:
         return text
-    return hide(text[:wide], forms)[:most]
+    forms = known_secrets.get()
+    end = most
+    while (start := min((_astride(text, form, end) for form in forms), default=end)) < end:
+        end = start
+    return hide(text[:end], forms) + (MASK if end < most else "")
+
+
+def _astride(text: str, form: str, end: int) -> int:
+    """Where the form begins, if a cut at the end would go through it; otherwise the end."""
+    start = text.find(form, max(end - len(form) + 1, 0), end + len(form) - 1)
+    return end if start < 0 else start
 
 
 def unfinished(text: str, forms: Iterable[str]) -> int:
