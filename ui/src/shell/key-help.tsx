@@ -36,7 +36,7 @@ export function KeyHelp(): JSX.Element {
       </div>
       <label class="check-line">
         <input type="checkbox" checked={letterKeys.value} onChange={() => (letterKeys.value = !letterKeys.value)} />
-        Single-letter keys
+        Keys without Ctrl or ⌘: letters, digits and signs
       </label>
     </Dialog>
   );
