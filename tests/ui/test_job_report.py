@@ -104,6 +104,14 @@ def test_keys_are_offered_as_buttons_are_and_can_be_switched_off(arrive: Arrive,
     expect(page.locator("html")).to_have_attribute("data-theme", "system")
 
 
+def test_the_list_of_keys_names_what_a_key_does_here(visitor: Visitor, job_id: str) -> None:
+    page = visitor.go(f"/jobs/{job_id}?tab=logs")
+    page.locator(".log-row").first.wait_for()
+    visitor.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("Next match")
+    expect(page.get_by_role("dialog")).not_to_contain_text("New job")
+
+
 def test_a_job_is_cloned_into_the_form(visitor: Visitor, job_id: str) -> None:
     page = visitor.go(f"/jobs/{job_id}")
     page.get_by_role("link", name="Clone to form").click()

@@ -10,9 +10,10 @@ export const keyHelpOpen = signal(false);
 
 export function KeyHelp(): JSX.Element {
   const groups = new Map<string, KeyBinding[]>();
-  for (const binding of keyBindings.value) {
+  // Of several bindings of a key, the last works: the logs have `n` for their next match.
+  for (const binding of new Map(keyBindings.value.map((one) => [one.keys, one])).values()) {
     const all = groups.get(binding.group) ?? [];
-    if (!all.some((one) => one.keys === binding.keys)) all.push(binding);
+    all.push(binding);
     groups.set(binding.group, all);
   }
   return (
