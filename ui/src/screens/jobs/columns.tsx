@@ -34,8 +34,9 @@ function Slowness({ job, usual }: { job: Job; usual: Usual | undefined }) {
   );
 }
 
-/** What a cell has room for: the node and its error, without the words between them. */
-const shortError = (text: string): string => text.replace(/^node '([^']+)' failed: /, "$1: ");
+/** What a cell has room for: the node and its error, without the words between them and classes that say nothing. */
+const shortError = (text: string): string =>
+  text.replace(/^node '([^']+)' failed: (?:(?:RuntimeError|NonRetryableError|Exception): )?/, "$1: ");
 
 /** All that is always shown, and of the others those of `shown`; labels where some of the jobs have any. */
 export function columnsOf(
@@ -117,7 +118,7 @@ export function columnsOf(
     {
       id: "labels",
       title: "Labels",
-      width: "11rem",
+      width: "9.5rem",
       hide: "medium",
       cell: (job) => <LabelList labels={job.labels} />,
     },
