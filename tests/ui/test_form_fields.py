@@ -53,7 +53,11 @@ def workflow(up: Running) -> None:
 def test_fields_take_what_people_write(up: Running, visitor: Visitor) -> None:
     page = visitor.go(PATH)
     expect(page.get_by_text("The server would accept this")).to_be_visible()
+    # What is left empty is the default, and what only shows how to write says so.
+    expect(page.locator("[data-field=target_crs]")).to_contain_text("WGS 84, degrees")
+    expect(page.get_by_label("names")).to_have_attribute("placeholder", re.compile("one per line"))
     page.get_by_label("keep_seconds").fill("1h 30m")
+    expect(page.locator("[data-field=keep_seconds]")).to_contain_text("= 5400 s")
     page.get_by_label("target_crs").fill("EPSG:32632")
     expect(page.locator("[data-field=target_crs]")).to_contain_text("WGS 84, UTM zone 32N")
     expect(page.locator("[data-field=cloud_percent]")).to_contain_text("%")

@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from rmhdag.models.scopes import Scope
 from tests.api.running import Running
 from tests.ui.browsing import HOSTILE, Visitor
 from tests.ui.conftest import Arrive
@@ -29,6 +30,8 @@ def test_a_job_is_reported_with_its_cause_and_printed(up: Running, visitor: Visi
     expect(report.locator(".report-table tbody tr")).to_have_count(len(up.get(f"jobs/{job_id}/overview")["nodes"]))
     expect(report.locator(".report-table")).to_contain_text("3 of 3 children completed")
     expect(report.locator(".report-values").first).to_contain_text("<b>bold</b>")
+    # A short list stays on one line of the paper.
+    expect(report.locator(".report-values").first).to_contain_text(",2,3]")
     expect(report.locator(".report-events li").first).to_be_visible()
     assert page.locator("main b, main img").count() == 0
     assert visitor.serious_findings() == []
@@ -68,6 +71,45 @@ def test_the_report_fits_a_telephone_and_says_what_is_missing(arrive: Arrive, jo
     visitor.expected = {404}
     visitor.go("/jobs/0198f3c2a1b27c3d8e4f5a6b7c8d9e0f/report")
     expect(page.get_by_role("alert")).to_contain_text("Could not load the report")
+
+
+def test_labels_are_on_the_report_and_nowhere_if_there_are_none(up: Running, visitor: Visitor, job_id: str) -> None:
+    body = {"workflow_id": "flaky", "input_params": {"fails": False}, "labels": {"aoi": "oslo"}}
+    labelled = up.post("jobs", body).json()["job_id"]
+    page = visitor.go(f"/jobs/{labelled}/report")
+    expect(page.locator(".report .facts").first).to_contain_text("aoi=oslo")
+    page = visitor.go(f"/jobs/{labelled}")
+    expect(page.locator(".job-head .facts")).to_contain_text("aoi=oslo")
+    page = visitor.go(f"/jobs/{job_id}")
+    expect(page.locator(".job-head .facts")).not_to_contain_text("Labels")
+
+
+def test_keys_are_offered_as_buttons_are_and_can_be_switched_off(arrive: Arrive, job_id: str) -> None:
+    reader = arrive(Scope.READ, name="carl")
+    page = reader.go(f"/jobs/{job_id}")
+    page.locator("[data-node=broken]").wait_for()
+    reader.press("r", "Shift+R", "c")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    reader.press("?")
+    keys = page.get_by_role("dialog")
+    expect(keys).to_contain_text("Pane “YAML”")
+    expect(keys).not_to_contain_text("Retry")
+    keys.get_by_role("checkbox").uncheck()
+    reader.press("Escape")
+    expect(keys).to_have_count(0)
+    reader.press("3", "5", "l", "Shift+T")
+    reader.press("Control+K")
+    expect(page.get_by_role("dialog").get_by_role("combobox")).to_be_focused()
+    assert "tab=" not in page.url
+    expect(page.locator("html")).to_have_attribute("data-theme", "system")
+
+
+def test_the_list_of_keys_names_what_a_key_does_here(visitor: Visitor, job_id: str) -> None:
+    page = visitor.go(f"/jobs/{job_id}?tab=logs")
+    page.locator(".log-row").first.wait_for()
+    visitor.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("Next match")
+    expect(page.get_by_role("dialog")).not_to_contain_text("New job")
 
 
 def test_a_job_is_cloned_into_the_form(visitor: Visitor, job_id: str) -> None:

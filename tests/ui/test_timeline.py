@@ -148,6 +148,17 @@ def test_the_chain_that_decided_is_marked_and_waiting_can_be_left_out(visitor: V
     expect(page.get_by_label("Order")).to_have_count(0)
 
 
+def test_what_failed_within_a_moment_at_the_end_is_seen(visitor: Visitor, job_id: str) -> None:
+    page = visitor.go(f"/jobs/{job_id}?tab=timeline")
+    bar = page.locator(".gantt-bar.bar-failed")
+    bar.wait_for()
+    inside, field = bar.bounding_box(), page.locator(".gantt-field").bounding_box()
+    assert inside is not None
+    assert field is not None
+    assert inside["width"] >= 3
+    assert inside["x"] + inside["width"] <= field["x"] + field["width"] + 0.5
+
+
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 360)])
 def test_the_strip_is_accessible_and_fits(arrive: Arrive, job_id: str, theme: str, width: int) -> None:
     visitor = arrive(theme=theme, width=width)
@@ -157,6 +168,12 @@ def test_the_strip_is_accessible_and_fits(arrive: Arrive, job_id: str, theme: st
     page.get_by_role("slider", name=MOVED).wait_for()
     assert visitor.serious_findings() == []
     assert page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth") <= 0
+    words, field = page.locator(".timeline-window p").bounding_box(), page.locator(".gantt-field").bounding_box()
+    assert words is not None
+    assert field is not None
+    # Neither one letter to a line nor a chart beside its names that shows nothing.
+    assert words["height"] < 60
+    assert field["width"] > width / 2
     for name in (BEGIN, END):
         box = page.get_by_role("slider", name=name).bounding_box()
         assert box is not None

@@ -17,6 +17,7 @@ import {
   topFor,
 } from "../src/screens/job/log-window";
 import {
+  averages,
   concurrency,
   gapsOf,
   minus,
@@ -267,4 +268,15 @@ test("a part of the time is in the address, inside of the whole, and never too s
   assert.deepEqual(shifted({ from: 3_000, to: 5_000 }, whole, 9_000), { from: 9_000, to: 11_000 });
   assert.deepEqual(resized({ from: 3_000, to: 5_000 }, whole, "from", 8_000), { from: 4_995, to: 5_000 });
   assert.deepEqual(resized({ from: 3_000, to: 5_000 }, whole, "to", 99_000), { from: 3_000, to: 11_000 });
+});
+
+test("what ends and what follows it in the same step count once", () => {
+  const spans = [
+    { from: 0, to: 25 },
+    { from: 25, to: 95 },
+    { from: 90, to: 130 },
+  ];
+  assert.deepEqual(averages(spans, 0, 100, 10), [1, 1, 1, 1, 1, 1, 1, 1, 1, 1.5]);
+  assert.deepEqual(averages(spans, 0, 0, 2), [0, 0]);
+  assert.deepEqual(averages([{ from: -50, to: -10 }], 0, 100, 2), [0, 0]);
 });

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import rmhdag
+from rmhdag.models.api.event_messages import in_words
 from rmhdag.models.api.health import Health, HealthCheck, HealthComponent, HealthStatus
 from rmhdag.models.api.processes import OrchestratorSummary, WorkerSummary
 from rmhdag.models.rows import SCHEMA_VERSION
@@ -130,13 +131,13 @@ def check_quotas(conn: Conn, settings: Installation, namespace: str) -> HealthCh
 def check_reviews(conn: Conn, namespace: str) -> HealthCheck:
     """Of the caller's namespace. Nothing breaks while content waits, but somebody waits for it."""
     waiting = next(iter(count_waiting(conn, namespace)), None)
-    hours = 0.0 if waiting is None else waiting.oldest_seconds / 3600
+    seconds = 0.0 if waiting is None else waiting.oldest_seconds
     return judge(
         "reviews",
-        "none waits" if waiting is None else f"{waiting.revisions:,} wait, the first for {hours:.1f} h",
+        "none waits" if waiting is None else f"{waiting.revisions:,} waiting, the first for {in_words(seconds)}",
         f"{LONGEST_REVIEW_DAYS} days",
         "Content waits for a reviewer: `rmhdag approvals` lists it.",
-        degraded=hours > 24 * LONGEST_REVIEW_DAYS,
+        degraded=seconds > 86_400 * LONGEST_REVIEW_DAYS,
     )
 
 

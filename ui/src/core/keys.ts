@@ -1,6 +1,7 @@
 /** Keys of the whole interface. Screens add theirs while they are shown; `?` lists what is there. */
 import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
+import { isCharacter } from "./key-names";
 import { letterKeys } from "./preferences";
 
 export interface KeyBinding {
@@ -60,7 +61,7 @@ window.addEventListener("keydown", (event) => {
   const usable = (one: KeyBinding): boolean => {
     if (typing && !one.whileTyping) return false;
     if (modal && !one.whileTyping) return false;
-    return letterKeys.peek() || one.keys.length > 3 || !/^[a-z?/.[\]]/i.test(one.keys) || one.keys.startsWith("Mod");
+    return letterKeys.peek() || !isCharacter(one.keys);
   };
   const binding =
     all.findLast((one) => one.keys === pair && usable(one)) ?? all.findLast((one) => one.keys === name && usable(one));

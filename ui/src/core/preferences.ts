@@ -57,7 +57,7 @@ export const density = persisted<Density>("density", "compact", isDensity);
 /** What the address of a saved view asks for, as long as it is open. */
 export const densityHere = signal<Density | undefined>(undefined);
 export const densityShown = computed(() => densityHere.value ?? density.value);
-/** Single-letter keys can be switched off (WCAG 2.1.4). */
+/** Keys of one letter, digit or sign can be switched off (WCAG 2.1.4). */
 export const letterKeys = persisted<boolean>("letter-keys", true);
 
 effect(() => {

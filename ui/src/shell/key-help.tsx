@@ -10,9 +10,10 @@ export const keyHelpOpen = signal(false);
 
 export function KeyHelp(): JSX.Element {
   const groups = new Map<string, KeyBinding[]>();
-  for (const binding of keyBindings.value) {
+  // Of several bindings of a key, the last works: the logs have `n` for their next match.
+  for (const binding of new Map(keyBindings.value.map((one) => [one.keys, one])).values()) {
     const all = groups.get(binding.group) ?? [];
-    if (!all.some((one) => one.keys === binding.keys)) all.push(binding);
+    all.push(binding);
     groups.set(binding.group, all);
   }
   return (
@@ -36,7 +37,7 @@ export function KeyHelp(): JSX.Element {
       </div>
       <label class="check-line">
         <input type="checkbox" checked={letterKeys.value} onChange={() => (letterKeys.value = !letterKeys.value)} />
-        Single-letter keys
+        Keys without Ctrl or ⌘: letters, digits and signs
       </label>
     </Dialog>
   );

@@ -7,6 +7,7 @@ import {
   countText,
   durationText,
   Link,
+  may,
   now,
   type ScreenProps,
   setQuery,
@@ -89,25 +90,15 @@ const parentPlace = (job: string, node: string | null | undefined): string =>
   to`/jobs/${job}` + (node ? `?node=${encodeURIComponent(node)}` : "");
 
 const ROOM_FOR_TWO = "(min-width: 76rem)";
-const PANES = ["graph", "fan-out", "timeline", "tasks", "logs", "outputs", "events", "definition"] as const;
+/** In the order of their keys, which are the same for every job. */
+const PANES: readonly string[] = ["graph", "fan-out", "timeline", "tasks", "logs", "outputs", "events", "definition"];
 
 function JobPage({ store, job }: { store: JobStore; job: Overview }): JSX.Element {
   const [rerunFrom, setRerunFrom] = useState<string | null>(null);
   const isDone = hasEnded(job.status);
+  // As the buttons of the page: what is not offered there is no key either.
+  const canRetry = may("operate") && isDone && job.status !== "completed";
   const pane = (id: string) => () => setQuery({ tab: id === "graph" ? null : id }, { replace: false });
-  useKeys(
-    () => [
-      ...PANES.map((id, index) => ({ keys: String(index + 1), label: `Pane “${id}”`, group: "Job", run: pane(id) })),
-      { keys: "l", label: "Logs", group: "Job", run: pane("logs") },
-      ...(isDone
-        ? [
-            { keys: "r", label: "Retry what failed", group: "Job", run: () => retryFailed(store) },
-            { keys: "Shift+R", label: "Rerun…", group: "Job", run: () => setRerunFrom("") },
-          ]
-        : [{ keys: "c", label: "Cancel the job", group: "Job", run: () => cancelJob(store) }]),
-    ],
-    [store, isDone],
-  );
   const fanOuts = job.nodes.filter((node) => node.children);
   const outputs = Object.keys(job.result_data ?? {}).length;
   const tabs = [
@@ -129,6 +120,25 @@ function JobPage({ store, job }: { store: JobStore; job: Overview }): JSX.Elemen
     { id: "events", label: "Events", panel: () => <Events store={store} /> },
     { id: "definition", label: "YAML", panel: () => <Definition store={store} /> },
   ];
+  useKeys(
+    () => [
+      ...tabs.map(({ id, label }) => ({
+        keys: String(PANES.indexOf(id) + 1),
+        label: `Pane “${label}”`,
+        group: "Job",
+        run: pane(id),
+      })),
+      { keys: "l", label: "Logs", group: "Job", run: pane("logs") },
+      ...(canRetry ? [{ keys: "r", label: "Retry what failed", group: "Job", run: () => retryFailed(store) }] : []),
+      ...(may("operate") && isDone
+        ? [{ keys: "Shift+R", label: "Rerun…", group: "Job", run: () => setRerunFrom("") }]
+        : []),
+      ...(may("operate") && !isDone
+        ? [{ keys: "c", label: "Cancel the job", group: "Job", run: () => cancelJob(store) }]
+        : []),
+    ],
+    [store, isDone, canRetry, tabs.length],
+  );
   return (
     <Page
       wide
@@ -273,7 +283,7 @@ function Head({ store, job }: { store: JobStore; job: Overview }): JSX.Element {
               </span>
             ) : null,
           ],
-          ["Labels", <LabelList key="labels" labels={job.labels} />],
+          ["Labels", Object.keys(job.labels ?? {}).length ? <LabelList key="labels" labels={job.labels} /> : null],
           ["Correlation", job.correlation_id ? <span class="mono">{job.correlation_id}</span> : null],
           [
             "Owner",

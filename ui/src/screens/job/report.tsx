@@ -10,10 +10,12 @@ import {
   ok,
   Resolved,
   type ScreenProps,
+  shortId,
   to,
   useResource,
   useTitle,
 } from "~/core";
+import { labelTexts } from "~/core/labels";
 import { Button, Facts, MiniGraph, Page, Section, Status } from "~/widgets";
 import { LogText } from "./log-text";
 import { childrenFailed, failedNodes, hasEnded, type NodeOverview, type Overview } from "./store";
@@ -22,6 +24,8 @@ const MOST_FAILURES = 5;
 const LAST_LINES = 20;
 const MOST_EVENTS = 200;
 const MOST_TEXT = 4_000;
+/** A value of several lines is easier to read only if one line cannot hold it. */
+const MOST_OF_A_LINE = 160;
 
 type Failure = { node: NodeOverview; lines: string[] };
 
@@ -51,7 +55,7 @@ export default function Report({ params }: ScreenProps): JSX.Element {
       title={job ? `${job.workflow_id}: ${job.status}` : "Report"}
       crumbs={[
         { label: "Jobs", to: "/jobs" },
-        { label: "Job", to: to`/jobs/${jobId}` },
+        { label: job ? `${job.workflow_id} ${shortId(jobId)}` : "Job", to: to`/jobs/${jobId}` },
       ]}
       actions={
         <>
@@ -92,6 +96,7 @@ function Sheets({ job, timeline, failures, readAt }: ReportData): JSX.Element {
               ["Nodes", nodesText(job)],
               ["Rerun of", job.rerun_of],
               ["Parent", job.parent_job_id],
+              ["Labels", labelTexts(job.labels ?? {}).join(", ") || null],
               ["Correlation", job.correlation_id],
             ]}
           />
@@ -225,6 +230,11 @@ function messageOf(node: NodeOverview): string {
   return [counts, node.error_message ?? node.reason?.reason_text ?? ""].filter(Boolean).join("; ");
 }
 
+function jsonText(value: unknown): string {
+  const line = JSON.stringify(value);
+  return line.length <= MOST_OF_A_LINE ? line : JSON.stringify(value, null, 1);
+}
+
 function Values({ title, values }: { title: string; values: Model<"JobOverview">["result_data"] }): JSX.Element | null {
   const entries = Object.entries(values ?? {});
   if (entries.length === 0) return null;
@@ -232,7 +242,7 @@ function Values({ title, values }: { title: string; values: Model<"JobOverview">
     <Section title={title}>
       <dl class="report-values">
         {entries.map(([name, value]) => {
-          const text = typeof value === "string" ? value : JSON.stringify(value, null, 1);
+          const text = typeof value === "string" ? value : jsonText(value);
           return (
             <div key={name}>
               <dt class="mono">{name}</dt>

@@ -74,6 +74,22 @@ export function concurrency(spans: readonly Span[], from: number, to: number, st
   });
 }
 
+/** How many spans were open on average in each of `steps` equal steps: what ends and what follows it count once. */
+export function averages(spans: readonly Span[], from: number, to: number, steps: number): number[] {
+  const sums = new Array<number>(steps).fill(0);
+  const step = (to - from) / steps;
+  if (!(step > 0)) return sums;
+  for (const span of spans) {
+    const begin = Math.max(0, (span.from - from) / step);
+    const end = Math.min(steps, (span.to - from) / step);
+    for (let index = Math.floor(begin); index < end; index++) {
+      const share = Math.min(end, index + 1) - Math.max(begin, index);
+      sums[index] = (sums[index] ?? 0) + share;
+    }
+  }
+  return sums;
+}
+
 const NICE = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 
 /** A round number of seconds, so that `seconds` has about `most` of them. */

@@ -68,7 +68,7 @@ export function nodeRow(
     });
     if (spans.length) {
       const from = spans.reduce((least, span) => Math.min(least, span.from), Number.POSITIVE_INFINITY);
-      const to = spans.reduce((most, span) => Math.max(most, span.to), 0);
+      const to = spans.reduce((most, span) => Math.max(most, span.to), from + 1);
       const line = concurrency(spans, from, to, 200);
       const title = `${node.node_id}: ${spans.length} children, at most ${Math.max(...line)} at once, ${durationText((to - from) / 1000)}`;
       if (ready !== undefined && from > ready)

@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
 import { clockText, durationText } from "~/core";
-import { concurrency, resized, type Span, shifted } from "./spans";
+import { averages, resized, type Span, shifted } from "./spans";
 
 const STEPS = 240;
 const HEIGHT = 26;
@@ -72,12 +72,14 @@ export function Strip({ whole, shown, running, waiting, onDraft, onChoose }: Str
     onChoose(next, true);
   };
   const words = (at: number) => `${durationText((at - whole.from) / 1000)} after the beginning, ${clockText(at)}`;
-  const line = (spans: readonly Span[], most: number) => {
-    const counts = concurrency(spans, whole.from, whole.to, STEPS);
+  const counted = (spans: readonly Span[]) => averages(spans, whole.from, whole.to, STEPS);
+  const line = (counts: readonly number[], most: number) => {
     const points = counts.map((count, index) => `${index},${HEIGHT - (HEIGHT - 3) * (count / most)}`);
     return `0,${HEIGHT} ${points.join(" ")} ${STEPS - 1},${HEIGHT}`;
   };
-  const most = Math.max(1, ...concurrency([...running, ...waiting], whole.from, whole.to, STEPS));
+  const ran = counted(running);
+  const all = counted([...running, ...waiting]);
+  const most = Math.max(1, ...all);
   const left = percent(shown.from);
   const right = percent(shown.to);
   const slider = (edge: "from" | "to") => (
@@ -101,8 +103,8 @@ export function Strip({ whole, shown, running, waiting, onDraft, onChoose }: Str
       {/* biome-ignore lint/a11y/noStaticElementInteractions: for pointers; the sliders in it have the keys */}
       <div class="strip" ref={strip} onPointerDown={grab} onDblClick={() => onChoose(undefined, false)}>
         <svg viewBox={`0 0 ${STEPS - 1} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
-          <polyline class="strip-waiting" points={line([...running, ...waiting], most)} />
-          <polyline class="strip-running" points={line(running, most)} />
+          <polyline class="strip-waiting" points={line(all, most)} />
+          <polyline class="strip-running" points={line(ran, most)} />
         </svg>
         <div class="strip-outside" style={{ left: 0, width: `${left}%` }} />
         <div class="strip-outside" style={{ left: `${right}%`, right: 0 }} />

@@ -22,6 +22,8 @@ import {
 import { Strip } from "./timeline-strip";
 
 const LANE_PX = 22;
+/** No bar is narrower. */
+const LEAST_PX = 3;
 
 async function readAll(
   store: JobStore,
@@ -299,8 +301,9 @@ function Bars({ rows, shown, origin, path, onZoom }: BarsProps): JSX.Element {
                     aria-label={bar.title}
                     tabIndex={bar.kind === "wait" ? -1 : 0}
                     style={{
-                      left: `${left}%`,
-                      width: `max(3px, ${right - left}%)`,
+                      // What is shorter than that at the very end is seen too.
+                      left: `min(${left}%, 100% - ${LEAST_PX}px)`,
+                      width: `max(${LEAST_PX}px, ${right - left}%)`,
                       top: `${(row.laneOf[index] ?? 0) * LANE_PX + 3}px`,
                     }}
                     onClick={() =>

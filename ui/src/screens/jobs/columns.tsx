@@ -34,6 +34,10 @@ function Slowness({ job, usual }: { job: Job; usual: Usual | undefined }) {
   );
 }
 
+/** What a cell has room for: the node and its error, without the words between them and classes that say nothing. */
+const shortError = (text: string): string =>
+  text.replace(/^node '([^']+)' failed: (?:(?:RuntimeError|NonRetryableError|Exception): )?/, "$1: ");
+
 /** All that is always shown, and of the others those of `shown`; labels where some of the jobs have any. */
 export function columnsOf(
   progress: ReadonlyMap<string, Progress>,
@@ -60,7 +64,7 @@ export function columnsOf(
             {job.workflow_id}
           </Link>{" "}
           <span class="faint">v{job.workflow_version}</span>
-          {job.error_message ? <span class="jobs-error only-narrow"> {job.error_message}</span> : null}
+          {job.error_message ? <span class="jobs-error only-narrow"> {shortError(job.error_message)}</span> : null}
         </span>
       ),
     },
@@ -72,7 +76,7 @@ export function columnsOf(
         if (job.error_message) {
           return (
             <span class="cut jobs-error" title={job.error_message}>
-              {job.error_message}
+              {shortError(job.error_message)}
             </span>
           );
         }
@@ -107,14 +111,14 @@ export function columnsOf(
     {
       id: "by",
       title: "By",
-      width: "8rem",
+      width: "6rem",
       hide: "medium",
       cell: (job) => <span class="cut">{job.submitted_by}</span>,
     },
     {
       id: "labels",
       title: "Labels",
-      width: "11rem",
+      width: "9.5rem",
       hide: "medium",
       cell: (job) => <LabelList labels={job.labels} />,
     },

@@ -164,7 +164,7 @@ function Control({ widget, input, value, onChange, shared, onPick }: ControlProp
           <input
             {...shared}
             type="text"
-            placeholder={ghost || (input.format === "date" ? "2026-05-01" : "2026-05-01T00:00:00Z")}
+            placeholder={ghost || `such as ${input.format === "date" ? "2026-05-01" : "2026-05-01T00:00:00Z"}`}
             value={text}
             onInput={(event) => take(event.currentTarget.value)}
           />
@@ -294,7 +294,11 @@ function ListField({
       {...shared}
       rows={3}
       spellcheck={false}
-      placeholder={Array.isArray(input.default) ? write(input.default) : "one per line, or a row or column of a table"}
+      placeholder={
+        Array.isArray(input.default) && input.default.length > 0
+          ? write(input.default)
+          : "one per line, or a row or column of a table"
+      }
       value={draft ?? write(value)}
       onPaste={(event) => {
         // A row of a spreadsheet or of a CSV file: its cells are the entries.

@@ -19,11 +19,19 @@ interface OwnField {
   shared: FieldShared;
 }
 
+/** The other way to write what stands in the field. */
+function besideSeconds(draft: string | undefined, seconds: number | undefined): string {
+  if (seconds === undefined) return "seconds";
+  if (draft !== undefined && !/^[\d.\s]*$/.test(draft)) return `= ${seconds} s`;
+  const text = secondsText(seconds);
+  return text ? `s = ${text}` : "s";
+}
+
 /** Seconds, written as people say them; what cannot be read is sent as it is, and the server says so. */
 export function DurationField({ input, value, onChange, shared }: OwnField): JSX.Element {
   const [draft, setDraft] = useState<string>();
   const seconds = typeof value === "number" ? value : undefined;
-  const ghost = typeof input.default === "number" ? String(input.default) : "90, 1m 30s, 2h";
+  const ghost = typeof input.default === "number" ? String(input.default) : "such as 90, 1m 30s or 2h";
   return (
     <span class="with-unit">
       <input
@@ -40,9 +48,7 @@ export function DurationField({ input, value, onChange, shared }: OwnField): JSX
         }}
         onBlur={() => setDraft(undefined)}
       />
-      <span class="faint small">
-        {seconds === undefined ? "seconds" : `s${secondsText(seconds) ? ` = ${secondsText(seconds)}` : ""}`}
-      </span>
+      <span class="faint small">{besideSeconds(draft, seconds)}</span>
     </span>
   );
 }
@@ -78,14 +84,15 @@ export function CrsField({ input, value, onChange, shared }: OwnField): JSX.Elem
   const list = useId();
   const known = [...SYSTEMS, ...utm()];
   const text = value === undefined || value === null ? "" : String(value);
-  const name = known.find(([code]) => code === text.toUpperCase())?.[1];
+  const meant = text || (typeof input.default === "string" ? input.default : "");
+  const name = known.find(([code]) => code === meant.toUpperCase())?.[1];
   return (
     <span class="with-unit">
       <input
         {...shared}
         type="text"
         list={list}
-        placeholder={typeof input.default === "string" ? input.default : "EPSG:4326"}
+        placeholder={typeof input.default === "string" ? input.default : "such as EPSG:4326"}
         value={text}
         spellcheck={false}
         autocomplete="off"
