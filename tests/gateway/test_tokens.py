@@ -238,8 +238,8 @@ def test_who_may_bind_what(api: ServedHere, issuer: Issuer) -> None:
     assert other.post("/api/v1/clients/acme/identities", json=wrong).status_code == 422
     # Or a tenant would be the first to bind the partner of another one, and get its orders.
     free = {**body, "value": "of-south"}
-    for scopes in ((Scope.READ,), (Scope.PLATFORM,), (Scope.ADMIN,)):
-        refused = api.client(*scopes, namespace="north").post("/api/v1/clients/acme/identities", json=free)
+    for scope in (Scope.READ, Scope.PLATFORM, Scope.ADMIN):
+        refused = api.client(scope, namespace="north").post("/api/v1/clients/acme/identities", json=free)
         assert (refused.status_code, refused.json()["code"]) == (403, "scope_missing")
     rows = api.client(Scope.ADMIN).get("/api/v1/audit").json()["entries"]
     assert [row["action"] for row in rows].count("client.bind") == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from rmhdag.services.callbacks.destinations import Rules
 from rmhdag.services.callbacks.settings import CallbackSettings
 from rmhdag.services.unpublishing import unpublish
 from rmhdag.storage import StorageSettings, open_storage
+from rmhdag.store.connection import Conn
 from rmhdag.store.unpublishing import Unpublish
 from tests.engine.definitions import fan, task, workflow
 from tests.lifecycle.reviewing import approve, key_of, make_revision, reviewed_workflow
@@ -48,6 +49,25 @@ def allowing(sink: Sink) -> CallbackSettings:
     return CallbackSettings(
         rules=Rules(frozenset({sink.host})), allow_plain=True, schedule_seconds=(0.0,) * 5, total_seconds=10
     )
+
+
+def test_of_parts_that_share_a_thread_each_error_is_told(platform: Platform, capfd: pytest.CaptureFixture[str]) -> None:
+    turns: list[str] = []
+
+    def part(name: str, error: Exception | None = None) -> Callable[[Conn], int]:
+        def take_turn(conn: Conn) -> int:
+            turns.append(name)
+            if error is not None:
+                raise error
+            return 1
+
+        return take_turn
+
+    parts = (part("tables", ValueError("no table")), part("catalogue", ValueError("no item")), part("files"))
+    with pytest.raises(ValueError, match="no table"):
+        life_threads.run_all(parts, platform.conn)
+    assert turns == ["tables", "catalogue", "files"]
+    assert "no item" in "".join(capfd.readouterr())
 
 
 @FAULTS
