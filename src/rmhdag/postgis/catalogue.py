@@ -16,7 +16,10 @@ FACTS = (
 ).split()
 # What the data says is always that of the table. The rest was said by people: it stays until they say something else.
 MEASURED = ("bbox_minx", "bbox_miny", "bbox_maxx", "bbox_maxy", "geometry_type", "feature_count", "table_type")
-DATA_FACTS = frozenset({"temporal_start", "temporal_end", "temporal_property", "column_definitions", "table_group"})
+DATA_FACTS = frozenset(
+    "temporal_start temporal_end temporal_property column_definitions table_group stac_collection_id "
+    "stac_item_id".split()
+)
 JSON_FACTS = frozenset({"stac_extensions", "providers", "column_definitions", "custom_properties"})
 
 FILL = {"color": "#3388ff", "opacity": 0.6}

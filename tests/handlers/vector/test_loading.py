@@ -301,12 +301,15 @@ def test_the_catalogue_has_what_people_said_until_they_say_something_else(
     first = finish(loading, run, rows, license="CC-BY-4.0", properties=said, collection_id="land")
     second = finish(loading, run, rows, properties={"scale": 5})
     switch_places(database, conn, changes(first, 1))
+    item = "SELECT stac_collection_id, stac_item_id FROM geo.table_catalog WHERE table_name = 'words'"
+    assert conn.execute(item).fetchone() == ("land", "words")
     switch_places(database, conn, changes(second, 2))
-    query = """SELECT license, providers, sci_doi, sci_citation, stac_extensions, keywords, stac_collection_id,
-        stac_item_id, custom_properties FROM geo.table_catalog WHERE table_name = 'words'"""
+    assert conn.execute(item).fetchone() == (None, None), "the item describes the load before"
+    query = """SELECT license, providers, sci_doi, sci_citation, stac_extensions, keywords, custom_properties
+        FROM geo.table_catalog WHERE table_name = 'words'"""
     assert conn.execute(query).fetchone() == (
-        "CC-BY-4.0", said["providers"], "10.1000/1", "Survey 2020", said["stac_extensions"], "land, parcels", "land",
-        "words", {"season": "dry", "scale": 5, "tipg_collection_id": "geo.words"},
+        "CC-BY-4.0", said["providers"], "10.1000/1", "Survey 2020", said["stac_extensions"], "land, parcels",
+        {"season": "dry", "scale": 5, "tipg_collection_id": "geo.words"},
     )  # fmt: skip
 
 
