@@ -16,7 +16,10 @@ FACTS = (
 ).split()
 # What the data says is always that of the table. The rest was said by people: it stays until they say something else.
 MEASURED = ("bbox_minx", "bbox_miny", "bbox_maxx", "bbox_maxy", "geometry_type", "feature_count", "table_type")
-DATA_FACTS = frozenset({"temporal_start", "temporal_end", "temporal_property", "column_definitions", "table_group"})
+DATA_FACTS = frozenset(
+    "temporal_start temporal_end temporal_property column_definitions table_group stac_collection_id "
+    "stac_item_id".split()
+)
 JSON_FACTS = frozenset({"stac_extensions", "providers", "column_definitions", "custom_properties"})
 
 FILL = {"color": "#3388ff", "opacity": 0.6}
@@ -40,13 +43,9 @@ def catalogue_table(database: DataDatabase, conn: Conn, table_name: str, details
         "table_type": details.get("table_type", "user"),
         **{name: _value(name, details.get(name)) for name in FACTS},
     }
-    row["custom_properties"] = _value("custom_properties", details.get("custom_properties") or {})
-    changes = [
-        sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name))
-        if name in MEASURED or name in DATA_FACTS
-        else sql.SQL("{0} = COALESCE(EXCLUDED.{0}, c.{0})").format(sql.Identifier(name))
-        for name in (*MEASURED, *FACTS)
-    ]
+    properties = {"tipg_collection_id": _collection(database, table_name), **(details.get("custom_properties") or {})}
+    row["custom_properties"] = Jsonb(properties)
+    changes = [sql.SQL(_change(name)).format(sql.Identifier(name)) for name in (*MEASURED, *FACTS)]
     query = sql.SQL(
         "INSERT INTO {} AS c ({}) VALUES ({}) ON CONFLICT (table_name) DO UPDATE SET {}, updated_at = now()"
     ).format(
@@ -73,6 +72,12 @@ def forget_table(database: DataDatabase, conn: Conn, table_name: str) -> None:
     conn.execute(query, [table_name])
     query = sql.SQL("DELETE FROM {} WHERE collection_id = %s").format(_styles(database))
     conn.execute(query, [_collection(database, table_name)])
+
+
+def _change(name: str) -> str:
+    if name in MEASURED or name in DATA_FACTS:
+        return "{0} = EXCLUDED.{0}"
+    return "{0} = c.{0} || EXCLUDED.{0}" if name == "custom_properties" else "{0} = COALESCE(EXCLUDED.{0}, c.{0})"
 
 
 def _styles(database: DataDatabase) -> sql.Identifier:

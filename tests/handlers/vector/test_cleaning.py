@@ -207,8 +207,61 @@ def test_rows_of_csv_that_are_left_out_are_counted(bench: HandlerBench) -> None:
     assert row["col_1_5"] == "Köln", "not UTF-8, so Latin-1"
     codes = codes_of(run)
     assert (codes["HEADER_SUSPICIOUS"], codes["EMPTY_ROWS_DROPPED"], codes["NULL_GEOMETRY_DROPPED"]) == (1, 2, 1)
-    run = prepare(bench, "g,n\nPOINT (1 2),1\nfoo,2\n", "b.csv", wkt_column="g")
-    assert (codes_of(run)["GEOMETRY_UNREADABLE_DROPPED"], run.output["rows_removed"]) == (1, 1)
+    run = prepare(bench, "g,n\nPOINT (1 2),1\nfoo,2\n,3\n", "b.csv", wkt_column="g")
+    codes = codes_of(run)
+    assert (codes["GEOMETRY_UNREADABLE_DROPPED"], codes["NULL_GEOMETRY_DROPPED"]) == (1, 1), "each row once"
+    assert run.output["rows_removed"] == 2
+
+
+KEYED = {
+    "numbers": ([5, 700], "bigint"),
+    "texts": (["a", "b"], "text"),
+    "one of two": ([7, None], None),
+    "twice": ([7, 7], None),
+}
+
+
+@pytest.mark.parametrize("ending", ["geojson", "geojsonl"])
+@pytest.mark.parametrize("case", KEYED.values(), ids=KEYED)
+def test_the_id_of_a_feature_is_kept(bench: HandlerBench, case: tuple[list[Any], str | None], ending: str) -> None:
+    ids, type_ = case
+    geometry = {"type": "Point", "coordinates": [7, 50]}
+    features = [{"type": "Feature", "id": one, "properties": {"n": 1}, "geometry": geometry} for one in ids]
+    whole = {"type": "FeatureCollection", "features": features}
+    lines = "\n".join(json.dumps(feature) for feature in features)
+    run = prepare(bench, json.dumps(whole) if ending == "geojson" else lines, f"a.{ending}")
+    types = {column["name"]: column["type"] for column in run.output["columns"]}
+    assert types == ({"n": "integer"} if type_ is None else {"source_id": type_, "n": "integer"})
+    if type_ is not None:
+        assert [row["source_id"] for row in rows_of(bench, run)] == ids
+
+
+def test_an_id_that_a_property_is_called_too_has_a_name_of_its_own(bench: HandlerBench) -> None:
+    feature = {
+        "type": "Feature",
+        "id": 9,
+        "properties": {"id": 4},
+        "geometry": {"type": "Point", "coordinates": [7, 50]},
+    }
+    run = prepare(bench, json.dumps({"type": "FeatureCollection", "features": [feature]}), "a.geojson")
+    [row] = rows_of(bench, run)
+    assert (row["source_id"], row["feature_id"]) == (4, 9)
+
+
+@pytest.mark.parametrize(("key", "kept"), [("id", "source_id"), ("Parcel", "parcel"), ("fid", None)])
+def test_the_key_of_a_geopackage_is_kept_if_somebody_has_named_it(
+    bench: HandlerBench, tmp_path: Path, key: str, kept: str | None
+) -> None:
+    path = write(tmp_path / "k.gpkg", [BOX, BOX], {"n": [1, 2]}, layer_options={"FID": key})
+    rows = rows_of(bench, prepare(bench, path, "k.gpkg"))
+    assert [None if kept is None else row[kept] for row in rows] == ([1, 2] if kept else [None, None])
+
+
+def test_nul_characters_in_objects_are_counted_and_what_looks_like_them_stays(bench: HandlerBench) -> None:
+    box = {"type": "Point", "coordinates": [7, 50]}
+    run = prepare(bench, collection((box, {"o": {"a": "x\0y"}}), (box, {"o": {"a": "\\u0000"}})), "a.geojson")
+    assert [json.loads(row["o"]) for row in rows_of(bench, run)] == [{"a": "xy"}, {"a": "\\u0000"}]
+    assert codes_of(run) == {"TEXT_CHANGED": 1}
 
 
 def test_simplification_is_reported(bench: HandlerBench) -> None:

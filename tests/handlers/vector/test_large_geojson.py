@@ -94,6 +94,21 @@ def test_features_are_read_as_those_of_a_small_file(bench: HandlerBench) -> None
         assert large_run.output[name] == small_run.output[name], name
 
 
+def test_numbers_of_features_are_kept_if_all_have_one(bench: HandlerBench) -> None:
+    members = [
+        f'{{"type": "Feature", "id": {n}, "properties": {{"n": 1}}, "geometry": {json.dumps(POINT)}}}' for n in (3, 9)
+    ]
+    document = f'{{"type": "FeatureCollection", "notes": "{PADDING}", "features": [{", ".join(members)}]}}'
+    path = bench.folder / "ids.geojson"
+    path.write_text(document)
+    sequence = to_sequence(path, path.name)
+    assert sequence is not None
+    assert sequence.has_ids
+    path.write_text(document.replace('"id": 9, ', ""))
+    assert (sequence := to_sequence(path, path.name)) is not None
+    assert not sequence.has_ids
+
+
 def test_members_that_begin_otherwise_take_no_longer_each(tmp_path: Path) -> None:
     """Reading the file up to each of them would take hours."""
     path = tmp_path / "a.geojson"

@@ -13,6 +13,7 @@ import pytest
 import shapely
 
 from rmhdag.handlers.contract import NonRetryableError
+from rmhdag.handlers.params import ParamsRefused
 from rmhdag.handlers.vector.refusals import VectorRefused
 from rmhdag.models.blobs import BlobRef
 from rmhdag.models.records import LineageRecord, TableRecord
@@ -101,7 +102,8 @@ def test_a_file_becomes_a_public_table_with_everything_around_it(
     entry = """SELECT title, feature_count, geometry_type, custom_properties, column_definitions->'kind'
         FROM geo.table_catalog WHERE table_name = %s"""
     assert conn.execute(entry, ["parcels"]).fetchone() == (
-        "Parcels", COUNT, "MultiPolygon", {"source": "cadastre"}, {"type": "text", "source_name": "Kind"},
+        "Parcels", COUNT, "MultiPolygon", {"source": "cadastre", "tipg_collection_id": "geo.parcels"},
+        {"type": "text", "source_name": "Kind"},
     )  # fmt: skip
     assert conn.execute(
         "SELECT is_default FROM geo.feature_collection_styles WHERE collection_id = 'geo.parcels'"
@@ -273,15 +275,51 @@ def test_a_reader_delays_the_switch_and_never_sees_half_of_it(
 
 
 def test_one_task_does_it_all_and_continues_where_it_was(loading: HandlerBench, tmp_path: Path, conn: Any) -> None:
-    path = write(tmp_path / "c.gpkg", [shapely.box(n, 0, n + 1, 1) for n in range(100)], {"n": list(range(100))})
+    path = write(tmp_path / "c.gpkg", [shapely.box(n, 0, n + 0.5, 1) for n in range(150)], {"n": list(range(150))})
     loading.put(path, "c.gpkg")
     params = {"container_name": "in", "blob_name": "c.gpkg", "table_name": "complete", "chunk_size": 100}
     run = loading.run("vector.docker_complete", params)
-    assert (run.output["tables_created"][0]["row_count"], run.output["shown"][0]["collection"]) == (100, "geo.complete")
-    [checkpoint] = run.checkpoints
-    again = loading.run("vector.docker_complete", params, resume=checkpoint)
-    assert again.output["tables_created"] == run.output["tables_created"]
-    assert [record.type for record in again.records] == [record.type for record in run.records]
+    assert (run.output["tables_created"][0]["row_count"], run.output["shown"][0]["collection"]) == (150, "geo.complete")
+    phases = [checkpoint.phase for checkpoint in run.checkpoints]
+    assert phases == ["validated", "table_created", "chunk_0", "chunk_1", "complete"]
+    for checkpoint in run.checkpoints:
+        again = loading.run("vector.docker_complete", params, resume=checkpoint)
+        assert again.output["tables_created"] == run.output["tables_created"]
+        assert [record.type for record in again.records] == [record.type for record in run.records]
+
+
+def test_the_catalogue_has_what_people_said_until_they_say_something_else(
+    loading: HandlerBench, tmp_path: Path, database: DataDatabase, conn: Any
+) -> None:
+    run = prepared(loading, tmp_path, "words")
+    rows = upload_all(loading, run)
+    said = {
+        "providers": [{"name": "Survey"}], "sci:doi": "10.1000/1", "sci_citation": "Survey 2020",
+        "stac_extensions": ["https://stac-extensions.github.io/scientific/v1.0.0/schema.json"],
+        "keywords": "land, parcels", "season": "dry",
+    }  # fmt: skip
+    first = finish(loading, run, rows, license="CC-BY-4.0", properties=said, collection_id="land")
+    second = finish(loading, run, rows, properties={"scale": 5})
+    switch_places(database, conn, changes(first, 1))
+    item = "SELECT stac_collection_id, stac_item_id FROM geo.table_catalog WHERE table_name = 'words'"
+    assert conn.execute(item).fetchone() == ("land", "words")
+    switch_places(database, conn, changes(second, 2))
+    assert conn.execute(item).fetchone() == (None, None), "the item describes the load before"
+    query = """SELECT license, providers, sci_doi, sci_citation, stac_extensions, keywords, custom_properties
+        FROM geo.table_catalog WHERE table_name = 'words'"""
+    assert conn.execute(query).fetchone() == (
+        "CC-BY-4.0", said["providers"], "10.1000/1", "Survey 2020", said["stac_extensions"], "land, parcels",
+        {"season": "dry", "scale": 5, "tipg_collection_id": "geo.words"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [{"title": "x" * 501}, {"title": 5}, {"providers": "Survey"}, {"sci:doi": [1]}])
+def test_words_that_the_catalogue_cannot_hold_are_refused_before_the_table_is_handed_over(
+    loading: HandlerBench, tmp_path: Path, words: dict[str, Any]
+) -> None:
+    run = prepared(loading, tmp_path, "refused")
+    with pytest.raises(ParamsRefused, match=next(iter(words))):
+        finish(loading, run, upload_all(loading, run), properties=words)
 
 
 def test_namespaces_have_schemas_of_their_own(loading: HandlerBench, postgis_dsn: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import NamedTuple
@@ -20,6 +21,9 @@ FIRST_MOMENT = int(datetime(1, 1, 1, tzinfo=UTC).timestamp())
 LAST_MOMENT = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 QUOTED_DATES = 3
+NUL = "\\u0000"
+# A backslash that is text itself is written as two.
+ESCAPED_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 class TableColumn(NamedTuple):
@@ -90,7 +94,7 @@ class Attributes:
             array = array.dictionary_decode()
         target = stored_type(column.type)
         if column.type == "jsonb":
-            return _json(array)
+            return self._json(array, column)
         if column.type == "timestamptz":
             return self._moments(array, column)
         if column.type == "date":
@@ -115,6 +119,17 @@ class Attributes:
             )
             text = pc.replace_substring(text, "\0", "")
         return text
+
+    def _json(self, array: pa.Array, column: TableColumn) -> pa.Array:
+        if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+            texts = [_valid_json(text) for text in array.to_pylist()]
+        else:
+            values = array.to_pylist()
+            texts = [None if value is None else orjson.dumps(value, default=str).decode() for value in values]
+        plain = [text if text is None or NUL not in text else ESCAPED_NUL.sub(r"\1", text) for text in texts]
+        count = sum(text != other for text, other in zip(texts, plain, strict=True))
+        self._findings.add(Finding.TEXT_CHANGED, "NUL characters were removed from text", count, [column.source_name])
+        return pa.array(plain, type=pa.string())
 
     def _moments(self, array: pa.Array, column: TableColumn) -> pa.Array:
         """Times without a zone are UTC. Years that no calendar of ours has become null."""
@@ -186,13 +201,6 @@ def stored_type(name: str) -> pa.DataType:
     }[name]
 
 
-def _json(array: pa.Array) -> pa.Array:
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        return pa.array([_valid_json(text) for text in array.to_pylist()], type=pa.string())
-    values = [None if value is None else orjson.dumps(value, default=str).decode() for value in array.to_pylist()]
-    return pa.array([text if text is None else text.replace("\\u0000", "") for text in values], type=pa.string())
-
-
 def _valid_json(text: str | None) -> str | None:
     """GDAL hands plain text over as it is, in a column where other rows have objects."""
     if text is None:
@@ -201,4 +209,4 @@ def _valid_json(text: str | None) -> str | None:
         orjson.loads(text)
     except orjson.JSONDecodeError:
         return orjson.dumps(text).decode()
-    return text.replace("\\u0000", "")
+    return text

@@ -22,12 +22,14 @@ from rmhdag.handlers.vector.tables import (
     shown_tables,
     table_records,
 )
-from rmhdag.handlers.vector.upload import load_part
+from rmhdag.handlers.vector.upload import create_tables, load_part
 from rmhdag.models.blobs import BlobRef
 from rmhdag.models.handler_result import DataWarning, HandlerResult
 from rmhdag.models.records import decode_records
 
-VALIDATED, LOADED = "validated", "chunk_{}"
+VALIDATED, TABLES_CREATED, LOADED, COMPLETE = "validated", "table_created", "chunk_{}", "complete"
+# A checkpoint is small: what has more files starts over, and finds those that were loaded.
+MOST_SAVED_RECORDS = 100
 
 
 class CompleteParams(FileParams, TableWords):
@@ -60,18 +62,26 @@ async def docker_complete(ctx: HandlerContext[CompleteParams]) -> AsyncGenerator
             "warnings": [warning.model_dump(mode="json") for warning in ready.warnings],
             "records": [record.model_dump(mode="json", exclude_none=True) for record in ready.records],
         }
-        if len(saved["records"]) <= 100:
+        if is_saved(saved):
             yield {"type": "checkpoint", "phase": VALIDATED, "data": saved}
     manifest = read_manifest(ctx, BlobRef.model_validate(saved["prepared"]["manifest"]))
     with ctx.postgis.connect() as conn:
         rows = 0
+        create_tables(ctx, conn, manifest)
+        if is_saved(saved):
+            yield {"type": "checkpoint", "phase": TABLES_CREATED, "data": saved}
         for number in range(len(manifest.parts)):
             # Files that an earlier run has loaded are found in the ledger of the data database.
-            rows += load_part(ctx, conn, manifest, number).row_count
+            chunk = load_part(ctx, conn, manifest, number)
+            rows += chunk.row_count
             ctx.progress(50 + 35 * (number + 1) / len(manifest.parts), 100, f"{rows:,} rows loaded")
+            if chunk.is_new and is_saved(saved):
+                yield {"type": "checkpoint", "phase": LOADED.format(number), "data": saved}
         summaries = index_all(ctx.part(None, 85, 95), conn, manifest, params.indexes)
         catalogue = catalogue_params(params, saved["prepared"]["manifest"], summaries)
         records = table_records(ctx, conn, manifest, summaries, catalogue)
+    if is_saved(saved):
+        yield {"type": "checkpoint", "phase": COMPLETE, "data": saved}
     ctx.progress(100, 100, f"{rows:,} rows indexed")
     yield HandlerResult(
         output={
@@ -82,6 +92,10 @@ async def docker_complete(ctx: HandlerContext[CompleteParams]) -> AsyncGenerator
         warnings=tuple(DataWarning.model_validate(warning) for warning in saved["warnings"]),
         records=(*decode_records(saved["records"]), *records),
     )
+
+
+def is_saved(saved: dict[str, Any]) -> bool:
+    return len(saved["records"]) <= MOST_SAVED_RECORDS
 
 
 def catalogue_params(params: CompleteParams, manifest: Any, summaries: list[TableSummary]) -> CatalogueParams:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import shapely
 
-from rmhdag.handlers.vector.layers import Batch, Layer
+from rmhdag.handlers.vector.layers import NO_ROWS, Batch, Layer
 from rmhdag.handlers.vector.refusals import Finding, Findings, VectorRefused
 from rmhdag.handlers.vector_limits import MEGABYTE, VectorLimits
 from rmhdag.observability.secrets import mask_and_cut
@@ -107,11 +107,12 @@ def open_csv(path: Path, name: str, wish: GeometryColumns, limits: VectorLimits)
             if table.num_rows == 0:
                 continue
             if wish.wkt is not None:
-                geometries = _from_wkt(table.column(places[0]), numbers, findings)
+                geometries, unreadable = _from_wkt(table.column(places[0]), numbers, findings)
             else:
                 geometries = _from_points(table.column(places[0]), table.column(places[1]), numbers, name)
+                unreadable = NO_ROWS
             columns = [_converted(table.column(index), types[index]) for index in others]
-            yield Batch(pa.RecordBatch.from_arrays(columns, schema=schema), geometries)
+            yield Batch(pa.RecordBatch.from_arrays(columns, schema=schema), geometries, unreadable)
 
     return Layer(Path(name).stem, schema, CRS, batches, count, findings=findings)
 
@@ -336,7 +337,8 @@ def _numbers(values: pa.Array, numbers: np.ndarray, name: str) -> np.ndarray:
     return np.asarray(plain.to_numpy(zero_copy_only=False), dtype=float)
 
 
-def _from_wkt(values: pa.Array, numbers: np.ndarray, findings: Findings) -> pa.Array:
+def _from_wkt(values: pa.Array, numbers: np.ndarray, findings: Findings) -> tuple[pa.Array, np.ndarray]:
+    """The geometries, and the rows whose text is none."""
     texts = np.array(values.to_pylist(), dtype=object)
     geometries = shapely.from_wkt(texts, on_invalid="ignore")
     broken = np.array([text is not None and geometry is None for text, geometry in zip(texts, geometries, strict=True)])
@@ -345,4 +347,4 @@ def _from_wkt(values: pa.Array, numbers: np.ndarray, findings: Findings) -> pa.A
         findings.add(
             Finding.GEOMETRY_UNREADABLE, "rows whose geometry is no WKT are left out", int(broken.sum()), lines
         )
-    return pa.array(shapely.to_wkb(geometries), type=pa.binary())
+    return pa.array(shapely.to_wkb(geometries), type=pa.binary()), np.flatnonzero(broken)

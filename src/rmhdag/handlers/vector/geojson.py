@@ -25,12 +25,28 @@ PIECE_BYTES = 8 * MEGABYTE
 MOST_RECORD_MB = 200
 
 
-def check_geojson(path: Path, name: str) -> None:
-    """Raises VectorRefused for text that is no JSON, for JSON that is no GeoJSON, and for an empty collection."""
+class RisingIds:
+    """Whether all features have whole numbers as `id` that rise: GDAL replaces those that come twice."""
+
+    def __init__(self) -> None:
+        self.all_rise = True
+        self._last = -1
+
+    def add(self, value: Any) -> None:
+        self.all_rise &= type(value) is int and self._last < value < 2**63
+        if self.all_rise:
+            self._last = value
+
+
+def check_geojson(path: Path, name: str) -> bool:
+    """Whether its features have numbers of their own. Raises VectorRefused for text that is no JSON, for JSON that is
+    no GeoJSON, and for an empty collection.
+    """
     document = load_json(path.read_bytes(), name)
     check_kind(document, name)
     if document["type"] == "FeatureCollection":
-        _check_features(document.get("features"), name)
+        return _check_features(document.get("features"), name)
+    return False
 
 
 def load_json(text: bytes, name: str, lines_before: int = 0) -> Any:
@@ -67,11 +83,11 @@ def check_kind(document: Any, name: str) -> None:
         )
 
 
-def check_geojson_sequence(path: Path, name: str) -> int:
-    """How many features there are. Raises VectorRefused for a record that is not a feature: GDAL would leave it out
-    without a word.
+def check_geojson_sequence(path: Path, name: str) -> tuple[int, bool]:
+    """How many features there are, and whether they have numbers of their own. Raises VectorRefused for a record that
+    is not a feature: GDAL would leave it out without a word.
     """
-    count = 0
+    count, ids = 0, RisingIds()
     with path.open("rb") as file:
         for place, text in _records(file):
             if len(text) > MOST_RECORD_MB * MEGABYTE:
@@ -99,7 +115,8 @@ def check_geojson_sequence(path: Path, name: str) -> int:
                     code="VECTOR_FORMAT_MISMATCH",
                 )
             count += 1
-    return count
+            ids.add(record.get("id"))
+    return count, ids.all_rise
 
 
 def _records(file: BinaryIO) -> Iterator[tuple[str, bytes]]:
@@ -128,13 +145,15 @@ def parse_json(text: bytes) -> Any:
         return json.loads(text.decode())
 
 
-def _check_features(features: Any, name: str) -> None:
+def _check_features(features: Any, name: str) -> bool:
     if not features:
         raise no_features(name)
     for number, feature in enumerate(features if isinstance(features, list) else [features], 1):
         kind = feature.get("type") if isinstance(feature, dict) else None
         if str(kind).lower() != "feature":
             raise not_a_feature(name, number, kind)
+    ids = [feature.get("id") for feature in features] if isinstance(features, list) else []
+    return all(type(value) is int and 0 <= value < 2**63 for value in ids) and 0 < len(ids) == len(set(ids))
 
 
 def not_a_feature(name: str, number: int, kind: Any) -> VectorRefused:

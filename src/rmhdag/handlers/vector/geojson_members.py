@@ -19,6 +19,7 @@ from rmhdag.handlers.vector.geojson import (
     MOST_BYTES,
     MOST_RECORD_MB,
     SEPARATOR,
+    RisingIds,
     check_kind,
     invalid_json,
     load_json,
@@ -40,6 +41,8 @@ ESCAPED = re.compile(rb"\\.", re.DOTALL)
 FEATURES = re.compile(rb'"features"\s*:\s*\Z')
 # As nearly every program writes it; all other members are parsed.
 FEATURE = re.compile(rb'\{\s*"type"\s*:\s*"Feature"\s*[,}]')
+# The `id` of a member that begins with it, or has it right after its type.
+NUMBER = re.compile(rb'\{\s*(?:"type"\s*:\s*"Feature"\s*,\s*)?"id"\s*:\s*(0|[1-9]\d{0,17})\s*[,}]')
 BLANK = bytes(code if code in b"\r\n" else 32 for code in range(256))
 MEMBERS_DEPTH, MEMBER_DEPTH = 2, 3
 SAMPLE = b'{"type": "Feature", "properties": null, "geometry": null}'
@@ -50,6 +53,7 @@ class Sequence(NamedTuple):
 
     feature_count: int
     sample: bytes
+    has_ids: bool = False
 
 
 def to_sequence(path: Path, name: str) -> Sequence | None:
@@ -66,6 +70,7 @@ class _Members:
         self._name = name
         self._count = 0
         self._commas: list[int] = []
+        self._ids = RisingIds()
 
     def separate(self) -> Sequence | None:
         begin = end = first_end = -1
@@ -149,7 +154,10 @@ class _Members:
             raise self._refused(
                 f"has more than {MOST_RECORD_MB} MB in feature {self._count:,}: split its geometry.", "FILE_TOO_LARGE"
             )
-        if FEATURE.match(os.pread(self._file, min(end - start, MOST_TYPE_BYTES), start)):
+        begin = os.pread(self._file, min(end - start, MOST_TYPE_BYTES), start)
+        number = NUMBER.match(begin)
+        self._ids.add(None if number is None else int(number[1]))
+        if FEATURE.match(begin):
             return
         text = os.pread(self._file, end - start, start)
         if not text.startswith(b"{"):
@@ -185,7 +193,7 @@ class _Members:
         first = SAMPLE if first_end - begin > MOST_BYTES else os.pread(self._file, first_end - begin - 1, begin + 1)
         os.pwrite(self._file, SEPARATOR + head[1:].translate(BLANK), 0)
         os.pwrite(self._file, tail.translate(BLANK), end)
-        return Sequence(self._count, head + first + tail)
+        return Sequence(self._count, head + first + tail, self._ids.all_rise)
 
     def _check_frame(self, head: bytes, tail: bytes, end: int) -> None:
         try:

@@ -16,6 +16,7 @@ import shapely
 from shapely.geometry.base import BaseGeometry
 
 from rmhdag.handlers.vector.antimeridian import crossing, cut
+from rmhdag.handlers.vector.layers import NO_ROWS
 from rmhdag.handlers.vector.multi import MULTI, POLYGON, multi_wkb, oriented, with_head
 from rmhdag.handlers.vector.plain import Plain, plain_polygons
 from rmhdag.handlers.vector.refusals import Finding, Findings, VectorRefused
@@ -54,12 +55,15 @@ class Reduction:
 
 
 class Parsed(NamedTuple):
-    """The WKB of a batch, the rows that stay as they are, and the geometries of the other rows."""
+    """The WKB of a batch, the rows that stay as they are, and the geometries of the other rows. `reported`: rows that
+    need no warning if they have none.
+    """
 
     wkb: pa.Array
     plain: Plain
     rows: np.ndarray
     geometries: np.ndarray
+    reported: np.ndarray = NO_ROWS
 
 
 class Cleaned(NamedTuple):
@@ -107,7 +111,7 @@ class GeometryCleaner:
         """What GEOS has read."""
         original = parsed.geometries
         used = np.flatnonzero(~(shapely.is_missing(original) | shapely.is_empty(original)))
-        self._count_missing(np.delete(parsed.rows, used))
+        self._count_missing(np.setdiff1d(np.delete(parsed.rows, used), parsed.reported))
         rows = parsed.rows[used]
         geometries = original[used]
         self._refuse_collections(geometries, rows)
@@ -124,7 +128,7 @@ class GeometryCleaner:
         wkb = multi_wkb(geometries, source, original[used[places]])
         return Cleaned(wkb, rows, np.array([MULTI[type_id] for type_id in range(7)])[types], shapely.bounds(geometries))
 
-    def parse(self, wkb: pa.Array, first: int) -> Parsed:
+    def parse(self, wkb: pa.Array, first: int, reported: np.ndarray = NO_ROWS) -> Parsed:
         """In the order of the file, perhaps by another thread. `first` is the number of the first feature."""
         wkb = wkb.cast(pa.binary())
         plain = plain_polygons(wkb if self._looks_for_plain else wkb.slice(0, 0))
@@ -133,7 +137,7 @@ class GeometryCleaner:
         self._looks_for_plain &= len(plain.rows) >= LEAST_PLAIN_SHARE * len(wkb)
         values = (wkb.take(pa.array(rows)) if len(plain.rows) else wkb).to_numpy(zero_copy_only=False)
         try:
-            return Parsed(wkb, plain, rows, np.atleast_1d(shapely.from_wkb(values)))
+            return Parsed(wkb, plain, rows, np.atleast_1d(shapely.from_wkb(values)), reported)
         except NotImplementedError:
             curved = [value is not None and _is_curved(value) for value in values]
             raise VectorRefused(

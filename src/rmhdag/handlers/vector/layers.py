@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from rmhdag.handlers.vector.refusals import Findings
@@ -16,11 +17,17 @@ MOST_BATCH_ROWS = 8_192
 LEAST_BATCH_ROWS = 64
 
 
+NO_ROWS = np.zeros(0, dtype=np.int64)
+
+
 class Batch(NamedTuple):
-    """Some features: their attributes, and their geometries as WKB."""
+    """Some features: their attributes, and their geometries as WKB. `reported`: rows without a geometry that a finding
+    of their own counts.
+    """
 
     attributes: pa.RecordBatch
     geometries: pa.Array
+    reported: np.ndarray = NO_ROWS
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,11 @@ class Manifest(Stored):
         return sum(table.row_count for table in self.tables)
 
 
+def default_item_id(manifest: Manifest) -> str:
+    """Of the STAC item, unless the order names it."""
+    return manifest.tables[0].table_group
+
+
 def read_manifest(ctx: HandlerContext[Any], file: BlobRef) -> Manifest:
     try:
         return Manifest.model_validate_json(ctx.storage.read(file.address, MOST_BYTES))

@@ -61,6 +61,10 @@ QGIS_COLUMNS = frozenset(
     "f_geometry_column".split()
 )
 MOST_NAMED = 10
+# Numbers of features that the program which wrote the file gives by itself. Others are data.
+OWN_NUMBERS = frozenset({"", "fid", "ogc_fid", "objectid"})
+# Of a feature of GeoJSON: GDAL takes it for the number, and makes up those of features without one.
+FEATURE_ID, OTHER_ID = "id", "feature_id"
 
 
 def _load() -> Any:
@@ -84,8 +88,18 @@ from pyogrio.errors import DataLayerError, DataSourceError, FeatureError, FieldE
 ERRORS = (DataSourceError, DataLayerError, FeatureError, FieldError, GeometryError)
 
 
-def open_layers(path: Path, name: str, driver: str, layer_names: list[str] | None, limits: VectorLimits) -> list[Layer]:
-    """The layers that were asked for; without names, the only one with geometries."""
+def open_layers(
+    path: Path,
+    name: str,
+    driver: str,
+    layer_names: list[str] | None,
+    limits: VectorLimits,
+    *,
+    has_ids: bool = False,
+) -> list[Layer]:
+    """The layers that were asked for; without names, the only one with geometries. `has_ids`: of a GeoJSON file, whose
+    features all have whole numbers as `id`.
+    """
     require_no_pointers(path, name, driver)
     with reading(name), quiet():
         layers = {str(row[0]): row[1] for row in pyogrio.list_layers(path)}
@@ -122,7 +136,7 @@ def open_layers(path: Path, name: str, driver: str, layer_names: list[str] | Non
     if driver == "LIBKML" and len(layer_names) > 1 and layer_names is spatial:
         # A folder may be empty, as long as another one is not.
         layer_names = [layer for layer in spatial if _has_features(path, name, layer)] or spatial
-    opened = [_open_layer(path, name, driver, layer, limits, findings) for layer in layer_names]
+    opened = [_open_layer(path, name, driver, layer, limits, findings, has_ids) for layer in layer_names]
     if driver == "LIBKML" and len(opened) > 1:
         # Folders of a KML file are not layers to its author.
         return [_together(opened, findings)]
@@ -134,7 +148,9 @@ def _has_features(path: Path, name: str, layer: str) -> bool:
         return bool(pyogrio.read_info(path, layer=layer)["features"])
 
 
-def _open_layer(path: Path, name: str, driver: str, layer: str, limits: VectorLimits, findings: Findings) -> Layer:
+def _open_layer(
+    path: Path, name: str, driver: str, layer: str, limits: VectorLimits, findings: Findings, has_ids: bool
+) -> Layer:
     with reading(name), quiet():
         info = pyogrio.read_info(path, layer=layer)
     if info["driver"] != driver:
@@ -149,7 +165,11 @@ def _open_layer(path: Path, name: str, driver: str, layer: str, limits: VectorLi
         sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else path.stat().st_size
     )
     rows = batch_rows(size_bytes, count, limits)
-    reader = _Reader(str(path), name, driver, layer, rows, findings)
+    key = str(info["fid_column"]) if driver == "GPKG" else ""
+    is_data = key.lower() not in OWN_NUMBERS
+    reader = _Reader(
+        str(path), name, driver, layer, rows, findings, key=FEATURE_ID if has_ids else key if is_data else None
+    )
 
     def batches() -> Iterator[Batch]:
         rows_read = 0
@@ -183,14 +203,15 @@ def _require_columns(fields: list[str], name: str, layer: str, limits: VectorLim
         )
 
 
-def open_sequence(path: Path, name: str, layer: str, count: int, limits: VectorLimits) -> Layer:
+def open_sequence(path: Path, name: str, layer: str, count: int, limits: VectorLimits, *, has_ids: bool) -> Layer:
     """GeoJSON features one after the other, of which somebody has counted `count`. GDAL reads such a file to its end
     whenever it is opened: here that is done once, whatever its name.
     """
     require_no_pointers(path, name, SEQUENCE)
     findings = Findings()
     rows = batch_rows(path.stat().st_size, count, limits)
-    reader = _Reader(f"{SEQUENCE}:{path}", name, SEQUENCE, None, rows, findings, keeps_open=True)
+    key = FEATURE_ID if has_ids else None
+    reader = _Reader(f"{SEQUENCE}:{path}", name, SEQUENCE, None, rows, findings, keeps_open=True, key=key)
     _require_columns(reader.schema.names, name, layer, limits)
 
     def batches() -> Iterator[Batch]:
@@ -206,7 +227,9 @@ def open_sequence(path: Path, name: str, layer: str, count: int, limits: VectorL
 
 
 class _Reader:
-    """A layer as GDAL reads it, in batches. `keeps_open`: the first reader of batches goes on where the schema was."""
+    """A layer as GDAL reads it, in batches. `keeps_open`: the first reader of batches goes on where the schema was.
+    `key`: the numbers of features are data, and become the column of this name.
+    """
 
     def __init__(
         self,
@@ -218,6 +241,7 @@ class _Reader:
         findings: Findings,
         *,
         keeps_open: bool = False,
+        key: str | None = None,
     ) -> None:
         self._source = source
         self._name = name
@@ -225,9 +249,13 @@ class _Reader:
         self._layer = layer
         self._rows = rows
         self._findings = findings
+        self._has_key = key is not None
         with ExitStack() as stack:
             meta, reader = stack.enter_context(self._open())
             schema, self._geometry_name = _split_schema(reader.schema, meta)
+            if key is not None:
+                name_of_key = OTHER_ID if key in schema.names[1:] else key
+                schema = schema.set(0, pa.field(name_of_key, pa.int64()))
             self._first = (stack.pop_all(), reader) if keeps_open else None
         self.crs = None if meta["crs"] is None else str(meta["crs"])
         self._moments = [is_moment(field) for field in schema]
@@ -248,6 +276,8 @@ class _Reader:
                     batch_size=self._rows,
                     use_pyarrow=True,
                     datetime_as_string=self._driver in TIMES_AS_TEXT,
+                    # The first column then.
+                    return_fids=self._has_key,
                 )
                 opened = stack.enter_context(arrow)
             yield opened
@@ -255,8 +285,7 @@ class _Reader:
     def batches(self) -> Iterator[Batch]:
         first, self._first = self._first, None
         with ExitStack() if first is None else first[0] as stack:
-            reader = stack.enter_context(self._open())[1] if first is None else first[1]
-            for batch in reader:
+            for batch in stack.enter_context(self._open())[1] if first is None else first[1]:
                 place = batch.schema.get_field_index(self._geometry_name)
                 columns = [column for index, column in enumerate(batch.columns) if index != place]
                 columns = [

@@ -94,6 +94,7 @@ def open_vector(
 def _open(
     local: Path, folder: Path, name: str, file_format: Format, wish: Wish, limits: VectorLimits
 ) -> tuple[list[Layer], str]:
+    has_ids = False
     match file_format:
         case Format.CSV:
             return [open_csv(local, name, wish.geometry, limits)], file_format
@@ -108,24 +109,25 @@ def _open(
         case Format.GEOJSON if local.stat().st_size > MOST_BYTES:
             return _open_large_geojson(local, folder, name, wish, limits), file_format
         case Format.GEOJSON:
-            check_geojson(local, name)
+            has_ids = check_geojson(local, name)
         case Format.GEOJSONSEQ:
             return [_open_sequence(local, name, wish, limits)], file_format
         case _:
             pass
     named = local.with_suffix(f".{file_format}")
     local.rename(named)
-    return open_layers(named, name, EXPECTED_DRIVER[file_format], wish.layer_names, limits), file_format
+    layers = open_layers(named, name, EXPECTED_DRIVER[file_format], wish.layer_names, limits, has_ids=has_ids)
+    return layers, file_format
 
 
 def _open_sequence(local: Path, name: str, wish: Wish, limits: VectorLimits) -> Layer:
     layer = PurePosixPath(name).stem
     if wish.layer_names not in (None, [layer]):
         raise VectorRefused(f"{name} has one layer, {layer[:100]!r}: leave layer_name out.", code="INVALID_PARAMETER")
-    count = check_geojson_sequence(local, name)
+    count, has_ids = check_geojson_sequence(local, name)
     if not count:
         raise VectorRefused(f"{name} has no features: check the export.", code="VECTOR_NO_FEATURES")
-    return open_sequence(local, name, layer, count, limits)
+    return open_sequence(local, name, layer, count, limits, has_ids=has_ids)
 
 
 def _open_large_geojson(local: Path, folder: Path, name: str, wish: Wish, limits: VectorLimits) -> list[Layer]:
@@ -139,7 +141,7 @@ def _open_large_geojson(local: Path, folder: Path, name: str, wish: Wish, limits
     sample.parent.mkdir()
     sample.write_bytes(sequence.sample)
     (described,) = open_layers(sample, name, EXPECTED_DRIVER[Format.GEOJSON], wish.layer_names, limits)
-    layer = open_sequence(named, name, described.name, sequence.feature_count, limits)
+    layer = open_sequence(named, name, described.name, sequence.feature_count, limits, has_ids=sequence.has_ids)
     return [replace(layer, crs=described.crs)]
 
 

@@ -245,7 +245,7 @@ class Preparation:
         rows = 0
         for batch in layer.batches():
             self._require_small(batch.geometries, rows)
-            yield batch, cleaner.parse(batch.geometries, rows + 1)
+            yield batch, cleaner.parse(batch.geometries, rows + 1, batch.reported)
             rows += len(batch.geometries)
 
     def _require_small(self, geometries: pa.Array, rows: int) -> None:

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validato
 from rmhdag.handlers.contract import HandlerContext
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.vector.geoparquet import MEDIA_TYPE
-from rmhdag.handlers.vector.manifest import Bounds, Manifest, read_manifest
+from rmhdag.handlers.vector.manifest import Bounds, Manifest, default_item_id, read_manifest
 from rmhdag.models.blobs import BlobRef
 from rmhdag.models.columns import LargeJsonObject
 from rmhdag.models.handler_result import DataWarning, HandlerResult
@@ -29,7 +29,7 @@ class CreateStacParams(BaseModel):
     collection_id: StacId
     item_id: StacId | None = Field(None, description="The name of the first table, if not given")
     source: BlobRef | None = Field(None, description="The file that the data comes from; dates the item")
-    license: Annotated[str, Field(max_length=100)] = "other"
+    license: Annotated[str, Field(max_length=100)] | None = Field(None, description="`other`, if not given")
     item_datetime: AwareDatetime | None = Field(None, alias="datetime")
     start_datetime: AwareDatetime | None = None
     end_datetime: AwareDatetime | None = None
@@ -67,7 +67,7 @@ def create_stac(ctx: HandlerContext[CreateStacParams]) -> HandlerResult:
     check_item(item)
     words = CollectionWords(
         collection_id=params.collection_id,
-        license=params.license,
+        license=params.license or "other",
         description=f"Vector layers of {params.collection_id}",
     )
     collection = {**build_collection(words, [item]), "item_assets": ITEM_ASSETS}
@@ -111,7 +111,7 @@ def build_vector_item(
         "type": "Feature",
         "stac_version": STAC_VERSION,
         "stac_extensions": [],
-        "id": params.item_id or manifest.tables[0].table_group,
+        "id": params.item_id or default_item_id(manifest),
         "collection": params.collection_id,
         "geometry": {"type": "Polygon", "coordinates": [ring]},
         "bbox": [west, south, east, north],

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from rmhdag.handlers.contract import HandlerContext, NonRetryableError
 from rmhdag.handlers.registry import handler
-from rmhdag.handlers.vector.manifest import Bounds, Manifest, PreparedTable, read_manifest
+from rmhdag.handlers.vector.manifest import Bounds, Manifest, PreparedTable, default_item_id, read_manifest
 from rmhdag.handlers.vector.refusals import VectorRefused
 from rmhdag.models.blobs import BlobRef
 from rmhdag.models.handler_result import HandlerResult
+from rmhdag.models.id_types import StacId
 from rmhdag.models.records import TableRecord, TableRole
 from rmhdag.models.table_names import name_with, table_slug
 from rmhdag.postgis.database import Conn
@@ -109,27 +110,60 @@ def _summary(table: PreparedTable, facts: TableFacts, wish: IndexWish) -> TableS
     )
 
 
-class TableWords(BaseModel):
-    """What people say about the tables, for the catalogue."""
+class CatalogueWords(BaseModel):
+    """Columns of the catalogue that people fill."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     title: Annotated[str, Field(max_length=500)] | None = None
     description: Annotated[str, Field(max_length=20_000)] | None = None
-    keywords: Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=50)] | None = None
+    keywords: (
+        Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=50)]
+        | Annotated[str, Field(max_length=5_000)]
+        | None
+    ) = None
     license: Annotated[str, Field(max_length=100)] | None = Field(None, description="As an SPDX identifier")
     attribution: Annotated[str, Field(max_length=500)] | None = None
+    providers: Annotated[list[dict[str, Any]], Field(max_length=50)] | None = Field(None, description="As in STAC")
+    sci_doi: Annotated[str, Field(max_length=500)] | None = Field(
+        default=None, validation_alias=AliasChoices("sci_doi", "sci:doi")
+    )
+    sci_citation: Annotated[str, Field(max_length=20_000)] | None = Field(
+        default=None, validation_alias=AliasChoices("sci_citation", "sci:citation")
+    )
+    stac_extensions: Annotated[list[str], Field(max_length=50)] | None = None
+
+
+WORDS = frozenset({*CatalogueWords.model_fields, "sci:doi", "sci:citation"})
+
+
+class TableWords(CatalogueWords):
+    """What people say about the tables, for the catalogue."""
+
     properties: dict[str, Any] = Field(
         default_factory=dict,
-        description="More facts; title, description, keywords, license and attribution may be here too",
+        description="More facts; title, license and the other words for the catalogue may be here too",
     )
+
+    @model_validator(mode="after")
+    def _check_properties(self) -> Self:
+        """A word that the catalogue cannot hold would be noticed when the table is to be shown: too late."""
+        self._words_of_properties()
+        return self
 
     def facts(self) -> dict[str, Any]:
         """Those of `properties` count if there is none of its own name; the rest are custom properties."""
-        words = {name: getattr(self, name) for name in ("title", "description", "keywords", "license", "attribution")}
-        others = {name: value for name, value in self.properties.items() if name not in words}
-        facts = {name: value if value is not None else self.properties.get(name) for name, value in words.items()}
+        others = {name: value for name, value in self.properties.items() if name not in WORDS}
+        facts = {
+            name: getattr(words if getattr(self, name) is None else self, name)
+            for words in [self._words_of_properties()]
+            for name in CatalogueWords.model_fields
+        }
         return {**facts, "custom_properties": others}
+
+    def _words_of_properties(self) -> CatalogueWords:
+        words = {name: value for name, value in self.properties.items() if name in WORDS}
+        return CatalogueWords.model_validate(words)
 
 
 class CatalogueParams(TableWords):
@@ -138,8 +172,8 @@ class CatalogueParams(TableWords):
     overwrite: bool = Field(False, description="Replace a table of the same name that belongs to no asset")
     temporal_property: str | None = Field(None, description="Column with the time of a feature")
     split_column: str | None = Field(None, description="Make a view for each value of this column, at most 20")
-    collection_id: str | None = Field(None, description="STAC collection, if there is an item")
-    item_id: str | None = Field(None, description="STAC item, if there is one")
+    collection_id: StacId | None = Field(None, description="STAC collection, if there is an item")
+    item_id: StacId | None = Field(None, description="STAC item; as for vector.create_stac, if not given")
 
 
 class ShownTable(BaseModel):
@@ -170,7 +204,10 @@ def table_records(
     ctx: HandlerContext[Any], conn: Conn, manifest: Manifest, summaries: list[TableSummary], params: CatalogueParams
 ) -> list[TableRecord]:
     facts = params.facts()
-    stac = {"stac_collection_id": params.collection_id, "stac_item_id": params.item_id} if params.item_id else {}
+    stac = {}
+    if params.collection_id is not None:
+        item_id = params.item_id or default_item_id(manifest)
+        stac = {"stac_collection_id": params.collection_id, "stac_item_id": item_id}
     records = []
     for table, summary in zip(manifest.tables, summaries, strict=True):
         span: dict[str, Any] = {}

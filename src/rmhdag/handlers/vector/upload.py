@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from rmhdag.handlers.contract import HandlerContext
 from rmhdag.handlers.registry import handler
 from rmhdag.handlers.vector.geoparquet import GEOMETRY
-from rmhdag.handlers.vector.manifest import Manifest, PreparedColumn, PreparedPart, read_manifest
+from rmhdag.handlers.vector.manifest import Manifest, PreparedColumn, PreparedPart, PreparedTable, read_manifest
 from rmhdag.handlers.vector.refusals import VectorRefused
 from rmhdag.models.blobs import BlobRef
 from rmhdag.postgis.database import Conn
@@ -80,11 +80,15 @@ def upload_chunk(ctx: HandlerContext[UploadParams]) -> UploadOutput:
     )
 
 
+def create_tables(ctx: HandlerContext[Any], conn: Conn, manifest: Manifest) -> None:
+    for table in manifest.tables:
+        _create_table(ctx, conn, table)
+
+
 def load_part(ctx: HandlerContext[Any], conn: Conn, manifest: Manifest, number: int) -> LoadedChunk:
     part = manifest.parts[number]
     table = manifest.tables[part.table]
-    columns = [ColumnDefinition(column.name, column.type) for column in table.columns]
-    create_table(ctx.postgis, conn, table.stored_name, table.geometry_type, columns)
+    columns = _create_table(ctx, conn, table)
     chunk = load_chunk(
         ctx.postgis,
         conn,
@@ -98,6 +102,13 @@ def load_part(ctx: HandlerContext[Any], conn: Conn, manifest: Manifest, number: 
     if chunk.row_count != part.row_count:
         raise RuntimeError(f"{chunk.row_count:,} rows of file {number} were loaded, and it has {part.row_count:,}")
     return chunk
+
+
+def _create_table(ctx: HandlerContext[Any], conn: Conn, table: PreparedTable) -> list[ColumnDefinition]:
+    """Unless an earlier attempt has made it."""
+    columns = [ColumnDefinition(column.name, column.type) for column in table.columns]
+    create_table(ctx.postgis, conn, table.stored_name, table.geometry_type, columns)
+    return columns
 
 
 def batches_of(
