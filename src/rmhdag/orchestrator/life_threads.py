@@ -42,8 +42,8 @@ def run_all(parts: Sequence[Callable[[Conn], int]], conn: Conn) -> int:
             if conn.closed:
                 raise
             errors.append(error)
-    for error in errors[1:]:
-        log.warning("relay_part_failed", error=in_short(error))
+    for further in errors[1:]:
+        log.warning("relay_part_failed", error=in_short(further))
     if errors:
         raise errors[0]
     return done
