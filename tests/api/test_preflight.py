@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from rmhdag.api.blob_looks import MOST_CALLS
+from rmhdag.models.error_codes import ERROR_CODES
 from rmhdag.models.scopes import Scope
 from rmhdag.storage import StorageSettings
 from rmhdag.workflow import load
@@ -116,6 +117,9 @@ def test_all_problems_are_told_before_anything_is_created(
         for pointer, (code, part) in expected.items():
             assert places[pointer]["code"] == code
             assert part in places[pointer]["detail"]
+            known = ERROR_CODES[code]
+            assert (places[pointer]["category"], places[pointer]["remediation"]) == (known.category, known.remediation)
+            assert (places[pointer]["user_fixable"], places[pointer]["retryable"]) == (True, False)
     assert counts(platform) == before
 
 

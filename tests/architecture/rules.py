@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     )
     | {"observability", "postgis", "machine"},
     "api": frozenset({"models", "workflow", "engine", "assets", "picture", "store", "services", "views", "messaging"})
-    | {"observability", "orchestrator", "storage", "ui"},
+    | {"machine", "observability", "orchestrator", "storage", "ui"},
     "ui": frozenset(),
     "client": frozenset({"models"}),
     "gateway": frozenset({"models", "machine"}),

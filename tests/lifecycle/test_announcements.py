@@ -39,7 +39,7 @@ def test_public_content_is_announced_with_its_approval(platform: Platform, servi
     platform.register(reviewed_workflow())
     key = key_of(make_revision(platform, platform.seat()))
     assert calls(platform) == []
-    assert approve(platform, key).notices == ("external service 'atlas' (webhook) is notified",)
+    assert approve(platform, key).notices == ("external service 'atlas' (webhook) will be notified",)
     assert calls(platform) == [NEW]
     revoked = revoke(platform, key)
     assert revoked.notices == ("external service 'atlas' had not been notified yet, and will not be",)

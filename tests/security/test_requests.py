@@ -19,6 +19,7 @@ from rmhdag.store import api_keys
 from rmhdag.store.connection import connect, enter_schema
 from tests.api.issuing import AUDIENCE, Issuer
 from tests.api.serving import Served, served
+from tests.request_heads import AMBIGUOUS, GOOD, open_connection, send
 from tests.store.waiting import wait_until
 
 ROLES = {"Reader": frozenset({Scope.READ}), "Head": frozenset({Scope.ADMIN})}
@@ -38,45 +39,20 @@ def api(migrated_database: str, issuer: Issuer) -> Iterator[Served]:
         yield running
 
 
-def send(api: Served, text: bytes) -> bytes:
-    """What comes back before the server hangs up or has answered."""
-    parts = urlsplit(api.url)
-    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=20) as connection:
-        connection.sendall(text)
-        return connection.recv(65536)
-
-
-GOOD = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: b\r\nConnection: close\r\n\r\n"
-AMBIGUOUS = [
-    GOOD.replace(b"X-A: b\r\n", b"X-A: b\n"),
-    GOOD.replace(b"HTTP/1.1\r\n", b"HTTP/1.1\n"),
-    GOOD.replace(b"\r\n", b"\n"),
-    GOOD.replace(b"\r\n\r\n", b"\r\n\n"),
-    GOOD.replace(b"X-A: b", b"X-A: b\nTransfer-Encoding: chunked"),
-    GOOD.replace(b"X-A: b", b"X-A:\r\n b"),
-    GOOD.replace(b"X-A: b", b"X-A: b\r\n\tTransfer-Encoding: chunked"),
-    GOOD.replace(b"Host", b" Host"),
-    b"POST /livez HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    b"POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    b"POST /livez HTTP/1.1\r\nHost: a\r\ntransfer-encoding: chunked\r\ncontent-length: 0\r\n\r\n0\r\n\r\n",
-]
-
-
 @pytest.mark.parametrize("text", AMBIGUOUS)
 def test_what_can_be_read_in_two_ways_is_refused(api: Served, text: bytes) -> None:
-    answer = send(api, text)
+    answer = send(api.url, text)
     assert answer.startswith(b"HTTP/1.1 400 "), answer
     assert b"invalid_http" in answer
     assert answer.count(b"HTTP/1.1 ") == 1
 
 
 def test_line_feeds_of_bodies_and_pieces_of_heads_are_fine(api: Served) -> None:
-    assert send(api, GOOD).startswith(b"HTTP/1.1 200 ")
+    assert send(api.url, GOOD).startswith(b"HTTP/1.1 200 ")
     body = b'{"a":\n1}\n\n'
     head = b"POST /api/v1/jobs HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
-    assert send(api, head + body).startswith(b"HTTP/1.1 401 ")
-    parts = urlsplit(api.url)
-    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=20) as connection:
+    assert send(api.url, head + body).startswith(b"HTTP/1.1 401 ")
+    with open_connection(api.url) as connection:
         for byte in GOOD:
             connection.sendall(bytes([byte]))
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
@@ -84,8 +60,7 @@ def test_line_feeds_of_bodies_and_pieces_of_heads_are_fine(api: Served) -> None:
 
 def test_the_second_of_two_requests_is_looked_at_too(api: Served) -> None:
     first = GOOD.replace(b"Connection: close\r\n", b"")
-    parts = urlsplit(api.url)
-    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=20) as connection:
+    with open_connection(api.url) as connection:
         connection.sendall(first + AMBIGUOUS[0])
         answers = b""
         while piece := connection.recv(65536):
@@ -175,7 +150,7 @@ def test_a_client_that_does_not_read_its_answers_is_cut_off(
     migrated_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They would stay in memory for as long as it likes."""
-    monkeypatch.setattr("rmhdag.api.server.UNREAD_SECONDS", 0.2)
+    monkeypatch.setattr("rmhdag.machine.strict_http.UNREAD_SECONDS", 0.2)
     with served(migrated_database) as api, socket.socket() as client:
         host, port = api.url.removeprefix("http://").split(":")
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)

@@ -121,6 +121,20 @@ def test_a_tenant_sees_the_workers_that_serve_it(api: Served, platform: Platform
     assert hosts(Scope.READ, Scope.PLATFORM, namespace="gamma") == shared | {"alpha-host", "beta-secret-host.corp"}
 
 
+def test_what_a_shared_worker_does_for_others_is_not_shown(api: Served, platform: Platform) -> None:
+    platform.seat()
+    register(api, "alpha", host="alpha-host")
+    platform.conn.execute("""UPDATE dag_workers SET stats = '{"tasks_done": 47, "sizes": {"leases": 1}, "lives": 1}'""")
+
+    def stats(*scopes: Scope) -> list[dict[str, Any]]:
+        workers = api.client(*scopes, namespace="alpha").get("/api/v1/workers").json()["workers"]
+        return [one["stats"] for one in sorted(workers, key=lambda one: one["host"] == "alpha-host")]
+
+    everything = {"tasks_done": 47, "sizes": {"leases": 1}, "lives": 1}
+    assert stats(Scope.ADMIN) == [{"lives": 1}, everything]
+    assert stats(Scope.READ, Scope.PLATFORM) == [everything, everything]
+
+
 def test_health_and_metrics_of_a_tenant_count_what_serves_it(api: Served, platform: Platform) -> None:
     platform.seat()
     before = api.client(Scope.READ, namespace="alpha").get("/health").text

@@ -222,4 +222,6 @@ def retry(
             platform.client.retry_service_call(name, call_id)
         if not platform.orchestrators_alive():
             say("no orchestrator is running, so they wait until one is started")
-    emit_json({"retried": calls}) if as_json else say(f"{len(calls)} calls are made again")
+    emit_json({"retried": calls}) if as_json else say(
+        "1 call is made again" if len(calls) == 1 else f"{len(calls)} calls are made again"
+    )

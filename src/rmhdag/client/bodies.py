@@ -18,8 +18,9 @@ def checked(model: type[B], fields: dict[str, Any]) -> B:
     try:
         return model.model_validate(fields)
     except ValidationError as error:
+        # Pydantic names the class of an exception before its sentence, which says all there is to say.
         places = [
-            ProblemPlace(pointer=json_pointer(*fault["loc"]), detail=str(fault["msg"]))
+            ProblemPlace(pointer=json_pointer(*fault["loc"]), detail=str(fault["msg"]).removeprefix("Value error, "))
             for fault in error.errors(include_url=False, include_input=False)
         ]
         what = places[0].detail if len(places) == 1 else f"{len(places)} things are wrong with it"

@@ -26,6 +26,8 @@ AWAY = "the platform does not take commands at the moment"
 # Of the API's refusals: what concerns the gateway itself, and not its caller.
 OURS = frozenset({"no_key", "key_refused", "token_refused", "scope_missing", "unknown_host", "cross_site"})
 
+ABOUT_DATA = ("code", "category", "remediation", "user_fixable")
+
 log = logging.getLogger(__name__)
 
 
@@ -202,11 +204,17 @@ def check(answer: httpx.Response, own: str = "") -> httpx.Response:
             {
                 "pointer": shown_pointer(str(place.get("pointer", "")), own),
                 "detail": for_partners(str(place.get("detail")), own),
+                **about_data(place),
             }
             for place in body.get("errors", [])
         ],
         headers=headers,
     )
+
+
+def about_data(place: Mapping[str, Any]) -> dict[str, Any]:
+    """What a status says of an error in the data, if this one has a code."""
+    return {name: place[name] for name in ABOUT_DATA} if place.get("code") else {}
 
 
 def for_partners(text: str, own: str) -> str:

@@ -15,7 +15,7 @@ from rmhdag.gateway.calls import Call
 from rmhdag.gateway.database import Row
 from rmhdag.gateway.ddh import GIVEN_IN_FORM, DataTypeNotOffered, translate
 from rmhdag.gateway.ddh_forms import DataType
-from rmhdag.gateway.forwarding import for_partners
+from rmhdag.gateway.forwarding import about_data, for_partners
 from rmhdag.gateway.problems import Problem, invalid, not_found
 from rmhdag.gateway.reads import STATES, Place
 from rmhdag.gateway.service_urls import facts_of, services_of
@@ -217,6 +217,7 @@ def shown_plan(facts: dict[str, Any], own: str) -> dict[str, Any]:
             "code": line["refusal"],
             "pointer": shown_pointer(line["pointer"], own),
             "detail": for_partners(line["detail"], own),
+            "error": about_data(line) or None,
         }
         for line in facts["problems"]
     ]

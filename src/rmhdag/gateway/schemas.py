@@ -58,6 +58,12 @@ REQUEST_ID = text("The id of the order", example="5f0c6a52-8d0f-4c38-9a5e-0b1f7a
 STATE = text("completed and failed are final", enum=["pending", "running", "awaiting_approval", "completed", "failed"])
 LINKS = closed(status=text(), results=text())
 
+ABOUT_DATA: dict[str, Schema] = {
+    "code": text("Never changes its meaning"),
+    "category": text("Who can do something about it"),
+    "remediation": optional(text("What to do")),
+    "user_fixable": {**FLAG, "description": "You can correct it and order again"},
+}
 PARTIAL = optional({**FLAG, "description": "Parts of it have failed; null if that is not known"})
 EXPIRY = optional({**MOMENT, "description": "Until then it is kept; null: until the data is unpublished or deleted"})
 
@@ -121,7 +127,14 @@ SCHEMAS: dict[str, Schema] = {
         waits_for_review={**FLAG, "description": "The data would be seen only after an approval"},
         served_version=optional(text("The version that can be seen now")),
         estimate=optional(ref("Estimate")),
-        problems=listed(closed(code=text(), pointer=text("RFC 6901, into the order"), detail=text())),
+        problems=listed(
+            closed(
+                code=text(),
+                pointer=text("RFC 6901, into the order"),
+                detail=text(),
+                error=optional({**closed(**ABOUT_DATA), "description": "If it is about data"}),
+            )
+        ),
         warnings=listed(closed(code=text(), message=text())),
     ),
     "Estimate": closed(
@@ -136,13 +149,7 @@ SCHEMAS: dict[str, Schema] = {
         percent={"type": "number", "minimum": 0, "maximum": 100},
         message=text("For people; its words may change"),
     ),
-    "Error": closed(
-        code=text("Never changes its meaning"),
-        category=text("Who can do something about it"),
-        message=text(),
-        remediation=optional(text("What to do")),
-        user_fixable={**FLAG, "description": "You can correct it and order again"},
-    ),
+    "Error": closed(**ABOUT_DATA, message=text()),
     "Warning": closed(code=text(), message=text(), count=NUMBER),
     "Services": closed(
         **{
@@ -363,7 +370,9 @@ SCHEMAS: dict[str, Schema] = {
             status=NUMBER,
             code=text("A word for programs; it does not change"),
             detail=text(),
-            errors=listed(closed(pointer=text("RFC 6901, into the body; or `/query/limit`"), detail=text())),
+            errors=listed(
+                partly(closed(pointer=text("RFC 6901, into the body; or `/query/limit`"), detail=text()), ABOUT_DATA)
+            ),
         ),
         {"remedy": text(), "request_id": REQUEST_ID, "checks": ANYTHING},
     ),

@@ -13,13 +13,20 @@ import uvicorn
 
 from rmhdag.gateway.application import Gateway
 from rmhdag.gateway.configuration import GatewayConfiguration
+from rmhdag.gateway.problems import Problem
+from rmhdag.machine.strict_http import HEADER_BYTES, Answer, StrictProtocol
 
 GRACE_SECONDS = 5
 # Longer than partners pause between two polls, and longer than the proxies before us.
 KEEP_ALIVE_SECONDS = 75
-HEADER_BYTES = 32 * 1024
 # More at once are answered with 503 by uvicorn itself.
 MOST_CONNECTIONS = 4_000
+
+
+class GatewayProtocol(StrictProtocol):
+    def refusal(self, status: int, code: str, detail: str) -> Answer:
+        answer = Problem(status, code, detail).response()
+        return Answer(status, answer.raw_headers, bytes(answer.body))
 
 
 class GatewayServer(uvicorn.Server):
@@ -27,7 +34,7 @@ class GatewayServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 gateway,
-                http="h11",
+                http=GatewayProtocol,
                 ws="none",
                 log_config=None,
                 access_log=False,

@@ -1,1 +1,1 @@
-"""Protection on a shared machine: which files processes trust, and which of their own files others may read."""
+"""Protection: which files processes trust, which of their own files others may read, which requests are read at all."""

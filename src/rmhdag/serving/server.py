@@ -9,13 +9,20 @@ from contextlib import contextmanager
 
 import uvicorn
 
+from rmhdag.machine.strict_http import HEADER_BYTES, Answer, StrictProtocol
+from rmhdag.serving.answers import problem
 from rmhdag.serving.proxy import Proxy
 
 GRACE_SECONDS = 5
 KEEP_ALIVE_SECONDS = 75
-HEADER_BYTES = 32 * 1024
 # More at once are answered with 503 by uvicorn itself.
 MOST_CONNECTIONS = 2_000
+
+
+class ProxyProtocol(StrictProtocol):
+    def refusal(self, status: int, code: str, detail: str) -> Answer:
+        answer = problem(status, code, detail)
+        return Answer(status, answer.raw_headers, bytes(answer.body))
 
 
 @contextmanager
@@ -23,7 +30,7 @@ def proxy_running(proxy: Proxy, listeners: list[socket.socket]) -> Iterator[None
     server = uvicorn.Server(
         uvicorn.Config(
             proxy,
-            http="h11",
+            http=ProxyProtocol,
             ws="none",
             lifespan="on",
             log_config=None,

@@ -94,7 +94,7 @@ def announce_approval(
         for service_id, *_ in services
     ]
     conn.execute(SQL["insert_calls"], {"rows": encode_rows(calls)})
-    return [f"external service {name!r} ({kind}) is notified" for _, name, kind, _ in services]
+    return [f"external service {name!r} ({kind}) will be notified" for _, name, kind, _ in services]
 
 
 def announce_withdrawal(conn: Conn, key: RevisionKey, *, requested_by: str) -> list[str]:

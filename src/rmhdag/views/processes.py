@@ -24,6 +24,8 @@ SQL = load_queries(__file__)
 # What an orchestrator reports of itself that reveals nothing of anybody's jobs, and what it counts.
 HARMLESS = frozenset({"phase", "cycles", "cycle_ms_avg", "cycle_ms_p99", "orphan_scan_age_seconds"})
 COUNTS = ("cycles", "jobs_claimed", "jobs_reclaimed", "jobs_ended", "tasks_dispatched", "results_processed")
+# What a worker that serves all namespaces reports, without how many tasks it has and had of anybody.
+HARMLESS_OF_WORKERS = ("memory_bytes", "lives", "loops", "threads")
 HIDDEN = dict.fromkeys(("backlog", "errors", "last_error", *(name for name in COUNTS if name not in HARMLESS)))
 
 
@@ -36,7 +38,8 @@ class UnservedTasks(NamedTuple):
 
 def list_workers(conn: Conn, alive_seconds: float, namespace: str | None = None) -> list[WorkerSummary]:
     """Those that serve a namespace, with the tasks of it that they hold; None: all."""
-    return read_all(conn, WorkerSummary, SQL["workers"], {"namespace": namespace, "alive_seconds": alive_seconds})
+    parameters = {"namespace": namespace, "alive_seconds": alive_seconds, "harmless": list(HARMLESS_OF_WORKERS)}
+    return read_all(conn, WorkerSummary, SQL["workers"], parameters)
 
 
 def list_orchestrators(conn: Conn, alive_seconds: float, namespace: str | None = None) -> list[OrchestratorSummary]:

@@ -69,7 +69,13 @@ ORDER BY o.started_at
 
 -- name: workers
 SELECT
-    w.worker_id, w.host, w.process_id, w.version, w.slots, w.draining, w.started_at, w.heartbeat_at, w.queues, w.stats,
+    w.worker_id, w.host, w.process_id, w.version, w.slots, w.draining, w.started_at, w.heartbeat_at, w.queues,
+    -- What a worker that serves everybody has and had to do is not for one of them.
+    CASE WHEN %(namespace)s::text IS NULL OR w.serves_namespace IS NOT NULL THEN w.stats
+        ELSE COALESCE((
+            SELECT jsonb_object_agg(f.key, f.value) FROM jsonb_each(w.stats) AS f WHERE f.key = ANY(%(harmless)s)
+        ), '{}')
+    END AS stats,
     EXTRACT(EPOCH FROM clock_timestamp() - w.heartbeat_at)::float8 AS silent_seconds,
     EXTRACT(EPOCH FROM clock_timestamp() - w.heartbeat_at) < %(alive_seconds)s AS alive,
     (

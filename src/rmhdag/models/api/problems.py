@@ -1,8 +1,11 @@
 """What is wrong with a request, as RFC 9457 has it."""
 
-from pydantic import Field
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from rmhdag.models.api.api_model import ApiModel
+from rmhdag.models.error_codes import ERROR_CODES, RETRIED, USER_FIXABLE, ErrorCategory
 
 
 class ProblemPlace(ApiModel):
@@ -13,6 +16,19 @@ class ProblemPlace(ApiModel):
     line: int | None = Field(default=None, description="In a text that was sent, from 1")
     column: int | None = None
     code: str | None = Field(default=None, description="Of the table of error codes, if it is about data")
+    category: ErrorCategory | None = Field(default=None, description="With a code: who can do something about it")
+    remediation: str | None = Field(default=None, description="With a code: what to do")
+    user_fixable: bool | None = None
+    retryable: bool | None = None
+
+    @model_validator(mode="after")
+    def _look_up(self) -> Self:
+        """A code says the rest."""
+        entry = ERROR_CODES.get(self.code or "")
+        if entry is not None and self.category is None:
+            self.category, self.remediation = entry.category, entry.remediation
+            self.user_fixable, self.retryable = entry.category in USER_FIXABLE, entry.category in RETRIED
+        return self
 
 
 class QuotaFigures(ApiModel):
