@@ -251,6 +251,7 @@ WARNING_CODES: dict[str, str] = {
     "EMPTY_ROWS_DROPPED": "Rows without any value are left out.",
     "COLUMNS_RENAMED": "Columns were renamed; the result lists old and new names.",
     "RESERVED_COLUMNS_RENAMED": "Columns with names that every table has (id, geom) are kept as source_….",
+    "FEATURE_IDS_DROPPED": "The `id`s of GeoJSON features are left out: not all have one, or one comes twice.",
     "DATES_RESET": "Dates outside of the years 1 to 9999 became null.",
     "TEXT_CHANGED": "Characters that the database cannot store were removed from text.",
     "HEADER_SUSPICIOUS": "Names of columns look like data: the header may be missing.",

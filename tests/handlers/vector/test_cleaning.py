@@ -218,6 +218,8 @@ KEYED = {
     "texts": (["a", "b"], "text"),
     "one of two": ([7, None], None),
     "twice": ([7, 7], None),
+    "both kinds": ([7, "a"], None),
+    "none": ([None, None], None),
 }
 
 
@@ -234,6 +236,29 @@ def test_the_id_of_a_feature_is_kept(bench: HandlerBench, case: tuple[list[Any],
     assert types == ({"n": "integer"} if type_ is None else {"source_id": type_, "n": "integer"})
     if type_ is not None:
         assert [row["source_id"] for row in rows_of(bench, run)] == ids
+    lost = 0 if type_ else sum(one is not None for one in ids)
+    assert codes_of(run).get("FEATURE_IDS_DROPPED", 0) == lost
+
+
+@pytest.mark.parametrize("ending", ["geojson", "geojsonl"])
+def test_texts_that_a_property_called_id_hides_are_warned_of(bench: HandlerBench, ending: str) -> None:
+    feature = {
+        "type": "Feature",
+        "id": "a",
+        "properties": {"id": 4},
+        "geometry": {"type": "Point", "coordinates": [7, 5]},
+    }
+    whole = {"type": "FeatureCollection", "features": [feature]}
+    run = prepare(bench, json.dumps(whole if ending == "geojson" else feature), f"a.{ending}")
+    assert codes_of(run)["FEATURE_IDS_DROPPED"] == 1
+
+
+def test_numbers_of_features_need_not_rise_in_a_collection(bench: HandlerBench) -> None:
+    point = {"type": "Point", "coordinates": [7, 50]}
+    features = [{"type": "Feature", "id": number, "properties": {"n": number}, "geometry": point} for number in (9, 3)]
+    run = prepare(bench, json.dumps({"type": "FeatureCollection", "features": features}), "a.geojson")
+    assert [(row["source_id"], row["n"]) for row in rows_of(bench, run)] == [(9, 9), (3, 3)]
+    assert "FEATURE_IDS_DROPPED" not in codes_of(run)
 
 
 def test_an_id_that_a_property_is_called_too_has_a_name_of_its_own(bench: HandlerBench) -> None:

@@ -103,10 +103,11 @@ def test_numbers_of_features_are_kept_if_all_have_one(bench: HandlerBench) -> No
     path.write_text(document)
     sequence = to_sequence(path, path.name)
     assert sequence is not None
-    assert sequence.has_ids
-    path.write_text(document.replace('"id": 9, ', ""))
-    assert (sequence := to_sequence(path, path.name)) is not None
-    assert not sequence.has_ids
+    assert sequence.ids.are_numbers
+    for other, count in (("", 1), ('"id": 1, ', 2), ('"id": "a", ', 2), ('"id": null, ', 1)):
+        path.write_text(document.replace('"id": 9, ', other))
+        assert (sequence := to_sequence(path, path.name)) is not None
+        assert (sequence.ids.are_numbers, sequence.ids.count, sequence.ids.is_lost(["n"])) == (False, count, True)
 
 
 def test_members_that_begin_otherwise_take_no_longer_each(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,30 +23,51 @@ SEPARATOR = b"\x1e"
 PIECE_BYTES = 8 * MEGABYTE
 # GDAL leaves larger ones out; see OGR_GEOJSON_MAX_OBJ_SIZE.
 MOST_RECORD_MB = 200
+FEATURE_ID = "id"
 
 
-class RisingIds:
-    """Whether all features have whole numbers as `id` that rise: GDAL replaces those that come twice."""
+class FeatureIds:
+    """The `id`s that features of GeoJSON have beside their properties.
+
+    GDAL makes a column of texts unless a property has this name, and takes whole numbers for its own. Those become a
+    column if all features have one and none comes twice, which it would replace: in a stream, if they rise.
+    """
 
     def __init__(self) -> None:
-        self.all_rise = True
+        self.count = 0
+        self._numbers = 0
+        self._is_property = False
+        self._all_rise = True
         self._last = -1
 
-    def add(self, value: Any) -> None:
-        self.all_rise &= type(value) is int and self._last < value < 2**63
-        if self.all_rise:
+    def add(self, value: Any, properties: Any = None) -> None:
+        self.count += value is not None
+        self._numbers += type(value) is int
+        self._is_property |= isinstance(properties, dict) and FEATURE_ID in properties
+        self._all_rise &= type(value) is int and self._last < value < 2**63
+        if self._all_rise:
             self._last = value
 
+    @property
+    def are_numbers(self) -> bool:
+        return self._all_rise and self._numbers > 0
 
-def check_geojson(path: Path, name: str) -> bool:
-    """Whether its features have numbers of their own. Raises VectorRefused for text that is no JSON, for JSON that is
-    no GeoJSON, and for an empty collection.
-    """
+    def is_lost(self, columns: Sequence[str]) -> bool:
+        """`columns` are those that GDAL finds."""
+        has_texts = self._numbers < self.count and not self._is_property
+        return not self.are_numbers and not (has_texts and FEATURE_ID in columns)
+
+
+NO_IDS = FeatureIds()
+
+
+def check_geojson(path: Path, name: str) -> FeatureIds:
+    """Raises VectorRefused for text that is no JSON, for JSON that is no GeoJSON, and for an empty collection."""
     document = load_json(path.read_bytes(), name)
     check_kind(document, name)
     if document["type"] == "FeatureCollection":
         return _check_features(document.get("features"), name)
-    return False
+    return NO_IDS
 
 
 def load_json(text: bytes, name: str, lines_before: int = 0) -> Any:
@@ -83,11 +104,11 @@ def check_kind(document: Any, name: str) -> None:
         )
 
 
-def check_geojson_sequence(path: Path, name: str) -> tuple[int, bool]:
-    """How many features there are, and whether they have numbers of their own. Raises VectorRefused for a record that
-    is not a feature: GDAL would leave it out without a word.
+def check_geojson_sequence(path: Path, name: str) -> tuple[int, FeatureIds]:
+    """How many features there are. Raises VectorRefused for a record that is not a feature: GDAL would leave it out
+    without a word.
     """
-    count, ids = 0, RisingIds()
+    count, ids = 0, FeatureIds()
     with path.open("rb") as file:
         for place, text in _records(file):
             if len(text) > MOST_RECORD_MB * MEGABYTE:
@@ -115,8 +136,8 @@ def check_geojson_sequence(path: Path, name: str) -> tuple[int, bool]:
                     code="VECTOR_FORMAT_MISMATCH",
                 )
             count += 1
-            ids.add(record.get("id"))
-    return count, ids.all_rise
+            ids.add(record.get(FEATURE_ID), record.get("properties"))
+    return count, ids
 
 
 def _records(file: BinaryIO) -> Iterator[tuple[str, bytes]]:
@@ -145,15 +166,23 @@ def parse_json(text: bytes) -> Any:
         return json.loads(text.decode())
 
 
-def _check_features(features: Any, name: str) -> bool:
+def _check_features(features: Any, name: str) -> FeatureIds:
     if not features:
         raise no_features(name)
     for number, feature in enumerate(features if isinstance(features, list) else [features], 1):
         kind = feature.get("type") if isinstance(feature, dict) else None
         if str(kind).lower() != "feature":
             raise not_a_feature(name, number, kind)
-    ids = [feature.get("id") for feature in features] if isinstance(features, list) else []
-    return all(type(value) is int and 0 <= value < 2**63 for value in ids) and 0 < len(ids) == len(set(ids))
+    ids = FeatureIds()
+    # Here GDAL knows all of them before it reads the first: they need not rise in the file.
+    for feature in sorted(features, key=_order) if isinstance(features, list) else ():
+        ids.add(feature.get(FEATURE_ID), feature.get("properties"))
+    return ids
+
+
+def _order(feature: dict[str, Any]) -> int:
+    value = feature.get(FEATURE_ID)
+    return value if type(value) is int else -1
 
 
 def not_a_feature(name: str, number: int, kind: Any) -> VectorRefused:

@@ -16,10 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from rmhdag.handlers.vector.geojson import (
+    FEATURE_ID,
     MOST_BYTES,
     MOST_RECORD_MB,
+    NO_IDS,
     SEPARATOR,
-    RisingIds,
+    FeatureIds,
     check_kind,
     invalid_json,
     load_json,
@@ -41,8 +43,8 @@ ESCAPED = re.compile(rb"\\.", re.DOTALL)
 FEATURES = re.compile(rb'"features"\s*:\s*\Z')
 # As nearly every program writes it; all other members are parsed.
 FEATURE = re.compile(rb'\{\s*"type"\s*:\s*"Feature"\s*[,}]')
-# The `id` of a member that begins with it, or has it right after its type.
-NUMBER = re.compile(rb'\{\s*(?:"type"\s*:\s*"Feature"\s*,\s*)?"id"\s*:\s*(0|[1-9]\d{0,17})\s*[,}]')
+# The `id` of such a member, if it comes right after the type.
+ID = re.compile(rb'\{\s*"type"\s*:\s*"Feature"\s*,\s*"id"\s*:(?:\s*(0|[1-9]\d{0,17})\s*[,}]|(?!\s*null))')
 BLANK = bytes(code if code in b"\r\n" else 32 for code in range(256))
 MEMBERS_DEPTH, MEMBER_DEPTH = 2, 3
 SAMPLE = b'{"type": "Feature", "properties": null, "geometry": null}'
@@ -53,7 +55,7 @@ class Sequence(NamedTuple):
 
     feature_count: int
     sample: bytes
-    has_ids: bool = False
+    ids: FeatureIds = NO_IDS
 
 
 def to_sequence(path: Path, name: str) -> Sequence | None:
@@ -70,7 +72,7 @@ class _Members:
         self._name = name
         self._count = 0
         self._commas: list[int] = []
-        self._ids = RisingIds()
+        self._ids = FeatureIds()
 
     def separate(self) -> Sequence | None:
         begin = end = first_end = -1
@@ -155,9 +157,10 @@ class _Members:
                 f"has more than {MOST_RECORD_MB} MB in feature {self._count:,}: split its geometry.", "FILE_TOO_LARGE"
             )
         begin = os.pread(self._file, min(end - start, MOST_TYPE_BYTES), start)
-        number = NUMBER.match(begin)
-        self._ids.add(None if number is None else int(number[1]))
         if FEATURE.match(begin):
+            feature_id = ID.match(begin)
+            # Of other values only that they are there.
+            self._ids.add(None if feature_id is None else int(feature_id[1]) if feature_id[1] else "")
             return
         text = os.pread(self._file, end - start, start)
         if not text.startswith(b"{"):
@@ -170,6 +173,7 @@ class _Members:
         kind = member.get("type") if isinstance(member, dict) else None
         if str(kind).lower() != "feature":
             raise not_a_feature(self._name, self._count, kind)
+        self._ids.add(member.get(FEATURE_ID), member.get("properties"))
 
     def _mark_commas(self) -> None:
         if not self._commas:
@@ -193,7 +197,7 @@ class _Members:
         first = SAMPLE if first_end - begin > MOST_BYTES else os.pread(self._file, first_end - begin - 1, begin + 1)
         os.pwrite(self._file, SEPARATOR + head[1:].translate(BLANK), 0)
         os.pwrite(self._file, tail.translate(BLANK), end)
-        return Sequence(self._count, head + first + tail, self._ids.all_rise)
+        return Sequence(self._count, head + first + tail, self._ids)
 
     def _check_frame(self, head: bytes, tail: bytes, end: int) -> None:
         try:

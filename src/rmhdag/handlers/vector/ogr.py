@@ -7,6 +7,7 @@ out, so that no file can call another one. Files are private copies in a folder 
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,6 +19,7 @@ import pyarrow as pa
 from rmhdag.handlers.vector.crs_texts import require_no_pointers
 from rmhdag.handlers.vector.damage import damaged, require_all_rows
 from rmhdag.handlers.vector.formats import Format
+from rmhdag.handlers.vector.geojson import FEATURE_ID, NO_IDS, FeatureIds
 from rmhdag.handlers.vector.geojson_members import require_whole_features
 from rmhdag.handlers.vector.layers import Batch, Layer, batch_rows
 from rmhdag.handlers.vector.moments import MOMENT, is_moment, moments_of
@@ -63,8 +65,11 @@ QGIS_COLUMNS = frozenset(
 MOST_NAMED = 10
 # Numbers of features that the program which wrote the file gives by itself. Others are data.
 OWN_NUMBERS = frozenset({"", "fid", "ogc_fid", "objectid"})
-# Of a feature of GeoJSON: GDAL takes it for the number, and makes up those of features without one.
-FEATURE_ID, OTHER_ID = "id", "feature_id"
+# The name of the column if a property is called `id` too.
+OTHER_ID = "feature_id"
+# Of a KML file: in which of its folders a place is.
+FOLDER, OTHER_FOLDER = "folder", "kml_folder"
+MADE_UP, SAME_NAME = re.compile(r"Layer\d+"), re.compile(r" \(#\d+\)\Z")
 
 
 def _load() -> Any:
@@ -95,11 +100,9 @@ def open_layers(
     layer_names: list[str] | None,
     limits: VectorLimits,
     *,
-    has_ids: bool = False,
+    ids: FeatureIds = NO_IDS,
 ) -> list[Layer]:
-    """The layers that were asked for; without names, the only one with geometries. `has_ids`: of a GeoJSON file, whose
-    features all have whole numbers as `id`.
-    """
+    """The layers that were asked for; without names, the only one with geometries. `ids`: of a GeoJSON file."""
     require_no_pointers(path, name, driver)
     with reading(name), quiet():
         layers = {str(row[0]): row[1] for row in pyogrio.list_layers(path)}
@@ -136,10 +139,10 @@ def open_layers(
     if driver == "LIBKML" and len(layer_names) > 1 and layer_names is spatial:
         # A folder may be empty, as long as another one is not.
         layer_names = [layer for layer in spatial if _has_features(path, name, layer)] or spatial
-    opened = [_open_layer(path, name, driver, layer, limits, findings, has_ids) for layer in layer_names]
+    opened = [_open_layer(path, name, driver, layer, limits, findings, ids) for layer in layer_names]
     if driver == "LIBKML" and len(opened) > 1:
         # Folders of a KML file are not layers to its author.
-        return [_together(opened, findings)]
+        return [_together(opened, findings, path.stem)]
     return opened
 
 
@@ -149,7 +152,7 @@ def _has_features(path: Path, name: str, layer: str) -> bool:
 
 
 def _open_layer(
-    path: Path, name: str, driver: str, layer: str, limits: VectorLimits, findings: Findings, has_ids: bool
+    path: Path, name: str, driver: str, layer: str, limits: VectorLimits, findings: Findings, ids: FeatureIds
 ) -> Layer:
     with reading(name), quiet():
         info = pyogrio.read_info(path, layer=layer)
@@ -168,8 +171,9 @@ def _open_layer(
     key = str(info["fid_column"]) if driver == "GPKG" else ""
     is_data = key.lower() not in OWN_NUMBERS
     reader = _Reader(
-        str(path), name, driver, layer, rows, findings, key=FEATURE_ID if has_ids else key if is_data else None
+        str(path), name, driver, layer, rows, findings, key=FEATURE_ID if ids.are_numbers else key if is_data else None
     )
+    _note_lost_ids(ids, reader, findings)
 
     def batches() -> Iterator[Batch]:
         rows_read = 0
@@ -203,16 +207,17 @@ def _require_columns(fields: list[str], name: str, layer: str, limits: VectorLim
         )
 
 
-def open_sequence(path: Path, name: str, layer: str, count: int, limits: VectorLimits, *, has_ids: bool) -> Layer:
+def open_sequence(path: Path, name: str, layer: str, count: int, limits: VectorLimits, *, ids: FeatureIds) -> Layer:
     """GeoJSON features one after the other, of which somebody has counted `count`. GDAL reads such a file to its end
     whenever it is opened: here that is done once, whatever its name.
     """
     require_no_pointers(path, name, SEQUENCE)
     findings = Findings()
     rows = batch_rows(path.stat().st_size, count, limits)
-    key = FEATURE_ID if has_ids else None
+    key = FEATURE_ID if ids.are_numbers else None
     reader = _Reader(f"{SEQUENCE}:{path}", name, SEQUENCE, None, rows, findings, keeps_open=True, key=key)
     _require_columns(reader.schema.names, name, layer, limits)
+    _note_lost_ids(ids, reader, findings)
 
     def batches() -> Iterator[Batch]:
         rows_read = 0
@@ -224,6 +229,11 @@ def open_sequence(path: Path, name: str, layer: str, count: int, limits: VectorL
             raise damaged(name, f"it has {count:,} features, and only {rows_read:,} can be read")
 
     return Layer(layer, reader.schema, reader.crs, batches, count, findings=findings)
+
+
+def _note_lost_ids(ids: FeatureIds, reader: _Reader, findings: Findings) -> None:
+    if ids.is_lost(reader.schema.names):
+        findings.add(Finding.IDS, "ids of features are not kept: put them into the properties", ids.count)
 
 
 class _Reader:
@@ -306,15 +316,16 @@ def _split_schema(schema: pa.Schema, meta: dict[str, Any]) -> tuple[pa.Schema, s
     return pa.schema([field for field in schema if field.name != name]), name
 
 
-def _together(layers: list[Layer], findings: Findings) -> Layer:
-    """One layer of all: columns by their names, text where the types differ."""
+def _together(layers: list[Layer], findings: Findings, stem: str) -> Layer:
+    """One layer of all: columns by their names, text where the types differ, and the name of the folder as the last."""
     fields: dict[str, pa.Field] = {}
     for layer in layers:
         for field in layer.schema:
             field_before = fields.get(field.name)
             same = field_before is None or field_before.type == field.type
             fields[field.name] = field if same else pa.field(field.name, pa.string())
-    schema = pa.schema(list(fields.values()))
+    folder = FOLDER if FOLDER not in {name.lower() for name in fields} else OTHER_FOLDER
+    schema = pa.schema([*fields.values(), pa.field(folder, pa.string())])
 
     def batches() -> Iterator[Batch]:
         for layer in layers:
@@ -324,8 +335,9 @@ def _together(layers: list[Layer], findings: Findings) -> Layer:
                     batch.attributes.column(field.name).cast(field.type)
                     if field.name in batch.attributes.schema.names
                     else pa.nulls(rows, field.type)
-                    for field in schema
+                    for field in fields.values()
                 ]
+                columns.append(pa.repeat(pa.scalar(_folder_name(layer.name, stem), pa.string()), rows))
                 yield Batch(pa.RecordBatch.from_arrays(columns, schema=schema), batch.geometries)
 
     return Layer(
@@ -336,6 +348,13 @@ def _together(layers: list[Layer], findings: Findings) -> Layer:
         sum(layer.count or 0 for layer in layers) or None,
         findings=findings,
     )
+
+
+def _folder_name(layer: str, stem: str) -> str | None:
+    """As its author has called it: GDAL names the document after its file, numbers folders without a name and those of
+    the same name.
+    """
+    return None if layer == stem or MADE_UP.fullmatch(layer) else SAME_NAME.sub("", layer)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from rmhdag.handlers.vector.archives import Archive
 from rmhdag.handlers.vector.csv_files import GeometryColumns, open_csv
 from rmhdag.handlers.vector.damage import require_whole_shapefile
 from rmhdag.handlers.vector.formats import Format, check_content, named_format
-from rmhdag.handlers.vector.geojson import MOST_BYTES, check_geojson, check_geojson_sequence
+from rmhdag.handlers.vector.geojson import MOST_BYTES, NO_IDS, check_geojson, check_geojson_sequence
 from rmhdag.handlers.vector.geojson_members import to_sequence
 from rmhdag.handlers.vector.geoparquet import open_geoparquet
 from rmhdag.handlers.vector.kml import check_kml
@@ -94,7 +94,7 @@ def open_vector(
 def _open(
     local: Path, folder: Path, name: str, file_format: Format, wish: Wish, limits: VectorLimits
 ) -> tuple[list[Layer], str]:
-    has_ids = False
+    ids = NO_IDS
     match file_format:
         case Format.CSV:
             return [open_csv(local, name, wish.geometry, limits)], file_format
@@ -109,14 +109,14 @@ def _open(
         case Format.GEOJSON if local.stat().st_size > MOST_BYTES:
             return _open_large_geojson(local, folder, name, wish, limits), file_format
         case Format.GEOJSON:
-            has_ids = check_geojson(local, name)
+            ids = check_geojson(local, name)
         case Format.GEOJSONSEQ:
             return [_open_sequence(local, name, wish, limits)], file_format
         case _:
             pass
     named = local.with_suffix(f".{file_format}")
     local.rename(named)
-    layers = open_layers(named, name, EXPECTED_DRIVER[file_format], wish.layer_names, limits, has_ids=has_ids)
+    layers = open_layers(named, name, EXPECTED_DRIVER[file_format], wish.layer_names, limits, ids=ids)
     return layers, file_format
 
 
@@ -124,10 +124,10 @@ def _open_sequence(local: Path, name: str, wish: Wish, limits: VectorLimits) -> 
     layer = PurePosixPath(name).stem
     if wish.layer_names not in (None, [layer]):
         raise VectorRefused(f"{name} has one layer, {layer[:100]!r}: leave layer_name out.", code="INVALID_PARAMETER")
-    count, has_ids = check_geojson_sequence(local, name)
+    count, ids = check_geojson_sequence(local, name)
     if not count:
         raise VectorRefused(f"{name} has no features: check the export.", code="VECTOR_NO_FEATURES")
-    return open_sequence(local, name, layer, count, limits, has_ids=has_ids)
+    return open_sequence(local, name, layer, count, limits, ids=ids)
 
 
 def _open_large_geojson(local: Path, folder: Path, name: str, wish: Wish, limits: VectorLimits) -> list[Layer]:
@@ -141,7 +141,7 @@ def _open_large_geojson(local: Path, folder: Path, name: str, wish: Wish, limits
     sample.parent.mkdir()
     sample.write_bytes(sequence.sample)
     (described,) = open_layers(sample, name, EXPECTED_DRIVER[Format.GEOJSON], wish.layer_names, limits)
-    layer = open_sequence(named, name, described.name, sequence.feature_count, limits, has_ids=sequence.has_ids)
+    layer = open_sequence(named, name, described.name, sequence.feature_count, limits, ids=sequence.ids)
     return [replace(layer, crs=described.crs)]
 
 
