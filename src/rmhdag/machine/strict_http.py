@@ -75,7 +75,9 @@ class StrictProtocol(H11Protocol):
         super().connection_made(transport)
         # asyncio does it only for sockets that know their protocol's number; without it an answer's body waits for the
         # acknowledgement of its head, 40 ms.
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = transport.get_extra_info("socket")
+        if connection.family != socket.AF_UNIX:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._expect_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
