@@ -7,7 +7,7 @@ export type Task = Model<"TaskSummary">;
 export type Children = Model<"FanOutChildren">;
 
 export interface Bar extends Span {
-  kind: "wait" | "run" | "failed" | "lost" | "band" | "skipped";
+  kind: "wait" | "run" | "retry" | "failed" | "lost" | "band" | "skipped";
   title: string;
   node: string;
 }
@@ -33,7 +33,8 @@ function attemptBars(tasks: readonly Task[], present: number): Bar[] {
       task.duration_ms !== null && task.duration_ms !== undefined
         ? from + task.duration_ms
         : (ms(task.reported_at) ?? present);
-    const kind = task.status === "failed" ? "failed" : task.status === "lost" ? "lost" : "run";
+    const kind =
+      task.status === "failed" || task.status === "lost" ? task.status : (task.attempt ?? 1) > 1 ? "retry" : "run";
     const words = task.error_message ? `: ${task.error_message}` : "";
     return [
       {

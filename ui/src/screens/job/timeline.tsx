@@ -149,8 +149,8 @@ function Chart({ store, tasks, isWhole, children_ }: ChartProps): JSX.Element {
         )}
         <span class="spacer" />
         <span class="timeline-legend small soft">
-          <i class="bar-wait" /> waiting <i class="bar-run" /> running <i class="bar-failed" /> failed attempt{" "}
-          <i class="bar-lost" /> worker lost
+          <i class="bar-wait" /> waiting <i class="bar-run" /> running <i class="bar-retry" /> retry{" "}
+          <i class="bar-failed" /> failed attempt <i class="bar-lost" /> worker lost
         </span>
       </div>
       {arrangement === "clock" ? (
