@@ -108,7 +108,16 @@ def test_a_reviewer_approves_a_revision_from_its_picture(visit: Arrive, data: Ma
     assert data.review_of(asset_id, 1)[0] == "pending_review"
     visitor.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+    # The list was read again by now. What is decided about stays what was looked at, until somebody looks again.
+    notice = page.get_by_role("alert")
+    expect(notice).to_contain_text("was replaced while you looked at it", timeout=40_000)
+    expect(page.get_by_test_id("content-hash")).to_have_attribute("title", content)
+    notice.get_by_role("button", name="Look at the new content").click()
+    expect(page.get_by_test_id("content-hash")).to_have_attribute("title", "f" * 64)
+    expect(notice).to_have_count(0)
     data.set_content(asset_id, 1, content)
+    visitor.go(f"/approvals?at={asset_id}:1")
+    page.locator(".cog[data-state=ready]").wait_for()
     approve()
     expect(page.get_by_text("Revision 1 is approved and public.")).to_be_visible()
     assert data.review_of(asset_id, 1) == ("approved", "public", "ada", 1)

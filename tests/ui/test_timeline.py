@@ -7,7 +7,9 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.api.running import Running
+from rmhdag.workflow import load
+from tests.api.registering import register
+from tests.api.running import FLAKY, Running
 from tests.ui.browsing import Visitor
 from tests.ui.conftest import Arrive
 
@@ -16,9 +18,16 @@ END = "End of what is shown"
 MOVED = "What is shown, moved as a whole"
 
 
+# As long as that, because the parts of a few milliseconds cannot be halved.
+TIMED = FLAKY.replace("workflow_id: flaky", "workflow_id: timed").replace(
+    "nodes:\n", "nodes:\n  nap: {handler: sleep, params: {seconds: 2}, next: split}\n"
+)
+
+
 @pytest.fixture(scope="module")
 def job_id(up: Running) -> str:
-    job_id = up.submit("flaky", numbers=[1, 2, 3, 4])
+    register(up.api.dsn, load(TIMED, queues={"light", "heavy"}).definition)
+    job_id = up.submit("timed", numbers=[1, 2, 3, 4])
     assert up.end_of(job_id)["status"] == "failed"
     return job_id
 

@@ -18,7 +18,7 @@ import {
   useResource,
   useTitle,
 } from "~/core";
-import { Button, CopyButton, Empty, ErrorBox, Facts, Page, Section, Status, Time } from "~/widgets";
+import { Button, CopyButton, Empty, ErrorBox, Facts, Icon, Page, Section, Status, Time } from "~/widgets";
 import { Decisions, ownOrder } from "../assets/decisions";
 import { RevisionView } from "../assets/revision-view";
 import { Thumbnail } from "../assets/thumbnail";
@@ -146,11 +146,13 @@ function ContentReview({ one, reload }: { one: Waiting; reload: () => void }): J
     [asset_id],
   );
   const [compared, compare] = useQuery("compare", "yes");
+  // The list is read again and again. A decision stays with what the reviewer looks at.
+  const [shown, show] = useState(one.content_hash ?? null);
   const served = asset.data.value?.current_revision ?? null;
   const subject = {
     asset_id,
     revision,
-    content_hash: one.content_hash ?? null,
+    content_hash: shown,
     review_state: "pending_review",
     clearance: "undecided",
     status: "completed",
@@ -164,10 +166,10 @@ function ContentReview({ one, reload }: { one: Waiting; reload: () => void }): J
           </h2>
           <p class="faint">
             Submitted by {one.submitted_by}, complete <Time at={one.waiting_since} />. Content{" "}
-            <code data-testid="content-hash" title={one.content_hash ?? ""}>
-              {one.content_hash?.slice(0, 16)}
+            <code data-testid="content-hash" title={shown ?? ""}>
+              {shown?.slice(0, 16)}
             </code>
-            <CopyButton text={one.content_hash ?? ""} words={false} label="Copy the hash" />
+            <CopyButton text={shown ?? ""} words={false} label="Copy the hash" />
           </p>
         </div>
         {may("reviewer") ? (
@@ -176,6 +178,13 @@ function ContentReview({ one, reload }: { one: Waiting; reload: () => void }): J
           <p class="faint">Deciding needs the scope “reviewer”, which your key does not have.</p>
         )}
       </div>
+      {one.content_hash === shown ? null : (
+        <p class="notice tone-warning" role="alert">
+          <Icon name="warning" />
+          <span>The content was replaced while you looked at it. A decision about what you see would be refused.</span>
+          <Button onClick={() => show(one.content_hash ?? null)}>Look at the new content</Button>
+        </p>
+      )}
       <Section
         title="What it shows"
         aside={
@@ -194,6 +203,7 @@ function ContentReview({ one, reload }: { one: Waiting; reload: () => void }): J
         }
       >
         <RevisionView
+          key={shown}
           asset_id={asset_id}
           revision={revision}
           against={served && compared === "yes" ? served : undefined}

@@ -156,7 +156,12 @@ function Revisions({
             label: "Map",
             panel: () =>
               revision.status === "completed" && !revision.unpublished_at ? (
-                <RevisionView asset_id={asset_id} revision={revision.revision} against={against?.revision} />
+                <RevisionView
+                  key={revision.content_hash}
+                  asset_id={asset_id}
+                  revision={revision.revision}
+                  against={against?.revision}
+                />
               ) : (
                 <NotThere revision={revision} />
               ),

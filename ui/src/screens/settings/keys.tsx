@@ -61,7 +61,7 @@ function KeyList(): JSX.Element {
   const keys = useResource(
     async (signal) => {
       const query = { dead_too: dead === "yes", limit: MOST };
-      return (await ok(api.GET("/api/v1/keys", { params: { query }, signal }))).keys;
+      return (await ok(api.GET("/api/v1/keys", { params: { query }, signal }))).keys.toSorted(keysFirst);
     },
     [dead],
     { everySeconds: 30, clears: false },
@@ -133,6 +133,14 @@ function KeyList(): JSX.Element {
       ) : null}
       {made ? <MadeDialog made={made} onClose={() => setMade(undefined)} /> : null}
     </div>
+  );
+}
+
+/** The newest keys, then the newest sessions: each sign-in makes one, and soon they are the most. */
+function keysFirst(one: Key, other: Key): number {
+  return (
+    Number(one.kind !== "key") - Number(other.kind !== "key") ||
+    Date.parse(other.created_at) - Date.parse(one.created_at)
   );
 }
 
