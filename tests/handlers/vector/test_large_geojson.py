@@ -104,6 +104,14 @@ def test_numbers_of_features_are_kept_if_all_have_one(bench: HandlerBench) -> No
     sequence = to_sequence(path, path.name)
     assert sequence is not None
     assert sequence.ids.are_numbers
+    late = document.replace('"id": 3, ', "").replace('"id": 9, ', "").replace('"properties": {"n": 1}, ', "")
+    for ids in ((4, 8), (8, 4)):
+        text = late.replace('"geometry"', "@")
+        for number in ids:
+            text = text.replace("@", f'"properties": {{"id": 1}}, "id": {number}, "geometry"', 1)
+        path.write_text(text)
+        assert (sequence := to_sequence(path, path.name)) is not None
+        assert (sequence.ids.are_numbers, sequence.ids.count) == (ids == (4, 8), 2)
     for other, count in (("", 1), ('"id": 1, ', 2), ('"id": "a", ', 2), ('"id": null, ', 1)):
         path.write_text(document.replace('"id": 9, ', other))
         assert (sequence := to_sequence(path, path.name)) is not None

@@ -43,7 +43,7 @@ ESCAPED = re.compile(rb"\\.", re.DOTALL)
 FEATURES = re.compile(rb'"features"\s*:\s*\Z')
 # As nearly every program writes it; all other members are parsed.
 FEATURE = re.compile(rb'\{\s*"type"\s*:\s*"Feature"\s*[,}]')
-# The `id` of such a member, if it comes right after the type.
+# The `id` of such a member where it comes right after the type. Behind the properties it is found by parsing.
 ID = re.compile(rb'\{\s*"type"\s*:\s*"Feature"\s*,\s*"id"\s*:(?:\s*(0|[1-9]\d{0,17})\s*[,}]|(?!\s*null))')
 BLANK = bytes(code if code in b"\r\n" else 32 for code in range(256))
 MEMBERS_DEPTH, MEMBER_DEPTH = 2, 3
@@ -73,6 +73,7 @@ class _Members:
         self._count = 0
         self._commas: list[int] = []
         self._ids = FeatureIds()
+        self._parses_all = False
 
     def separate(self) -> Sequence | None:
         begin = end = first_end = -1
@@ -157,7 +158,8 @@ class _Members:
                 f"has more than {MOST_RECORD_MB} MB in feature {self._count:,}: split its geometry.", "FILE_TOO_LARGE"
             )
         begin = os.pread(self._file, min(end - start, MOST_TYPE_BYTES), start)
-        if FEATURE.match(begin):
+        is_first = self._count == 1 and end - start <= MOST_BYTES
+        if FEATURE.match(begin) and not self._parses_all and not is_first:
             feature_id = ID.match(begin)
             # Of other values only that they are there.
             self._ids.add(None if feature_id is None else int(feature_id[1]) if feature_id[1] else "")
@@ -174,6 +176,8 @@ class _Members:
         if str(kind).lower() != "feature":
             raise not_a_feature(self._name, self._count, kind)
         self._ids.add(member.get(FEATURE_ID), member.get("properties"))
+        # Programs write the parts of all features in one order.
+        self._parses_all |= is_first and member.get(FEATURE_ID) is not None and ID.match(begin) is None
 
     def _mark_commas(self) -> None:
         if not self._commas:
