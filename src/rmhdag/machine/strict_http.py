@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -59,7 +60,7 @@ def _head_in(data: bytes) -> bytes:
     return data[: end.end() if end else HEADER_BYTES + 4]
 
 
-class StrictProtocol(H11Protocol):
+class StrictProtocol(H11Protocol, ABC):
     """Each server says in its own words why it refuses."""
 
     _deadline: asyncio.TimerHandle | None = None
@@ -67,8 +68,9 @@ class StrictProtocol(H11Protocol):
     is_refused = False
     header_seconds = 10.0
 
+    @abstractmethod
     def refusal(self, status: int, code: str, detail: str) -> Answer:
-        raise NotImplementedError
+        """The whole answer; the connection is closed after it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.conn = StrictConnection(h11.SERVER, HEADER_BYTES)

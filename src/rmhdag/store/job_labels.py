@@ -1,4 +1,4 @@
-"""Labels of jobs: written with the job, changed by whoever operates it, and read with lists of jobs."""
+"""Labels of jobs: stored with the job, changed by its operators, and read with lists of jobs."""
 
 from __future__ import annotations
 
